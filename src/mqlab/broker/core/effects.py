@@ -1,0 +1,58 @@
+"""What the core wants done. The server carries effects out in their order; nothing in them can fail."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from mqlab.broker.core.links import Consumer, Producer, Session
+    from mqlab.broker.core.messages import Span
+    from mqlab.broker.core.records import Record
+
+
+class Deliver(NamedTuple):
+    """Give a consumer the messages of a span; the first has this delivery id."""
+
+    consumer: "Consumer"
+    first_delivery: int
+    span: "Span"
+
+
+class Confirm(NamedTuple):
+    """Tell a producer that everything up to this sequence number is safe."""
+
+    producer: "Producer"
+    seq: int
+
+
+class Credit(NamedTuple):
+    """Let a producer send so many bytes more."""
+
+    producer: "Producer"
+    size: int
+
+
+class Finished(NamedTuple):
+    """All that a closing producer ever sent is dealt with."""
+
+    producer: "Producer"
+
+
+class Committed(NamedTuple):
+    session: "Session"
+
+
+class RolledBack(NamedTuple):
+    session: "Session"
+
+
+class Append(NamedTuple):
+    """Write a record to the journal as number `lsn`.
+
+    `waiter` is who waits until it is durable (anything hashable), or None where nobody does.
+    """
+
+    record: "Record"
+    lsn: int
+    waiter: object | None
+
+
+Effect = Deliver | Confirm | Credit | Finished | Committed | RolledBack | Append

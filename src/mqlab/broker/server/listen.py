@@ -1,0 +1,84 @@
+"""Start a broker, listen, and stop it in good order."""
+
+import asyncio
+import contextlib
+import signal
+import stat
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import uvloop
+
+from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.native import Connection
+from mqlab.broker.settings import SettingError, Settings
+from mqlab.wire.address import Address
+
+
+class BrokerFailedError(Exception):
+    """The broker had to stop."""
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Address]]]:
+    """A broker in this event loop, and the addresses it listens on (with the ports that were free)."""
+    addresses = [Address.parse(text) for text in settings.listen]
+    _refuse_strangers(addresses, settings)
+    broker = Broker(settings)
+    servers: list[asyncio.Server] = []
+    try:
+        bound = []
+        for address in addresses:
+            server, actual = await _listen(broker, address)
+            servers.append(server)
+            bound.append(actual)
+        yield broker, bound
+    finally:
+        for server in servers:
+            server.close()
+        await broker.close()
+        for address in addresses:
+            if address.path:
+                Path(address.path).unlink(missing_ok=True)
+
+
+def serve(settings: Settings, announce: Callable[[list[Address]], None]) -> None:
+    """Run until SIGINT or SIGTERM. Raises BrokerFailedError if the broker itself could not go on."""
+    uvloop.run(_serve(settings, announce))
+
+
+async def _serve(settings: Settings, announce: Callable[[list[Address]], None]) -> None:
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with running(settings) as (broker, bound):
+        announce(bound)
+        stop = asyncio.ensure_future(stopped.wait())
+        await asyncio.wait((stop, broker.failure), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if broker.failure.done():
+            raise BrokerFailedError(f"the journal cannot be written: {broker.failure.result()}")
+
+
+def _refuse_strangers(addresses: list[Address], settings: Settings) -> None:
+    for address in addresses:
+        if not address.is_local and not settings.open_to_network:
+            raise SettingError(f"{address} can be reached from other machines, and this broker asks for no password; "
+                               "listen on 127.0.0.1, or say --open-to-network if that is what you want")  # fmt: skip
+
+
+async def _listen(broker: Broker, address: Address) -> tuple[asyncio.Server, Address]:
+    loop = asyncio.get_running_loop()
+    if address.path:
+        _remove_stale_socket(Path(address.path))
+        return await loop.create_unix_server(lambda: Connection(broker), address.path), address
+    server = await loop.create_server(lambda: Connection(broker), address.host, address.port, backlog=1024)
+    return server, Address(address.host, server.sockets[0].getsockname()[1])
+
+
+def _remove_stale_socket(path: Path) -> None:
+    """A killed broker leaves its socket behind; anything else of that name is not ours to remove."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISSOCK(path.stat().st_mode):
+            path.unlink()

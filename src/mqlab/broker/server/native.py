@@ -1,0 +1,252 @@
+"""The adapter of the native protocol: frames to commands of the core, effects to frames."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, cast
+
+from mqlab.broker import limits
+from mqlab.broker.core.broker import RefusedError
+from mqlab.broker.core.destinations import BadNameError
+from mqlab.broker.core.effects import Committed, Confirm, Credit, Deliver, Finished, RolledBack
+from mqlab.broker.core.links import Consumer, Producer, Session
+from mqlab.broker.server.broker import Broker
+from mqlab.wire import native
+from mqlab.wire.bodies import MalformedPayloadError, Payload, check
+from mqlab.wire.native import Flag, Frame, Kind, ProtocolError
+
+log = logging.getLogger("mqlab.broker")
+
+# A payload is kept where it was received if it fills a good part of that memory; a small one is copied, since one
+# small message that stays would keep the whole chunk.
+_KEEP_IN_PLACE: Final = 32 * 1024
+# Below this, one write of a joined copy is cheaper than two.
+_JOIN: Final = 16 * 1024
+# Unsent bytes of a connection at which its consumers get no more for now.
+_UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
+
+_LONE, _PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.LONE, Flag.PERSISTENT, Flag.CONFIRM, Flag.REDELIVERED))
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One client. Anything but HELLO is refused until HELLO was said; a broken rule ends the connection."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._core = broker.core
+        self._receiver = native.Receiver(limits.FRAME_BEFORE_HELLO)
+        self._sessions: dict[int, Session] = {}
+        self._producers: dict[int, Producer] = {}
+        self._consumers: dict[int, Consumer] = {}
+        self._transport: asyncio.Transport | None = None
+        self._greeted = False
+        self._commands: dict[int, Callable[[Frame], None]] = {
+            Kind.SEND: self._send,
+            Kind.ACKNOWLEDGE: self._acknowledge,
+            Kind.COMMIT: self._commit,
+            Kind.ROLLBACK: self._rollback,
+            Kind.OPEN_SESSION: self._open_session,
+            Kind.OPEN_PRODUCER: self._open_producer,
+            Kind.OPEN_CONSUMER: self._open_consumer,
+            Kind.CLOSE: self._close,
+            Kind.STATUS: self._status,
+        }
+
+    # From the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are not asyncio.Transport by inheritance, only by their methods.
+        self._transport = cast(asyncio.Transport, transport)
+        if len(self._broker.connections) >= limits.CONNECTIONS:
+            self._fail("limit", f"this broker serves {limits.CONNECTIONS} connections and no more")
+            return
+        self._broker.connections.add(self)
+        self._transport.set_write_buffer_limits(high=_UNSENT_HIGH, low=_UNSENT_LOW)
+        asyncio.get_running_loop().call_later(limits.HELLO_SECONDS, self._still_a_stranger)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the room is ours to choose
+        return self._receiver.room()
+
+    def buffer_updated(self, size: int) -> None:
+        try:
+            for frame in self._receiver.received(size):
+                self._handle(frame)
+        except (ProtocolError, MalformedPayloadError) as error:
+            self._fail("protocol", str(error))
+        self._broker.carry_out()
+
+    def pause_writing(self) -> None:
+        for consumer in self._consumers.values():
+            self._core.pause(consumer)
+
+    def resume_writing(self) -> None:
+        for consumer in self._consumers.values():
+            self._core.resume(consumer)
+        self._broker.carry_out()
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - gone is gone
+        self._transport = None
+        self._broker.connections.discard(self)
+        for session in self._sessions.values():
+            self._core.close_session(session)
+        self._sessions.clear()
+        self._producers.clear()
+        self._consumers.clear()
+        self._broker.carry_out()
+
+    def drop(self) -> None:
+        """End it at once: what was not confirmed stays unconfirmed."""
+        if self._transport is not None:
+            self._transport.abort()
+            self.connection_lost(None)
+
+    # Effects
+
+    def deliver(self, effect: Deliver) -> None:
+        consumer, first, span = effect
+        payload = span.encoded()
+        flags = (_LONE if payload.lone else 0) | (_REDELIVERED if span.redelivered else 0)
+        data = payload.data
+        head = native.HEADER.pack(len(data), Kind.DELIVER, flags, 0, consumer.link, first, span.rows)
+        if len(data) < _JOIN:
+            self._write(head + data)
+        elif self._transport is not None:
+            self._transport.write(head)
+            self._transport.write(data)
+
+    def confirm(self, effect: Confirm) -> None:
+        self._write(native.header(Kind.CONFIRM, link=effect.producer.link, first=effect.seq))
+
+    def credit(self, effect: Credit) -> None:
+        self._write(native.header(Kind.CREDIT, link=effect.producer.link, amount=effect.size))
+
+    def finished(self, effect: Finished) -> None:
+        self._write(native.header(Kind.CLOSED, link=effect.producer.link))
+
+    def committed(self, effect: Committed) -> None:
+        self._write(native.header(Kind.COMMITTED, session=effect.session.number))
+
+    def rolled_back(self, effect: RolledBack) -> None:
+        self._write(native.header(Kind.ROLLED_BACK, session=effect.session.number))
+
+    # Commands
+
+    def _handle(self, frame: Frame) -> None:
+        if self._transport is None:
+            return
+        if not self._greeted:
+            self._hello(frame)
+            return
+        command = self._commands.get(frame.kind)
+        if command is None:
+            raise ProtocolError(f"frame kind {frame.kind} is not one that a client sends now")
+        try:
+            command(frame)
+        except (RefusedError, BadNameError) as error:
+            answer = {"code": "refused", "message": str(error)}
+            self._write(native.frame(Kind.ERROR, answer, session=frame.session, link=frame.link, first=frame.first))
+
+    def _hello(self, frame: Frame) -> None:
+        if frame.kind != Kind.HELLO:
+            raise ProtocolError("the first frame must be HELLO")
+        version = frame.json().get("version")
+        if version != native.VERSION:
+            raise ProtocolError(f"protocol version {version!r}; this broker speaks {native.VERSION}")
+        self._greeted = True
+        self._receiver.limit = limits.FRAME
+        self._write(native.frame(Kind.HELLO, {"version": native.VERSION, "frame_limit": limits.FRAME}))
+
+    def _open_session(self, frame: Frame) -> None:
+        if frame.session in self._sessions or not frame.session:
+            raise ProtocolError(f"session {frame.session} cannot be opened (again)")
+        if len(self._sessions) >= limits.SESSIONS_A_CONNECTION:
+            raise RefusedError(f"a connection has at most {limits.SESSIONS_A_CONNECTION} sessions")
+        self._sessions[frame.session] = Session(self, frame.session, bool(frame.json().get("transacted")))
+        self._write(native.header(Kind.OPENED, session=frame.session))
+
+    def _open_producer(self, frame: Frame) -> None:
+        session, name = self._for_new_link(frame)
+        self._producers[frame.link] = self._core.open_producer(session, frame.link, name)
+        self._write(native.header(Kind.OPENED, session=frame.session, link=frame.link))
+
+    def _open_consumer(self, frame: Frame) -> None:
+        session, name = self._for_new_link(frame)
+        if frame.amount > limits.PREFETCH:
+            raise RefusedError(f"room for {frame.amount} messages; the limit is {limits.PREFETCH}")
+        self._write(native.header(Kind.OPENED, session=frame.session, link=frame.link))
+        self._consumers[frame.link] = self._core.open_consumer(session, frame.link, name, frame.amount)
+
+    def _for_new_link(self, frame: Frame) -> tuple[Session, str]:
+        if frame.link in self._producers or frame.link in self._consumers or not frame.link:
+            raise ProtocolError(f"link {frame.link} cannot be opened (again)")
+        if len(self._producers) + len(self._consumers) >= limits.LINKS_A_CONNECTION:
+            raise RefusedError(f"a connection has at most {limits.LINKS_A_CONNECTION} producers and consumers")
+        name = frame.json().get("destination")
+        if not isinstance(name, str):
+            raise ProtocolError("a producer or consumer needs a destination")
+        return self._session(frame), name
+
+    def _session(self, frame: Frame) -> Session:
+        session = self._sessions.get(frame.session)
+        if session is None:
+            raise ProtocolError(f"there is no session {frame.session}")
+        return session
+
+    def _send(self, frame: Frame) -> None:
+        _, flags, _, link, first, rows, view = frame
+        producer = self._producers.get(link)
+        if producer is None:
+            raise ProtocolError(f"there is no producer {link}")
+        data = view if len(view) >= _KEEP_IN_PLACE else bytes(view)
+        payload = Payload(data, rows, bool(flags & _LONE))
+        check(payload)
+        persistent, confirm = bool(flags & _PERSISTENT), bool(flags & _CONFIRM)
+        self._core.send(producer, payload, first + rows - 1, persistent=persistent, confirm=confirm)
+
+    def _acknowledge(self, frame: Frame) -> None:
+        consumer = self._consumers.get(frame.link)
+        if consumer is None:
+            raise ProtocolError(f"there is no consumer {frame.link}")
+        self._core.acknowledge(consumer, frame.first, frame.amount)
+
+    def _commit(self, frame: Frame) -> None:
+        self._core.commit(self._session(frame))
+
+    def _rollback(self, frame: Frame) -> None:
+        self._core.rollback(self._session(frame))
+
+    def _close(self, frame: Frame) -> None:
+        if frame.link in self._producers:
+            self._core.finish_producer(self._producers.pop(frame.link))
+        elif frame.link in self._consumers:
+            self._core.close_consumer(self._consumers.pop(frame.link))
+            self._write(native.header(Kind.CLOSED, link=frame.link))
+        elif not frame.link and frame.session in self._sessions:
+            session = self._sessions.pop(frame.session)
+            for links in (self._producers, self._consumers):
+                for number in [n for n, link in links.items() if link.session is session]:
+                    del links[number]
+            self._core.close_session(session)
+            self._write(native.header(Kind.CLOSED, session=frame.session))
+        else:
+            raise ProtocolError("there is nothing of that number to close")
+
+    def _status(self, frame: Frame) -> None:  # noqa: ARG002 - it has nothing to say
+        self._write(native.frame(Kind.COUNTERS, self._broker.status()))
+
+    # The rest
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def _fail(self, code: str, message: str) -> None:
+        log.warning("connection ended: %s", message)
+        if self._transport is not None:
+            self._transport.write(native.frame(Kind.ERROR, {"code": code, "message": message}))
+            self._transport.close()
+            self.connection_lost(None)
+
+    def _still_a_stranger(self) -> None:
+        if not self._greeted:
+            self._fail("protocol", f"no HELLO within {limits.HELLO_SECONDS:g} seconds")

@@ -1,0 +1,100 @@
+"""The file layer: the few calls by which the broker touches a disk, and two ways to stand in for it."""
+
+import os
+import time
+from pathlib import Path
+from threading import Lock
+from typing import TextIO
+
+
+class Files:
+    """The disk as it is. Each call is done when it returns, or raises OSError."""
+
+    def create(self, path: Path) -> int:
+        """A new file for appending; there must be none of that name."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+
+    def append(self, file: int, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(file, view) :]
+
+    def sync(self, file: int) -> None:
+        os.fdatasync(file)
+
+    def close(self, file: int) -> None:
+        os.close(file)
+
+    def read(self, path: Path) -> bytes:
+        return path.read_bytes()
+
+    def truncate(self, path: Path, size: int) -> None:
+        file = os.open(path, os.O_WRONLY)
+        try:
+            os.ftruncate(file, size)
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+    def remove(self, path: Path) -> None:
+        path.unlink()
+
+    def sync_folder(self, path: Path) -> None:
+        """Makes the names in a folder survive, new ones and removed ones."""
+        file = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+class TurningDisk(Files):
+    """Syncs complete only at marks, as on a disk where the platter must come round.
+
+    The data is synced for real as well: what is imitated is the wait.
+    """
+
+    def __init__(self, marks_a_second: int) -> None:
+        self._turn = 1_000_000_000 // marks_a_second
+
+    def sync(self, file: int) -> None:
+        asked = time.monotonic_ns()
+        super().sync(file)
+        mark = (asked // self._turn + 1) * self._turn
+        while (left := mark - time.monotonic_ns()) > 0:
+            time.sleep(left / 1e9)
+
+
+class TracedFiles(Files):
+    """Notes each append and sync of another file layer with its times (ns), one line a call."""
+
+    def __init__(self, files: Files, trace: TextIO) -> None:
+        self._files = files
+        self._trace = trace
+        self._ends: dict[int, int] = {}
+        self._names: dict[int, str] = {}
+        # Appends come from the broker's loop, syncs from its worker.
+        self._lock = Lock()
+
+    def create(self, path: Path) -> int:
+        file = self._files.create(path)
+        self._names[file], self._ends[file] = path.name, 0
+        return file
+
+    def append(self, file: int, data: bytes) -> None:
+        begin = time.monotonic_ns()
+        self._files.append(file, data)
+        offset = self._ends[file]
+        self._ends[file] += len(data)
+        self._note("append", file, begin, offset, len(data))
+
+    def sync(self, file: int) -> None:
+        begin, covered = time.monotonic_ns(), self._ends[file]
+        self._files.sync(file)
+        self._note("sync", file, begin, 0, covered)
+
+    def _note(self, call: str, file: int, begin: int, offset: int, size: int) -> None:
+        end = time.monotonic_ns()
+        with self._lock:
+            self._trace.write(f"{call} {self._names[file]} {begin} {end} {offset} {size}\n")
+            self._trace.flush()

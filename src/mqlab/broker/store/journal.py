@@ -1,0 +1,185 @@
+"""The journal: append-only files, and the promise that a record is durable when `on_durable` says so.
+
+Appending writes to the operating system at once; only the sync, which waits for the disk, is done elsewhere.
+A failed write or sync ends it: nothing is tried again, and nothing is called durable afterwards.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from mqlab.broker.core.records import Declare, Record, Shut
+from mqlab.broker.settings import Settings
+from mqlab.broker.store.files import Files
+from mqlab.broker.store.group import Gathering
+from mqlab.broker.store.records import encode, encode_head
+from mqlab.broker.store.segments import Segments, path_of
+
+
+class Host(Protocol):
+    """What the journal needs of whoever runs it."""
+
+    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """Do the work without blocking the caller, then call `done` where the journal is called from."""
+
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
+        """Call the action after that time."""
+
+    def on_durable(self, lsn: int) -> None: ...
+
+    def on_failure(self, error: BaseException) -> None: ...
+
+    def declarations(self) -> Iterable[Declare]:
+        """The queues there are, for the head of a new file."""
+
+
+@dataclass(slots=True)
+class SyncCounters:
+    count: int = 0
+    seconds: float = 0.0
+    bytes: int = 0
+
+
+class Journal:
+    def __init__(self, settings: Settings, folder: Path, files: Files, host: Host, segments: Segments) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._files = files
+        self._host = host
+        self._segments = segments
+        self._gathering = Gathering()
+        self.counters = SyncCounters()
+        self.failed = False
+        self._buffer: list[bytes] = []
+        self._buffered = 0
+        self._lsn = 0
+        self._durable = 0
+        self._syncing = False
+        self._timer = False
+        self._file = -1
+        self._number = 0
+        self._size = 0
+        # Closed files with bytes that no sync has covered yet.
+        self._unsynced_files: list[int] = []
+        self._new_name = False
+
+    def start(self, number: int, lsn: int) -> None:
+        """Begin file `number`; the first record will be the one after `lsn`, all before it are durable."""
+        self._lsn = self._durable = lsn
+        self._open(number)
+
+    def append(self, record: Record, lsn: int, waiter: object | None) -> None:
+        if self.failed:
+            return
+        data = encode(record, lsn, self._durable)
+        if self._size and self._size + len(data) > self._settings.segment_size:
+            self._roll()
+        self._segments.note(record, self._number)
+        self._buffer.append(data)
+        self._size += len(data)
+        self._lsn = lsn
+        if waiter is not None:
+            self._gathering.waiting.add(waiter)
+
+    def flush(self) -> None:
+        """Called when the host has appended all there was: write it, and see whether a sync is due."""
+        if not self._buffer or self.failed:
+            return
+        try:
+            self._write()
+        except OSError as error:
+            self._fail(error)
+            return
+        self._consider_sync()
+
+    def close(self) -> None:
+        """In good order: everything is synced, and the file says so."""
+        if not self.failed:
+            self.append(Shut(), self._lsn + 1, None)
+            self._write()
+            for file in (*self._unsynced_files, self._file):
+                self._files.sync(file)
+            self._files.sync_folder(self._folder)
+        self._files.close(self._file)
+
+    def _write(self) -> None:
+        data = b"".join(self._buffer)
+        self._buffer.clear()
+        self._files.append(self._file, data)
+        self.counters.bytes += len(data)
+
+    def _consider_sync(self) -> None:
+        gathering = self._gathering
+        if self._syncing or not gathering.waiting:
+            return
+        if self._settings.sync == "off":
+            gathering.begin()
+            self._host.on_durable(self._lsn)
+        elif gathering.enough:
+            self._sync()
+        elif not self._timer:
+            self._timer = True
+            self._host.later(gathering.patience, self._patience_ends)
+
+    def _patience_ends(self) -> None:
+        self._timer = False
+        if self._gathering.waiting and not self._syncing and not self.failed:
+            self._sync()
+
+    def _sync(self) -> None:
+        self._syncing = True
+        group, lsn, begin = self._gathering.begin(), self._lsn, time.perf_counter()
+        closed, self._unsynced_files = self._unsynced_files, []
+        file, new_name, self._new_name = self._file, self._new_name, False
+
+        def work() -> None:
+            for old in closed:
+                self._files.sync(old)
+                self._files.close(old)
+            self._files.sync(file)
+            if new_name:
+                self._files.sync_folder(self._folder)
+
+        def done(error: BaseException | None) -> None:
+            self._syncing = False
+            if error is not None:
+                self._fail(error)
+                return
+            seconds = time.perf_counter() - begin
+            self.counters.count += 1
+            self.counters.seconds += seconds
+            self._gathering.end(group, seconds)
+            self._durable = lsn
+            self._host.on_durable(lsn)
+            self._remove_unneeded()
+            if not self.failed:
+                self._consider_sync()
+
+        self._host.sync_in(work, done)
+
+    def _roll(self) -> None:
+        try:
+            self._write()
+            self._unsynced_files.append(self._file)
+            self._open(self._number + 1)
+        except OSError as error:
+            self._fail(error)
+
+    def _open(self, number: int) -> None:
+        self._file = self._files.create(path_of(self._folder, number))
+        self._number = number
+        self._segments.begin(number)
+        head = encode_head(number, self._lsn + 1, self._host.declarations())
+        self._files.append(self._file, head)
+        self._size = len(head)
+        self._new_name = True
+
+    def _remove_unneeded(self) -> None:
+        for number in self._segments.take_unneeded():
+            self._files.remove(path_of(self._folder, number))
+
+    def _fail(self, error: BaseException) -> None:
+        self.failed = True
+        self._host.on_failure(error)

@@ -1,0 +1,24 @@
+"""Two brokers in one data folder would destroy it: the first one locks it."""
+
+import fcntl
+import os
+from pathlib import Path
+
+
+class FolderInUseError(Exception):
+    """Another broker has the data folder."""
+
+
+class FolderLock:
+    """Held until released, or until the process ends in any way."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._file)
+            raise FolderInUseError(f"{folder}: another broker is using this folder") from None
+
+    def release(self) -> None:
+        os.close(self._file)

@@ -1,0 +1,117 @@
+"""The client library for asyncio.
+
+    connection = await connect("tcp:127.0.0.1:7766")
+    session = await connection.session()
+    producer = await session.producer("queue:orders")
+    await producer.send(b"one", persistent=True)
+"""
+
+from types import TracebackType
+from typing import Any
+
+from mqlab.client.connection import Wire
+from mqlab.client.consuming import Consumer, Delivery
+from mqlab.client.producing import Producer
+from mqlab.wire import native
+from mqlab.wire.native import Kind
+
+__all__ = ["Connection", "Consumer", "Delivery", "Producer", "Session", "connect"]
+
+DEFAULT_PREFETCH = 1000
+
+
+async def connect(address: str) -> "Connection":
+    """`tcp:HOST:PORT` or `unix:PATH`. Raises OSError if nobody listens there."""
+    return Connection(await Wire.open(address))
+
+
+class Connection:
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    async def session(self, *, transacted: bool = False) -> "Session":
+        number = self._wire.new_session()
+        opening = native.frame(Kind.OPEN_SESSION, {"transacted": transacted}, session=number)
+        await self._wire.ask(opening, Kind.OPENED, session=number)
+        return Session(self._wire, number, transacted=transacted)
+
+    async def status(self) -> dict[str, Any]:
+        """The broker's counters."""
+        answer = await self._wire.ask(native.header(Kind.STATUS), Kind.COUNTERS)
+        return answer.json()
+
+    async def close(self) -> None:
+        await self._wire.close()
+
+    async def __aenter__(self) -> "Connection":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class Session:
+    """The scope of a transaction, and of the order in which things happen."""
+
+    def __init__(self, wire: Wire, number: int, *, transacted: bool) -> None:
+        self.transacted = transacted
+        self._wire = wire
+        self._number = number
+        self._producers: list[Producer] = []
+        self._consumers: list[Consumer] = []
+
+    async def producer(self, destination: str) -> Producer:
+        """`queue:NAME` or `topic:NAME`."""
+        link = self._wire.new_link()
+        producer = Producer(self._wire, self._number, link, destination, transacted=self.transacted)
+        await self._open(Kind.OPEN_PRODUCER, link, destination, producer)
+        self._producers.append(producer)
+        return producer
+
+    async def consumer(self, destination: str, *, prefetch: int = DEFAULT_PREFETCH) -> Consumer:
+        """`prefetch` bounds the messages that wait in this process; it must be at least 1."""
+        link = self._wire.new_link()
+        consumer = Consumer(self._wire, link, destination, prefetch)
+        await self._open(Kind.OPEN_CONSUMER, link, destination, consumer, prefetch)
+        self._consumers.append(consumer)
+        return consumer
+
+    async def commit(self) -> None:
+        """All sends become visible and all receipts final; durable, if anything in it is persistent."""
+        for producer in self._producers:
+            await producer.flush()
+        for consumer in self._consumers:
+            consumer.acknowledge()
+        await self._ask(Kind.COMMIT, Kind.COMMITTED)
+
+    async def rollback(self) -> None:
+        """Sends are forgotten, receipts come again."""
+        for producer in self._producers:
+            await producer.flush()
+        for consumer in self._consumers:
+            consumer.acknowledge()
+            consumer.drop()
+        await self._ask(Kind.ROLLBACK, Kind.ROLLED_BACK)
+        for consumer in self._consumers:
+            consumer.go_on()
+
+    async def close(self) -> None:
+        await self._ask(Kind.CLOSE, Kind.CLOSED)
+
+    async def _ask(self, kind: Kind, answer: Kind) -> None:
+        await self._wire.ask(native.header(kind, session=self._number), answer, session=self._number)
+
+    async def _open(
+        self, kind: Kind, link: int, destination: str, opened: Producer | Consumer, prefetch: int = 0
+    ) -> None:
+        self._wire.attach(link, opened)
+        opening = native.frame(
+            kind, {"destination": destination}, session=self._number, link=link, amount=prefetch
+        )
+        try:
+            await self._wire.ask(opening, Kind.OPENED, session=self._number, link=link)
+        except BaseException:
+            self._wire.detach(link)
+            raise

@@ -1,0 +1,137 @@
+"""The client's end of a connection: frames to the links they are for, answers to those who wait for them."""
+
+import asyncio
+from typing import Any, Protocol, cast
+
+from mqlab.client.errors import ClosedError, MessagingError, RefusedError
+from mqlab.wire import native
+from mqlab.wire.address import Address
+from mqlab.wire.native import Frame, Kind, ProtocolError
+
+# What a broker may send at once: its own limit for a frame, told in its HELLO, is at most this.
+_FRAME_LIMIT = 64 * 1024 * 1024
+
+
+class Link(Protocol):
+    """A producer or consumer: it gets the frames of its number, and learns when the connection is gone."""
+
+    def handle(self, frame: Frame) -> None: ...
+
+    def lost(self, error: MessagingError) -> None: ...
+
+
+class Wire(asyncio.BufferedProtocol):
+    """One connection to a broker. All sessions of it share one socket."""
+
+    def __init__(self) -> None:
+        self._receiver = native.Receiver(_FRAME_LIMIT)
+        self._transport: asyncio.Transport | None = None
+        self._links: dict[int, Link] = {}
+        # Who waits for which answer: (kind, session, link) -> future.
+        self._asked: dict[tuple[int, int, int], asyncio.Future[Frame]] = {}
+        self._error: MessagingError | None = None
+        self._last_session = 0
+        self._last_link = 0
+
+    @classmethod
+    async def open(cls, address: str) -> "Wire":
+        """Connect and greet. Raises OSError if nobody listens there."""
+        to, loop = Address.parse(address), asyncio.get_running_loop()
+        if to.path:
+            _, wire = await loop.create_unix_connection(cls, to.path)
+        else:
+            _, wire = await loop.create_connection(cls, to.host, to.port)
+        hello = native.frame(Kind.HELLO, {"version": native.VERSION, "client": "mqlab"})
+        await wire.ask(hello, Kind.HELLO)
+        return wire
+
+    def new_session(self) -> int:
+        self._last_session += 1
+        return self._last_session
+
+    def new_link(self) -> int:
+        self._last_link += 1
+        return self._last_link
+
+    def attach(self, number: int, link: Link) -> None:
+        self._links[number] = link
+
+    def detach(self, number: int) -> None:
+        self._links.pop(number, None)
+
+    def write(self, data: bytes | memoryview) -> None:
+        if self._transport is None:
+            raise self._error or ClosedError("the connection is closed")
+        self._transport.write(data)
+
+    async def ask(self, data: bytes, answer: Kind, *, session: int = 0, link: int = 0) -> Frame:
+        """Write a frame and wait for the answer to it. Raises RefusedError if that is the answer."""
+        future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        self._asked[answer, session, link] = future
+        self.write(data)
+        return await future
+
+    async def close(self) -> None:
+        if self._transport is not None:
+            self._lost(ClosedError("the connection was closed"))
+            await asyncio.sleep(0)
+
+    # From the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are not asyncio.Transport by inheritance, only by their methods.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the room is ours to choose
+        return self._receiver.room()
+
+    def buffer_updated(self, size: int) -> None:
+        try:
+            for frame in self._receiver.received(size):
+                link = self._links.get(frame.link)
+                if link is not None and frame.kind in _FOR_LINKS:
+                    link.handle(frame)
+                else:
+                    self._answered(frame)
+        except ProtocolError as error:
+            self._lost(ClosedError(f"the broker broke the protocol: {error}"))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._lost(ClosedError(f"the connection to the broker is lost ({error or 'closed by the broker'})"))
+
+    def _answered(self, frame: Frame) -> None:
+        if frame.kind == Kind.ERROR:
+            self._refused(frame)
+            return
+        future = self._asked.pop((frame.kind, frame.session, frame.link), None)
+        if future is not None and not future.done():
+            # The frame's memory goes on to be filled: keep what it says.
+            future.set_result(frame._replace(payload=memoryview(bytes(frame.payload))))
+
+    def _refused(self, frame: Frame) -> None:
+        said: dict[str, Any] = frame.json()
+        error = RefusedError(str(said.get("message", "refused")))
+        if not frame.session and not frame.link:
+            self._lost(ClosedError(f"the broker ended the connection: {error}"))
+            return
+        asked = [key for key in self._asked if key[1:] == (frame.session, frame.link)]
+        for key in asked:
+            self._asked.pop(key).set_exception(error)
+        if not asked and frame.link in self._links:
+            self._links[frame.link].lost(error)
+
+    def _lost(self, error: MessagingError) -> None:
+        if self._transport is None:
+            return
+        self._transport.close()
+        self._transport = None
+        self._error = error
+        for future in self._asked.values():
+            if not future.done():
+                future.set_exception(error)
+        self._asked.clear()
+        for link in [*self._links.values()]:
+            link.lost(error)
+
+
+_FOR_LINKS = frozenset(map(int, (Kind.DELIVER, Kind.CONFIRM, Kind.CREDIT)))

@@ -1,0 +1,13 @@
+"""What can go wrong for a client."""
+
+
+class MessagingError(Exception):
+    """Any failure of messaging."""
+
+
+class ClosedError(MessagingError):
+    """The connection (or this part of it) is closed; sends without a confirmation may or may not have arrived."""
+
+
+class RefusedError(MessagingError):
+    """The broker said no; nothing of it happened."""

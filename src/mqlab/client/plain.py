@@ -1,0 +1,236 @@
+"""The plain, blocking API: the asyncio one, with its loop in a thread of its own.
+
+    with connect("tcp:127.0.0.1:7766") as connection:
+        session = connection.session()
+        session.producer("queue:orders").send(b"one", persistent=True)
+        for message in session.consumer("queue:orders"):
+            print(message.body)
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Coroutine, Iterator
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+import uvloop
+
+from mqlab.client import aio
+from mqlab.client.aio import DEFAULT_PREFETCH, Delivery
+from mqlab.client.errors import ClosedError, MessagingError
+from mqlab.client.message import Message
+from mqlab.wire.bodies import Buffer, Payload, encode
+
+T = TypeVar("T")
+
+# Messages that leave in one frame, and how many may wait in this process before `send` waits too.
+_MOST_ROWS: Final = 4096
+_MOST_READY: Final = 4 * _MOST_ROWS
+
+
+def connect(address: str) -> "Connection":
+    """`tcp:HOST:PORT` or `unix:PATH`. Raises OSError if nobody listens there."""
+    return Connection(address)
+
+
+class _Loop:
+    """An event loop in a thread."""
+
+    def __init__(self) -> None:
+        self.loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="mqlab-client", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+        self.loop.close()
+
+    def do(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Do it there and wait for its result here."""
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+
+
+class Connection:
+    def __init__(self, address: str) -> None:
+        self._loop = _Loop()
+        try:
+            self._aio = self._loop.do(aio.connect(address))
+        except BaseException:
+            self._loop.stop()
+            raise
+        self._closed = False
+
+    def session(self, *, transacted: bool = False) -> "Session":
+        return Session(self._loop, self._loop.do(self._aio.session(transacted=transacted)))
+
+    def status(self) -> dict[str, Any]:
+        """The broker's counters."""
+        return self._loop.do(self._aio.status())
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._loop.do(self._aio.close())
+            self._loop.stop()
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Session:
+    """The scope of a transaction. To be used by one thread at a time."""
+
+    def __init__(self, loop: _Loop, session: aio.Session) -> None:
+        self._loop = loop
+        self._aio = session
+        self._producers: list[Producer] = []
+
+    def producer(self, destination: str) -> "Producer":
+        """`queue:NAME` or `topic:NAME`."""
+        producer = Producer(self._loop, self._loop.do(self._aio.producer(destination)), self._aio.transacted)
+        self._producers.append(producer)
+        return producer
+
+    def consumer(self, destination: str, *, prefetch: int = DEFAULT_PREFETCH) -> "Consumer":
+        """`prefetch` bounds the messages that wait in this process; it must be at least 1."""
+        return Consumer(self._loop, self._loop.do(self._aio.consumer(destination, prefetch=prefetch)))
+
+    def commit(self) -> None:
+        """All sends become visible and all receipts final; durable, if anything in it is persistent."""
+        self._flush()
+        self._loop.do(self._aio.commit())
+
+    def rollback(self) -> None:
+        """Sends are forgotten, receipts come again."""
+        self._flush()
+        self._loop.do(self._aio.rollback())
+
+    def close(self) -> None:
+        self._flush()
+        self._loop.do(self._aio.close())
+
+    def _flush(self) -> None:
+        for producer in self._producers:
+            producer.flush()
+
+
+class Producer:
+    """Sends to one destination. Sends that need no answer only leave a note for the thread that does the sending."""
+
+    def __init__(self, loop: _Loop, producer: aio.Producer, transacted: bool) -> None:
+        self.destination = producer.destination
+        self._loop = loop
+        self._aio = producer
+        self._transacted = transacted
+        self._ready: deque[Buffer] = deque()
+        self._pumping = False
+        self._room = threading.Event()
+        self._error: MessagingError | None = None
+
+    def send(self, body: Buffer, *, persistent: bool = False) -> None:
+        """One message. A persistent one outside a transaction is on the broker's disk when this returns."""
+        if persistent:
+            self.send_batch(Payload(bytes(body), 1, True), persistent=True, confirm=not self._transacted)
+            return
+        ready = self._ready
+        ready.append(body)
+        if not self._pumping:
+            self._start()
+        elif len(ready) >= _MOST_READY:
+            self._wait_for_room()
+
+    def send_batch(self, payload: Payload, *, persistent: bool = False, confirm: bool = False) -> None:
+        """Messages that go together (see `mqlab.wire.bodies`); with `confirm`, returns when they are safe."""
+        self.flush()
+        self._loop.do(self._aio.send_batch(payload, persistent=persistent, confirm=confirm))
+
+    def flush(self) -> None:
+        """Returns when everything sent so far is on its way."""
+        while self._pumping:
+            self._wait_for_room()
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """Returns when the broker has everything that was sent."""
+        self.flush()
+        self._loop.do(self._aio.close())
+
+    def _start(self) -> None:
+        if self._error is not None:
+            raise self._error
+        self._pumping = True
+        self._loop.loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._pump()))
+
+    def _wait_for_room(self) -> None:
+        self._room.clear()
+        if self._pumping:
+            # The pump may end between the two lines above: the wait is bounded, the caller looks again.
+            self._room.wait(0.05)
+        if self._error is not None:
+            raise self._error
+
+    async def _pump(self) -> None:
+        """In the loop: send what is ready, until nothing is."""
+        ready = self._ready
+        try:
+            while ready:
+                take = min(len(ready), _MOST_ROWS)
+                await self._aio.send_batch(encode([ready.popleft() for _ in range(take)]))
+                self._room.set()
+        except MessagingError as error:
+            self._error = error
+        self._pumping = False
+        self._room.set()
+        if ready and self._error is None:
+            # A send came between the last look and the flag.
+            self._pumping = True
+            await self._pump()
+
+
+class Consumer:
+    """Receives from one destination. Iterating over it ends when the connection is closed."""
+
+    def __init__(self, loop: _Loop, consumer: aio.Consumer) -> None:
+        self.destination = consumer.destination
+        self._loop = loop
+        self._aio = consumer
+
+    def receive(self, timeout: float | None = None) -> Message:
+        """The next message. Raises TimeoutError if none came in so many seconds."""
+        if not self._aio.in_hand:
+            self._loop.do(self._aio.fill_hand(), timeout)
+        return self._aio.in_hand.pop()
+
+    def receive_batch(self, timeout: float | None = None) -> Delivery:
+        """The next messages that came together."""
+        return self._loop.do(self._aio.receive_batch(), timeout)
+
+    def __iter__(self) -> Iterator[Message]:
+        while True:
+            try:
+                yield self.receive()
+            except ClosedError:
+                return
+            while in_hand := self._aio.in_hand:
+                yield in_hand.pop()
+
+    def close(self) -> None:
+        """What was not given to the application goes back to the queue."""
+        self._loop.do(self._aio.close())

@@ -1,0 +1,139 @@
+"""Sending: credit, coalescing, confirmations."""
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from mqlab.client.connection import Wire
+from mqlab.client.errors import MessagingError
+from mqlab.wire import native
+from mqlab.wire.bodies import Buffer, Payload, encode
+from mqlab.wire.native import Flag, Frame, Kind
+
+# Plain sends that are ready together leave together, up to these bounds.
+_MOST_ROWS: Final = 4096
+_MOST_BYTES: Final = 256 * 1024
+_JOIN: Final = 16 * 1024
+
+_SEND = int(Kind.SEND)
+_LONE, _PERSISTENT, _CONFIRM = int(Flag.LONE), int(Flag.PERSISTENT), int(Flag.CONFIRM)
+
+
+class Producer:
+    """Sends to one destination. In a transacted session nothing is visible before the commit."""
+
+    def __init__(self, wire: Wire, session: int, link: int, destination: str, *, transacted: bool) -> None:
+        self.destination = destination
+        self._wire = wire
+        self._session = session
+        self._link = link
+        self._transacted = transacted
+        self._next_seq = 1
+        self._credit = 0
+        self._credit_came: asyncio.Future[None] | None = None
+        self._unconfirmed: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._ready: list[Buffer] = []
+        self._ready_bytes = 0
+        self._error: MessagingError | None = None
+
+    async def send(self, body: Buffer, *, persistent: bool = False) -> None:
+        """One message. A persistent one outside a transaction is on the broker's disk when this returns.
+
+        Others leave with all that are ready by the next turn of the loop; a lone one leaves with that turn.
+        """
+        if persistent:
+            await self.send_batch(Payload(bytes(body), 1, True), persistent=True, confirm=not self._transacted)
+            return
+        self._ready.append(body)
+        self._ready_bytes += len(body)
+        if len(self._ready) == 1:
+            asyncio.get_running_loop().call_soon(self._flush_if_possible)
+        elif len(self._ready) >= _MOST_ROWS or self._ready_bytes >= _MOST_BYTES:
+            await self._wait_for_credit()
+            self._flush()
+
+    async def send_batch(self, payload: Payload, *, persistent: bool = False, confirm: bool = False) -> None:
+        """Messages that go together; with `confirm`, returns when the broker says that they are safe."""
+        if self._ready:
+            await self.flush()
+        if self._credit <= 0 or self._error is not None:
+            await self._wait_for_credit()
+        seq = self._write(payload, (_PERSISTENT if persistent else 0) | (_CONFIRM if confirm else 0))
+        if confirm:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._unconfirmed.append((seq, future))
+            await future
+
+    async def flush(self) -> None:
+        """Everything sent so far is on its way."""
+        while self._ready:
+            await self._wait_for_credit()
+            self._flush()
+
+    async def close(self) -> None:
+        """Returns when the broker has everything that was sent."""
+        await self.flush()
+        if self._error is not None:
+            raise self._error
+        closing = native.header(Kind.CLOSE, session=self._session, link=self._link)
+        await self._wire.ask(closing, Kind.CLOSED, link=self._link)
+        self._wire.detach(self._link)
+
+    # As a link of the connection
+
+    def handle(self, frame: Frame) -> None:
+        if frame.kind == Kind.CONFIRM:
+            unconfirmed = self._unconfirmed
+            while unconfirmed and unconfirmed[0][0] <= frame.first:
+                _, future = unconfirmed.popleft()
+                if not future.done():
+                    future.set_result(None)
+        elif frame.kind == Kind.CREDIT:
+            self._credit += frame.amount
+            if self._credit > 0:
+                self._wake()
+                self._flush_if_possible()
+
+    def lost(self, error: MessagingError) -> None:
+        self._error = error
+        self._wake()
+        while self._unconfirmed:
+            _, future = self._unconfirmed.popleft()
+            if not future.done():
+                future.set_exception(error)
+
+    async def _wait_for_credit(self) -> None:
+        while self._credit <= 0 and self._error is None:
+            if self._credit_came is None:
+                self._credit_came = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._credit_came)
+        if self._error is not None:
+            raise self._error
+
+    def _wake(self) -> None:
+        if self._credit_came is not None:
+            self._credit_came.set_result(None)
+            self._credit_came = None
+
+    def _flush_if_possible(self) -> None:
+        if self._ready and self._credit > 0 and self._error is None:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._ready:
+            ready, self._ready, self._ready_bytes = self._ready, [], 0
+            self._write(encode(ready), 0)
+
+    def _write(self, payload: Payload, flags: int) -> int:
+        data, rows = payload.data, payload.rows
+        size = len(data)
+        flags |= _LONE if payload.lone else 0
+        head = native.HEADER.pack(size, _SEND, flags, self._session, self._link, self._next_seq, rows)
+        self._next_seq += rows
+        self._credit -= size
+        if size < _JOIN:
+            self._wire.write(head + data)
+        else:
+            self._wire.write(head)
+            self._wire.write(memoryview(data))
+        return self._next_seq - 1

@@ -1,0 +1,89 @@
+"""The run folder: where the records of one `mqlab run` lie, and how they are named."""
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mqlab.events.schema import SCHEMA_VERSION, TABLES
+
+
+class NotARunFolderError(ValueError):
+    """The path holds no records of a run, or records this version cannot read."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """`meta.json`, `study/` (the declaration as it was run), `events/`, `measures/`, `report/`."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, parent: Path, name: str, now: datetime | None = None) -> "RunFolder":
+        """A new folder under `parent`; its id is the time and the (cleaned) name, made unique."""
+        stamp = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
+        base = f"{stamp}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('-.') or 'run'}"
+        parent.mkdir(parents=True, exist_ok=True)
+        for suffix in ("", *(f"-{n}" for n in range(2, 100))):
+            path = parent / (base + suffix)
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            folder = cls(path)
+            for part in (folder.events, folder.measures, folder.report, folder.study):
+                part.mkdir()
+            return folder
+        raise FileExistsError(f"{parent / base}: a hundred runs began in this second")
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        folder = cls(path)
+        if not folder.meta_file.is_file():
+            raise NotARunFolderError(f"{path}: not a run folder (it has no meta.json)")
+        found = folder.meta().get("schema_version")
+        if found != SCHEMA_VERSION:
+            raise NotARunFolderError(f"{path}: events of schema version {found}, this mqlab reads {SCHEMA_VERSION}")
+        return folder
+
+    @property
+    def meta_file(self) -> Path:
+        return self.path / "meta.json"
+
+    @property
+    def study(self) -> Path:
+        return self.path / "study"
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events"
+
+    @property
+    def measures(self) -> Path:
+        return self.path / "measures"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report"
+
+    def meta(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.meta_file.read_text())
+        return found
+
+    def write_meta(self, meta: dict[str, Any]) -> None:
+        """Replaces meta.json as a whole, so that an interruption leaves the old one."""
+        text = json.dumps({"schema_version": SCHEMA_VERSION, **meta}, indent=2, sort_keys=False)
+        temporary = self.meta_file.with_suffix(".new")
+        temporary.write_text(text + "\n")
+        temporary.replace(self.meta_file)
+
+    def write_events(self, table: str, name: str, rows: pa.Table) -> None:
+        """One Parquet file of one table. `name` tells its writer apart: files are never appended to."""
+        target = self.events / table / f"{name}.parquet"
+        target.parent.mkdir(exist_ok=True)
+        pq.write_table(rows.cast(TABLES[table]), target)

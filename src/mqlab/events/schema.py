@@ -1,0 +1,64 @@
+"""The events: one Arrow schema a table. Times are nanoseconds; on one clock once `clocks.offset` is added."""
+
+from typing import Final
+
+import pyarrow as pa
+
+SCHEMA_VERSION: Final = 1
+
+# What became of a send, as its producer knows it.
+CONFIRMED: Final = "confirmed"  # the system said it has the messages
+UNKNOWN: Final = "unknown"  # no answer came: they may or may not arrive
+FAILED: Final = "failed"  # the system refused them: they must not arrive
+ROLLED_BACK: Final = "rolled back"  # the transaction was undone: they must not arrive
+OUTCOMES: Final = (CONFIRMED, UNKNOWN, FAILED, ROLLED_BACK)
+
+COMPLETE: Final = "complete"
+INCOMPLETE: Final = "incomplete"
+
+_int, _short, _text = pa.int64(), pa.int32(), pa.string()
+
+
+def _table(optional: str = "", **columns: pa.DataType) -> pa.Schema:
+    nullable = optional.split()
+    return pa.schema([pa.field(name, kind, nullable=name in nullable) for name, kind in columns.items()])
+
+
+TABLES: Final[dict[str, pa.Schema]] = {
+    # One repetition of a point on a system. `counted_*` are the agents' own counts over the measure phase.
+    "runs": _table(
+        run=_short, study=_text, scenario=_text, point=_text, system=_text, repetition=_short, parameters=_text,
+        status=_text, reason=_text, counted_sent=_int, counted_received=_int,
+    ),
+    # Who took part. Every subscription of a destination must get each of its messages once:
+    # on a queue all consumers share subscription 0, on a topic each consumer has its own.
+    "roles": _table(
+        run=_short, agent=_short, role=_text, number=_short, destination=_short, subscription=_short,
+    ),
+    # Consecutive messages of one producer that left together.
+    "sends": _table(
+        run=_short, agent=_short, producer=_short, destination=_short, first_seq=_int, count=_int, bytes=_int,
+        t_planned=_int, t_sent=_int, t_confirmed=_int, outcome=pa.dictionary(pa.int8(), _text),
+        optional="t_confirmed",
+    ),
+    # Consecutive messages of one producer that one consumer got together; `ordinal` counts a consumer's rows.
+    "receipts": _table(
+        run=_short, agent=_short, consumer=_short, destination=_short, producer=_short, first_seq=_int, count=_int,
+        bytes=_int, ordinal=_int, t_received=_int, redelivered=pa.bool_(), t_acknowledged=_int,
+        optional="t_acknowledged",
+    ),
+    # One request and its reply.
+    "round_trips": _table(
+        run=_short, agent=_short, requester=_short, seq=_int, t_planned=_int, t_sent=_int, t_received=_int,
+        optional="t_received",
+    ),
+    # One look at one process (source "broker", "agent-1", ...). All but t, rss, depth and blocked count up.
+    "samples": _table(
+        run=_short, source=_text, t=_int, cpu_seconds=pa.float64(), rss=_int, syncs=_int, sync_seconds=pa.float64(),
+        bytes_read=_int, bytes_written=_int, depth=_int, blocked=_int,
+        optional="syncs sync_seconds bytes_read bytes_written depth blocked",
+    ),
+    "phases": _table(run=_short, phase=_text, t_start=_int, t_end=_int),
+    # Add `offset` to an agent's times to have the controller's; the truth is within `error` of it.
+    "clocks": _table(run=_short, agent=_short, offset=_int, error=_int),
+}

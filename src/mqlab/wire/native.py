@@ -1,0 +1,150 @@
+"""The native protocol: frames with a fixed header of 24 bytes, little-endian.
+
+    length u32   of what follows the header        link   u32   which producer or consumer of the connection
+    kind   u8    see Kind                          first  u64   a sequence number or delivery id
+    flags  u8    see Flag                          amount u32   rows, or credit
+    session u16  which session of the connection
+"""
+
+import json
+import struct
+from enum import IntEnum, IntFlag
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from mqlab.wire.bodies import Buffer
+
+VERSION: Final = 1
+HEADER: Final = struct.Struct("<IBBHIQI")
+HEADER_SIZE: Final = HEADER.size
+
+
+class Kind(IntEnum):
+    # both ways
+    HELLO = 1  # first frame of either side; JSON: version, and who the other is
+    ERROR = 2  # JSON: code, message; about the link or session named, or about the connection (link and session 0)
+    CLOSE = 3  # of a link, a session or (both 0) the connection; answered with CLOSED once all before it is done
+    CLOSED = 4
+    # client to broker
+    OPEN_SESSION = 10  # JSON: transacted
+    OPEN_PRODUCER = 11  # JSON: destination
+    OPEN_CONSUMER = 12  # JSON: destination; amount: messages the consumer has room for
+    SEND = 13  # first: sequence number of the first row; amount: rows
+    ACKNOWLEDGE = 14  # first: the last delivery id that is done; amount: room for that many more
+    COMMIT = 15
+    ROLLBACK = 16
+    STATUS = 17  # asks for the broker's counters
+    # broker to client
+    OPENED = 20  # a session, producer or consumer is there
+    DELIVER = 21  # first: delivery id of the first row; amount: rows
+    CONFIRM = 22  # first: all rows up to this sequence number are safe
+    CREDIT = 23  # amount: the producer may send so many bytes more
+    COMMITTED = 24
+    ROLLED_BACK = 25
+    COUNTERS = 26  # JSON
+
+
+class Flag(IntFlag):
+    NONE = 0
+    LONE = 1  # the payload is one bare body
+    PERSISTENT = 2
+    CONFIRM = 4  # the producer wants to be told when its rows are safe
+    REDELIVERED = 8
+
+
+class Frame(NamedTuple):
+    kind: int
+    flags: int
+    session: int
+    link: int
+    first: int
+    amount: int
+    payload: memoryview
+
+    def json(self) -> dict[str, Any]:
+        try:
+            value = json.loads(bytes(self.payload))
+        except ValueError as error:
+            raise ProtocolError(f"frame {self.kind}: not JSON") from error
+        if not isinstance(value, dict):
+            raise ProtocolError(f"frame {self.kind}: not a JSON object")
+        return value
+
+
+class ProtocolError(Exception):
+    """The peer does not speak this protocol, or breaks its rules."""
+
+
+def header(
+    kind: int, *, flags: int = 0, session: int = 0, link: int = 0, first: int = 0, amount: int = 0, length: int = 0
+) -> bytes:
+    return HEADER.pack(length, kind, flags, session, link, first, amount)
+
+
+def frame(
+    kind: int, value: dict[str, Any] | None = None, *, session: int = 0, link: int = 0, first: int = 0, amount: int = 0
+) -> bytes:
+    """A whole control frame; `value` becomes its JSON payload."""
+    payload = b"" if value is None else json.dumps(value).encode()
+    return HEADER.pack(len(payload), kind, 0, session, link, first, amount) + payload
+
+
+# A frame is read where it lies: each chunk of memory is filled once and then belongs to the frames in it.
+_CHUNK: Final = 1024 * 1024
+_ROOM: Final = 32 * 1024
+_KINDS: Final = frozenset(int(kind) for kind in Kind)
+
+
+class Receiver:
+    """Bytes in, frames out. `room()` is where the next bytes go; `received(n)` takes n of them and splits."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._chunk = np.empty(_CHUNK, dtype=np.uint8).data
+        self._begin = 0
+        self._end = 0
+
+    def room(self) -> memoryview:
+        if len(self._chunk) - self._end < _ROOM:
+            self._next_chunk(_CHUNK)
+        return self._chunk[self._end :]
+
+    def feed(self, data: Buffer) -> list[Frame]:
+        """For bytes that come from elsewhere: any split of them gives the same frames."""
+        frames: list[Frame] = []
+        view = memoryview(data)
+        while view:
+            room = self.room()
+            size = min(len(room), len(view))
+            room[:size] = view[:size]
+            frames += self.received(size)
+            view = view[size:]
+        return frames
+
+    def received(self, size: int) -> list[Frame]:
+        self._end += size
+        frames: list[Frame] = []
+        chunk, begin, end = self._chunk, self._begin, self._end
+        while end - begin >= HEADER_SIZE:
+            length, kind, flags, session, link, first, amount = HEADER.unpack_from(chunk, begin)
+            if length > self.limit:
+                raise ProtocolError(f"a frame of {length} bytes; the limit is {self.limit}")
+            if kind not in _KINDS:
+                raise ProtocolError(f"frame kind {kind} is not known")
+            body = begin + HEADER_SIZE
+            if end - body < length:
+                self._begin = begin
+                if HEADER_SIZE + length > len(chunk) - begin:
+                    self._next_chunk(max(_CHUNK, HEADER_SIZE + length + _ROOM))
+                return frames
+            frames.append(Frame(kind, flags, session, link, first, amount, chunk[body : body + length]))
+            begin = body + length
+        self._begin = begin
+        return frames
+
+    def _next_chunk(self, size: int) -> None:
+        rest = self._chunk[self._begin : self._end]
+        chunk = np.empty(max(size, len(rest) + _ROOM), dtype=np.uint8).data
+        chunk[: len(rest)] = rest
+        self._chunk, self._begin, self._end = chunk, 0, len(rest)
