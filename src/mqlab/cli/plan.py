@@ -1,0 +1,88 @@
+"""`mqlab plan STUDY`: what a run would do, and how long it would load a system."""
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from mqlab.cli.console import Exit, fail, say, show, show_json
+from mqlab.study import DEFAULT_SCALE, Estimate, Point, StudyError, estimate, load_study
+from mqlab.study.units import format_duration, format_rate, format_size
+
+_COLUMNS: Final = (
+    "scenario", "point", "destinations", "producers", "consumers", "size", "persistent", "transaction", "send", "batch",
+    "rate", "runs", "time",
+)  # fmt: skip
+
+
+def plan(
+    study: Annotated[str, typer.Argument(help="The name of a study, or the path of its file or folder.")],
+    scale: Annotated[str, typer.Option(help="quick, standard or full (the study's own length).")] = DEFAULT_SCALE,
+    only: Annotated[list[str] | None, typer.Option(help="A scenario; may be given more than once.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Print the points of a study, their runs and the estimated time on one system."""
+    try:
+        declared = load_study(study)
+        points = declared.points(scale, only or ())
+    except StudyError as error:
+        fail(str(error), Exit.USAGE)
+    if as_json:
+        show_json({"study": declared.id, "title": declared.title, "scale": scale, **_document(points)})
+        return
+    show(_table(points))
+    say(f"{declared.id} at scale {scale}: {_time(estimate(points))} of load on each system.")
+    say("Setting up and draining come on top; both end when they are done.")
+
+
+def _table(points: Sequence[Point]) -> Table:
+    table = Table(*_COLUMNS, box=None)
+    for point in points:
+        expected = estimate([point])
+        cells = (
+            point.scenario,
+            point.name or "-",
+            f"{point.destinations} {point.domain}{'s' if point.destinations > 1 else ''}",
+            str(point.producers),
+            str(point.consumers),
+            format_size(point.size),
+            "yes" if point.persistent else "no",
+            str(point.transaction or "none"),
+            point.send,
+            str(point.batch),
+            "max" if point.rate is None else format_rate(point.rate),
+            _runs(expected),
+            _time(expected),
+        )
+        table.add_row(*map(Text, cells))
+    total = estimate(points)
+    table.add_section()
+    table.add_row("total", str(len(points)), *[""] * (len(_COLUMNS) - 4), _runs(total), _time(total))
+    return table
+
+
+def _runs(expected: Estimate) -> str:
+    return _span(str(expected.least_runs), str(expected.most_runs))
+
+
+def _time(expected: Estimate) -> str:
+    return _span(format_duration(expected.least_seconds), format_duration(expected.most_seconds))
+
+
+def _span(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
+
+
+def _document(points: Sequence[Point]) -> dict[str, Any]:
+    each = [{**json.loads(point.to_json()), **_estimated(estimate([point]))} for point in points]
+    return {"points": each, **_estimated(estimate(points))}
+
+
+def _estimated(expected: Estimate) -> dict[str, Any]:
+    return {
+        "runs": {"least": expected.least_runs, "most": expected.most_runs},
+        "seconds": {"least": round(expected.least_seconds, 3), "most": round(expected.most_seconds, 3)},
+    }

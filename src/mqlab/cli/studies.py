@@ -1,0 +1,41 @@
+"""`mqlab studies`: the studies that come with the lab."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from mqlab.cli.console import Exit, fail, say, show, show_json
+from mqlab.study import Study, StudyError, built_in_studies, load_study
+
+
+def studies(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """List the studies that can be run by name."""
+    try:
+        found = [load_study(name) for name in built_in_studies()]
+    except StudyError as error:
+        fail(str(error), Exit.USAGE)
+    if as_json:
+        show_json({"studies": [_document(study) for study in found]})
+        return
+    table = Table("study", "title", "scenarios", "published systems", "published values", "claims", box=None)
+    for study in found:
+        cells = (study.id, study.title, " ".join(study.scenarios), ", ".join(study.systems_published))
+        table.add_row(*map(Text, cells), str(len(study.published)), str(len(study.claims)))
+    show(table)
+    say("A study of your own is a file: mqlab plan FILE shows what it would run.")
+
+
+def _document(study: Study) -> dict[str, object]:
+    return {
+        "study": study.id,
+        "title": study.title,
+        "source": study.source.title if study.source else None,
+        "scenarios": {scenario.name: scenario.title for scenario in study.scenarios.values()},
+        "systems_published": list(study.systems_published),
+        "published_values": len(study.published),
+        "claims": len(study.claims),
+    }

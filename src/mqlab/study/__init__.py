@@ -1,0 +1,37 @@
+"""DECLARE: studies from YAML to checked, expanded and ordered points.
+
+A study is read whole and strictly (`load_study`); what comes back can be run, and a wrong file is one sentence.
+Nothing here runs, measures or draws anything, and nothing here imports another package of the lab.
+"""
+
+from mqlab.study.error import StudyError
+from mqlab.study.estimate import Estimate, estimate
+from mqlab.study.exhibit import Claim, Exhibit
+from mqlab.study.expand import DEFAULT_SCALE
+from mqlab.study.library import built_in_studies, load_study
+from mqlab.study.metric import METRICS
+from mqlab.study.point import Phases, Point, Repeat
+from mqlab.study.published import PublishedValue
+from mqlab.study.rule import Rule
+from mqlab.study.study import Scenario, Setting, Source, Study
+
+__all__ = [
+    "DEFAULT_SCALE",
+    "METRICS",
+    "Claim",
+    "Estimate",
+    "Exhibit",
+    "Phases",
+    "Point",
+    "PublishedValue",
+    "Repeat",
+    "Rule",
+    "Scenario",
+    "Setting",
+    "Source",
+    "Study",
+    "StudyError",
+    "built_in_studies",
+    "estimate",
+    "load_study",
+]

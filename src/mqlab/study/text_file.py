@@ -1,0 +1,22 @@
+"""Reading the files that a declaration consists of."""
+
+from pathlib import Path
+from typing import Final
+
+from mqlab.study.error import StudyError
+
+# They are written by hand; a file this long is something else.
+LONGEST: Final = 1_000_000
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that belongs to a declaration."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise StudyError(f"cannot be read: {error.strerror}", path) from None
+    except UnicodeDecodeError:
+        raise StudyError("is not text in UTF-8", path) from None
+    if len(text) > LONGEST:
+        raise StudyError(f"is longer than {LONGEST} characters", path)
+    return text

@@ -1,0 +1,99 @@
+"""Human units: sizes, times, rates and shares, from text and back to the same text's value.
+
+Every `parse_*` raises ValueError with a sentence that names the accepted forms. Numbers go through Decimal,
+so that `300ms` is the float nearest to 0.3 and comes back as `300ms`.
+"""
+
+import re
+from decimal import Decimal
+from typing import Final
+
+BYTES: Final = {"B": 1, "KB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
+SECONDS: Final = {"ms": Decimal("0.001"), "s": Decimal(1), "min": Decimal(60), "h": Decimal(3600)}
+PER_SECOND: Final = {"/s": 1, "k/s": 10**3, "M/s": 10**6}
+
+_NUMBER: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s?([A-Za-z/%]+)", re.ASCII)
+
+
+def _split(text: str) -> tuple[Decimal, str] | None:
+    found = _NUMBER.fullmatch(text)
+    return (Decimal(found[1]), found[2]) if found else None
+
+
+def _plain(number: Decimal) -> str:
+    text = format(number, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def parse_size(text: str) -> int:
+    """Bytes: `12B`, `1KiB` (1024), `10MB` (10,000,000)."""
+    found = _split(text)
+    if found is None or found[1] not in BYTES:
+        raise ValueError(f"'{text}' is not a size; write 12B, 1KiB or 10MB")
+    size = found[0] * BYTES[found[1]]
+    if size != int(size):
+        raise ValueError(f"'{text}' is not a whole number of bytes")
+    return int(size)
+
+
+def format_size(size: int) -> str:
+    """The shortest exact form, the binary one where two are as short: 1024 is `1KiB`, 1000 is `1KB`."""
+    exact = [f"{size // unit}{name}" for name, unit in BYTES.items() if size % unit == 0 and (size or unit == 1)]
+    return min(exact, key=lambda text: (len(text.rstrip("KMGiB")), not text.endswith("iB"), len(text)))
+
+
+def parse_time(text: str) -> float:
+    """Seconds: `300ms`, `2s`, `5min`, `1h`."""
+    found = _split(text)
+    if found is None or found[1] not in SECONDS:
+        raise ValueError(f"'{text}' is not a time; write 300ms, 2s, 5min or 1h")
+    return float(found[0] * SECONDS[found[1]])
+
+
+def format_time(seconds: float) -> str:
+    """The exact form in the largest unit that needs no fraction; below a second, milliseconds."""
+    exact = Decimal(repr(seconds))
+    for name in ("h", "min"):
+        if exact and exact % SECONDS[name] == 0:
+            return f"{_plain(exact / SECONDS[name])}{name}"
+    if 0 < exact < 1:
+        return f"{_plain(exact / SECONDS['ms'])}ms"
+    return f"{_plain(exact)}s"
+
+
+def format_duration(seconds: float) -> str:
+    """About how long, for people: `37 s`, `9 min 20 s`, `4 h 29 min`. Not exact, and not to be parsed."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h" + (f" {minutes % 60} min" if minutes % 60 else "")
+
+
+def parse_rate(text: str) -> float:
+    """Messages a second: `100/s`, `5k/s`, `1.5M/s`."""
+    found = _split(text)
+    if found is None or found[1] not in PER_SECOND or not found[0]:
+        raise ValueError(f"'{text}' is not a rate; write 100/s, 5k/s, 1.5M/s or max")
+    return float(found[0] * PER_SECOND[found[1]])
+
+
+def format_rate(rate: float) -> str:
+    exact = Decimal(repr(rate))
+    return min((f"{_plain(exact / unit)}{name}" for name, unit in PER_SECOND.items()), key=len)
+
+
+def parse_percent(text: str) -> float:
+    """A share: `3%` is 0.03."""
+    found = _split(text)
+    if found is None or found[1] != "%":
+        raise ValueError(f"'{text}' is not a share; write 3% or 0.5%")
+    return float(found[0] / 100)
+
+
+def format_percent(share: float) -> str:
+    return f"{_plain(Decimal(repr(share)) * 100)}%"

@@ -1,0 +1,68 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from mqlab.cli.plan import plan
+
+FILE = """
+study: mine
+title: Mine
+scenarios:
+  A: {queues: 1, producers: [1, 2], consumers: 1, message: {size: 1KiB}, rate: 5k/s}
+"""
+
+
+def run(*arguments: str) -> Result:
+    app = typer.Typer()
+    app.command()(plan)
+    return CliRunner().invoke(app, list(arguments))
+
+
+def document(*arguments: str) -> dict[str, Any]:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_points_runs_and_time() -> None:
+    found = document("jms-four-brokers", "--scale", "full")
+    assert (found["study"], found["scale"]) == ("jms-four-brokers", "full")
+    assert [point["scenario"] for point in found["points"]] == list("ABCDEFGH")
+    assert found["points"][0]["runs"] == {"least": 2, "most": 5}
+    assert found["points"][0]["seconds"] == {"least": 2020.0, "most": 5050.0}
+    assert found["runs"] == {"least": 16, "most": 40}
+    assert found["seconds"] == {"least": 16160.0, "most": 40400.0}
+
+
+def test_only_some_scenarios() -> None:
+    found = document("jms-four-brokers", "--only", "H", "--only", "B")
+    assert [point["scenario"] for point in found["points"]] == ["B", "H"]
+
+
+def test_a_table_for_people(tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_text(FILE)
+    result = run(str(tmp_path / "my.yaml"))
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert lines[1] == "A producers=1 1 queue 1 1 1KiB no none free 5 5k/s 2 to 3 4.6 s to 6.9 s"
+    assert lines[-1] == "total 2 4 to 6 9.2 s to 14 s"
+    assert "mine at scale quick" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing.yaml"], "nothing.yaml: no such file and no built-in study; accepted: jms-four-brokers"),
+        (["jms-four-brokers", "--scale", "slow"], "has no scale 'slow'; accepted: quick, standard, full"),
+        (["jms-four-brokers", "--only", "Z"], "has no scenario 'Z'; accepted: A, B, C, D, E, F, G, H"),
+    ],
+)
+def test_bad_input_is_one_sentence_on_stderr(arguments: list[str], message: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert message in result.stderr

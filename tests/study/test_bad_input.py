@@ -1,0 +1,172 @@
+"""Every way to write a study wrongly gets one sentence: the file, the line, the place, and what is accepted."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mqlab.study import StudyError, load_study
+
+Write = Callable[..., Path]
+
+# Line 4 holds the scenario, line 5 what a case adds.
+HEAD = "study: mine\ntitle: Mine\nscenarios:\n  A: {topics: 1, producers: 1, consumers: 1, message: {size: 12B}}\n"
+MANY = list(range(1, 102))
+
+
+def scenario(parameters: str) -> str:
+    return HEAD + f"  B: {{topics: 1, producers: 1, consumers: 1, message: {{size: 12B}}, {parameters}}}\n"
+
+
+CASES = [
+    # the file as a whole
+    ("- a\n- b\n", 1, "write keys (study, title, source"),
+    ("title: Mine\nscenarios: {}\n", 1, "study is missing"),
+    ("study: mine\ntitle: Mine\n", 1, "scenarios is missing"),
+    ("study: mine\ntitle: Mine\nscenarios: {}\n", 3, "scenarios: is empty; write at least one scenario"),
+    ("study: mine\ntitle: Mine\nscenarios:\n  - A\n", 3, "scenarios: write names, and what belongs to each"),
+    ("study: My Study\ntitle: Mine\nscenarios: {}\n", 1, "study: 'My Study' is not an id; write small letters"),
+    ("study: mine\ntitle:\nscenarios: {}\n", 2, "title: is empty; write a text"),
+    ('study: mine\ntitle: "a \\e[31m"\nscenarios: {}\n', 2, "title: holds signs that cannot be printed"),
+    ("study: mine\ntitel: Mine\nscenarios: {}\n", 2,
+     "titel: unknown key; did you mean 'title'? accepted: study, title"),
+    # unknown keys, at every depth
+    (scenario("consumer: 3"), 5, "scenarios.B.consumer: unknown key; did you mean 'consumers'?"),
+    (scenario("session: {transactions: 3}"), 5,
+     "scenarios.B.session.transactions: unknown key; did you mean 'transaction'?"),
+    (HEAD + "defaults:\n  mesage: {size: 1KiB}\n", 6, "defaults.mesage: unknown key; did you mean 'message'?"),
+    (HEAD + "scales:\n  fast: {}\n", 6, "scales.fast: unknown key; accepted: quick, standard"),
+    (HEAD + "scales:\n  full: {}\n", 6, "scales.full: full is the study's own length; write it under defaults"),
+    (HEAD + "scales:\n  quick:\n    title: x\n", 7, "scales.quick.title: unknown key; accepted: topics"),
+    # values
+    (scenario("message: {size: 12 apples}").replace("message: {size: 12B}, ", ""), 5,
+     "scenarios.B.message.size: '12 apples' is not a size; write 12B, 1KiB or 10MB"),
+    (HEAD + "defaults:\n  message:\n    size: 11B\n", 7,
+     "defaults.message.size: '11B' is too small; a body has at least 12B"),
+    (HEAD + "defaults: {message: {size: 1GB}}\n", 5, "'1GB' is too large; a body has at most 8MiB"),
+    (scenario("phases: {measure: 30}"), 5,
+     "scenarios.B.phases.measure: '30' is not a time; write 300ms, 2s, 5min or 1h"),
+    (scenario("phases: {measure: 0s}"), 5, "scenarios.B.phases.measure: '0s' measures nothing"),
+    (scenario("phases: {warmup: 9000h}"), 5, "scenarios.B.phases.warmup: '9000h' is longer than a year"),
+    (scenario("rate: 5k"), 5, "scenarios.B.rate: '5k' is not a rate; write 100/s, 5k/s, 1.5M/s or max"),
+    (scenario("send: wait"), 5, "scenarios.B.send: 'wait' is not accepted; write confirmed or free"),
+    (scenario("connections: one"), 5, "scenarios.B.connections: 'one' is not accepted; write each or shared"),
+    (scenario("session: {acknowledge: client}"), 5,
+     "scenarios.B.session.acknowledge: 'client' is not accepted; write auto"),
+    (scenario("session: {transaction: 0}"), 5, "'0' is not a whole number from 1 to 1000000, or none"),
+    (scenario("batch: all"), 5, "scenarios.B.batch: 'all' is not a whole number from 1 to 1000000, or auto"),
+    (HEAD + "defaults: {message: {persistent: 1}}\n", 5,
+     "defaults.message.persistent: '1' is not accepted; write yes or no"),
+    (HEAD + "defaults: {producers: 1.5}\n", 5, "defaults.producers: '1.5' is not a whole number from 1 to 10000"),
+    (HEAD + "defaults: {consumers: 0}\n", 5, "defaults.consumers: '0' is not a whole number from 1 to 10000"),
+    (HEAD + "defaults: {message: 12B}\n", 5, "defaults.message: write keys (size, persistent), not a text"),
+    (HEAD + "defaults: {message: [{size: 12B}]}\n", 5, "defaults.message: write keys (size, persistent), not a list"),
+    (HEAD + "defaults: {rate: {a: 1}}\n", 5, "defaults.rate: write a rate like 5k/s, or max, not keys"),
+    (scenario("repeat: {until: 3%}"), 5,
+     "scenarios.B.repeat.until: '3%' is not a repetition rule; write interval(rate) < 3%"),
+    (scenario("repeat: {most: 0}"), 5, "scenarios.B.repeat.most: '0' is not a whole number from 1 to 1000"),
+    (scenario("title: " + "x" * 2001), 5, "scenarios.B.title: is longer than 2000 characters"),
+    # sweeps
+    (HEAD + "defaults:\n  rate:\n    - 1k/s\n    - fast\n", 8, "defaults.rate.2: 'fast' is not a rate"),
+    (scenario("rate: []"), 5, "scenarios.B.rate: is an empty list; write one value or more"),
+    (scenario("batch: [1, 1]"), 5, "scenarios.B.batch: holds a value twice"),
+    (scenario("repeat: {most: [1, 2]}"), 5, "scenarios.B.repeat.most: write a whole number, not a list"),
+    (scenario("rate: [[1k/s]]"), 5, "scenarios.B.rate.1: write a rate like 5k/s, or max, not a list"),
+    (HEAD + f"  B: {{topics: 1, producers: {MANY}, consumers: {MANY}, message: {{size: 12B}}}}\n", 5,
+     "scenarios.B: its lists give 10201 points; at most 10000 are accepted"),
+    # values that do not fit together
+    (HEAD + "  B: {topics: 1, queues: 1}\n", 5, "scenarios.B: has topics and queues; write one of them"),
+    (HEAD + "  B: {producers: 1, consumers: 1, message: {size: 12B}}\n", 5,
+     "scenarios.B: no destination; write topics: 1"),
+    (HEAD + "  B:\n    topics: 1\n    producers: 1\n", 5, "scenarios.B: consumers is missing here and in defaults"),
+    (HEAD + "  B: {topics: 1, producers: 1, consumers: 1}\n", 5,
+     "scenarios.B: message.size is missing here and in defaults"),
+    (HEAD + "  B: {queues: 4, producers: 2, consumers: 4, message: {size: 12B}}\n", 5,
+     "scenarios.B: 4 queues need at least as many producers, not 2"),
+    (scenario("session: {transaction: 10}, batch: 4"), 5, "a transaction of 10 is not a whole number of batches of 4"),
+    (scenario("session: {transaction: [10, 1000000]}"), 5,
+     "scenarios.B: transaction=1000000: 1000000 messages of 12B do not move together; at most 8MiB do"),
+    (scenario("repeat: {least: 6}"), 5, "scenarios.B: repeat.least (6) is above repeat.most (5)"),
+    (HEAD + "scales: {quick: {repeat: {least: 9}}}\n", 4, "scenarios.A: at scale quick: repeat.least (9) is above"),
+    # exhibits
+    (HEAD + "exhibits:\n  - {table: Rates}\n", 6, "exhibits.1: is not an exhibit; write one of matrix, bars, diagram"),
+    (HEAD + "exhibits:\n  - {summary: S}\n  - {matrix: M, rows: system, columns: scenario, value: rate.recieved}\n", 7,
+     "exhibits.2.value: 'rate.recieved' is not a metric; did you mean 'rate.received'?"),
+    (HEAD + "exhibits:\n  - {matrix: M, rows: system, columns: system, value: syncs}\n", 6,
+     "rows and columns are the same"),
+    (HEAD + "exhibits:\n  - {matrix: M, rows: time, columns: system, value: syncs}\n", 6,
+     "exhibits.1.rows: 'time' is not accepted; write system or scenario"),
+    (HEAD + "exhibits:\n  - {bars: Rates, each: scenario, of: system, value: syncs}\n", 6, "put {scenario} into it"),
+    (HEAD + "exhibits:\n  - {bars: 'S {scenario}', each: scenario, bar: system, value: syncs}\n", 6,
+     "exhibits.1.bar: unknown key; did you mean 'bars'?"),
+    (HEAD + "exhibits:\n  - {diagram: 'S {scenario}'}\n", 6, "exhibits.1: each is missing"),
+    # claims
+    (HEAD + "claims:\n  - {id: a, says: b, source: c}\n", 6,
+     "claims.1: write either check (an expression) or not_testable"),
+    (HEAD + "claims:\n  - id: a\n    says: b\n    source: c\n    check: rate.received[Z] > 1\n", 9,
+     "claims.1.check: there is no scenario 'Z'; accepted: A"),
+    (HEAD + "claims:\n  - {id: a, says: b, source: c, check: rate.received > 1}\n", 6,
+     "claims.1.check: rate.received is not"),
+    (HEAD + "claims:\n  - {id: a, says: b, source: c, check: 'rate.received[A, \"size=1B\"] > 1'}\n", 6,
+     "claims.1.check: scenario A has no point 'size=1B'"),
+    (scenario("rate: [1/s, max]") + "claims:\n  - {id: a, says: b, source: c, check: 'rate.sent[B] > 1'}\n", 7,
+     'claims.1.check: scenario B has 2 points; name one, like rate.sent[B, "rate=1/s"]'),
+    (HEAD + "claims:\n  - {id: a, says: b, source: c, check: 'first(rate.sent[A]) == \"Q\"'}\n", 6,
+     "claims.1.check: 'Q' is not among the study's systems"),
+    (HEAD + "claims:\n" + "  - {id: a, says: b, source: c, not_testable: d}\n" * 2, 7,
+     "claims.2.id: the id 'a' was given before"),
+    (HEAD + "claims: ../claims.yaml\n", 5, "claims: '../claims.yaml' is not the name of a file beside the study"),
+    # where it comes from
+    (HEAD + "source: {title: T, author: N, where: W}\n", 5, "source.author: unknown key; did you mean 'authors'?"),
+    (HEAD + "systems:\n  Q 1:\n    - {setting: a}\n", 7, "systems.Q 1.1: value is missing"),
+    (HEAD + "systems:\n  Q 1: fast\n", 6, "systems.Q 1: write a list"),
+    (HEAD + f"systems:\n  {'Q' * 81}: []\n", 6, "is not a name; write up to 80"),
+    (HEAD + "published: [a.csv]\n", 5, "published: write the name of a file, not a list"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "line", "message"), CASES, ids=[message[:50] for _, _, message in CASES])
+def test_one_sentence_with_file_and_line(write: Write, text: str, line: int, message: str) -> None:
+    path = write(text)
+    with pytest.raises(StudyError) as caught:
+        load_study(path)
+    sentence = str(caught.value)
+    assert sentence.startswith(f"{path}:{line}: "), sentence
+    assert message in sentence
+    assert "\n" not in sentence
+
+
+def test_the_first_of_several_errors_is_told(write: Write) -> None:
+    with pytest.raises(StudyError, match=r":5: exhibits.1"):
+        load_study(write(HEAD + "exhibits: [{}]\ndefaults: {rate: x}\nscales: {quick: {rate: y}}\n"))
+
+
+def test_a_claims_file_has_lines_of_its_own(write: Write) -> None:
+    claims = "- id: one\n  says: a\n  source: b\n  check: rate.received[A] > 1\n- id: two\n  say: a\n"
+    path = write(HEAD + "claims: claims.yaml\n", claims_yaml=claims)
+    with pytest.raises(StudyError) as caught:
+        load_study(path)
+    assert str(caught.value).startswith(f"{path.parent / 'claims.yaml'}:6: 2.say: unknown key; did you mean 'says'?")
+
+
+def test_missing_files(tmp_path: Path, write: Write) -> None:
+    with pytest.raises(StudyError, match="no such file and no built-in study; did you mean 'jms-four-brokers'"):
+        load_study("jms-four-broker")
+    with pytest.raises(StudyError, match=r"is a folder without study.yaml"):
+        load_study(tmp_path)
+    with pytest.raises(StudyError, match=r"published.csv: cannot be read: No such file"):
+        load_study(write(HEAD + "published: published.csv\n"))
+
+
+def test_an_error_cannot_write_to_the_terminal(write: Write) -> None:
+    with pytest.raises(StudyError) as caught:
+        load_study(write(HEAD + 'defaults: {send: "a\\e[2J\\nb"}\n'))
+    assert str(caught.value).isprintable()
+
+
+def test_scales_and_scenarios_that_are_not_there(write: Write) -> None:
+    study = load_study(write(scenario("rate: max")))
+    with pytest.raises(StudyError, match="mine has no scale 'fast'; accepted: quick, standard, full"):
+        study.points("fast")
+    with pytest.raises(StudyError, match="mine has no scenario 'Z'; accepted: A, B"):
+        study.points("quick", ["A", "Z"])
