@@ -1,0 +1,3 @@
+from mqlab.cli.app import main
+
+main()

@@ -1,0 +1,41 @@
+"""`mqlab measure RUN`: the pipeline again, over events that are there."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mqlab.cli.console import Exit, fail, say
+from mqlab.cli.progress import ProgressBars
+from mqlab.events.folder import NotARunFolderError, RunFolder
+from mqlab.pipeline.measure import measure as run_pipeline
+from mqlab.pipeline.spark import SparkUnavailableError, spark_session
+
+MasterOption = Annotated[
+    str | None, typer.Option(envvar="MQLAB_MASTER", help="A Spark master; default: this machine (local[*]).")
+]
+FolderArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+
+
+def measure(folder: FolderArgument, master: MasterOption = None) -> None:
+    """Compute the measures of a run folder from its events, in place of what was there."""
+    run_folder = open_folder(folder)
+    with ProgressBars() as bars:
+        measured(run_folder, master, bars)
+    say(f"measures in {run_folder.measures}")
+
+
+def measured(folder: RunFolder, master: str | None, bars: ProgressBars) -> None:
+    bars.spark_starts()
+    try:
+        spark = spark_session(master)
+    except SparkUnavailableError as error:
+        fail(f"{error}. The events are kept: mqlab measure {folder.path}", Exit.SYSTEM_UNAVAILABLE)
+    run_pipeline(spark, folder, bars.measure)
+
+
+def open_folder(path: Path) -> RunFolder:
+    try:
+        return RunFolder.open(path)
+    except NotARunFolderError as error:
+        fail(str(error), Exit.USAGE)

@@ -1,0 +1,55 @@
+"""Progress on a terminal: runs done, the phase of the present one, and later the tables of the pipeline."""
+
+from types import TracebackType
+
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from mqlab.cli.console import words
+from mqlab.load.conductor import Progress as LoadProgress
+
+
+class ProgressBars:
+    """Used as a context; on a pipe it says nothing but one line a point, so that a log stays readable."""
+
+    def __init__(self) -> None:
+        self._console = words()
+        self._bars = Progress(
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}"),
+            TimeElapsedColumn(), console=self._console, transient=True, disable=not self._console.is_terminal,
+        )  # fmt: skip
+        self._runs: TaskID | None = None
+        self._tables: TaskID | None = None
+        self._said = ""
+
+    def __enter__(self) -> "ProgressBars":
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    def load(self, progress: LoadProgress) -> None:
+        if self._runs is None:
+            self._runs = self._bars.add_task("runs", what="")
+        seconds = f" ({progress.phase_seconds:g} s)" if progress.phase in ("warm-up", "measure") else ""
+        self._bars.update(
+            self._runs, completed=progress.runs_done, total=progress.runs_expected,
+            what=f"{progress.runs_done + 1} of {progress.runs_expected}: {progress.label}, {progress.phase}{seconds}",
+        )  # fmt: skip
+        if not self._console.is_terminal and progress.label != self._said:
+            self._said = progress.label
+            self._console.print(f"run {progress.runs_done + 1} of {progress.runs_expected}: {progress.label}")
+
+    def spark_starts(self) -> None:
+        if self._runs is not None:
+            self._bars.remove_task(self._runs)
+            self._runs = None
+        self._tables = self._bars.add_task("measures", total=None, what="starting Spark")
+        if not self._console.is_terminal:
+            self._console.print("measures: Spark reads the events")
+
+    def measure(self, table: str, done: int, total: int) -> None:
+        assert self._tables is not None
+        self._bars.update(self._tables, completed=done, total=total, what=table)

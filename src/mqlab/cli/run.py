@@ -1,0 +1,112 @@
+"""`mqlab run`: run, measure, report."""
+
+import asyncio
+import shlex
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import uvloop
+from rich.console import Console
+
+from mqlab.cli.console import Exit, fail, say, show_json
+from mqlab.cli.measure import MasterOption, measured
+from mqlab.cli.progress import ProgressBars
+from mqlab.events.folder import RunFolder
+from mqlab.load.conductor import Conductor, Order
+from mqlab.report import as_json as document
+from mqlab.report import print_summary, write_report
+from mqlab.study import DEFAULT_SCALE, StudyError, built_in_studies, load_study
+from mqlab.systems import System, SystemFailedError, SystemSettingError
+from mqlab.systems import system as parse_system
+
+
+def run(
+    studies: Annotated[
+        list[str] | None, typer.Argument(metavar="[STUDY|FILE]...", help="Default: every built-in study.")
+    ] = None,
+    system: Annotated[
+        list[str] | None, typer.Option(help="NAME or NAME:setting=value,...; may be repeated. Default: embedded.")
+    ] = None,
+    scale: Annotated[str, typer.Option(help="quick, standard or full (the study's own length).")] = DEFAULT_SCALE,
+    only: Annotated[list[str] | None, typer.Option(help="A scenario; may be repeated.")] = None,
+    runs: Annotated[Path, typer.Option(envvar="MQLAB_RUNS", help="Where run folders are made.")] = Path("runs"),
+    agents: Annotated[int, typer.Option(min=1, max=64, help="Processes that play the roles.")] = 2,
+    master: MasterOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Run studies on systems, measure with Spark, write the report."""
+    systems = _systems(system or ["embedded"])
+    command = "mqlab " + shlex.join(sys.argv[1:])
+    orders = []
+    try:
+        for name in studies or built_in_studies():
+            study = load_study(name)
+            orders.append(Order(study, scale, study.points(scale, only or ()), systems, agents, command))
+    except StudyError as error:
+        fail(str(error), Exit.USAGE)
+    documents = [_one(order, runs, master, quiet=as_json) for order in orders]
+    if as_json:
+        show_json(documents[0] if len(documents) == 1 else {"studies": documents})
+    _exit_by(documents)
+
+
+def _systems(texts: list[str]) -> list[System]:
+    try:
+        found = [parse_system(text) for text in texts]
+    except SystemSettingError as error:
+        fail(str(error), Exit.USAGE)
+    labels = [one.label for one in found]
+    for label in labels:
+        if labels.count(label) > 1:
+            fail(f"the system {label} is named twice", Exit.USAGE)
+    return found
+
+
+def _one(order: Order, runs: Path, master: str | None, *, quiet: bool) -> dict[str, Any]:
+    """One study from its first run to its report."""
+    folder = RunFolder.create(runs, f"{order.study.id}-{order.scale}")
+    try:
+        with ProgressBars() as bars:
+            uvloop.run(_conducted(Conductor(order, folder, bars.load)))
+            measured(folder, master, bars)
+            page = write_report(folder)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        fail(f"interrupted; what there is, marked incomplete: {folder.path}", Exit.INTERRUPTED)
+    except SystemFailedError as error:
+        fail(f"{error}; what there is, marked incomplete: {folder.path}", Exit.SYSTEM_UNAVAILABLE)
+    if not quiet:
+        print_summary(folder, Console(highlight=False))
+    say(f"report: {page}")
+    return document(folder)
+
+
+async def _conducted(conductor: Conductor) -> None:
+    """SIGINT and SIGTERM cancel the work once; its own clean-up is then left alone."""
+    work = asyncio.ensure_future(conductor.conduct())
+    loop = asyncio.get_running_loop()
+
+    def cancel_once() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, lambda: None)
+        work.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, cancel_once)
+    try:
+        await work
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _exit_by(documents: list[dict[str, Any]]) -> None:
+    audits = [audit for one in documents for audit in one["audits"]]
+    if not any(one["measures"] for one in documents):
+        fail("nothing was measured: no run was valid", Exit.NOTHING_MEASURED)
+    if any(audit["status"] in ("failed", "void") for audit in audits):
+        fail("an audit failed: see the report", Exit.AUDIT_FAILED)
+    if any(audit["status"] == "incomplete" for audit in audits):
+        fail("a run is incomplete: see the report", Exit.SYSTEM_UNAVAILABLE)

@@ -1,0 +1,92 @@
+"""The conductor's side of an agent: start the process, tell it, hear it, and be sure that it ends."""
+
+import asyncio
+import json
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+# Answers to a clock question are taken this often; the quickest has the least doubt.
+_CLOCK_QUESTIONS = 8
+
+
+class AgentLostError(Exception):
+    """The agent's process is gone."""
+
+
+class AgentProcess:
+    """One agent. Commands may overlap only as far as the agent allows it."""
+
+    def __init__(self, number: int, process: asyncio.subprocess.Process) -> None:
+        self.number = number
+        self._process = process
+        self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._last = 0
+        self._reading = asyncio.ensure_future(self._read())
+
+    @classmethod
+    async def start(cls, number: int) -> "AgentProcess":
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "mqlab.load.agent", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        return cls(number, process)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def ask(self, do: str, **details: Any) -> dict[str, Any]:
+        """Raises AgentLostError if it ends before it answers."""
+        if self._reading.done():
+            raise AgentLostError(f"agent {self.number} has ended")
+        self._last += 1
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._asked[self._last] = future
+        assert self._process.stdin is not None
+        line = json.dumps({"do": do, "n": self._last, **details}) + "\n"
+        try:
+            self._process.stdin.write(line.encode())
+            await self._process.stdin.drain()
+        except (ConnectionError, OSError) as error:
+            raise AgentLostError(f"agent {self.number} does not listen any more") from error
+        return await future
+
+    async def clock(self) -> tuple[int, int]:
+        """What to add to its times to have ours, and how far that may be from the truth (both ns)."""
+        ours = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        offset, error = 0, 2**62
+        for _ in range(_CLOCK_QUESTIONS):
+            before = time.monotonic_ns()
+            answer = await self.ask("clock")
+            after = time.monotonic_ns()
+            if answer["boot"] == ours:
+                # Processes of one machine read one clock: nothing to correct, and nothing to doubt.
+                return 0, 0
+            if after - before < 2 * error:
+                offset, error = (before + after) // 2 - answer["t"], (after - before) // 2 + 1
+        return offset, error
+
+    async def stop(self) -> None:
+        """Its stdin closed, it ends by itself; if not, it is made to."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), 5)
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+        await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            answer = json.loads(line)
+            future = self._asked.pop(answer.pop("to"), None)
+            if future is not None and not future.done():
+                future.set_result(answer)
+        for future in self._asked.values():
+            if not future.done():
+                future.set_exception(AgentLostError(f"agent {self.number} ended in mid-run"))

@@ -1,0 +1,78 @@
+"""On what machine and with what software a run was made. A figure without this is worth little."""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+_PACKAGES = ("numpy", "pyarrow", "pyspark", "uvloop", "google-crc32c", "psutil")
+
+
+def machine(data: Path) -> dict[str, Any]:
+    """`data` is where the systems write: its file system matters."""
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "memory": psutil.virtual_memory().total,
+        "os": _os_name(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "java": _java(),
+        "clock": _first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        "filesystem": _filesystem(data),
+    }
+
+
+def packages() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _cpu() -> str | None:
+    match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return match[1] if match else None
+
+
+def _os_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    except OSError:
+        return platform.system()
+
+
+def _java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if not java:
+        return None
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'"([^"]+)"', said)
+    return match[1] if match else None
+
+
+def _first_line(path: str) -> str | None:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return None
+
+
+def _filesystem(path: Path) -> str | None:
+    """The type of the mount that holds the path: the longest mount point that is part of it."""
+    real = path.resolve()
+    mounts = [part for part in psutil.disk_partitions(all=True) if real.is_relative_to(part.mountpoint)]
+    return max(mounts, key=lambda part: len(part.mountpoint)).fstype if mounts else None

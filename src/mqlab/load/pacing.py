@@ -1,0 +1,31 @@
+"""Open loop: when each message should leave, whatever the system does.
+
+A message that is sent late still counts from its planned time, so a system that stalls cannot hide it.
+"""
+
+import asyncio
+import time
+from typing import Final
+
+# Messages of one tick leave together; a tick is long enough that the loop can keep up with it.
+_TICK: Final = 1e-3
+
+
+class Schedule:
+    """The plan of one producer: so many messages, at such a moment."""
+
+    def __init__(self, rate: float, most: int, start: int, *, whole: bool = False) -> None:
+        """At most so many messages at a time; `whole`: exactly so many, since they are one transaction."""
+        self._rows = most if whole else max(1, min(most, round(rate * _TICK)))
+        self._interval = self._rows / rate * 1e9
+        self._start = start
+        self._sent = 0
+
+    async def next(self) -> tuple[int, int]:
+        """Waits until the next messages are due. Returns their planned time and number; never skips any."""
+        planned = self._start + round(self._sent * self._interval)
+        self._sent += 1
+        left = planned - time.monotonic_ns()
+        if left > 0:
+            await asyncio.sleep(left / 1e9)
+        return planned, self._rows

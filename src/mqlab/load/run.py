@@ -1,0 +1,163 @@
+"""One run: prepare the agents, start them together, let them drain, and write what belongs to the run as a whole."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from mqlab.events.folder import RunFolder
+from mqlab.events.recorder import rows_of
+from mqlab.events.schema import COMPLETE, INCOMPLETE
+from mqlab.load.agents import AgentLostError, AgentProcess
+from mqlab.load.assignment import Assignment, dealt, roles_of
+from mqlab.load.roles import Timeline
+from mqlab.load.sampler import Sampler
+from mqlab.study import Point
+from mqlab.systems import Running, System
+
+# From the word to the start: more than it takes to tell every agent.
+_LEAD_SECONDS: Final = 0.05
+_POLL_SECONDS: Final = 0.01
+# An agent that must stop has this long to write its events.
+_FINISH_SECONDS: Final = 20.0
+
+
+class BrokenRunError(Exception):
+    """The run cannot be completed."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: str
+    reason: str = ""
+    counted_sent: int = 0
+    counted_received: int = 0
+
+
+@dataclass
+class OneRun:
+    number: int
+    study: str
+    point: Point
+    system: System
+    repetition: int
+    folder: RunFolder
+    agents: Sequence[AgentProcess]
+    watch: Callable[[str, float], None]
+
+    async def play(self, running: Running) -> Outcome:
+        """Never raises but for cancellation: a run that breaks is an incomplete run, with the reason."""
+        sampler = Sampler(running, self.agents)
+        timeline: Timeline | None = None
+        outcome = Outcome(INCOMPLETE, "interrupted")
+        try:
+            await self._prepare(running)
+            start = time.monotonic_ns() + round(_LEAD_SECONDS * 1e9)
+            timeline = Timeline.of(self.point, start)
+            outcome = await self._play(timeline, sampler)
+        except (AgentLostError, BrokenRunError) as error:
+            outcome = Outcome(INCOMPLETE, str(error))
+        finally:
+            await sampler.stop()
+            if outcome.status != COMPLETE:
+                await self._abandon()
+            self._write(timeline, sampler, outcome)
+        return outcome
+
+    async def _prepare(self, running: Running) -> None:
+        self.watch("prepare", 0)
+        clocks = [await agent.clock() for agent in self.agents]
+        self._table("clocks", [
+            {"agent": agent.number, "offset": offset, "error": error}
+            for agent, (offset, error) in zip(self.agents, clocks, strict=True)
+        ])  # fmt: skip
+        hands = dealt(roles_of(self.point), len(self.agents))
+        self._table("roles", [
+            {"agent": agent.number, **asdict(role)}
+            for agent, hand in zip(self.agents, hands, strict=True) for role in hand
+        ])  # fmt: skip
+        assignments = [
+            Assignment(
+                self.number, agent.number, self.point, self.system.driver, running.address, hand, str(self.folder.path)
+            )
+            for agent, hand in zip(self.agents, hands, strict=True)
+        ]
+        # Those with consumers first: a topic's message reaches only those who are there.
+        order = sorted(zip(self.agents, assignments, strict=True), key=lambda pair: _only_produces(pair[1]))
+        for agent, assignment in order:
+            _check(await agent.ask("prepare", assignment=assignment.to_json()))
+
+    async def _play(self, timeline: Timeline, sampler: Sampler) -> Outcome:
+        phases = self.point.phases
+        self.watch("warm-up", phases.warmup)
+        turn = asyncio.get_running_loop().call_later(
+            _LEAD_SECONDS + phases.warmup, self.watch, "measure", phases.measure
+        )
+        try:
+            answers = await asyncio.gather(*(agent.ask("start", start=timeline.start) for agent in self.agents))
+        finally:
+            turn.cancel()
+        for answer in answers:
+            _check(answer)
+        expected: dict[int, int] = {}
+        for answer in answers:
+            for at, messages in answer["sent"].items():
+                expected[int(at)] = expected.get(int(at), 0) + messages
+        self.watch("drain", phases.drain)
+        await self._drain(expected)
+        counted = [_check(answer)["counted_received"] for answer in await self._finish()]
+        if sampler.failed is not None:
+            raise BrokenRunError(str(sampler.failed))
+        return Outcome(COMPLETE, "", sum(answer["counted_sent"] for answer in answers), sum(counted))
+
+    async def _drain(self, expected: dict[int, int]) -> None:
+        """Until every subscription has what was sent to it, or the time for it is up: the audit tells which."""
+        deadline = time.monotonic() + self.point.phases.drain
+        while time.monotonic() < deadline:
+            received: dict[tuple[int, int], int] = {}
+            for agent in self.agents:
+                for at, subscription, count in _check(await agent.ask("received"))["received"]:
+                    received[at, subscription] = received.get((at, subscription), 0) + count
+            if all(count >= expected.get(at, 0) for (at, _), count in received.items()):
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _finish(self) -> list[dict[str, Any]]:
+        return list(await asyncio.gather(*(agent.ask("finish") for agent in self.agents)))
+
+    async def _abandon(self) -> None:
+        """Let the agents write what they have; one that cannot is not waited for."""
+        with suppress(AgentLostError, TimeoutError):
+            async with asyncio.timeout(_FINISH_SECONDS):
+                await asyncio.gather(*(agent.ask("finish") for agent in self.agents), return_exceptions=True)
+
+    def _write(self, timeline: Timeline | None, sampler: Sampler, outcome: Outcome) -> None:
+        if timeline is not None:
+            self._table("phases", [
+                {"phase": "warm-up", "t_start": timeline.start, "t_end": timeline.measure},
+                {"phase": "measure", "t_start": timeline.measure, "t_end": timeline.stop},
+                {"phase": "drain", "t_start": timeline.stop, "t_end": max(timeline.stop, time.monotonic_ns())},
+            ])  # fmt: skip
+        self._table("samples", sampler.rows)
+        self._table("runs", [{
+            "study": self.study, "scenario": self.point.scenario, "point": self.point.name,
+            "system": self.system.label, "repetition": self.repetition, "parameters": self.point.to_json(),
+            "status": outcome.status, "reason": outcome.reason,
+            "counted_sent": outcome.counted_sent, "counted_received": outcome.counted_received,
+        }])  # fmt: skip
+
+    def _table(self, table: str, rows: list[dict[str, Any]]) -> None:
+        complete = rows_of(table, ({"run": self.number, **row} for row in rows))
+        self.folder.write_events(table, f"run-{self.number:05d}", complete)
+
+
+def _check(answer: dict[str, Any]) -> dict[str, Any]:
+    if "error" in answer:
+        raise BrokenRunError(answer["error"])
+    return answer
+
+
+def _only_produces(assignment: Assignment) -> bool:
+    return all(role.role == "producer" for role in assignment.roles)

@@ -1,0 +1,51 @@
+"""Looks at the processes of a run every so often."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, Final
+
+import psutil
+
+from mqlab.load.agents import AgentProcess
+from mqlab.systems import Running, SystemFailedError
+
+# Often enough for a measure phase of two seconds, seldom enough to cost nothing: a look takes under a millisecond.
+_INTERVAL: Final = 0.2
+
+
+class Sampler:
+    """Runs beside a run; `rows` are rows of `samples` without their run."""
+
+    def __init__(self, running: Running, agents: Iterable[AgentProcess]) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.failed: SystemFailedError | None = None
+        self._running = running
+        self._agents = {f"agent-{agent.number}": psutil.Process(agent.pid) for agent in agents}
+        self._task = asyncio.ensure_future(self._look_again_and_again())
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _look_again_and_again(self) -> None:
+        while True:
+            try:
+                self._note("broker", await self._running.sample())
+            except SystemFailedError as error:
+                self.failed = error
+                return
+            for source, process in self._agents.items():
+                with suppress(psutil.Error):
+                    cpu, moved = process.cpu_times(), process.io_counters()
+                    self._note(source, {
+                        "cpu_seconds": cpu.user + cpu.system,
+                        "rss": process.memory_info().rss,
+                        "bytes_read": moved.read_bytes,
+                        "bytes_written": moved.write_bytes,
+                    })  # fmt: skip
+            await asyncio.sleep(_INTERVAL)
+
+    def _note(self, source: str, columns: dict[str, Any]) -> None:
+        self.rows.append({"source": source, "t": time.monotonic_ns(), **columns})
