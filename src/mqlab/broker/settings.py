@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 MIB = 1024 * 1024
+_MOST_WINDOW = 1024 * MIB
 
 
 class SettingError(ValueError):
@@ -44,5 +45,7 @@ class Settings:
             value = getattr(self, name)
             if not isinstance(value, int) or value < smallest:
                 raise SettingError(f"{name}: {value!r} is not a whole number of {smallest} or more")
+        if self.producer_window > _MOST_WINDOW:
+            raise SettingError(f"producer_window: {self.producer_window} is more than {_MOST_WINDOW}")
         if not self.listen:
             raise SettingError("listen: name at least one address, such as tcp:127.0.0.1:7766 or unix:/tmp/broker")

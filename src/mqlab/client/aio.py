@@ -6,11 +6,14 @@
     await producer.send(b"one", persistent=True)
 """
 
+import asyncio
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
 from mqlab.client.connection import Wire
 from mqlab.client.consuming import Consumer, Delivery
+from mqlab.client.errors import ClosedError, MessagingError, RefusedError
 from mqlab.client.producing import Producer
 from mqlab.wire import native
 from mqlab.wire.native import Kind
@@ -18,6 +21,8 @@ from mqlab.wire.native import Kind
 __all__ = ["Connection", "Consumer", "Delivery", "Producer", "Session", "connect"]
 
 DEFAULT_PREFETCH = 1000
+MOST_PREFETCH = 1_000_000
+_LINGER_SECONDS = 10.0
 
 
 async def connect(address: str) -> "Connection":
@@ -28,12 +33,15 @@ async def connect(address: str) -> "Connection":
 class Connection:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
+        self._sessions: list[Session] = []
 
     async def session(self, *, transacted: bool = False) -> "Session":
         number = self._wire.new_session()
         opening = native.frame(Kind.OPEN_SESSION, {"transacted": transacted}, session=number)
         await self._wire.ask(opening, Kind.OPENED, session=number)
-        return Session(self._wire, number, transacted=transacted)
+        session = Session(self._wire, number, transacted=transacted)
+        self._sessions.append(session)
+        return session
 
     async def status(self) -> dict[str, Any]:
         """The broker's counters."""
@@ -41,7 +49,17 @@ class Connection:
         return answer.json()
 
     async def close(self) -> None:
-        await self._wire.close()
+        """What was sent before leaves first. Raises MessagingError if it cannot, since nobody takes it."""
+        try:
+            async with asyncio.timeout(_LINGER_SECONDS):
+                for session in self._sessions:
+                    await session.flush()
+        except TimeoutError:
+            raise MessagingError("closed, but not all that was sent could leave: the producers are held back") from None
+        except ClosedError:
+            pass
+        finally:
+            await self._wire.close()
 
     async def __aenter__(self) -> "Connection":
         return self
@@ -71,7 +89,9 @@ class Session:
         return producer
 
     async def consumer(self, destination: str, *, prefetch: int = DEFAULT_PREFETCH) -> Consumer:
-        """`prefetch` bounds the messages that wait in this process; it must be at least 1."""
+        """`prefetch` bounds the messages that wait in this process."""
+        if not 1 <= prefetch <= MOST_PREFETCH:
+            raise ValueError(f"prefetch: {prefetch} is not a number of messages from 1 to {MOST_PREFETCH}")
         link = self._wire.new_link()
         consumer = Consumer(self._wire, link, destination, prefetch)
         await self._open(Kind.OPEN_CONSUMER, link, destination, consumer, prefetch)
@@ -80,25 +100,40 @@ class Session:
 
     async def commit(self) -> None:
         """All sends become visible and all receipts final; durable, if anything in it is persistent."""
-        for producer in self._producers:
-            await producer.flush()
-        for consumer in self._consumers:
+        await self.flush()
+        for consumer in self._open_consumers():
             consumer.acknowledge()
         await self._ask(Kind.COMMIT, Kind.COMMITTED)
 
     async def rollback(self) -> None:
         """Sends are forgotten, receipts come again."""
-        for producer in self._producers:
-            await producer.flush()
-        for consumer in self._consumers:
+        with suppress(RefusedError):
+            await self.flush()
+        consumers = self._open_consumers()
+        for consumer in consumers:
             consumer.acknowledge()
             consumer.drop()
         await self._ask(Kind.ROLLBACK, Kind.ROLLED_BACK)
-        for consumer in self._consumers:
+        for consumer in consumers:
             consumer.go_on()
 
+    async def flush(self) -> None:
+        """Everything sent so far is on its way."""
+        for producer in self._producers:
+            if not producer.closed:
+                await producer.flush()
+
     async def close(self) -> None:
+        """An open transaction is rolled back."""
+        await self.flush()
         await self._ask(Kind.CLOSE, Kind.CLOSED)
+        for producer in self._producers:
+            producer.detach()
+        for consumer in self._consumers:
+            consumer.detach()
+
+    def _open_consumers(self) -> list[Consumer]:
+        return [consumer for consumer in self._consumers if not consumer.closed]
 
     async def _ask(self, kind: Kind, answer: Kind) -> None:
         await self._wire.ask(native.header(kind, session=self._number), answer, session=self._number)

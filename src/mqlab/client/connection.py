@@ -1,7 +1,8 @@
 """The client's end of a connection: frames to the links they are for, answers to those who wait for them."""
 
 import asyncio
-from typing import Any, Protocol, cast
+from collections import deque
+from typing import Any, Protocol, cast, runtime_checkable
 
 from mqlab.client.errors import ClosedError, MessagingError, RefusedError
 from mqlab.wire import native
@@ -20,6 +21,13 @@ class Link(Protocol):
     def lost(self, error: MessagingError) -> None: ...
 
 
+@runtime_checkable
+class Sending(Link, Protocol):
+    """A link that also learns when the broker refused what it sent up to a sequence number."""
+
+    def refused(self, seq: int, error: MessagingError) -> None: ...
+
+
 class Wire(asyncio.BufferedProtocol):
     """One connection to a broker. All sessions of it share one socket."""
 
@@ -27,8 +35,8 @@ class Wire(asyncio.BufferedProtocol):
         self._receiver = native.Receiver(_FRAME_LIMIT)
         self._transport: asyncio.Transport | None = None
         self._links: dict[int, Link] = {}
-        # Who waits for which answer: (kind, session, link) -> future.
-        self._asked: dict[tuple[int, int, int], asyncio.Future[Frame]] = {}
+        # Who waits for which answer, first come first served: (kind, session, link) -> futures.
+        self._asked: dict[tuple[int, int, int], deque[asyncio.Future[Frame]]] = {}
         self._error: MessagingError | None = None
         self._last_session = 0
         self._last_link = 0
@@ -67,8 +75,8 @@ class Wire(asyncio.BufferedProtocol):
     async def ask(self, data: bytes, answer: Kind, *, session: int = 0, link: int = 0) -> Frame:
         """Write a frame and wait for the answer to it. Raises RefusedError if that is the answer."""
         future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
-        self._asked[answer, session, link] = future
         self.write(data)
+        self._asked.setdefault((answer, session, link), deque()).append(future)
         return await future
 
     async def close(self) -> None:
@@ -103,10 +111,20 @@ class Wire(asyncio.BufferedProtocol):
         if frame.kind == Kind.ERROR:
             self._refused(frame)
             return
-        future = self._asked.pop((frame.kind, frame.session, frame.link), None)
-        if future is not None and not future.done():
+        future = self._next_asker((frame.kind, frame.session, frame.link))
+        if future is not None:
             # The frame's memory goes on to be filled: keep what it says.
             future.set_result(frame._replace(payload=memoryview(bytes(frame.payload))))
+
+    def _next_asker(self, key: tuple[int, int, int]) -> "asyncio.Future[Frame] | None":
+        """Whose turn it is; None if nobody asked, or nobody waits any more."""
+        waiting = self._asked.get(key)
+        if not waiting:
+            return None
+        future = waiting.popleft()
+        if not waiting:
+            del self._asked[key]
+        return None if future.done() else future
 
     def _refused(self, frame: Frame) -> None:
         said: dict[str, Any] = frame.json()
@@ -114,11 +132,14 @@ class Wire(asyncio.BufferedProtocol):
         if not frame.session and not frame.link:
             self._lost(ClosedError(f"the broker ended the connection: {error}"))
             return
-        asked = [key for key in self._asked if key[1:] == (frame.session, frame.link)]
-        for key in asked:
-            self._asked.pop(key).set_exception(error)
-        if not asked and frame.link in self._links:
-            self._links[frame.link].lost(error)
+        link = self._links.get(frame.link)
+        if frame.amount and isinstance(link, Sending):
+            link.refused(frame.first + frame.amount - 1, error)
+            return
+        for key in [key for key in self._asked if key[1:] == (frame.session, frame.link)]:
+            future = self._next_asker(key)
+            if future is not None:
+                future.set_exception(error)
 
     def _lost(self, error: MessagingError) -> None:
         if self._transport is None:
@@ -126,7 +147,7 @@ class Wire(asyncio.BufferedProtocol):
         self._transport.close()
         self._transport = None
         self._error = error
-        for future in self._asked.values():
+        for future in [future for waiting in self._asked.values() for future in waiting]:
             if not future.done():
                 future.set_exception(error)
         self._asked.clear()

@@ -8,7 +8,7 @@ from mqlab.client.connection import Wire
 from mqlab.client.errors import ClosedError, MessagingError
 from mqlab.client.message import Message
 from mqlab.wire import native
-from mqlab.wire.bodies import Bodies, Payload, decode
+from mqlab.wire.bodies import Bodies, Payload, decode, encode
 from mqlab.wire.native import Flag, Frame, Kind
 
 _LONE, _REDELIVERED = int(Flag.LONE), int(Flag.REDELIVERED)
@@ -51,31 +51,43 @@ class Consumer:
         self.in_hand: list[Message] = []
         self._dropping = False
 
-    async def receive_batch(self) -> Delivery:
-        """The next messages that came together."""
+    async def receive_batch(self, timeout: float | None = None) -> Delivery:
+        """The next messages that came together. Raises TimeoutError if none came in so many seconds."""
+        if self.in_hand:
+            return self._rest_in_hand()
         if self._consumed_rows:
             self.acknowledge()
-        while not self._deliveries:
-            if self._error is not None:
-                raise self._error
-            self._came = asyncio.get_running_loop().create_future()
-            await self._came
+        if not self._deliveries:
+            async with asyncio.timeout(timeout):
+                await self._wait()
         delivery = self._deliveries.popleft()
         self._consumed_rows = delivery.payload.rows
         self._consumed = delivery.first + self._consumed_rows - 1
         return delivery
 
-    async def receive(self) -> Message:
-        """The next message."""
+    async def receive(self, timeout: float | None = None) -> Message:
+        """The next message. Raises TimeoutError if none came in so many seconds."""
         if not self.in_hand:
-            await self.fill_hand()
+            await self.fill_hand(timeout)
         return self.in_hand.pop()
 
-    async def fill_hand(self) -> None:
+    async def fill_hand(self, timeout: float | None = None) -> None:
         """Take the next delivery apart; `in_hand.pop()` then gives its messages one after the other."""
-        delivery = await self.receive_batch()
+        delivery = await self.receive_batch(timeout)
         bodies = delivery.bodies().tolist()
         self.in_hand = [Message(body, delivery.redelivered) for body in reversed(bodies)]
+
+    async def _wait(self) -> None:
+        while not self._deliveries:
+            if self._error is not None:
+                raise self._error
+            self._came = asyncio.get_running_loop().create_future()
+            await self._came
+
+    def _rest_in_hand(self) -> Delivery:
+        rest, self.in_hand = self.in_hand[::-1], []
+        first = self._consumed - len(rest) + 1
+        return Delivery(first, encode([message.body for message in rest]), rest[0].redelivered)
 
     def __aiter__(self) -> "Consumer":
         return self
@@ -98,9 +110,7 @@ class Consumer:
         if self._error is None:
             self.acknowledge()
             await self._wire.ask(native.header(Kind.CLOSE, link=self._link), Kind.CLOSED, link=self._link)
-            self._wire.detach(self._link)
-            self.lost(ClosedError("the consumer is closed"))
-            self._deliveries.clear()
+            self.detach()
 
     # For the session's rollback: what is in hand, and what is still on its way, will come again.
 
@@ -114,7 +124,18 @@ class Consumer:
         self._dropping = False
         self._wire.write(native.HEADER.pack(0, Kind.ACKNOWLEDGE, 0, 0, self._link, 0, self._prefetch))
 
+    @property
+    def closed(self) -> bool:
+        return self._error is not None
+
     # As a link of the connection
+
+    def detach(self) -> None:
+        """The broker knows it no more; what it had in hand goes to others."""
+        self._wire.detach(self._link)
+        self._deliveries.clear()
+        self.in_hand.clear()
+        self.lost(ClosedError("the consumer is closed"))
 
     def handle(self, frame: Frame) -> None:
         if frame.kind != Kind.DELIVER or self._dropping:

@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Coroutine, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -18,15 +19,17 @@ import uvloop
 
 from mqlab.client import aio
 from mqlab.client.aio import DEFAULT_PREFETCH, Delivery
-from mqlab.client.errors import ClosedError, MessagingError
+from mqlab.client.errors import ClosedError, MessagingError, RefusedError
 from mqlab.client.message import Message
 from mqlab.wire.bodies import Buffer, Payload, encode
 
 T = TypeVar("T")
 
-# Messages that leave in one frame, and how many may wait in this process before `send` waits too.
+# What leaves in one frame, and what may wait in this process before `send` waits too.
 _MOST_ROWS: Final = 4096
+_MOST_BYTES: Final = 256 * 1024
 _MOST_READY: Final = 4 * _MOST_ROWS
+_MOST_READY_BYTES: Final = 16 * _MOST_BYTES
 
 
 def connect(address: str) -> "Connection":
@@ -39,6 +42,7 @@ class _Loop:
 
     def __init__(self) -> None:
         self.loop = uvloop.new_event_loop()
+        self.stopped = False
         self._thread = threading.Thread(target=self._run, name="mqlab-client", daemon=True)
         self._thread.start()
 
@@ -47,16 +51,15 @@ class _Loop:
         self.loop.run_forever()
         self.loop.close()
 
-    def do(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it there and wait for its result here."""
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
-        try:
-            return future.result(timeout)
-        except TimeoutError:
-            future.cancel()
-            raise
+        if self.stopped:
+            work.close()
+            raise ClosedError("the connection is closed")
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     def stop(self) -> None:
+        self.stopped = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
@@ -70,9 +73,12 @@ class Connection:
             self._loop.stop()
             raise
         self._closed = False
+        self._sessions: list[Session] = []
 
     def session(self, *, transacted: bool = False) -> "Session":
-        return Session(self._loop, self._loop.do(self._aio.session(transacted=transacted)))
+        session = Session(self._loop, self._loop.do(self._aio.session(transacted=transacted)))
+        self._sessions.append(session)
+        return session
 
     def status(self) -> dict[str, Any]:
         """The broker's counters."""
@@ -81,8 +87,13 @@ class Connection:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._loop.do(self._aio.close())
-            self._loop.stop()
+            try:
+                for session in self._sessions:
+                    with suppress(ClosedError):
+                        session.flush()
+                self._loop.do(self._aio.close())
+            finally:
+                self._loop.stop()
 
     def __enter__(self) -> "Connection":
         return self
@@ -108,24 +119,27 @@ class Session:
         return producer
 
     def consumer(self, destination: str, *, prefetch: int = DEFAULT_PREFETCH) -> "Consumer":
-        """`prefetch` bounds the messages that wait in this process; it must be at least 1."""
+        """`prefetch` bounds the messages that wait in this process."""
         return Consumer(self._loop, self._loop.do(self._aio.consumer(destination, prefetch=prefetch)))
 
     def commit(self) -> None:
         """All sends become visible and all receipts final; durable, if anything in it is persistent."""
-        self._flush()
+        self.flush()
         self._loop.do(self._aio.commit())
 
     def rollback(self) -> None:
         """Sends are forgotten, receipts come again."""
-        self._flush()
+        with suppress(RefusedError):
+            self.flush()
         self._loop.do(self._aio.rollback())
 
     def close(self) -> None:
-        self._flush()
+        """An open transaction is rolled back."""
+        self.flush()
         self._loop.do(self._aio.close())
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Everything sent so far is on its way."""
         for producer in self._producers:
             producer.flush()
 
@@ -138,9 +152,10 @@ class Producer:
         self._loop = loop
         self._aio = producer
         self._transacted = transacted
-        self._ready: deque[Buffer] = deque()
+        self._ready: deque[bytes] = deque()
+        self._ready_bytes = 0
         self._pumping = False
-        self._room = threading.Event()
+        self._moved = threading.Event()
         self._error: MessagingError | None = None
 
     def send(self, body: Buffer, *, persistent: bool = False) -> None:
@@ -148,12 +163,13 @@ class Producer:
         if persistent:
             self.send_batch(Payload(bytes(body), 1, True), persistent=True, confirm=not self._transacted)
             return
-        ready = self._ready
-        ready.append(body)
+        body = bytes(body)
+        self._ready.append(body)
+        self._ready_bytes += len(body)
         if not self._pumping:
             self._start()
-        elif len(ready) >= _MOST_READY:
-            self._wait_for_room()
+        elif len(self._ready) >= _MOST_READY or self._ready_bytes >= _MOST_READY_BYTES:
+            self._wait_for_the_pump()
 
     def send_batch(self, payload: Payload, *, persistent: bool = False, confirm: bool = False) -> None:
         """Messages that go together (see `mqlab.wire.bodies`); with `confirm`, returns when they are safe."""
@@ -163,9 +179,8 @@ class Producer:
     def flush(self) -> None:
         """Returns when everything sent so far is on its way."""
         while self._pumping:
-            self._wait_for_room()
-        if self._error is not None:
-            raise self._error
+            self._wait_for_the_pump()
+        self._raise_error()
 
     def close(self) -> None:
         """Returns when the broker has everything that was sent."""
@@ -173,35 +188,51 @@ class Producer:
         self._loop.do(self._aio.close())
 
     def _start(self) -> None:
-        if self._error is not None:
-            raise self._error
+        self._raise_error()
+        if self._loop.stopped:
+            raise ClosedError("the connection is closed")
         self._pumping = True
         self._loop.loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._pump()))
 
-    def _wait_for_room(self) -> None:
-        self._room.clear()
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            error, self._error = self._error, None
+            self._ready.clear()
+            self._ready_bytes = 0
+            raise error
+
+    def _wait_for_the_pump(self) -> None:
+        self._moved.clear()
         if self._pumping:
             # The pump may end between the two lines above: the wait is bounded, the caller looks again.
-            self._room.wait(0.05)
-        if self._error is not None:
-            raise self._error
+            self._moved.wait(0.05)
+        self._raise_error()
 
     async def _pump(self) -> None:
         """In the loop: send what is ready, until nothing is."""
-        ready = self._ready
         try:
-            while ready:
-                take = min(len(ready), _MOST_ROWS)
-                await self._aio.send_batch(encode([ready.popleft() for _ in range(take)]))
-                self._room.set()
+            while self._ready:
+                await self._aio.send_batch(encode(self._take()))
+                self._moved.set()
         except MessagingError as error:
             self._error = error
-        self._pumping = False
-        self._room.set()
-        if ready and self._error is None:
+        finally:
+            self._pumping = False
+            self._moved.set()
+        if self._ready and self._error is None:
             # A send came between the last look and the flag.
             self._pumping = True
             await self._pump()
+
+    def _take(self) -> list[bytes]:
+        """What leaves in one frame."""
+        taken: list[bytes] = []
+        size = 0
+        while self._ready and len(taken) < _MOST_ROWS and size < _MOST_BYTES:
+            taken.append(self._ready.popleft())
+            size += len(taken[-1])
+        self._ready_bytes -= size
+        return taken
 
 
 class Consumer:
@@ -215,12 +246,12 @@ class Consumer:
     def receive(self, timeout: float | None = None) -> Message:
         """The next message. Raises TimeoutError if none came in so many seconds."""
         if not self._aio.in_hand:
-            self._loop.do(self._aio.fill_hand(), timeout)
+            self._loop.do(self._aio.fill_hand(timeout))
         return self._aio.in_hand.pop()
 
     def receive_batch(self, timeout: float | None = None) -> Delivery:
         """The next messages that came together."""
-        return self._loop.do(self._aio.receive_batch(), timeout)
+        return self._loop.do(self._aio.receive_batch(timeout))
 
     def __iter__(self) -> Iterator[Message]:
         while True:

@@ -5,7 +5,7 @@ from collections import deque
 from typing import Final
 
 from mqlab.client.connection import Wire
-from mqlab.client.errors import MessagingError
+from mqlab.client.errors import ClosedError, MessagingError
 from mqlab.wire import native
 from mqlab.wire.bodies import Buffer, Payload, encode
 from mqlab.wire.native import Flag, Frame, Kind
@@ -35,15 +35,20 @@ class Producer:
         self._ready: list[Buffer] = []
         self._ready_bytes = 0
         self._error: MessagingError | None = None
+        # The broker refused a send that nobody waited for.
+        self._refusal: MessagingError | None = None
 
     async def send(self, body: Buffer, *, persistent: bool = False) -> None:
         """One message. A persistent one outside a transaction is on the broker's disk when this returns.
 
         Others leave with all that are ready by the next turn of the loop; a lone one leaves with that turn.
         """
+        self._raise_error()
         if persistent:
             await self.send_batch(Payload(bytes(body), 1, True), persistent=True, confirm=not self._transacted)
             return
+        # A copy, unless it is bytes: what its owner does to it later is not sent.
+        body = bytes(body)
         self._ready.append(body)
         self._ready_bytes += len(body)
         if len(self._ready) == 1:
@@ -56,7 +61,7 @@ class Producer:
         """Messages that go together; with `confirm`, returns when the broker says that they are safe."""
         if self._ready:
             await self.flush()
-        if self._credit <= 0 or self._error is not None:
+        if self._credit <= 0 or self._error is not None or self._refusal is not None:
             await self._wait_for_credit()
         seq = self._write(payload, (_PERSISTENT if persistent else 0) | (_CONFIRM if confirm else 0))
         if confirm:
@@ -73,13 +78,24 @@ class Producer:
     async def close(self) -> None:
         """Returns when the broker has everything that was sent."""
         await self.flush()
-        if self._error is not None:
-            raise self._error
+        self._raise_error()
         closing = native.header(Kind.CLOSE, session=self._session, link=self._link)
         await self._wire.ask(closing, Kind.CLOSED, link=self._link)
-        self._wire.detach(self._link)
+        refusal = self._refusal
+        self.detach()
+        if refusal is not None:
+            raise refusal
+
+    @property
+    def closed(self) -> bool:
+        return self._error is not None
 
     # As a link of the connection
+
+    def detach(self) -> None:
+        """The broker knows it no more."""
+        self._wire.detach(self._link)
+        self.lost(ClosedError("the producer is closed"))
 
     def handle(self, frame: Frame) -> None:
         if frame.kind == Kind.CONFIRM:
@@ -94,6 +110,17 @@ class Producer:
                 self._wake()
                 self._flush_if_possible()
 
+    def refused(self, seq: int, error: MessagingError) -> None:
+        """Whoever waits for that send is told; if nobody does, whoever uses the producer next."""
+        for number, future in self._unconfirmed:
+            if number == seq:
+                self._unconfirmed.remove((number, future))
+                if not future.done():
+                    future.set_exception(error)
+                return
+        self._refusal = error
+        self._wake()
+
     def lost(self, error: MessagingError) -> None:
         self._error = error
         self._wake()
@@ -107,8 +134,15 @@ class Producer:
             if self._credit_came is None:
                 self._credit_came = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._credit_came)
+            self._raise_error()
+        self._raise_error()
+
+    def _raise_error(self) -> None:
         if self._error is not None:
             raise self._error
+        if self._refusal is not None:
+            refusal, self._refusal = self._refusal, None
+            raise refusal
 
     def _wake(self) -> None:
         if self._credit_came is not None:

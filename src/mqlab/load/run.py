@@ -46,6 +46,8 @@ class OneRun:
     folder: RunFolder
     agents: Sequence[AgentProcess]
     watch: Callable[[str, float], None]
+    # Off only to measure what recording costs.
+    record: bool = True
 
     async def play(self, running: Running) -> Outcome:
         """Never raises but for cancellation: a run that breaks is an incomplete run, with the reason."""
@@ -80,7 +82,8 @@ class OneRun:
         ])  # fmt: skip
         assignments = [
             Assignment(
-                self.number, agent.number, self.point, self.system.driver, running.address, hand, str(self.folder.path)
+                self.number, agent.number, self.point, self.system.driver, running.address, hand,
+                str(self.folder.path) if self.record else None,
             )
             for agent, hand in zip(self.agents, hands, strict=True)
         ]

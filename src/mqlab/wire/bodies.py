@@ -4,10 +4,11 @@ Encoding or decoding a record batch costs the same few microseconds for one row 
 message cannot afford: a frame with the flag LONE holds just its body. There is no third form.
 """
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -52,36 +53,34 @@ def encode_equal(data: Bytes, rows: int) -> Payload:
 
 def check(payload: Payload) -> None:
     """Raises MalformedPayloadError unless anybody could decode it."""
-    if payload.rows < 1:
-        raise MalformedPayloadError("a payload has at least one row")
-    if not payload.lone:
-        _column(payload)
-    elif payload.rows != 1:
-        raise MalformedPayloadError(f"a lone message cannot have {payload.rows} rows")
+    if payload.lone:
+        if payload.rows != 1:
+            raise MalformedPayloadError(f"a lone message cannot have {payload.rows} rows")
+        return
+    offsets, size = _offsets(payload), _layout_of(payload).values_size
+    if offsets[0] < 0 or offsets[-1] > size or bool((offsets[1:] < offsets[:-1]).any()):
+        raise MalformedPayloadError("its bodies overlap or reach beyond its end")
 
 
 def decode(payload: Payload) -> "Bodies":
-    """The bodies of a payload, without a copy."""
+    """The bodies of a payload that was checked (a broker checks before it passes on), without a copy."""
     if payload.lone:
         check(payload)
         data = np.frombuffer(payload.data, dtype=np.uint8)
         return Bodies(data, np.array((0, len(data)), dtype=np.int32))
-    column = _column(payload)
-    _, offsets, values = column.buffers()
-    first = column.offset
-    bounds = np.frombuffer(offsets, dtype=np.int32)[first : first + payload.rows + 1]
-    empty = values is None
-    return Bodies(np.empty(0, dtype=np.uint8) if empty else np.frombuffer(values, dtype=np.uint8), bounds)
+    layout = _layout_of(payload)
+    data = np.frombuffer(payload.data, dtype=np.uint8, count=layout.values_size, offset=layout.values_at)
+    return Bodies(data, _offsets(payload))
 
 
 def cut(payload: Payload, start: int, rows: int) -> Payload:
     """`rows` of the payload's messages from `start` on, as a payload of their own."""
     if rows == payload.rows:
         return payload
-    part = _column(payload).slice(start, rows)
+    bodies = decode(payload)
     if rows == 1:
-        return Payload(part[0].as_py(), 1, True)
-    return Payload(_serialized(part, rows), rows, False)
+        return Payload(bodies[start], 1, True)
+    return Payload(_serialized(bodies.column().slice(start, rows), rows), rows, False)
 
 
 class Bodies:
@@ -104,12 +103,13 @@ class Bodies:
         return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes()
 
     def tolist(self) -> list[bytes]:
-        rows = len(self)
-        if rows == 1:
+        if len(self) == 1:
             return [self[0]]
-        buffers = [None, pa.py_buffer(np.ascontiguousarray(self.offsets)), pa.py_buffer(self.data)]
-        bodies: list[bytes] = pa.Array.from_buffers(_BINARY, rows, buffers).to_pylist()
+        bodies: list[bytes] = self.column().to_pylist()
         return bodies
+
+    def column(self) -> pa.Array:
+        return pa.Array.from_buffers(_BINARY, len(self), [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)])
 
     def table(self) -> "np.ndarray[tuple[int, int], np.dtype[np.uint8]] | None":
         """The bodies as the rows of one matrix, if they all have the same size."""
@@ -120,15 +120,80 @@ class Bodies:
         return self.data[begin : begin + rows * size].reshape(rows, size)
 
 
-def _column(payload: Payload) -> pa.Array:
+class _Layout(NamedTuple):
+    """Where a record batch has its columns."""
+
+    rows: int
+    offsets_at: int
+    values_at: int
+    values_size: int
+
+
+# A record batch says where everything is in its metadata, before its columns: four bytes of marker, four of length,
+# then so many bytes. Batches of equal shape have equal metadata, so what was found once holds for all of them.
+_PREFIX: Final = struct.Struct("<II")
+_MARKER: Final = 0xFFFFFFFF
+_MOST_METADATA: Final = 4096
+
+
+def _layout_of(payload: Payload) -> _Layout:
+    data = payload.data
     try:
-        batch = pa.ipc.read_record_batch(pa.py_buffer(payload.data), _SCHEMA)
-        batch.validate(full=True)
-    except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError, OSError, EOFError) as error:
+        marker, length = _PREFIX.unpack_from(data)
+        if marker != _MARKER or length > _MOST_METADATA:
+            raise MalformedPayloadError("not a record batch")
+        layout = _layout(bytes(data[: _PREFIX.size + length]), len(data))
+    except (struct.error, pa.ArrowException, OSError, EOFError) as error:
         raise MalformedPayloadError(f"not a record batch: {error}") from error
-    if batch.num_rows != payload.rows:
-        raise MalformedPayloadError(f"{batch.num_rows} rows where the frame says {payload.rows}")
-    return batch.column(0)
+    if layout.rows != payload.rows:
+        raise MalformedPayloadError(f"{layout.rows} rows where the frame says {payload.rows}")
+    return layout
+
+
+@lru_cache(maxsize=256)
+def _layout(metadata: bytes, size: int) -> _Layout:
+    """Arrow itself reads a batch with this metadata, with zeros for its columns."""
+    if _compressed(metadata):
+        raise MalformedPayloadError("a compressed batch: its size in memory would be the sender's choice")
+    blank = pa.py_buffer(metadata + bytes(size - len(metadata)))
+    batch = pa.ipc.read_record_batch(blank, _SCHEMA)
+    column, rows = batch.column(0), batch.num_rows
+    if column.null_count or column.offset:
+        raise MalformedPayloadError("a message without a body")
+    _, offsets, values = column.buffers()
+    if rows < 1 or offsets.size < 4 * (rows + 1) or offsets.size % 4:
+        raise MalformedPayloadError("fewer offsets than messages")
+    values_size = 0 if values is None else values.size
+    # No bodies with anything in them: Arrow then points anywhere.
+    values_at = values.address - blank.address if values_size else 0
+    layout = _Layout(rows, offsets.address - blank.address, values_at, values_size)
+    for begin, length in ((layout.offsets_at, offsets.size), (values_at, values_size)):
+        if begin < 0 or begin + length > size:
+            raise MalformedPayloadError("its columns lie outside of it")
+    return layout
+
+
+def _compressed(metadata: bytes) -> bool:
+    """Whether the metadata (a flatbuffer: Message, in it RecordBatch) has the field `compression`."""
+
+    def number(form: str, at: int) -> int:
+        found: int = struct.unpack_from(form, metadata, at)[0]
+        return found
+
+    def field(table: int, slot: int) -> int:
+        """Where a field of a table is, or 0."""
+        fields = table - number("<i", table)
+        within = 4 + 2 * slot
+        offset = number("<H", fields + within) if within < number("<H", fields) else 0
+        return table + offset if offset else 0
+
+    message = _PREFIX.size + number("<I", _PREFIX.size)
+    header = field(message, 2)
+    return bool(header and field(header + number("<I", header), 3))
+
+
+def _offsets(payload: Payload) -> Offsets:
+    return np.frombuffer(payload.data, dtype=np.int32, count=payload.rows + 1, offset=_layout_of(payload).offsets_at)
 
 
 def _serialized(column: pa.Array, rows: int) -> memoryview:

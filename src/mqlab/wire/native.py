@@ -23,8 +23,8 @@ HEADER_SIZE: Final = HEADER.size
 class Kind(IntEnum):
     # both ways
     HELLO = 1  # first frame of either side; JSON: version, and who the other is
-    ERROR = 2  # JSON: code, message; about the link or session named, or about the connection (link and session 0)
-    CLOSE = 3  # of a link, a session or (both 0) the connection; answered with CLOSED once all before it is done
+    ERROR = 2  # JSON: code, message; about the frame of that session, link, first and amount, or (all 0) the connection
+    CLOSE = 3  # of a link or (link 0) a session; answered with CLOSED once all before it is done
     CLOSED = 4
     # client to broker
     OPEN_SESSION = 10  # JSON: transacted
@@ -65,7 +65,7 @@ class Frame(NamedTuple):
     def json(self) -> dict[str, Any]:
         try:
             value = json.loads(bytes(self.payload))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ProtocolError(f"frame {self.kind}: not JSON") from error
         if not isinstance(value, dict):
             raise ProtocolError(f"frame {self.kind}: not a JSON object")

@@ -54,6 +54,7 @@ class Core:
             self.effects.append(Finished(producer))
 
     def close_producer(self, producer: Producer) -> None:
+        producer.closed = True
         self.flow.held.discard(producer)
         producer.session.producers.remove(producer)
         producer.destination.producers.discard(producer)
@@ -74,30 +75,17 @@ class Core:
 
     def close_consumer(self, consumer: Consumer) -> None:
         """What it was given and did not acknowledge goes back; a subscription of its own ends with it."""
-        consumer.session.consumers.remove(consumer)
-        queue = consumer.queue
-        queue.consumers.remove(consumer)
-        returned = [span for _, span in consumer.unacknowledged]
-        consumer.unacknowledged.clear()
-        if queue.topic is None:
-            for span in returned:
-                span.redelivered = True
-            queue.put_back(returned, self.effects)
-        else:
-            queue.topic.subscriptions.remove(queue)
-            queue.topic = None
-            queue.closed = True
-            self.flow.released(queue, [*returned, *queue.spans])
-            queue.spans.clear()
+        self._put_back(self._detach(consumer))
 
     def close_session(self, session: Session) -> None:
         """Undo its transaction and let go of its links, in good order or because its connection is gone."""
         for producer in [*session.producers]:
             self.close_producer(producer)
-        acknowledged = self._drop_transaction(session)
+        # All of it comes back at once: otherwise later messages could reach somebody before earlier ones.
+        returned = self._drop_transaction(session)
         for consumer in [*session.consumers]:
-            self.close_consumer(consumer)
-        self._put_back(acknowledged)
+            returned += self._detach(consumer)
+        self._put_back(returned)
 
     def pause(self, consumer: Consumer) -> None:
         consumer.paused = True
@@ -110,12 +98,14 @@ class Core:
 
     def send(self, producer: Producer, payload: Payload, seq: int, *, persistent: bool, confirm: bool) -> None:
         """`seq` is the producer's number of the last row."""
-        session = producer.session
-        if persistent and self.settings.data is None:
-            raise RefusedError("this broker keeps nothing on disk: it was started without a data folder")
         self.flow.spend(producer, len(payload.data))
-        if session.transacted:
-            self._send_in_transaction(session, producer, payload, persistent)
+        if persistent and self.settings.data is None:
+            why = "this broker keeps nothing on disk: it was started without a data folder"
+            producer.session.doomed = why if producer.session.transacted else ""
+            self.flow.renew(producer)
+            raise RefusedError(why)
+        if producer.session.transacted:
+            self._send_in_transaction(producer.session, producer, payload, persistent)
             return
         placed = self._place(producer, payload, persistent)
         puts = _puts(placed)
@@ -145,13 +135,20 @@ class Core:
         consumer.queue.dispatch(self.effects)
 
     def commit(self, session: Session) -> None:
+        """All of it or, if anything in it was refused, nothing: then only a rollback is left."""
+        if session.doomed:
+            raise RefusedError(f"the transaction can only be rolled back: {session.doomed}")
         placed = [pair for producer, span in session.sends for pair in self._place_span(producer, span)]
         removed = [(consumer.queue, span) for consumer, span in session.acknowledged]
         session.sends, session.acknowledged, session.size = [], [], 0
         puts, removes = tuple(_puts(placed)), tuple(_removes(removed))
         if puts or removes:
+            session.waiting += 1
             lsn = self._append(Commit(puts, removes), session)
-            self._when_durable(lsn, self._committed, session, placed, removed)
+            self._when_durable(lsn, self._committed_durably, session, placed, removed)
+        elif session.waiting:
+            session.waiting += 1
+            self._when_durable(self.lsn, self._committed_durably, session, placed, removed)
         else:
             self._committed(session, placed, removed)
 
@@ -222,7 +219,10 @@ class Core:
     def _send_in_transaction(self, session: Session, producer: Producer, payload: Payload, persistent: bool) -> None:
         session.size += len(payload.data)
         if session.size > limits.TRANSACTION:
-            raise RefusedError(f"a transaction of more than {limits.TRANSACTION} bytes")
+            session.doomed = f"a transaction has at most {limits.TRANSACTION} bytes"
+            session.sends = []
+            self.flow.renew(producer)
+            raise RefusedError(session.doomed)
         session.sends.append((producer, Span(payload, 0, persistent=persistent)))
         self.flow.renew(producer)
 
@@ -232,9 +232,13 @@ class Core:
 
     def _sent(self, producer: Producer, placed: Placed, seq: int, confirm: bool) -> None:
         self._make_visible(placed)
-        if confirm:
+        if confirm and not producer.closed:
             self.effects.append(Confirm(producer, seq))
         self.flow.renew(producer)
+
+    def _committed_durably(self, session: Session, placed: Placed, removed: Placed) -> None:
+        session.waiting -= 1
+        self._committed(session, placed, removed)
 
     def _committed(self, session: Session, placed: Placed, removed: Placed) -> None:
         self._make_visible(placed)
@@ -254,8 +258,27 @@ class Core:
         returned = [(consumer.queue, span) for consumer, span in session.acknowledged]
         for _, span in returned:
             span.redelivered = True
-        session.sends, session.acknowledged, session.size = [], [], 0
+        session.sends, session.acknowledged, session.size, session.doomed = [], [], 0, ""
         return returned
+
+    def _detach(self, consumer: Consumer) -> Placed:
+        """Take a consumer from its queue; returns what it held, marked as seen. A topic's subscription is gone."""
+        consumer.session.consumers.remove(consumer)
+        queue = consumer.queue
+        queue.consumers.remove(consumer)
+        returned = [span for _, span in consumer.unacknowledged]
+        consumer.unacknowledged.clear()
+        topic = queue.topic
+        if topic is None:
+            for span in returned:
+                span.redelivered = True
+            return [(queue, span) for span in returned]
+        topic.subscriptions.remove(queue)
+        queue.topic, queue.closed = None, True
+        self.flow.released(queue, [*returned, *queue.spans])
+        queue.spans.clear()
+        self.flow.reconsider(topic.producers)
+        return []
 
     def _put_back(self, returned: Placed) -> None:
         by_queue: dict[Queue, list[Span]] = {}

@@ -9,6 +9,10 @@ from mqlab.broker.core.queue import RELEASE_SHARE, Queue
 from mqlab.broker.settings import Settings
 
 
+class OverdrawnError(Exception):
+    """A producer breaks the rules of flow control: what it sends would have no bound."""
+
+
 class Flow:
     """How much is held for consumers, and which producers must wait because of it."""
 
@@ -26,11 +30,14 @@ class Flow:
         self._effects.append(Credit(producer, self._window))
 
     def spend(self, producer: Producer, size: int) -> None:
+        """Raises OverdrawnError for a producer that had no credit left."""
+        if producer.spent >= self._window:
+            raise OverdrawnError("the producer sends without credit")
         producer.spent += size
 
     def renew(self, producer: Producer) -> None:
         """Half a window at a time: a frame for each message would cost more than the message."""
-        if producer.spent * 2 < self._window:
+        if producer.closed or producer.spent * 2 < self._window:
             return
         if producer.destination.full or self.size >= self._limit:
             if producer not in self.held:
@@ -50,11 +57,12 @@ class Flow:
         if not self.held:
             return
         if was_full and not queue.full:
-            self._release((queue.topic or queue).producers)
+            self.reconsider((queue.topic or queue).producers)
         if self.size <= self._limit * RELEASE_SHARE:
-            self._release(self.held)
+            self.reconsider(self.held)
 
-    def _release(self, producers: Iterable[Producer]) -> None:
+    def reconsider(self, producers: Iterable[Producer]) -> None:
+        """Those of them that are held go on, if nothing stands against it any more."""
         for producer in [*producers]:
             if producer in self.held:
                 self.renew(producer)

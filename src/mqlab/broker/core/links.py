@@ -22,6 +22,10 @@ class Session:
     sends: "list[tuple[Producer, Span]]" = field(default_factory=list)
     acknowledged: "list[tuple[Consumer, Span]]" = field(default_factory=list)
     size: int = 0
+    # Why the transaction cannot be committed: something of it was refused.
+    doomed: str = ""
+    # Commits that wait for the disk.
+    waiting: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -33,6 +37,7 @@ class Producer:
     spent: int = 0
     # Sends of this producer that wait for the disk: later ones, persistent or not, may not overtake them.
     waiting: int = 0
+    closed: bool = False
 
 
 @dataclass(eq=False, slots=True)

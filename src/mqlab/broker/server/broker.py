@@ -50,6 +50,13 @@ class Broker:
     def _open_store(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = FolderLock(folder)
+        try:
+            self._recover(folder)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _recover(self, folder: Path) -> None:
         files: Files = TurningDisk(self.settings.disk_marks) if self.settings.disk_marks else Files()
         found = recover(folder, files)
         if self.settings.file_trace is not None:
@@ -74,7 +81,11 @@ class Broker:
             batch = effects.copy()
             effects.clear()
             for effect in batch:
-                actions[type(effect)](effect)
+                try:
+                    actions[type(effect)](effect)
+                except Exception as error:
+                    # Nothing in an effect can fail. If one does, going on would promise what was not done.
+                    self.on_failure(error)
         self._carrying_out = False
 
     def status(self) -> dict[str, Any]:
@@ -134,8 +145,8 @@ class Broker:
         self.carry_out()
 
     def on_failure(self, error: BaseException) -> None:
-        """The disk failed: nothing may be confirmed any more, so nobody is kept waiting."""
-        log.critical("the journal cannot be written, the broker stops: %s", error)
+        """Nothing may be confirmed any more, so nobody is kept waiting."""
+        log.critical("the broker stops: %s", error, exc_info=not isinstance(error, OSError))
         for connection in [*self.connections]:
             connection.drop()
         if not self.failure.done():

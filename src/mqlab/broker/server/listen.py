@@ -1,9 +1,7 @@
 """Start a broker, listen, and stop it in good order."""
 
 import asyncio
-import contextlib
 import signal
-import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,21 +24,17 @@ async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Addres
     addresses = [Address.parse(text) for text in settings.listen]
     _refuse_strangers(addresses, settings)
     broker = Broker(settings)
-    servers: list[asyncio.Server] = []
+    servers: list[tuple[asyncio.Server, Address]] = []
     try:
-        bound = []
         for address in addresses:
-            server, actual = await _listen(broker, address)
-            servers.append(server)
-            bound.append(actual)
-        yield broker, bound
+            servers.append(await _listen(broker, address))  # noqa: PERF401 - if one fails, the others must be known
+        yield broker, [actual for _, actual in servers]
     finally:
-        for server in servers:
+        for server, address in servers:
             server.close()
-        await broker.close()
-        for address in addresses:
             if address.path:
                 Path(address.path).unlink(missing_ok=True)
+        await broker.close()
 
 
 def serve(settings: Settings, announce: Callable[[list[Address]], None]) -> None:
@@ -71,14 +65,20 @@ def _refuse_strangers(addresses: list[Address], settings: Settings) -> None:
 async def _listen(broker: Broker, address: Address) -> tuple[asyncio.Server, Address]:
     loop = asyncio.get_running_loop()
     if address.path:
-        _remove_stale_socket(Path(address.path))
+        await _remove_stale_socket(Path(address.path))
         return await loop.create_unix_server(lambda: Connection(broker), address.path), address
     server = await loop.create_server(lambda: Connection(broker), address.host, address.port, backlog=1024)
     return server, Address(address.host, server.sockets[0].getsockname()[1])
 
 
-def _remove_stale_socket(path: Path) -> None:
-    """A killed broker leaves its socket behind; anything else of that name is not ours to remove."""
-    with contextlib.suppress(FileNotFoundError):
-        if stat.S_ISSOCK(path.stat().st_mode):
-            path.unlink()
+async def _remove_stale_socket(path: Path) -> None:
+    """A killed broker leaves its socket behind; that of a living one, or any other file, is not ours to remove."""
+    if not path.is_socket():
+        return
+    try:
+        _, writer = await asyncio.open_unix_connection(path)
+    except ConnectionRefusedError:
+        path.unlink()
+        return
+    writer.close()
+    raise OSError(f"{path}: somebody listens there already")

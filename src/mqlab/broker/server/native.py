@@ -9,6 +9,7 @@ from mqlab.broker import limits
 from mqlab.broker.core.broker import RefusedError
 from mqlab.broker.core.destinations import BadNameError
 from mqlab.broker.core.effects import Committed, Confirm, Credit, Deliver, Finished, RolledBack
+from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.core.links import Consumer, Producer, Session
 from mqlab.broker.server.broker import Broker
 from mqlab.wire import native
@@ -25,6 +26,7 @@ _JOIN: Final = 16 * 1024
 # Unsent bytes of a connection at which its consumers get no more for now.
 _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
 
+_SEQUENCE_NUMBERS: Final = 2**63
 _LONE, _PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.LONE, Flag.PERSISTENT, Flag.CONFIRM, Flag.REDELIVERED))
 
 
@@ -71,7 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             for frame in self._receiver.received(size):
                 self._handle(frame)
-        except (ProtocolError, MalformedPayloadError) as error:
+        except (ProtocolError, MalformedPayloadError, OverdrawnError) as error:
             self._fail("protocol", str(error))
         self._broker.carry_out()
 
@@ -144,7 +146,8 @@ class Connection(asyncio.BufferedProtocol):
             command(frame)
         except (RefusedError, BadNameError) as error:
             answer = {"code": "refused", "message": str(error)}
-            self._write(native.frame(Kind.ERROR, answer, session=frame.session, link=frame.link, first=frame.first))
+            about = {"session": frame.session, "link": frame.link, "first": frame.first, "amount": frame.amount}
+            self._write(native.frame(Kind.ERROR, answer, **about))
 
     def _hello(self, frame: Frame) -> None:
         if frame.kind != Kind.HELLO:
@@ -173,8 +176,9 @@ class Connection(asyncio.BufferedProtocol):
         session, name = self._for_new_link(frame)
         if frame.amount > limits.PREFETCH:
             raise RefusedError(f"room for {frame.amount} messages; the limit is {limits.PREFETCH}")
-        self._write(native.header(Kind.OPENED, session=frame.session, link=frame.link))
         self._consumers[frame.link] = self._core.open_consumer(session, frame.link, name, frame.amount)
+        # Effects, such as the first delivery, are carried out after this.
+        self._write(native.header(Kind.OPENED, session=frame.session, link=frame.link))
 
     def _for_new_link(self, frame: Frame) -> tuple[Session, str]:
         if frame.link in self._producers or frame.link in self._consumers or not frame.link:
@@ -197,6 +201,8 @@ class Connection(asyncio.BufferedProtocol):
         producer = self._producers.get(link)
         if producer is None:
             raise ProtocolError(f"there is no producer {link}")
+        if first + rows > _SEQUENCE_NUMBERS:
+            raise ProtocolError("the sequence numbers are used up")
         data = view if len(view) >= _KEEP_IN_PLACE else bytes(view)
         payload = Payload(data, rows, bool(flags & _LONE))
         check(payload)

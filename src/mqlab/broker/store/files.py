@@ -36,6 +36,14 @@ class Files:
         finally:
             os.close(file)
 
+    def sync_path(self, path: Path) -> None:
+        """What a file holds, by whomever it was written, is on disk."""
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
     def remove(self, path: Path) -> None:
         path.unlink()
 

@@ -53,17 +53,19 @@ class Journal:
         self.counters = SyncCounters()
         self.failed = False
         self._buffer: list[bytes] = []
-        self._buffered = 0
         self._lsn = 0
         self._durable = 0
         self._syncing = False
-        self._timer = False
+        # Syncs begun so far, and whether a timer runs for the next one.
+        self._groups = 0
+        self._patient = False
         self._file = -1
         self._number = 0
         self._size = 0
         # Closed files with bytes that no sync has covered yet.
         self._unsynced_files: list[int] = []
-        self._new_name = False
+        # A file was removed: the next sync makes that last as well.
+        self._removed = False
 
     def start(self, number: int, lsn: int) -> None:
         """Begin file `number`; the first record will be the one after `lsn`, all before it are durable."""
@@ -76,7 +78,7 @@ class Journal:
         data = encode(record, lsn, self._durable)
         if self._size and self._size + len(data) > self._settings.segment_size:
             self._roll()
-        self._segments.note(record, self._number)
+        self._segments.note(record, lsn, self._number)
         self._buffer.append(data)
         self._size += len(data)
         self._lsn = lsn
@@ -85,61 +87,94 @@ class Journal:
 
     def flush(self) -> None:
         """Called when the host has appended all there was: write it, and see whether a sync is due."""
-        if not self._buffer or self.failed:
-            return
+        if self._write_all():
+            self._consider_sync()
+
+    def close(self) -> None:
+        """In good order: everything is synced, and then the file says so."""
+        if not self.failed:
+            self._write()
+            for file in (*self._unsynced_files, self._file):
+                self._files.sync(file)
+            self._durable = self._lsn
+            self.append(Shut(), self._lsn + 1, None)
+            self._write()
+            self._files.sync(self._file)
+            self._files.sync_folder(self._folder)
+        for file in (*self._unsynced_files, self._file):
+            self._files.close(file)
+
+    def _write_all(self) -> bool:
+        """Whether everything appended is with the operating system now."""
+        if self.failed:
+            return False
         try:
             self._write()
         except OSError as error:
             self._fail(error)
-            return
-        self._consider_sync()
-
-    def close(self) -> None:
-        """In good order: everything is synced, and the file says so."""
-        if not self.failed:
-            self.append(Shut(), self._lsn + 1, None)
-            self._write()
-            for file in (*self._unsynced_files, self._file):
-                self._files.sync(file)
-            self._files.sync_folder(self._folder)
-        self._files.close(self._file)
+            return False
+        return True
 
     def _write(self) -> None:
         data = b"".join(self._buffer)
         self._buffer.clear()
-        self._files.append(self._file, data)
-        self.counters.bytes += len(data)
+        if data:
+            self._files.append(self._file, data)
+            self.counters.bytes += len(data)
 
     def _consider_sync(self) -> None:
         gathering = self._gathering
-        if self._syncing or not gathering.waiting:
-            return
         if self._settings.sync == "off":
             gathering.begin()
-            self._host.on_durable(self._lsn)
-        elif gathering.enough:
+            self._written()
+            return
+        if self._syncing or not gathering.waiting:
+            return
+        if gathering.enough:
             self._sync()
-        elif not self._timer:
-            self._timer = True
-            self._host.later(gathering.patience, self._patience_ends)
+        elif not self._patient:
+            self._patient = True
+            groups = self._groups
+            self._host.later(gathering.patience, lambda: self._patience_ends(groups))
 
-    def _patience_ends(self) -> None:
-        self._timer = False
-        if self._gathering.waiting and not self._syncing and not self.failed:
+    def _patience_ends(self, groups: int) -> None:
+        """Unless the sync it was for has begun meanwhile."""
+        if groups == self._groups and not self._syncing:
             self._sync()
+
+    def _written(self) -> None:
+        """With `sync: off`, what the operating system has counts as durable."""
+        for old in self._unsynced_files:
+            self._files.close(old)
+        self._unsynced_files = []
+        self._is_durable(self._lsn)
+
+    def _is_durable(self, lsn: int) -> None:
+        self._segments.durable(lsn)
+        self._host.on_durable(lsn)
+        try:
+            for number in self._segments.take_unneeded():
+                self._files.remove(path_of(self._folder, number))
+                self._removed = True
+        except OSError as error:
+            self._fail(error)
 
     def _sync(self) -> None:
-        self._syncing = True
+        # A sync confirms only what was written before it began.
+        if not self._write_all():
+            return
+        self._syncing, self._patient = True, False
+        self._groups += 1
         group, lsn, begin = self._gathering.begin(), self._lsn, time.perf_counter()
         closed, self._unsynced_files = self._unsynced_files, []
-        file, new_name, self._new_name = self._file, self._new_name, False
+        file, removed, self._removed = self._file, self._removed, False
 
         def work() -> None:
             for old in closed:
                 self._files.sync(old)
                 self._files.close(old)
             self._files.sync(file)
-            if new_name:
+            if removed:
                 self._files.sync_folder(self._folder)
 
         def done(error: BaseException | None) -> None:
@@ -152,8 +187,7 @@ class Journal:
             self.counters.seconds += seconds
             self._gathering.end(group, seconds)
             self._durable = lsn
-            self._host.on_durable(lsn)
-            self._remove_unneeded()
+            self._is_durable(lsn)
             if not self.failed:
                 self._consider_sync()
 
@@ -173,12 +207,10 @@ class Journal:
         self._segments.begin(number)
         head = encode_head(number, self._lsn + 1, self._host.declarations())
         self._files.append(self._file, head)
+        # Before any record: a head that cannot be read then means damage, never a torn tail.
+        self._files.sync(self._file)
+        self._files.sync_folder(self._folder)
         self._size = len(head)
-        self._new_name = True
-
-    def _remove_unneeded(self) -> None:
-        for number in self._segments.take_unneeded():
-            self._files.remove(path_of(self._folder, number))
 
     def _fail(self, error: BaseException) -> None:
         self.failed = True

@@ -2,13 +2,17 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.records import Commit, Declare, Put, Record, Remove
 from mqlab.broker.store.files import Files
-from mqlab.broker.store.records import FRAME_SIZE, Damaged, Read, decode, decode_head
+from mqlab.broker.store.records import FRAME_SIZE, Damaged, decode, decode_head
 from mqlab.broker.store.segments import Segments, numbers_in, path_of
 from mqlab.wire.bodies import Payload
+
+# Records that may follow in the journal after one that cannot be read.
+_FURTHEST: Final = 1 << 32
 
 
 class DamagedJournalError(Exception):
@@ -51,65 +55,91 @@ class Recovered:
 
 
 def recover(folder: Path, files: Files) -> Recovered:
-    """Reads all files of the journal and cuts off a torn tail. Raises DamagedJournalError."""
+    """Reads all files of the journal and cuts off a torn tail. Raises DamagedJournalError.
+
+    What was read is synced: after a crash of the broker alone it may be in the operating system's memory only.
+    """
     found = Recovered({}, Segments(), 0, 1)
     numbers = numbers_in(folder)
-    for number in numbers:
-        if number not in (numbers[0], found.next_file):
+    for index, number in enumerate(numbers):
+        if index and number != found.next_file:
             raise DamagedJournalError(f"{path_of(folder, found.next_file)}: this journal file is missing")
+        try:
+            _read_file(found, files.read(path_of(folder, number)), number)
+        except _Unreadable as why:
+            later = [path_of(folder, one) for one in numbers[index:]]
+            _cut(found, later, files, why)
+            break
         found.next_file = number + 1
-        _read_file(found, path_of(folder, number), files, last=number == numbers[-1])
+    found.segments.durable(found.lsn)
+    for number in numbers_in(folder):
+        files.sync_path(path_of(folder, number))
+    files.sync_folder(folder)
     return found
 
 
-def _read_file(found: Recovered, path: Path, files: Files, *, last: bool) -> None:
-    data = files.read(path)
+class _Unreadable(Exception):  # noqa: N818 - a fact; whether it is an error is decided in _cut
+    """Nothing of the file can be read from this byte on."""
+
+    def __init__(self, at: int, why: str) -> None:
+        super().__init__(why)
+        self.at = at
+
+
+def _read_file(found: Recovered, data: bytes, number: int) -> None:
     try:
         head = decode_head(data)
     except Damaged as why:
-        if last and not _later_record_proves(data, 0, found.lsn + 1):
-            _cut(found, path, files, data, 0)
-            return
-        raise DamagedJournalError(f"{path}: {why}") from why
+        raise _Unreadable(0, str(why)) from why
     if found.lsn and head.first_lsn != found.lsn + 1:
-        raise DamagedJournalError(f"{path}: begins with record {head.first_lsn}, expected {found.lsn + 1}")
+        raise _Unreadable(0, f"it begins with record {head.first_lsn} instead of {found.lsn + 1}")
     found.lsn = head.first_lsn - 1
-    found.segments.begin(head.number)
+    found.segments.begin(number)
     for declared in head.declarations:
-        _replay(found, declared, head.number)
+        _replay(found, declared, found.lsn, number)
     at = head.size
     while at < len(data):
         try:
             read = decode(data, at)
-            _expect(read, found.lsn + 1)
         except Damaged as why:
-            if not last or _later_record_proves(data, at, found.lsn + 1):
-                raise DamagedJournalError(f"{path}: byte {at}, record {found.lsn + 1}: {why}") from why
-            _cut(found, path, files, data, at)
-            return
-        _replay(found, read.record, head.number)
+            raise _Unreadable(at, str(why)) from why
+        if read.lsn != found.lsn + 1:
+            raise _Unreadable(at, f"record {read.lsn} stands where {found.lsn + 1} must be")
+        _replay(found, read.record, read.lsn, number)
         found.lsn, at = read.lsn, read.end
 
 
-def _expect(read: Read, lsn: int) -> None:
-    if read.lsn != lsn:
-        raise Damaged(f"it has number {read.lsn}")
-
-
-def _cut(found: Recovered, path: Path, files: Files, data: bytes, at: int) -> None:
-    found.torn = len(data) - at
-    if at:
-        files.truncate(path, at)
-    else:
+def _cut(found: Recovered, paths: list[Path], files: Files, why: _Unreadable) -> None:
+    """Drop the unreadable end, if it was still on its way when the broker stopped. Otherwise it is damage."""
+    lost = found.lsn + 1
+    contents = [files.read(path) for path in paths]
+    # A head is synced before anything else is written: whatever stands after it proves that it was there.
+    evidence = lost if why.at else 0
+    proven = len(paths) > 1 and not why.at
+    for data, begin in zip(contents, [why.at, *[0] * len(paths)], strict=False):
+        proven = proven or _proves(data, begin, evidence)
+    if proven:
+        raise DamagedJournalError(
+            f"{paths[0]}: byte {why.at}: record {lost} was on disk and cannot be read: {why}. "
+            "The files are left as they are."
+        )
+    found.torn = sum(map(len, contents)) - why.at
+    # The newest first: a crash in the midst of this leaves what can be cut again.
+    for path in paths[:0:-1]:
         files.remove(path)
-        found.next_file -= 1
+    if why.at:
+        files.truncate(paths[0], why.at)
+        found.next_file += 1
+    else:
+        files.remove(paths[0])
 
 
-def _later_record_proves(data: bytes, at: int, lsn: int) -> bool:
+def _proves(data: bytes, at: int, lsn: int) -> bool:
     """Is there a readable record after `at` that says record `lsn` was durable when it was written?"""
-    for begin in range(at + 1, len(data) - FRAME_SIZE + 1):
+    for begin in range(at, len(data) - FRAME_SIZE + 1):
         # Cheap test first: the number of a later record is a little above `lsn`, so its upper bytes are known.
-        if not lsn < int.from_bytes(data[begin + 8 : begin + 16], "little") <= lsn + len(data):
+        number = int.from_bytes(data[begin + 8 : begin + 16], "little")
+        if number <= lsn or (lsn and number > lsn + _FURTHEST):
             continue
         try:
             if decode(data, begin).durable >= lsn:
@@ -119,12 +149,12 @@ def _later_record_proves(data: bytes, at: int, lsn: int) -> bool:
     return False
 
 
-def _replay(found: Recovered, record: Record, number: int) -> None:
+def _replay(found: Recovered, record: Record, lsn: int, number: int) -> None:
     if isinstance(record, Declare):
         queue = found.queues.setdefault(record.queue, RecoveredQueue(record.name))
         queue.next_id = max(queue.next_id, record.next_id)
         return
-    found.segments.note(record, number)
+    found.segments.note(record, lsn, number)
     puts = record.puts if isinstance(record, Commit) else (record,) if isinstance(record, Put) else ()
     removes = record.removes if isinstance(record, Commit) else (record,) if isinstance(record, Remove) else ()
     for put in puts:

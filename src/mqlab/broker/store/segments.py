@@ -1,6 +1,7 @@
 """Which journal files are still needed: those with a message that nobody has consumed, and all after them."""
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,20 +24,24 @@ class Segments:
         # For each queue: the first id it has in a file, and that file; in step, both ascending.
         self._firsts: dict[int, list[int]] = {}
         self._files: dict[int, list[int]] = {}
+        self._removes: deque[tuple[int, tuple[Remove, ...]]] = deque()
 
     def begin(self, number: int) -> None:
         self._live[number] = 0
 
-    def note(self, record: Record, number: int) -> None:
-        """The record was written to file `number`."""
-        if isinstance(record, Put):
-            self._put(record, number)
-        elif isinstance(record, Remove):
-            self._remove(record.queue, record.ranges)
-        elif isinstance(record, Commit):
-            for put in record.puts:
-                self._put(put, number)
-            for remove in record.removes:
+    def note(self, record: Record, lsn: int, number: int) -> None:
+        """The record goes to file `number`."""
+        puts = record.puts if isinstance(record, Commit) else (record,) if isinstance(record, Put) else ()
+        removes = record.removes if isinstance(record, Commit) else (record,) if isinstance(record, Remove) else ()
+        for put in puts:
+            self._put(put, number)
+        if removes:
+            self._removes.append((lsn, removes))
+
+    def durable(self, lsn: int) -> None:
+        """What the records up to this one removed is gone for good: before, a crash could bring it back."""
+        while self._removes and self._removes[0][0] <= lsn:
+            for remove in self._removes.popleft()[1]:
                 self._remove(remove.queue, remove.ranges)
 
     def take_unneeded(self) -> list[int]:

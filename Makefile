@@ -1,0 +1,43 @@
+# Set-up is part of every target: `make run` and `make test` work in a fresh clone.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JAVA_SETUP := scripts/java.sh
+
+.PHONY: help setup run test lint bench torture clean
+
+help:  ## what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(VENV)/.installed java  ## virtual environment, packages, a Java runtime for Spark
+
+.PHONY: java
+java:
+	@$(JAVA_SETUP)
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@scripts/venv.sh $(PYTHON) $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+run: setup  ## the studies, quick, on the embedded broker, to a finished report
+	$(BIN)/mqlab run --scale quick $(ARGS)
+
+test: setup lint  ## everything that must hold, in some minutes
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: setup  ## style, types and the arrows between packages
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup  ## every benchmark, one after the other
+	@set -e; for script in bench/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script $(ARGS); done
+
+torture: setup  ## the long forms: kill -9 until it hurts
+	$(BIN)/python -m tests.crash.torture $(ARGS)
+
+clean:  ## remove what was made here, but no run
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info

@@ -1,0 +1,74 @@
+"""What the benchmarks share: interleaved rounds, ratios with intervals, and the closing line of JSON.
+
+A lone time means nothing on a machine that others use too. So each round measures every side once, in an order
+that changes from round to round, and only ratios within a round are compared.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from math import exp, log, sqrt
+from statistics import fmean, median, stdev
+
+from mqlab.study.statistics import t975
+
+Side = Callable[[], float]
+
+
+def arguments(about: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, within a minute")
+    parser.add_argument("--rounds", type=int, help="how many rounds")
+    return parser.parse_args()
+
+
+def interleaved(sides: Mapping[str, Side], rounds: int) -> dict[str, list[float]]:
+    """One value of each side a round."""
+    found: dict[str, list[float]] = {name: [] for name in sides}
+    names = [*sides]
+    for number in range(rounds):
+        turn = names if number % 2 == 0 else names[::-1]
+        for name in turn:
+            value = sides[name]()
+            found[name].append(value)
+            say(f"round {number + 1} of {rounds}: {name} {value:,.0f}")
+    return found
+
+
+def ratio(over: list[float], under: list[float]) -> dict[str, float | int | None]:
+    """The geometric mean of the rounds' ratios, with its 95 % interval."""
+    logs = [log(a / b) for a, b in zip(over, under, strict=True)]
+    half = t975(len(logs) - 1) * stdev(logs) / sqrt(len(logs)) if len(logs) > 1 else None
+    middle = fmean(logs)
+    return {
+        "value": round(exp(middle), 4),
+        "low": None if half is None else round(exp(middle - half), 4),
+        "high": None if half is None else round(exp(middle + half), 4),
+        "rounds": len(logs),
+    }
+
+
+def level(values: list[float]) -> dict[str, float | int | None]:
+    """A plain figure: the mean of the rounds, with its 95 % interval."""
+    half = t975(len(values) - 1) * stdev(values) / sqrt(len(values)) if len(values) > 1 else None
+    mean = fmean(values)
+    return {
+        "value": round(mean, 1),
+        "low": None if half is None else round(mean - half, 1),
+        "high": None if half is None else round(mean + half, 1),
+        "rounds": len(values),
+    }
+
+
+def medians(found: Mapping[str, list[float]]) -> dict[str, float]:
+    return {name: round(median(values)) for name, values in found.items()}
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def finish(**results: object) -> None:
+    """The last line: one JSON document."""
+    print(json.dumps(results))

@@ -1,0 +1,79 @@
+"""The lab without its pipeline: systems and agents that stay up, and the rate of a run by the agents' own counters."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Coroutine
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import uvloop
+
+from mqlab.events.folder import RunFolder
+from mqlab.events.schema import COMPLETE
+from mqlab.load.agents import AgentProcess
+from mqlab.load.run import OneRun
+from mqlab.study import Phases, Point, load_study
+from mqlab.systems import Running, System, system
+
+T = TypeVar("T")
+
+
+def scenario(name: str, *, measure: float, warmup: float = 0.3, **changes: Any) -> Point:
+    """A scenario of jms-four-brokers with phases of this length, and anything else changed that is named."""
+    (point,) = load_study("jms-four-brokers").points("quick", [name])
+    phases = Phases(warmup=warmup, measure=measure, drain=30)
+    return point.model_copy(update={"phases": phases, **changes})
+
+
+class Lab:
+    """Used as a context: everything it started is gone at its end."""
+
+    def __init__(self, agents: int = 2) -> None:
+        self._loop = uvloop.new_event_loop()
+        self._temporary = Path(tempfile.mkdtemp(prefix="mqlab-bench-"))
+        self.folder = RunFolder.create(self._temporary, "bench")
+        self._agents = [self._do(AgentProcess.start(number)) for number in range(1, agents + 1)]
+        self._systems: dict[str, tuple[System, Running]] = {}
+        self._runs = 0
+
+    def __enter__(self) -> "Lab":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for _, running in self._systems.values():
+            self._do(running.stop())
+        for agent in self._agents:
+            self._do(agent.stop())
+        self._loop.close()
+        shutil.rmtree(self._temporary)
+
+    def rate(self, point: Point, on: str = "embedded", *, record: bool = True) -> float:
+        """Messages a second at the consumers."""
+        return self.run(point, on, record=record)[0]
+
+    def run(self, point: Point, on: str = "embedded", *, record: bool = True) -> tuple[float, int]:
+        """The rate, and the number of the run in the events."""
+        if on not in self._systems:
+            found = system(on)
+            self._systems[on] = found, self._do(found.start(self._temporary / f"system-{len(self._systems)}"))
+        under_test, running = self._systems[on]
+        self._runs += 1
+        one = OneRun(
+            self._runs, "bench", point, under_test, 1, self.folder, self._agents, lambda *_: None, record=record
+        )
+        outcome = self._do(one.play(running))
+        if outcome.status != COMPLETE:
+            raise SystemExit(f"{point.label} on {on}: {outcome.reason}")
+        return outcome.counted_received / point.phases.measure, self._runs
+
+    def address(self, on: str = "embedded") -> str:
+        return self._systems[on][1].address
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        asyncio.set_event_loop(self._loop)
+        result: T = self._loop.run_until_complete(work)
+        return result

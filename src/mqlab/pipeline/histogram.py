@@ -1,0 +1,56 @@
+"""Durations as counts in log buckets, so that percentiles of any number of messages come from a few thousand rows."""
+
+import math
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+# The upper edge of a bucket is at most this much above anything in it: a reported percentile errs by less than 0.2 %.
+GROWTH: Final = 1.0019
+_LOG_GROWTH: Final = math.log(GROWTH)
+
+
+def bucket(nanoseconds: Column) -> Column:
+    """The number of the bucket; 0 holds everything up to one nanosecond. Null where there is no duration."""
+    return F.ceil(F.log(F.greatest(nanoseconds, F.lit(1))) / _LOG_GROWTH).cast("int")
+
+
+def upper_edge(number: Column) -> Column:
+    """In nanoseconds."""
+    return F.pow(F.lit(GROWTH), number)
+
+
+def exact_total(nanoseconds: Column, count: Column) -> Column:
+    """The sum of durations, each counted `count` times: in whole numbers, so that no order of the rows changes it.
+
+    Summed in two halves of 32 bits, since the whole outgrows 64 and a decimal for every row is slow.
+    """
+    product = nanoseconds * count
+    high = F.sum(F.shiftright(product, 32)).cast("decimal(19,0)")
+    low = F.sum(product.bitwiseAND(F.lit(2**32 - 1))).cast("decimal(19,0)")
+    return (high * F.lit(2**32).cast("decimal(10,0)") + low).cast("decimal(38,0)")
+
+
+def percentiles(histogram: DataFrame, per_mille: dict[str, int]) -> DataFrame:
+    """From (run, bucket, messages, longest) to run and one column of nanoseconds for each name.
+
+    The smallest bucket up to which at least the wanted share lies; never more than the longest duration.
+    """
+    upwards = Window.partitionBy("run").orderBy("bucket")
+    of_run = Window.partitionBy("run")
+    ranks = {
+        name: F.min(F.when(F.col("up_to_here") * 1000 >= F.col("all") * share, F.col("bucket"))).alias(name)
+        for name, share in per_mille.items()
+    }
+    values = {name: F.least(upper_edge(F.col(name)), F.col("longest").cast("double")) for name in per_mille}
+    return (
+        histogram.groupBy("run", "bucket")
+        .agg(F.sum("messages").alias("messages"), F.max("longest").alias("longest"))
+        .withColumn("up_to_here", F.sum("messages").over(upwards))
+        .withColumn("all", F.sum("messages").over(of_run))
+        .groupBy("run")
+        .agg(F.max("longest").alias("longest"), *ranks.values())
+        .withColumns(values)
+        .select("run", *per_mille)
+    )

@@ -1,0 +1,109 @@
+"""The Spark session: on this machine by default, on any Spark master when told."""
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from atexit import register
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+LOCAL: Final = "local[*]"
+_NEEDS_JAVA: Final = "the measures are computed by Spark, which needs a Java runtime, version 17 or later"
+
+# True wherever the session runs.
+_EVERYWHERE: Final = {
+    "spark.app.name": "mqlab",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "true",
+    # A sum that overflows or a division by zero must stop the pipeline, never become a figure.
+    "spark.sql.ansi.enabled": "true",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+
+
+class SparkUnavailableError(RuntimeError):
+    """Spark cannot be had here; the message is one sentence that says what is missing."""
+
+
+def spark_session(master: str | None = None) -> SparkSession:
+    """The session of this process, started on first use. `master` is a Spark master, or `sc://...` for Spark Connect.
+
+    Raises `SparkUnavailableError`.
+    """
+    target = master or LOCAL
+    try:
+        return _connected(target) if target.startswith("sc://") else _started(target)
+    except (PySparkException, Py4JError, ImportError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise SparkUnavailableError(f"Spark did not start on {target}: {reason}") from error
+
+
+def _connected(url: str) -> SparkSession:
+    return SparkSession.builder.remote(url).getOrCreate()
+
+
+def _started(master: str) -> SparkSession:
+    conf = SparkConf().setMaster(master)
+    for name, value in (_EVERYWHERE | _here(master)).items():
+        conf.set(name, value)
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    interrupt = signal.getsignal(signal.SIGINT) if in_main_thread else None
+    if SparkSession.getActiveSession() is None:
+        SparkContext.getOrCreate(conf) if SparkContext._gateway else SparkContext(conf=conf, gateway=_gateway(conf))
+    session = SparkSession.builder.getOrCreate()
+    if interrupt is not None:
+        # Spark takes Ctrl-C for itself; what Ctrl-C means is for the program to say.
+        signal.signal(signal.SIGINT, interrupt)
+    return session
+
+
+def _here(master: str) -> dict[str, str]:
+    """Settings for a master that is this very process: its own folder, loopback only, sized for its cores."""
+    if not master.startswith("local"):
+        return {}
+    scratch = _scratch()
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        # The defaults are for clusters: 200 shuffle partitions and files of megabytes. Here a task is dearer than its rows.
+        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+        "spark.sql.files.openCostInBytes": "65536",
+    }
+
+
+@cache
+def _scratch() -> Path:
+    """What Spark writes beside its results; gone with the process."""
+    path = Path(tempfile.mkdtemp(prefix="mqlab-spark-"))
+    register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+def _gateway(conf: SparkConf) -> Any:
+    """The Java process. Its words go to a file: on the terminal they would stand between the lab's own."""
+    home = os.environ.get("JAVA_HOME")
+    if not shutil.which("java", path=str(Path(home, "bin")) if home else None):
+        where = f"in JAVA_HOME ({home})" if home else "through JAVA_HOME or PATH"
+        raise SparkUnavailableError(f"{_NEEDS_JAVA}: none was found {where}")
+    log = _scratch() / "spark.log"
+    try:
+        with log.open("wb") as words:
+            return launch_gateway(conf, popen_kwargs={"stderr": words, "stdout": words})
+    except PySparkException as error:
+        said = log.read_text(errors="replace").strip().splitlines() or [str(error)]
+        raise SparkUnavailableError(f"{_NEEDS_JAVA}: the one found said '{said[-1].strip()}'") from error

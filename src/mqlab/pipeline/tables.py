@@ -1,0 +1,123 @@
+"""The event tables of a run folder as DataFrames: explicit schemas, every time on the controller's clock."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from mqlab.events.folder import RunFolder
+from mqlab.events.schema import TABLES
+
+NANOSECONDS: Final = 1_000_000_000
+WARMUP: Final = "warmup"
+MEASURE: Final = "measure"
+
+# A few rows a run, in a file of their own for each run.
+_SMALL: Final = ("runs", "roles", "phases", "clocks")
+
+_TYPES: Final[dict[pa.DataType, DataType]] = {
+    pa.int32(): IntegerType(),
+    pa.int64(): LongType(),
+    pa.float64(): DoubleType(),
+    pa.bool_(): BooleanType(),
+    pa.string(): StringType(),
+}
+
+
+@dataclass(frozen=True)
+class Events:
+    """One DataFrame a table. Times of sends and receipts have their agent's clock offset added."""
+
+    runs: DataFrame
+    roles: DataFrame
+    sends: DataFrame
+    receipts: DataFrame
+    samples: DataFrame
+    phases: DataFrame
+    clocks: DataFrame
+
+
+def read_events(spark: SparkSession, folder: RunFolder) -> Events:
+    clocks = _read(spark, folder, "clocks")
+    return Events(
+        runs=_read(spark, folder, "runs"),
+        roles=_read(spark, folder, "roles"),
+        sends=on_one_clock(_read(spark, folder, "sends"), clocks, "t_planned", "t_sent", "t_confirmed"),
+        receipts=on_one_clock(_read(spark, folder, "receipts"), clocks, "t_received", "t_acknowledged"),
+        samples=_read(spark, folder, "samples"),
+        phases=_read(spark, folder, "phases"),
+        clocks=clocks,
+    )
+
+
+def on_one_clock(events: DataFrame, clocks: DataFrame, *times: str) -> DataFrame:
+    """The same rows with each agent's offset added to `times`.
+
+    An agent without an offset was cut off: its times stay as they are, and the audit makes its run incomplete.
+    """
+    offsets = F.broadcast(clocks.select("run", "agent", "offset"))
+    offset = F.coalesce(F.col("offset"), F.lit(0))
+    moved = {time: F.col(time) + offset for time in times}
+    return events.join(offsets, ["run", "agent"], "left").withColumns(moved).select(*events.columns)
+
+
+def spans(phases: DataFrame) -> DataFrame:
+    """One row a run: when its warm-up began, and its measure phase [measure_start, measure_end)."""
+
+    def of(phase: str, time: str) -> Column:
+        return F.when(F.col("phase") == phase, F.col(time))
+
+    return phases.groupBy("run").agg(
+        # A run without a warm-up begins with its first phase.
+        F.coalesce(F.min(of(WARMUP, "t_start")), F.min("t_start")).alias("begin"),
+        F.min(of(MEASURE, "t_start")).alias("measure_start"),
+        F.max(of(MEASURE, "t_end")).alias("measure_end"),
+    ).select("run", "begin", "measure_start", "measure_end")
+
+
+def within_measure(time: Column) -> Column:
+    """Whether a time lies in the measure phase of its run's `spans`; false where there is none."""
+    inside = (time >= F.col("measure_start")) & (time < F.col("measure_end"))
+    return F.coalesce(inside, F.lit(False))
+
+
+def fetched(table: DataFrame) -> tuple[pa.Table, DataFrame]:
+    """A small table computed now: its rows here, and as a DataFrame that costs nothing to use again."""
+    rows = table.toArrow()
+    return rows, local(table.sparkSession, rows)
+
+
+def local(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Rows that travel with the plan, in one partition: small tables joined and grouped with no shuffle at all."""
+    return spark.createDataFrame(rows).coalesce(1)
+
+
+def _read(spark: SparkSession, folder: RunFolder, table: str) -> DataFrame:
+    schema = TABLES[table]
+    files = sorted(str(file) for file in (folder.events / table).glob("*.parquet"))
+    if not files:
+        return local(spark, pa.schema([f.with_type(_plain(f.type)) for f in schema]).empty_table())
+    if table in _SMALL:
+        return local(spark, pa.concat_tables(pq.read_table(file, schema=schema) for file in files))
+    return spark.read.schema(_struct(schema)).parquet(*files)
+
+
+def _struct(schema: pa.Schema) -> StructType:
+    return StructType([StructField(field.name, _TYPES[_plain(field.type)]) for field in schema])
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind

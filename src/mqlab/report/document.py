@@ -1,0 +1,28 @@
+"""A run as one JSON document, for programs: the measures, the audits and the verdicts as they are."""
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from mqlab.events.folder import RunFolder
+from mqlab.report.findings import Findings
+from mqlab.report.verdicts import judge
+
+MEASURE: Final = ("study", "scenario", "point", "system", "metric", "value", "unit", "ci95", "runs", "bound_by")
+
+
+def as_json(folder: RunFolder) -> dict[str, Any]:
+    """Only what `json.dumps` takes. A figure that does not exist is null or has no entry; it is never 0."""
+    findings = Findings.of(folder)
+    return {
+        "run": str(folder.path),
+        "study": findings.study.id,
+        "scale": findings.scale,
+        "status": findings.meta.get("status"),
+        "systems": [
+            {"name": s.name, "version": s.version, "settings": s.settings, "stamps": list(s.stamps)}
+            for s in findings.systems
+        ],
+        "measures": [{key: getattr(measure, key) for key in MEASURE} for measure in findings.measures],
+        "audits": [asdict(audit) for audit in findings.audits],
+        "verdicts": [asdict(verdict) for verdict in judge(findings)],
+    }

@@ -1,0 +1,96 @@
+"""The matrix of systems and scenarios, and ours as a multiple of what the study printed."""
+
+from mqlab.report import words
+from mqlab.report.cells import absent, measured, system_cell
+from mqlab.report.content import MEASURED, PUBLISHED, Block, Cell, Row, Table, number, row
+from mqlab.report.findings import Findings, stamped
+from mqlab.study import METRICS, Exhibit, Point
+
+Subject = tuple[str, str]  # a system and its origin
+
+
+def matrix(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
+    metric = exhibit.value or ""
+    unit = METRICS[metric]
+    notes = (
+        f"{words.metric(metric).capitalize()}, {unit}.",
+        f"{words.PLUS_MINUS} is the half width of the 95 % interval over the valid runs; "
+        f"{words.LOWER_BOUND} marks a figure that the agents bounded: the system can do at least this much.",
+    )
+    table = _matrix(findings, metric)
+    if exhibit.rows == "scenario":
+        table = _turned(table)
+    found: list[Block] = [Table(exhibit.title, tuple(cell.words for cell in table[0]), _rows(table[1:]), notes)]
+    return (*found, *_ratios(findings, metric))
+
+
+def subjects(findings: Findings) -> list[Subject]:
+    return [(name, PUBLISHED) for name in findings.study.systems_published] + [
+        (system.name, MEASURED) for system in findings.systems
+    ]
+
+
+def published_value(findings: Findings, system: str, point: Point, metric: str) -> float | None:
+    """A study prints one figure a scenario: it is compared only where ours has one point too."""
+    return None if point.name else findings.published.get((system, point.scenario, metric))
+
+
+def _matrix(findings: Findings, metric: str) -> list[list[Cell]]:
+    """Systems down, points across."""
+    head = [Cell("System"), *(Cell(point.label) for point in findings.points)]
+    return [
+        head,
+        *(
+            [system_cell(findings, *subject), *(_value(findings, subject, point, metric) for point in findings.points)]
+            for subject in subjects(findings)
+        ),
+    ]
+
+
+def _turned(table: list[list[Cell]]) -> list[list[Cell]]:
+    turned = [list(column) for column in zip(*table, strict=True)]
+    turned[0][0] = Cell("Scenario")
+    return turned
+
+
+def _rows(cells: list[list[Cell]]) -> tuple[Row, ...]:
+    origins = {"published": PUBLISHED, "measured": MEASURED}
+    return tuple(row(*line, origin=origins.get(line[0].tone, "")) for line in cells)
+
+
+def _value(findings: Findings, subject: Subject, point: Point, metric: str) -> Cell:
+    system, origin = subject
+    if origin == MEASURED:
+        return measured(findings, system, point, metric, unit=False, brief=False)
+    value = published_value(findings, system, point, metric)
+    return absent("not published") if value is None else number(words.number(value))
+
+
+def _ratios(findings: Findings, metric: str) -> tuple[Block, ...]:
+    """Ours as a multiple of each printed figure: with the verdicts, the only figures a report computes."""
+    head = ("Compared with", *(point.label for point in findings.points))
+    tables: list[Block] = []
+    for system in findings.systems:
+        title = f"{stamped(system.name, system.stamps)}, measured here, as a multiple of the published figure"
+        rows = tuple(
+            row(
+                system_cell(findings, name, PUBLISHED),
+                *(_ratio(findings, system.name, name, point, metric) for point in findings.points),
+            )
+            for name in findings.study.systems_published
+        )
+        note = "Computed in this report: our figure / the published one. The machines differ: compare shapes."
+        if rows:
+            tables.append(Table(title, head, rows, (note,), folded=True))
+    return tuple(tables)
+
+
+def _ratio(findings: Findings, ours: str, theirs: str, point: Point, metric: str) -> Cell:
+    found = findings.measure(ours, point, metric)
+    printed = published_value(findings, theirs, point, metric)
+    if found is None:
+        return absent(findings.absence(ours, point, brief=True))
+    if not printed:
+        return absent("not published")
+    mark = f"{words.LOWER_BOUND} " if found.lower_bound else ""
+    return number(f"{mark}{words.number(found.value / printed)} \u00d7")

@@ -1,0 +1,74 @@
+"""Pictures made safe and small: only known elements and attributes pass, and nothing in them refers outside."""
+
+import re
+import xml.etree.ElementTree as ET
+from typing import Final
+
+NAMESPACE: Final = "http://www.w3.org/2000/svg"
+ELEMENTS: Final = frozenset(("svg", "g", "path", "line", "rect", "text", "tspan", "clipPath", "defs", "marker"))
+# fmt: off
+ATTRIBUTES: Final = frozenset((
+    "class", "id", "role", "aria-label", "aria-roledescription", "aria-hidden", "pointer-events",
+    "d", "x", "y", "x1", "y1", "x2", "y2", "rx", "ry", "width", "height", "viewBox", "transform", "clip-path",
+    "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity",
+    "text-anchor", "font-size", "font-weight", "dx", "dy",
+    "marker-end", "markerWidth", "markerHeight", "refX", "refY", "orient",
+))
+# fmt: on
+INSIDE: Final = re.compile(r"url\(#[\w.-]+\)")
+
+# A file shown by itself, or as an image in Markdown, has no page around it to colour its words.
+_ALONE: Final = (
+    "svg{color:#1f2933;font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}"
+    "text{fill:currentColor}@media(prefers-color-scheme:dark){svg{color:#e4e7eb}}"
+)
+
+
+def clean(markup: str, name: str, description: str) -> str:
+    """The picture for use inside a page. Its ids begin with `name`, so that two pictures never share one."""
+    root = ET.fromstring(markup)
+    _keep_known(root)
+    _rename_ids(root, name)
+    root.set("role", "img")
+    root.set("aria-label", description)
+    root.set("class", "picture")
+    return ET.tostring(root, encoding="unicode")
+
+
+def as_file(picture: str) -> str:
+    """The picture for use alone: with its namespace, and words that suit a light or a dark ground."""
+    start = picture.index(">") + 1
+    head = picture[:start].replace("<svg", f'<svg xmlns="{NAMESPACE}"', 1)
+    return f"{head}<style>{_ALONE}</style>{picture[start:]}\n"
+
+
+def _keep_known(element: ET.Element) -> None:
+    element.tag = element.tag.rpartition("}")[2]
+    for attribute in list(element.attrib):
+        value = element.attrib[attribute]
+        outside = "url(" in value and not INSIDE.fullmatch(value) and not attribute.startswith("aria-")
+        if attribute not in ATTRIBUTES or outside:
+            del element.attrib[attribute]
+    for child in list(element):
+        if child.tag.rpartition("}")[2] not in ELEMENTS or _unseen(child):
+            element.remove(child)
+        else:
+            _keep_known(child)
+
+
+def _unseen(element: ET.Element) -> bool:
+    """Vega leaves frames without a shape and labels it chose not to show."""
+    return (
+        element.get("display") == "none"
+        or element.get("opacity") == "0"
+        or (element.get("class") == "background" and "fill" not in element.attrib and "stroke" not in element.attrib)
+    )
+
+
+def _rename_ids(root: ET.Element, name: str) -> None:
+    for element in root.iter():
+        for attribute, value in element.attrib.items():
+            if attribute == "id":
+                element.set("id", f"{name}-{value}")
+            elif INSIDE.fullmatch(value) and not attribute.startswith("aria-"):
+                element.set(attribute, f"url(#{name}-{value[5:]}")

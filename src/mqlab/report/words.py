@@ -1,0 +1,119 @@
+"""Figures and names as a reader sees them: one way to write each, in every form of the report."""
+
+import math
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+NOT_AVAILABLE: Final = "n/a"
+LOWER_BOUND: Final = "\u2265"
+PLUS_MINUS: Final = "\u00b1"
+
+METRICS: Final = {
+    "rate.received": "rate at the consumers",
+    "rate.sent": "rate at the producers",
+    "bytes.received": "bytes at the consumers",
+    "latency.mean": "latency, mean",
+    "latency.max": "latency, longest",
+    "cpu.broker": "CPU of the system",
+    "cpu.agents": "CPU of the agents",
+    "rss.broker": "memory of the system",
+    "rss.agents": "memory of the agents",
+    "syncs": "syncs",
+    "sync.share": "time inside a sync",
+}
+
+_SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "\u00b5s"), (1e-9, "ns")),
+    "bytes": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
+    "bytes/s": ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),
+}
+
+# What a terminal or a page must never get from a name: control characters could move the cursor or forge a line,
+# and the marks that turn the direction of writing could make one name look like another.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+
+
+def plain(text: str) -> str:
+    """The text with every character that has no shape of its own shown as a replacement mark."""
+    return _UNSEEN.sub("\ufffd", text)
+
+
+def metric(name: str) -> str:
+    """A metric in words: `latency.p99` is "latency, 99 %"."""
+    if name in METRICS:
+        return METRICS[name]
+    kind, _, rank = name.partition(".p")
+    return f"{kind}, {rank}\u00a0%" if rank else name
+
+
+def number(value: float) -> str:
+    """Whole from 100 on, else three digits that count; thousands are set apart by commas."""
+    if not math.isfinite(value):
+        return "unbounded"
+    if value == 0 or abs(value) >= 99.95:
+        return f"{value:,.0f}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    text = f"{value:.{min(digits, 12)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def short(value: float) -> str:
+    """Three digits and a letter (k, M, G), for axes and narrow terminals."""
+    for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor * 0.9995:
+            return f"{number(value / factor)} {letter}"
+    return number(value)
+
+
+def suited(value: float, unit: str) -> tuple[float, str]:
+    """The unit that suits the size of a value: what to divide it by, and its name. 0.000412 s are microseconds."""
+    scales = _SCALES.get(unit, ((1.0, unit),))
+    return next(((factor, name) for factor, name in scales if abs(value) >= factor), scales[-1])
+
+
+def quantity(value: float, unit: str) -> str:
+    """A value with the unit that suits it: "412 µs"."""
+    factor, name = suited(value, unit)
+    return f"{number(value / factor)} {name}".rstrip()
+
+
+def spread(value: float, ci95: float | None, unit: str) -> str:
+    """`value ± ci95 unit`, both in the unit that suits the value."""
+    factor, name = suited(value, unit)
+    half = "" if ci95 is None else f" {PLUS_MINUS} {number(ci95 / factor)}"
+    return f"{number(value / factor)}{half} {name}".rstrip()
+
+
+def size(count: int) -> str:
+    """A body size as the study prints it: `12 bytes`, `1 kiB`."""
+    if count >= 1024 and count % 1024 == 0:
+        return f"{count // 1024:,} kiB"
+    return f"{count:,} bytes"
+
+
+def moment(iso: str | None) -> str:
+    """`2026-01-31 14:05 UTC`; what cannot be read as a time is shown as it is."""
+    if not iso:
+        return NOT_AVAILABLE
+    try:
+        when = datetime.fromisoformat(iso)
+    except ValueError:
+        return plain(iso)
+    if when.tzinfo is not None:
+        when = when.astimezone(UTC)
+    return f"{when:%Y-%m-%d %H:%M} UTC"
+
+
+def count(n: int, one: str, many: str = "") -> str:
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def listed(names: list[str]) -> str:
+    """`A`, `A and B`, `A, B and C`."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part) if names else "none"
+
+
+def slug(text: str) -> str:
+    """A file name and anchor made of a title: letters, digits and hyphens only, never empty."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "part"

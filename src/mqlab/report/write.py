@@ -1,0 +1,30 @@
+"""The report's files in the run folder."""
+
+from pathlib import Path
+from typing import Final
+
+from mqlab.events.folder import RunFolder
+from mqlab.report import html, markdown, svg
+from mqlab.report.findings import Findings
+from mqlab.report.page import build
+
+HTML_FILE: Final = "index.html"
+MARKDOWN_FILE: Final = "report.md"
+
+
+def write_report(folder: RunFolder) -> Path:
+    """Writes `report/` anew: the HTML page, whose path it returns, the Markdown and its pictures."""
+    page = build(Findings.of(folder))
+    folder.report.mkdir(exist_ok=True)
+    for old in folder.report.glob("*.svg"):
+        old.unlink()
+    for figure in page.figures():
+        _write(folder.report / markdown.file_name(figure), svg.as_file(figure.svg))
+    _write(folder.report / MARKDOWN_FILE, markdown.render(page))
+    return _write(folder.report / HTML_FILE, html.render(page))
+
+
+def _write(path: Path, text: str) -> Path:
+    # Surrogates cannot be encoded: a name that holds one must not cost the whole report.
+    path.write_text(text, encoding="utf-8", errors="replace")
+    return path
