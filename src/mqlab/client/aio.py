@@ -114,6 +114,8 @@ class Session:
             consumer.acknowledge()
             consumer.drop()
         await self._ask(Kind.ROLLBACK, Kind.ROLLED_BACK)
+        for producer in self._producers:
+            producer.forget_refusal()
         for consumer in consumers:
             consumer.go_on()
 

@@ -7,10 +7,12 @@ from typing import Any, Protocol, cast, runtime_checkable
 from mqlab.client.errors import ClosedError, MessagingError, RefusedError
 from mqlab.wire import native
 from mqlab.wire.address import Address
+from mqlab.wire.bodies import Buffer
 from mqlab.wire.native import Frame, Kind, ProtocolError
 
 # What a broker may send at once: its own limit for a frame, told in its HELLO, is at most this.
 _FRAME_LIMIT = 64 * 1024 * 1024
+_LARGE = 16 * 1024
 
 
 class Link(Protocol):
@@ -34,6 +36,8 @@ class Wire(asyncio.BufferedProtocol):
     def __init__(self) -> None:
         self._receiver = native.Receiver(_FRAME_LIMIT)
         self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._unsent: list[Buffer] = []
         self._links: dict[int, Link] = {}
         # Who waits for which answer, first come first served: (kind, session, link) -> futures.
         self._asked: dict[tuple[int, int, int], deque[asyncio.Future[Frame]]] = {}
@@ -67,10 +71,20 @@ class Wire(asyncio.BufferedProtocol):
     def detach(self, number: int) -> None:
         self._links.pop(number, None)
 
-    def write(self, data: bytes | memoryview) -> None:
+    def write(self, *data: Buffer) -> None:
+        """A frame. Small ones leave together at the end of this turn of the loop, a large one at once."""
         if self._transport is None:
             raise self._error or ClosedError("the connection is closed")
-        self._transport.write(data)
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent += data
+        if len(data[-1]) >= _LARGE:
+            self._flush()
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if self._transport is not None and unsent:
+            self._transport.writelines(unsent)
 
     async def ask(self, data: bytes, answer: Kind, *, session: int = 0, link: int = 0) -> Frame:
         """Write a frame and wait for the answer to it. Raises RefusedError if that is the answer."""
@@ -144,6 +158,7 @@ class Wire(asyncio.BufferedProtocol):
     def _lost(self, error: MessagingError) -> None:
         if self._transport is None:
             return
+        self._flush()
         self._transport.close()
         self._transport = None
         self._error = error

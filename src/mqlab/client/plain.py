@@ -43,6 +43,7 @@ class _Loop:
     def __init__(self) -> None:
         self.loop = uvloop.new_event_loop()
         self.stopped = False
+        self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name="mqlab-client", daemon=True)
         self._thread.start()
 
@@ -57,6 +58,11 @@ class _Loop:
             work.close()
             raise ClosedError("the connection is closed")
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        """The loop itself holds tasks only weakly."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def stop(self) -> None:
         self.stopped = True
@@ -153,8 +159,11 @@ class Producer:
         self._aio = producer
         self._transacted = transacted
         self._ready: deque[bytes] = deque()
-        self._ready_bytes = 0
-        self._pumping = False
+        # Each counter is written by one thread only: what was added by the caller's, what has left by the loop's.
+        self._added = self._added_bytes = 0
+        self._left = self._left_bytes = 0
+        self._notified = False
+        self._pump_runs = False
         self._moved = threading.Event()
         self._error: MessagingError | None = None
 
@@ -165,10 +174,11 @@ class Producer:
             return
         body = bytes(body)
         self._ready.append(body)
-        self._ready_bytes += len(body)
-        if not self._pumping:
-            self._start()
-        elif len(self._ready) >= _MOST_READY or self._ready_bytes >= _MOST_READY_BYTES:
+        self._added += 1
+        self._added_bytes += len(body)
+        if not self._notified:
+            self._notify()
+        if self._added - self._left >= _MOST_READY or self._added_bytes - self._left_bytes >= _MOST_READY_BYTES:
             self._wait_for_the_pump()
 
     def send_batch(self, payload: Payload, *, persistent: bool = False, confirm: bool = False) -> None:
@@ -178,7 +188,7 @@ class Producer:
 
     def flush(self) -> None:
         """Returns when everything sent so far is on its way."""
-        while self._pumping:
+        while self._left < self._added:
             self._wait_for_the_pump()
         self._raise_error()
 
@@ -187,52 +197,56 @@ class Producer:
         self.flush()
         self._loop.do(self._aio.close())
 
-    def _start(self) -> None:
+    def _notify(self) -> None:
         self._raise_error()
         if self._loop.stopped:
             raise ClosedError("the connection is closed")
-        self._pumping = True
-        self._loop.loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._pump()))
+        self._notified = True
+        self._loop.loop.call_soon_threadsafe(self._start_pump)
 
     def _raise_error(self) -> None:
         if self._error is not None:
             error, self._error = self._error, None
-            self._ready.clear()
-            self._ready_bytes = 0
             raise error
 
     def _wait_for_the_pump(self) -> None:
         self._moved.clear()
-        if self._pumping:
-            # The pump may end between the two lines above: the wait is bounded, the caller looks again.
+        if self._left < self._added:
+            # It may move between the two lines above: the wait is bounded, the caller looks again.
             self._moved.wait(0.05)
         self._raise_error()
 
+    # In the loop's thread
+
+    def _start_pump(self) -> None:
+        self._notified = False
+        if not self._pump_runs:
+            self._pump_runs = True
+            self._loop.keep(asyncio.ensure_future(self._pump()))
+
     async def _pump(self) -> None:
-        """In the loop: send what is ready, until nothing is."""
+        """Send what is ready, until nothing is. After an error, what is ready cannot be sent."""
         try:
             while self._ready:
-                await self._aio.send_batch(encode(self._take()))
+                taken, size = self._take()
+                try:
+                    await self._aio.send_batch(encode(taken))
+                except MessagingError as error:
+                    self._error = error
+                self._left += len(taken)
+                self._left_bytes += size
                 self._moved.set()
-        except MessagingError as error:
-            self._error = error
         finally:
-            self._pumping = False
-            self._moved.set()
-        if self._ready and self._error is None:
-            # A send came between the last look and the flag.
-            self._pumping = True
-            await self._pump()
+            self._pump_runs = False
 
-    def _take(self) -> list[bytes]:
+    def _take(self) -> tuple[list[bytes], int]:
         """What leaves in one frame."""
         taken: list[bytes] = []
         size = 0
         while self._ready and len(taken) < _MOST_ROWS and size < _MOST_BYTES:
             taken.append(self._ready.popleft())
             size += len(taken[-1])
-        self._ready_bytes -= size
-        return taken
+        return taken, size
 
 
 class Consumer:

@@ -13,7 +13,6 @@ from mqlab.wire.native import Flag, Frame, Kind
 # Plain sends that are ready together leave together, up to these bounds.
 _MOST_ROWS: Final = 4096
 _MOST_BYTES: Final = 256 * 1024
-_JOIN: Final = 16 * 1024
 
 _SEND = int(Kind.SEND)
 _LONE, _PERSISTENT, _CONFIRM = int(Flag.LONE), int(Flag.PERSISTENT), int(Flag.CONFIRM)
@@ -85,6 +84,10 @@ class Producer:
         self.detach()
         if refusal is not None:
             raise refusal
+
+    def forget_refusal(self) -> None:
+        """The transaction it was part of is gone."""
+        self._refusal = None
 
     @property
     def closed(self) -> bool:
@@ -165,9 +168,5 @@ class Producer:
         head = native.HEADER.pack(size, _SEND, flags, self._session, self._link, self._next_seq, rows)
         self._next_seq += rows
         self._credit -= size
-        if size < _JOIN:
-            self._wire.write(head + data)
-        else:
-            self._wire.write(head)
-            self._wire.write(memoryview(data))
+        self._wire.write(head, data)
         return self._next_seq - 1

@@ -29,7 +29,8 @@ _EVERYWHERE: Final = {
     "spark.sql.adaptive.enabled": "true",
     # A sum that overflows or a division by zero must stop the pipeline, never become a figure.
     "spark.sql.ansi.enabled": "true",
-    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # The pipeline has about 200 pieces of generated code; a cache of 100 would compile all of them in every pass.
+    "spark.sql.codegen.cache.maxEntries": "1000",
 }
 
 

@@ -28,9 +28,9 @@ def latency_figure(findings: Findings, point: Point) -> Figure | None:
     counted = (
         "Counted from the planned time of a message to its receipt."
         if point.rate is not None
-        else "Counted from send to receipt; sent as fast as the system takes it, so most of it is time in line."
+        else "Counted from send to receipt; sent as fast as the system takes it, so time in line is part of it."
     )
-    note = f"{counted} The dots are the reported percentiles."
+    note = f"{counted} The line is the running sum of the pipeline's histogram, the dots its percentiles."
     picture = svg.clean(line_charts.latencies(curves, findings.names()), name, says)
     return Figure(name, f"{point.label}: latency, {MEASURED}", picture, says, (note,))
 
@@ -44,9 +44,7 @@ def series_figure(findings: Findings, point: Point) -> Figure | None:
     name = findings.figure_name("series", point)
     says = f"{point.label}: messages in each second of every run, {MEASURED}."
     picture = svg.clean(line_charts.series(lines, _bands(rows), findings.names()), name, says)
-    note = (
-        "Every valid run is a line. A second is in the phase of its middle; the shaded ones do not count for the rate."
-    )
+    note = "Every valid run is a line. Shaded seconds lie mostly outside the measure phase, which alone counts."
     return Figure(name, f"{point.label}: second by second, {MEASURED}", picture, says, (note,))
 
 

@@ -142,4 +142,6 @@ def _thirds(values: Sequence[float]) -> list[float]:
     steps = [float(f"{digit}e{power}") for power in range(-10, 7) for digit in (1, 3)]
     below = max((step for step in steps if step <= low), default=steps[0])
     above = min((step for step in steps if step >= high and step > below), default=steps[-1])
-    return [step for step in steps if below <= step <= above]
+    inside = [step for step in steps if below <= step <= above]
+    # Over many decades the tens alone are lines enough; the ends stay, so that the axis still holds every value.
+    return inside if len(inside) <= 9 else [s for s in inside if f"{s:e}".startswith("1") or s in (below, above)]

@@ -78,13 +78,6 @@ def quantity(value: float, unit: str) -> str:
     return f"{number(value / factor)} {name}".rstrip()
 
 
-def spread(value: float, ci95: float | None, unit: str) -> str:
-    """`value ± ci95 unit`, both in the unit that suits the value."""
-    factor, name = suited(value, unit)
-    half = "" if ci95 is None else f" {PLUS_MINUS} {number(ci95 / factor)}"
-    return f"{number(value / factor)}{half} {name}".rstrip()
-
-
 def size(count: int) -> str:
     """A body size as the study prints it: `12 bytes`, `1 kiB`."""
     if count >= 1024 and count % 1024 == 0:

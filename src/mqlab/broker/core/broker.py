@@ -31,9 +31,9 @@ class Core:
         self.queues: dict[str, Queue] = {}
         self.topics: dict[str, Topic] = {}
         self.flow = Flow(settings, self.effects)
-        # Number of the last record given to the journal, and what waits for which record to be durable.
+        # Number of the last record given to the journal, and what is to be done once a record is durable: in order.
         self.lsn = 0
-        self._pending: deque[tuple[int, Callable[..., None], tuple[Any, ...]]] = deque()
+        self._pending: dict[int, list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
 
     # Links
 
@@ -48,10 +48,7 @@ class Core:
     def finish_producer(self, producer: Producer) -> None:
         """Close it in good order: `Finished` follows when all its sends are where they belong."""
         self.close_producer(producer)
-        if producer.waiting:
-            self._when_durable(self.lsn, self.effects.append, Finished(producer))
-        else:
-            self.effects.append(Finished(producer))
+        self._after(producer.last_lsn, self._finished, producer)
 
     def close_producer(self, producer: Producer) -> None:
         producer.closed = True
@@ -79,6 +76,7 @@ class Core:
 
     def close_session(self, session: Session) -> None:
         """Undo its transaction and let go of its links, in good order or because its connection is gone."""
+        session.closed = True
         for producer in [*session.producers]:
             self.close_producer(producer)
         # All of it comes back at once: otherwise later messages could reach somebody before earlier ones.
@@ -110,13 +108,8 @@ class Core:
         placed = self._place(producer, payload, persistent)
         puts = _puts(placed)
         if puts:
-            producer.waiting += 1
-            self._when_durable(self._append(puts[0], producer), self._sent_durably, producer, placed, seq, confirm)
-        elif producer.waiting:
-            producer.waiting += 1
-            self._when_durable(self.lsn, self._sent_durably, producer, placed, seq, confirm)
-        else:
-            self._sent(producer, placed, seq, confirm)
+            producer.last_lsn = self._append(puts[0], producer)
+        self._after(producer.last_lsn, self._sent, producer, placed, seq, confirm)
 
     def acknowledge(self, consumer: Consumer, up_to: int, credit: int) -> None:
         """Everything delivered up to this delivery id is done, and there is room for `credit` messages more."""
@@ -143,14 +136,8 @@ class Core:
         session.sends, session.acknowledged, session.size = [], [], 0
         puts, removes = tuple(_puts(placed)), tuple(_removes(removed))
         if puts or removes:
-            session.waiting += 1
-            lsn = self._append(Commit(puts, removes), session)
-            self._when_durable(lsn, self._committed_durably, session, placed, removed)
-        elif session.waiting:
-            session.waiting += 1
-            self._when_durable(self.lsn, self._committed_durably, session, placed, removed)
-        else:
-            self._committed(session, placed, removed)
+            session.last_lsn = self._append(Commit(puts, removes), session)
+        self._after(session.last_lsn, self._committed, session, placed, removed)
 
     def rollback(self, session: Session) -> None:
         """Sends are forgotten; all that was delivered comes again, so the client forgets what it has in hand."""
@@ -167,9 +154,9 @@ class Core:
     def durable(self, lsn: int) -> None:
         """Every record up to this number is on disk."""
         pending = self._pending
-        while pending and pending[0][0] <= lsn:
-            _, action, arguments = pending.popleft()
-            action(*arguments)
+        while pending and (first := next(iter(pending))) <= lsn:
+            for action, arguments in pending.pop(first):
+                action(*arguments)
 
     def restore_queue(self, name: str, number: int, next_id: int, spans: Iterable[Span]) -> None:
         """At start: a queue as the journal left it. Its messages may have been delivered before."""
@@ -226,25 +213,22 @@ class Core:
         session.sends.append((producer, Span(payload, 0, persistent=persistent)))
         self.flow.renew(producer)
 
-    def _sent_durably(self, producer: Producer, placed: Placed, seq: int, confirm: bool) -> None:
-        producer.waiting -= 1
-        self._sent(producer, placed, seq, confirm)
-
     def _sent(self, producer: Producer, placed: Placed, seq: int, confirm: bool) -> None:
         self._make_visible(placed)
         if confirm and not producer.closed:
             self.effects.append(Confirm(producer, seq))
         self.flow.renew(producer)
 
-    def _committed_durably(self, session: Session, placed: Placed, removed: Placed) -> None:
-        session.waiting -= 1
-        self._committed(session, placed, removed)
-
     def _committed(self, session: Session, placed: Placed, removed: Placed) -> None:
         self._make_visible(placed)
         for queue, span in removed:
             self.flow.released(queue, (span,))
-        self.effects.append(Committed(session))
+        if not session.closed:
+            self.effects.append(Committed(session))
+
+    def _finished(self, producer: Producer) -> None:
+        if not producer.session.closed:
+            self.effects.append(Finished(producer))
 
     def _make_visible(self, placed: Placed) -> None:
         for queue, span in placed:
@@ -293,10 +277,17 @@ class Core:
     def _append(self, record: Record, waiter: object | None) -> int:
         self.lsn += 1
         self.effects.append(Append(record, self.lsn, waiter))
+        if waiter is not None:
+            self._pending[self.lsn] = []
         return self.lsn
 
-    def _when_durable(self, lsn: int, action: Callable[..., None], *arguments: Any) -> None:
-        self._pending.append((lsn, action, arguments))
+    def _after(self, lsn: int, action: Callable[..., None], *arguments: Any) -> None:
+        """Do it once this record is durable: at once, if it is already (or was never)."""
+        waiting = self._pending.get(lsn)
+        if waiting is None:
+            action(*arguments)
+        else:
+            waiting.append((action, arguments))
 
 
 def _acknowledged(unacknowledged: deque[tuple[int, Span]], up_to: int) -> list[Span]:

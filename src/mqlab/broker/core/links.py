@@ -24,8 +24,9 @@ class Session:
     size: int = 0
     # Why the transaction cannot be committed: something of it was refused.
     doomed: str = ""
-    # Commits that wait for the disk.
-    waiting: int = 0
+    # The record of its last commit: a later commit may not overtake it.
+    last_lsn: int = 0
+    closed: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -35,8 +36,8 @@ class Producer:
     destination: "Queue | Topic"
     # Bytes it has sent since its credit was last renewed.
     spent: int = 0
-    # Sends of this producer that wait for the disk: later ones, persistent or not, may not overtake them.
-    waiting: int = 0
+    # The record of its last persistent send: later sends, persistent or not, may not overtake it.
+    last_lsn: int = 0
     closed: bool = False
 
 

@@ -28,6 +28,8 @@ class Broker:
         # Set when the broker cannot go on: its reason to stop.
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.connections: set[Any] = set()
+        # Connections with something to write at the end of this turn.
+        self.unsent: list[Any] = []
         self._loop = asyncio.get_running_loop()
         self._journal: Journal | None = None
         self._worker: Worker | None = None
@@ -87,6 +89,9 @@ class Broker:
                     # Nothing in an effect can fail. If one does, going on would promise what was not done.
                     self.on_failure(error)
         self._carrying_out = False
+        unsent, self.unsent = self.unsent, []
+        for connection in unsent:
+            connection.flush()
 
     def status(self) -> dict[str, Any]:
         """Counters since the start, and the depth now."""
@@ -108,6 +113,8 @@ class Broker:
         for connection in [*self.connections]:
             connection.drop()
         self.carry_out()
+        if self._journal is not None:
+            self._journal.closing = True
         if self._worker is not None:
             self._worker.close()
             await asyncio.sleep(0)  # let the last sync report

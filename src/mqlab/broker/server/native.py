@@ -13,7 +13,7 @@ from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.core.links import Consumer, Producer, Session
 from mqlab.broker.server.broker import Broker
 from mqlab.wire import native
-from mqlab.wire.bodies import MalformedPayloadError, Payload, check
+from mqlab.wire.bodies import Buffer, MalformedPayloadError, Payload, check
 from mqlab.wire.native import Flag, Frame, Kind, ProtocolError
 
 log = logging.getLogger("mqlab.broker")
@@ -21,12 +21,11 @@ log = logging.getLogger("mqlab.broker")
 # A payload is kept where it was received if it fills a good part of that memory; a small one is copied, since one
 # small message that stays would keep the whole chunk.
 _KEEP_IN_PLACE: Final = 32 * 1024
-# Below this, one write of a joined copy is cheaper than two.
-_JOIN: Final = 16 * 1024
 # Unsent bytes of a connection at which its consumers get no more for now.
 _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
 
 _SEQUENCE_NUMBERS: Final = 2**63
+_DELIVER = int(Kind.DELIVER)
 _LONE, _PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.LONE, Flag.PERSISTENT, Flag.CONFIRM, Flag.REDELIVERED))
 
 
@@ -41,6 +40,7 @@ class Connection(asyncio.BufferedProtocol):
         self._producers: dict[int, Producer] = {}
         self._consumers: dict[int, Consumer] = {}
         self._transport: asyncio.Transport | None = None
+        self._unsent: list[Buffer] = []
         self._greeted = False
         self._commands: dict[int, Callable[[Frame], None]] = {
             Kind.SEND: self._send,
@@ -109,12 +109,8 @@ class Connection(asyncio.BufferedProtocol):
         payload = span.encoded()
         flags = (_LONE if payload.lone else 0) | (_REDELIVERED if span.redelivered else 0)
         data = payload.data
-        head = native.HEADER.pack(len(data), Kind.DELIVER, flags, 0, consumer.link, first, span.rows)
-        if len(data) < _JOIN:
-            self._write(head + data)
-        elif self._transport is not None:
-            self._transport.write(head)
-            self._transport.write(data)
+        self._write(native.HEADER.pack(len(data), _DELIVER, flags, 0, consumer.link, first, span.rows))
+        self._write(data)
 
     def confirm(self, effect: Confirm) -> None:
         self._write(native.header(Kind.CONFIRM, link=effect.producer.link, first=effect.seq))
@@ -242,14 +238,22 @@ class Connection(asyncio.BufferedProtocol):
 
     # The rest
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: Buffer) -> None:
+        """Leaves with all else that this turn has for this client, in one system call."""
+        if not self._unsent:
+            self._broker.unsent.append(self)
+        self._unsent.append(data)
+
+    def flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
         if self._transport is not None:
-            self._transport.write(data)
+            self._transport.writelines(unsent)
 
     def _fail(self, code: str, message: str) -> None:
         log.warning("connection ended: %s", message)
         if self._transport is not None:
-            self._transport.write(native.frame(Kind.ERROR, {"code": code, "message": message}))
+            self._write(native.frame(Kind.ERROR, {"code": code, "message": message}))
+            self.flush()
             self._transport.close()
             self.connection_lost(None)
 

@@ -52,6 +52,8 @@ class Journal:
         self._gathering = Gathering()
         self.counters = SyncCounters()
         self.failed = False
+        # Set before the host stops: no new sync is begun, `close` does the last one.
+        self.closing = False
         self._buffer: list[bytes] = []
         self._lsn = 0
         self._durable = 0
@@ -124,6 +126,8 @@ class Journal:
 
     def _consider_sync(self) -> None:
         gathering = self._gathering
+        if self.closing:
+            return
         if self._settings.sync == "off":
             gathering.begin()
             self._written()
@@ -139,7 +143,7 @@ class Journal:
 
     def _patience_ends(self, groups: int) -> None:
         """Unless the sync it was for has begun meanwhile."""
-        if groups == self._groups and not self._syncing:
+        if groups == self._groups and not self._syncing and not self.closing:
             self._sync()
 
     def _written(self) -> None:

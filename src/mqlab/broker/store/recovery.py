@@ -64,6 +64,7 @@ def recover(folder: Path, files: Files) -> Recovered:
     for index, number in enumerate(numbers):
         if index and number != found.next_file:
             raise DamagedJournalError(f"{path_of(folder, found.next_file)}: this journal file is missing")
+        found.next_file = number
         try:
             _read_file(found, files.read(path_of(folder, number)), number)
         except _Unreadable as why:
