@@ -91,7 +91,7 @@ def test_queues_take_the_place_of_topics(write: Write) -> None:
 @pytest.mark.parametrize(
     ("parameters", "batch"),
     [
-        ("message: {size: 12B}", 4096),
+        ("message: {size: 12B}", 16384),
         ("message: {size: 1KiB}", 256),
         ("message: {size: 1MiB}", 1),
         ("send: confirmed, message: {size: 12B}", 1),
@@ -99,7 +99,7 @@ def test_queues_take_the_place_of_topics(write: Write) -> None:
         ("session: {transaction: 10}, message: {size: 12B}", 10),
         ("message: {size: 12B}, rate: 100/s", 1),
         ("message: {size: 12B}, rate: 1M/s", 500),  # two producers, a millisecond each
-        ("message: {size: 12B}, rate: 100M/s", 4096),
+        ("message: {size: 12B}, rate: 100M/s", 16384),
         ("message: {size: 12B}, batch: 7", 7),
         ("message: {size: 12B}, batch: 5, session: {transaction: 10}", 5),
     ],

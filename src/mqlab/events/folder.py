@@ -46,7 +46,11 @@ class RunFolder:
         folder = cls(path)
         if not folder.meta_file.is_file():
             raise NotARunFolderError(f"{path}: not a run folder (it has no meta.json)")
-        found = folder.meta().get("schema_version")
+        try:
+            meta = folder.meta()
+            found = meta.get("schema_version")
+        except (ValueError, AttributeError) as error:
+            raise NotARunFolderError(f"{path}: its meta.json cannot be read ({error})") from error
         if found != SCHEMA_VERSION:
             raise NotARunFolderError(f"{path}: events of schema version {found}, this mqlab reads {SCHEMA_VERSION}")
         return folder
@@ -86,4 +90,7 @@ class RunFolder:
         """One Parquet file of one table. `name` tells its writer apart: files are never appended to."""
         target = self.events / table / f"{name}.parquet"
         target.parent.mkdir(exist_ok=True)
-        pq.write_table(rows.cast(TABLES[table]), target)
+        # Whole or not at all: half a file would spoil the measures of every run. Spark passes over names with a dot.
+        unfinished = target.with_name(f".{name}.unfinished")
+        pq.write_table(rows.cast(TABLES[table]), unfinished)
+        unfinished.replace(target)

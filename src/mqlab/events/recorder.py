@@ -57,6 +57,8 @@ class Recorder:
             table = np.frombuffer(rows, dtype=np.int64).reshape(-1, len(_SENDS))
             table[:, -1] = CONFIRMED_CODE
             self._sends.extend(rows)
+        if len(self._sends) > _MOST_NUMBERS:
+            self._write("sends", _SENDS, self._sends)
 
     def received(self, *row: int) -> None:
         """One row of `receipts`: the columns of _RECEIPTS."""

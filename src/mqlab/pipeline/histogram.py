@@ -13,7 +13,9 @@ _LOG_GROWTH: Final = math.log(GROWTH)
 
 def bucket(nanoseconds: Column) -> Column:
     """The number of the bucket; 0 holds everything up to one nanosecond. Null where there is no duration."""
-    return F.ceil(F.log(F.greatest(nanoseconds, F.lit(1))) / _LOG_GROWTH).cast("int")
+    # `greatest` passes nulls over: without the condition, no duration would count as one of a nanosecond.
+    at_least_one = F.when(nanoseconds.isNotNull(), F.greatest(nanoseconds, F.lit(1)))
+    return F.ceil(F.log(at_least_one) / _LOG_GROWTH).cast("int")
 
 
 def upper_edge(number: Column) -> Column:

@@ -115,7 +115,8 @@ class Bodies:
         """The bodies as the rows of one matrix, if they all have the same size."""
         rows, begin = len(self), int(self.offsets[0])
         size, rest = divmod(self.nbytes, rows) if rows else (0, 0)
-        if rest or (rows > 1 and not np.array_equal(self.offsets, _equal_steps(rows, size) + begin)):
+        offsets = self.offsets - begin if begin else self.offsets
+        if rest or (rows > 1 and not bool((offsets == _equal_steps(rows, size)).all())):
             return None
         return self.data[begin : begin + rows * size].reshape(rows, size)
 

@@ -215,7 +215,7 @@ class Core:
 
     def _sent(self, producer: Producer, placed: Placed, seq: int, confirm: bool) -> None:
         self._make_visible(placed)
-        if confirm and not producer.closed:
+        if confirm and not producer.session.closed:
             self.effects.append(Confirm(producer, seq))
         self.flow.renew(producer)
 

@@ -1,0 +1,136 @@
+"""Flow control: a slow consumer holds its producers back, and nothing is dropped or grows without bound."""
+
+import pytest
+
+from mqlab.broker.core.flow import OverdrawnError
+from mqlab.broker.core.links import Producer
+
+from .commands import Driven
+
+BODY = b"x" * 100
+
+
+def send_while_there_is_credit(driven: Driven, producer: Producer) -> int:
+    sent = 0
+    while driven.credit[producer] > 0:
+        driven.send(producer, BODY)
+        driven.credit[producer] -= len(BODY)
+        sent += 1
+    return sent
+
+
+def test_a_producer_begins_with_a_window() -> None:
+    driven = Driven(producer_window=700)
+    assert driven.credit[driven.producer("queue:q")] == 700
+
+
+def test_credit_is_renewed_by_half_a_window_not_for_each_message() -> None:
+    driven = Driven(producer_window=1000)
+    producer = driven.producer("queue:q")
+    for _ in range(4):
+        driven.send(producer, BODY)
+    assert driven.credit[producer] == 1000
+    driven.send(producer, BODY)
+    assert driven.credit[producer] == 1500
+
+
+def test_a_slow_consumer_holds_the_producer_back_at_the_limit_of_the_queue() -> None:
+    driven = Driven(queue_limit=10_000, producer_window=1000)
+    producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 5)
+    sent = send_while_there_is_credit(driven, producer)
+    queue = driven.core.queues["q"]
+    assert 10_000 <= queue.size == sent * len(BODY) <= 10_000 + 1000
+    assert driven.core.flow.held == {producer}
+    assert driven.core.flow.holds == 1
+    assert len(driven.got(consumer)) == 5
+
+
+def test_the_producer_goes_on_when_the_queue_has_fallen_to_three_quarters() -> None:
+    driven = Driven(queue_limit=10_000, producer_window=1000)
+    producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 1_000)
+    send_while_there_is_credit(driven, producer)
+    queue = driven.core.queues["q"]
+    gone = (queue.size - 7_500) // 100
+    driven.acknowledge(consumer, gone - 1)
+    assert queue.size == 7_600
+    assert driven.credit[producer] <= 0
+    driven.acknowledge(consumer, gone)
+    assert queue.size == 7_500
+    assert driven.credit[producer] > 0
+    assert driven.core.flow.held == set()
+
+
+def test_nothing_is_lost_on_the_way() -> None:
+    driven = Driven(queue_limit=1_000, producer_window=400)
+    producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 3)
+    sent = acknowledged = 0
+    most = 0
+    while sent < 200:
+        if driven.credit[producer] > 0:
+            driven.send(producer, b"%100d" % sent)
+            driven.credit[producer] -= 100
+            sent += 1
+        else:
+            acknowledged += 1
+            driven.acknowledge(consumer, acknowledged, 1)
+        most = max(most, driven.core.flow.size)
+    driven.acknowledge(consumer, acknowledged, 1000)
+    assert driven.got(consumer) == [b"%100d" % n for n in range(200)]
+    assert most <= 1_000 + 400
+
+
+def test_other_queues_are_not_held_back() -> None:
+    driven = Driven(queue_limit=1_000, producer_window=400)
+    producer, other = driven.producer("queue:slow"), driven.producer("queue:other")
+    driven.consumer("queue:slow", 0)
+    consumer = driven.consumer("queue:other")
+    send_while_there_is_credit(driven, producer)
+    for n in range(50):
+        driven.send(other, BODY)
+        driven.acknowledge(consumer, n + 1, 1)
+    assert driven.core.flow.held == {producer}
+
+
+def test_a_full_broker_holds_everybody_back_and_releases_everybody() -> None:
+    driven = Driven(queue_limit=10_000, memory_limit=4_000, producer_window=400)
+    producers = [driven.producer(f"queue:{n}") for n in range(5)]
+    for producer in producers:
+        send_while_there_is_credit(driven, producer)
+    assert driven.core.flow.held == set(producers)
+    assert driven.core.flow.size <= 4_000 + 5 * 400
+    consumers = [driven.consumer(f"queue:{n}") for n in range(5)]
+    for consumer in consumers:
+        driven.acknowledge(consumer, len(driven.got(consumer)))
+    assert driven.core.flow.held == set()
+    assert all(driven.credit[producer] > 0 for producer in producers)
+
+
+def test_a_closed_producer_is_held_no_more() -> None:
+    driven = Driven(queue_limit=1_000, producer_window=400)
+    producer = driven.producer("queue:q")
+    send_while_there_is_credit(driven, producer)
+    driven.do(driven.core.finish_producer, producer)
+    assert driven.core.flow.held == set()
+
+
+def test_a_producer_without_credit_breaks_the_rules() -> None:
+    driven = Driven(queue_limit=100, producer_window=400)
+    producer = driven.producer("queue:q")
+    send_while_there_is_credit(driven, producer)
+    size = driven.core.flow.size
+    with pytest.raises(OverdrawnError):
+        driven.send(producer, BODY)
+    assert driven.core.flow.size == size
+
+
+def test_credit_counts_in_a_transaction_too() -> None:
+    driven = Driven(queue_limit=1_000, producer_window=400)
+    plain = driven.producer("queue:q")
+    send_while_there_is_credit(driven, plain)
+    session = driven.session(transacted=True)
+    producer = driven.producer("queue:q", session)
+    assert send_while_there_is_credit(driven, producer) == 4
+    assert driven.core.flow.held == {plain, producer}
+    consumer = driven.consumer("queue:q")
+    driven.acknowledge(consumer, len(driven.got(consumer)))
+    assert driven.core.flow.held == set()

@@ -1,0 +1,68 @@
+"""Topics: each message to every subscription that exists when it is sent."""
+
+from .commands import Driven
+
+
+def test_every_subscription_gets_every_message() -> None:
+    driven = Driven()
+    consumers = [driven.consumer("topic:t") for _ in range(3)]
+    driven.send(driven.producer("topic:t"), b"1", b"2")
+    assert [driven.got(consumer) for consumer in consumers] == [[b"1", b"2"]] * 3
+
+
+def test_a_message_nobody_listens_to_is_gone() -> None:
+    driven = Driven()
+    producer = driven.producer("topic:t")
+    driven.send(producer, b"1")
+    assert driven.core.flow.size == 0
+    assert driven.got(driven.consumer("topic:t")) == []
+
+
+def test_a_subscription_ends_with_its_consumer() -> None:
+    driven = Driven()
+    producer, one, two = driven.producer("topic:t"), driven.consumer("topic:t", 1), driven.consumer("topic:t")
+    driven.send(producer, b"1", b"2", b"3")
+    driven.acknowledge(two, 3)
+    assert driven.core.flow.size > 0
+    driven.do(driven.core.close_consumer, one)
+    assert driven.core.flow.size == 0
+    assert driven.core.topics["t"].subscriptions == [two.queue]
+
+
+def test_a_subscription_needs_no_disk() -> None:
+    """It does not outlive its consumer, so there is nothing to keep and nothing to wait for."""
+    driven = Driven()
+    consumer, producer = driven.consumer("topic:t"), driven.producer("topic:t")
+    driven.send(producer, b"1", persistent=True, confirm=True)
+    assert driven.got(consumer) == [b"1"]
+    assert driven.confirmed == [(producer, 1)]
+    assert driven.records == []
+
+
+def test_the_slowest_subscription_holds_the_producer_back() -> None:
+    driven = Driven(queue_limit=1000, producer_window=400)
+    producer, slow, fast = driven.producer("topic:t"), driven.consumer("topic:t", 0), driven.consumer("topic:t")
+    sent = 0
+    while driven.credit[producer] - sent * 100 > 0:
+        driven.send(producer, b"x" * 100)
+        sent += 1
+        driven.acknowledge(fast, sent, 1)
+    assert producer in driven.core.flow.held
+    driven.acknowledge(slow, 0, sent)
+    driven.acknowledge(slow, sent)
+    assert producer not in driven.core.flow.held
+
+
+def test_a_producer_goes_on_when_the_slow_subscription_is_closed() -> None:
+    """Also in a broker that is nearly full, where memory alone would release nobody."""
+    driven = Driven(queue_limit=300, memory_limit=2000, producer_window=200)
+    for n in range(8):
+        driven.send(driven.producer(f"queue:{n}"), b"x" * 200)
+    producer, slow = driven.producer("topic:t"), driven.consumer("topic:t", 0)
+    for _ in range(3):
+        driven.send(producer, b"x" * 100)
+    assert driven.core.flow.held == {producer}
+    assert driven.core.flow.size == 1900
+    driven.do(driven.core.close_consumer, slow)
+    assert driven.core.flow.size == 1600 > 2000 * 0.75
+    assert driven.core.flow.held == set()

@@ -1,0 +1,170 @@
+"""Stand-ins for the file layer: one that remembers every call, and what a disk may hold after the power went."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from mqlab.broker.store.files import Files
+
+Image = dict[str, bytes]
+
+# What a disk writes or does not write as a whole. Real ones have 512 or 4,096 bytes; small ones tear more records.
+BLOCK = 64
+
+
+class Call(NamedTuple):
+    """One call of the file layer, or a note of the test between two calls."""
+
+    what: str
+    name: str = ""
+    data: bytes = b""
+    size: int = 0
+    note: object = None
+
+
+class RecordedFiles(Files):
+    """The real files, with every call that changes something written down. `fail_at` makes that sync raise."""
+
+    def __init__(self, log: list[Call] | None = None) -> None:
+        self.log: list[Call] = [] if log is None else log
+        self.fail_sync_at = -1
+        self.fail_append_at = -1
+        self.syncs = 0
+        self.appends = 0
+        self._names: dict[int, str] = {}
+
+    def create(self, path: Path) -> int:
+        file = super().create(path)
+        self._names[file] = path.name
+        self.log.append(Call("create", path.name))
+        return file
+
+    def append(self, file: int, data: bytes) -> None:
+        self.appends += 1
+        if self.appends == self.fail_append_at:
+            # As a full disk does: a part of it is written.
+            super().append(file, bytes(data[: len(data) // 2]))
+            raise OSError(28, "No space left on device")
+        super().append(file, data)
+        self.log.append(Call("append", self._names[file], bytes(data)))
+
+    def sync(self, file: int) -> None:
+        self.syncs += 1
+        if self.syncs == self.fail_sync_at:
+            raise OSError(5, "Input/output error")
+        self.log.append(Call("sync", self._names[file]))
+
+    def truncate(self, path: Path, size: int) -> None:
+        super().truncate(path, size)
+        self.log.append(Call("truncate", path.name, size=size))
+
+    def remove(self, path: Path) -> None:
+        super().remove(path)
+        self.log.append(Call("remove", path.name))
+
+    def sync_path(self, path: Path) -> None:
+        self.log.append(Call("sync", path.name))
+
+    def sync_folder(self, path: Path) -> None:  # noqa: ARG002 - there is one folder
+        self.log.append(Call("sync_folder"))
+
+
+@dataclass(eq=False)
+class Inode:
+    synced: bytes = b""
+    # Appends since, each of which may be on disk or not.
+    pending: list[bytes] = field(default_factory=list)
+
+    @property
+    def whole(self) -> bytes:
+        return self.synced + b"".join(self.pending)
+
+    def sync(self) -> None:
+        self.synced, self.pending = self.whole, []
+
+
+class Disk:
+    """What is safe, and what is only on its way, after the calls made so far."""
+
+    def __init__(self, image: Image) -> None:
+        self.safe = {name: Inode(data) for name, data in image.items()}
+        self.names = dict(self.safe)
+        # Names made (an inode) or removed (None) since the folder was last synced.
+        self.renamed: list[tuple[str, Inode | None]] = []
+
+    def do(self, call: Call) -> None:
+        if call.what == "create":
+            self.names[call.name] = Inode()
+            self.renamed.append((call.name, self.names[call.name]))
+        elif call.what == "append":
+            self.names[call.name].pending.append(call.data)
+        elif call.what == "sync":
+            self.names[call.name].sync()
+        elif call.what == "truncate":
+            inode = self.names[call.name]
+            inode.synced, inode.pending = inode.whole[: call.size], []
+        elif call.what == "remove":
+            del self.names[call.name]
+            self.renamed.append((call.name, None))
+        elif call.what == "sync_folder":
+            self.safe, self.renamed = dict(self.names), []
+
+    def after_kill(self) -> Image:
+        """The process is gone, the machine is not: everything written is there."""
+        return {name: inode.whole for name, inode in self.names.items()}
+
+    def after_power_failure(self, chance: random.Random) -> Iterator[Image]:
+        """Ways in which a disk may come back: nothing, some, or the wrong half of what was on its way."""
+        yield self._image(self.safe, lambda inode: inode.synced)
+        yield self._image(self._some_names(chance), lambda inode: _some_blocks(inode, chance))
+        yield self._image(self.names, lambda inode: _later_without_earlier(inode, chance))
+
+    def _some_names(self, chance: random.Random) -> dict[str, Inode]:
+        names = dict(self.safe)
+        for name, inode in self.renamed:
+            if chance.random() < 0.5:
+                if inode is None:
+                    names.pop(name, None)
+                else:
+                    names[name] = inode
+        return names
+
+    def _image(self, names: dict[str, Inode], content: object) -> Image:
+        return {name: content(inode) for name, inode in names.items()}  # type: ignore[operator]
+
+
+def _some_blocks(inode: Inode, chance: random.Random) -> bytes:
+    """Each block of what was on its way is there or is zeros; the file ends after the last one that is there."""
+    data = bytearray(inode.whole)
+    end = len(inode.synced)
+    for begin in range(len(inode.synced) // BLOCK * BLOCK, len(data), BLOCK):
+        first, last = max(begin, len(inode.synced)), min(begin + BLOCK, len(data))
+        if chance.random() < 0.6:
+            end = last
+        else:
+            data[first:last] = bytes(last - first)
+    return bytes(data[:end])
+
+
+def _later_without_earlier(inode: Inode, chance: random.Random) -> bytes:
+    """All of what was on its way is there but for one block near its beginning."""
+    begin, data = len(inode.synced), bytearray(inode.whole)
+    if len(data) == begin:
+        return bytes(data)
+    hole = begin + chance.randrange(min(len(data) - begin, 4 * BLOCK))
+    last = min(hole + chance.randint(1, BLOCK), len(data))
+    data[hole:last] = bytes(last - hole)
+    return bytes(data)
+
+
+def write_image(folder: Path, image: Image) -> None:
+    """Make a folder hold just these files."""
+    folder.mkdir(exist_ok=True)
+    for path in folder.iterdir():
+        path.unlink()
+    for name, data in image.items():
+        (folder / name).write_bytes(data)

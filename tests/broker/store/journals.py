@@ -1,0 +1,100 @@
+"""Journals in memory, and recovery from them: for tests that damage one in thousands of ways."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mqlab.broker.core.records import Commit, Declare, Put, Record, Remove, Shut
+from mqlab.broker.store.files import Files
+from mqlab.broker.store.records import encode, encode_head
+from mqlab.broker.store.recovery import Recovered, recover
+from mqlab.broker.store.segments import path_of
+from mqlab.wire.bodies import encode as encode_bodies
+
+
+class MemoryFiles(Files):
+    """Contents come from memory; only the names are in the folder."""
+
+    def __init__(self, contents: dict[str, bytes]) -> None:
+        self.contents = contents
+        self.changes: list[tuple[str, str, int]] = []
+
+    def read(self, path: Path) -> bytes:
+        return self.contents[path.name]
+
+    def truncate(self, path: Path, size: int) -> None:
+        self.changes.append(("truncate", path.name, size))
+
+    def remove(self, path: Path) -> None:
+        self.changes.append(("remove", path.name, 0))
+
+    def sync_path(self, path: Path) -> None:
+        pass
+
+    def sync_folder(self, path: Path) -> None:
+        pass
+
+
+@dataclass
+class Written:
+    """One journal file: its bytes, and where each record begins, with its number and what it says of durability."""
+
+    data: bytes
+    head_size: int
+    # (begin, lsn, durable, record)
+    records: list[tuple[int, int, int, Record]]
+
+    def until(self, size: int) -> list[tuple[int, Record]]:
+        """The complete records in the first `size` bytes."""
+        ends = [*(begin for begin, *_ in self.records[1:]), len(self.data)]
+        return [(lsn, record) for (_, lsn, _, record), end in zip(self.records, ends, strict=True) if end <= size]
+
+    def at(self, byte: int) -> tuple[int, int]:
+        """The number of the record at this byte (0: the head), and the last number that later records prove durable."""
+        lsn = max((lsn for begin, lsn, _, _ in self.records if begin <= byte), default=0)
+        proven = max((durable for _, number, durable, _ in self.records if number > lsn), default=0)
+        return lsn, proven
+
+
+def workload(least: int, *, body: int = 900, batch: int = 1, sync_every: int = 3, first_lsn: int = 1) -> list[Record]:
+    """Sends of batches and lone messages to two queues, acknowledgements of parts, transactions."""
+    records: list[Record] = [Declare(1, "orders", 1), Declare(2, "prices.eu", 1)]
+    size, next_id, n = 0, {1: 1, 2: 1}, 0
+    while size < least:
+        n += 1
+        queue = 1 + n % 2
+        bodies = [b"%06d" % (n * 100 + row) + b"." * body for row in range(1 if n % 3 else batch)]
+        put = Put(queue, next_id[queue], encode_bodies(bodies))
+        next_id[queue] += len(bodies)
+        removed = Remove(queue, ((put.first_id, (len(bodies) + 1) // 2),))
+        if n % 4 == 0:
+            records.append(Commit((put,), (Remove(3 - queue, ()),)))
+        else:
+            records.append(put)
+        if n % 5 == 0:
+            records.append(removed)
+        size += len(put.payload.data)
+    return records
+
+
+def written(records: list[Record], *, number: int = 1, first_lsn: int = 1, group: int = 3, shut: bool = False) -> Written:
+    """As a journal would write them if every `group` records were synced together."""
+    head = encode_head(number, first_lsn, [Declare(1, "orders", 1), Declare(2, "prices.eu", 1)])
+    data, where, durable = bytearray(head), [], first_lsn - 1
+    for n, record in enumerate(records):
+        lsn = first_lsn + n
+        where.append((len(data), lsn, durable, record))
+        data += encode(record, lsn, durable)
+        if n % group == group - 1:
+            durable = lsn
+    if shut:
+        lsn = first_lsn + len(records)
+        where.append((len(data), lsn, lsn - 1, Shut()))
+        data += encode(Shut(), lsn, lsn - 1)
+    return Written(bytes(data), len(head), where)
+
+
+def recovered(folder: Path, contents: dict[int, bytes]) -> tuple[Recovered, MemoryFiles]:
+    for number in contents:
+        path_of(folder, number).touch()
+    files = MemoryFiles({path_of(folder, number).name: data for number, data in contents.items()})
+    return recover(folder, files), files

@@ -1,0 +1,175 @@
+"""Torn tails and flipped bits: exactly the complete prefix comes back, or recovery says no. Never a wrong message."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mqlab.broker.core.records import Declare, Put, Record, Remove
+from mqlab.broker.store.recovery import DamagedJournalError, recover
+from mqlab.broker.store.segments import path_of
+from mqlab.wire.bodies import encode
+
+from .journals import MemoryFiles, Written, recovered, workload, written
+from .machine import found_in, live_after
+
+LONG = bool(os.environ.get("MQLAB_TORTURE"))
+KIB = 1024
+
+
+def expected(records: list[tuple[int, Record]], lsn: int) -> dict[str, dict[int, bytes]]:
+    declared: list[tuple[int, Record]] = [(0, Declare(1, "orders", 1)), (0, Declare(2, "prices.eu", 1))]
+    return live_after(declared + records, lsn)
+
+
+def test_a_tail_torn_at_any_byte_gives_exactly_the_complete_prefix(tmp_path: Path) -> None:
+    """Every offset of the last 64 KiB in the long form; in the short form all near a border, and every 31st between.
+
+    Nothing in the torn group is proven: the file ends there, as after a crash.
+    """
+    journal = written(workload(80 * KIB, body=700, batch=6))
+    whole = journal.data
+    first = len(whole) - 64 * KIB
+    borders = [begin for begin, *_ in journal.records] + [len(whole)]
+    near = {at + step for at in borders for step in range(-30, 31)}
+    offsets = range(first, len(whole) + 1) if LONG else sorted(near | set(range(first, len(whole), 31)))
+    states = {lsn: expected(journal.until(len(whole)), lsn) for lsn in range(len(journal.records) + 1)}
+    tested = 0
+    for size in offsets:
+        if not first <= size <= len(whole):
+            continue
+        complete = journal.until(size)
+        end = borders[len(complete)]
+        found, files = recovered(tmp_path, {1: whole[:size]})
+        assert found.lsn == len(complete)
+        assert found.torn == size - end
+        assert files.changes == ([("truncate", path_of(tmp_path, 1).name, end)] if found.torn else [])
+        assert found_in(found) == states[len(complete)]
+        tested += 1
+    assert tested > (65_000 if LONG else 4_000)
+
+
+def flip(journal: Written, bit: int) -> bytes:
+    data = bytearray(journal.data)
+    data[bit // 8] ^= 1 << bit % 8
+    return bytes(data)
+
+
+def refused_or_cut(folder: Path, journal: Written, bit: int, states: dict[int, dict[str, dict[int, bytes]]]) -> bool:
+    """Every flip is found. True if it was refused, False if an end that nothing proves was cut off."""
+    lsn, proven = journal.at(bit // 8)
+    try:
+        found, files = recovered(folder, {1: flip(journal, bit)})
+    except DamagedJournalError as error:
+        assert path_of(folder, 1).name in str(error)
+        return True
+    assert lsn, f"bit {bit}: a flip in the head was not refused"
+    assert proven < lsn, f"bit {bit}: record {lsn} was durable and is silently gone"
+    assert found.torn > 0, f"bit {bit}: not found at all"
+    assert found.lsn == lsn - 1
+    assert found_in(found) == states[lsn - 1]
+    assert files.changes
+    return False
+
+
+def test_every_bit_of_a_small_journal(tmp_path: Path) -> None:
+    records = workload(600, body=20, batch=3)
+    journal = written(records)
+    states = {lsn: expected(journal.until(len(journal.data)), lsn) for lsn in range(len(records) + 1)}
+    outcomes = [refused_or_cut(tmp_path, journal, bit, states) for bit in range(len(journal.data) * 8)]
+    assert len(outcomes) > 8 * KIB
+    assert {True, False} == set(outcomes)
+
+
+def test_bits_of_a_large_journal(tmp_path: Path) -> None:
+    """All of them would take a quarter of an hour; the stride is a prime, so that every position in a byte is met."""
+    records = workload(64 * KIB, body=700, batch=6)
+    journal = written(records)
+    states = {lsn: expected(journal.until(len(journal.data)), lsn) for lsn in range(len(records) + 1)}
+    bits = range(0, len(journal.data) * 8, 7 if LONG else 499)
+    outcomes = [refused_or_cut(tmp_path, journal, bit, states) for bit in bits]
+    assert outcomes.count(True) > len(outcomes) * 0.9
+
+
+def test_after_a_stop_in_good_order_every_flip_is_refused(tmp_path: Path) -> None:
+    """All of it was on disk, and the file says so: nothing of it can be a torn tail, but for that last word itself."""
+    records = workload(300, body=10, batch=2)
+    journal = written(records, shut=True)
+    shut = journal.records[-1][0]
+    for bit in range(shut * 8):
+        with pytest.raises(DamagedJournalError):
+            recovered(tmp_path, {1: flip(journal, bit)})
+
+
+def test_a_flip_in_the_head_is_refused_however_many_records_were_written_before(tmp_path: Path) -> None:
+    """The first file there is may begin with any number: those before it were consumed and removed."""
+    for first_lsn in (1, 1000, 10**9, 2**40):
+        journal = written(workload(300, body=10), number=7, first_lsn=first_lsn, group=1)
+        for bit in range(0, journal.head_size * 8, 3):
+            with pytest.raises(DamagedJournalError):
+                recovered(tmp_path, {7: flip(journal, bit)})
+
+
+def test_zeros_at_the_end_are_a_torn_tail(tmp_path: Path) -> None:
+    """A file system may have made the file longer before it wrote the data."""
+    journal = written(workload(2 * KIB, body=100), group=1000)
+    last, *_ = journal.records[-1]
+    for data in (journal.data + bytes(5000), journal.data[:last] + bytes(5000), journal.data[: last + 3] + bytes(5000)):
+        found, _ = recovered(tmp_path, {1: data})
+        complete = len(journal.records) - (data[: len(journal.data)] != journal.data)
+        assert (found.lsn, found.torn > 4000) == (complete, True)
+
+
+@pytest.mark.parametrize("missing", [2, 3, 4])
+def test_a_missing_file_is_refused_by_its_name(tmp_path: Path, missing: int) -> None:
+    contents, lsn = {}, 1
+    for number in range(1, 6):
+        records = workload(300, body=10)
+        contents[number] = written(records, number=number, first_lsn=lsn, group=1).data
+        lsn += len(records)
+    del contents[missing]
+    with pytest.raises(DamagedJournalError, match=path_of(tmp_path, missing).name):
+        recovered(tmp_path, contents)
+
+
+def test_a_file_under_the_name_of_another_is_refused(tmp_path: Path) -> None:
+    one = written(workload(300, body=10), number=1, group=1)
+    two = written(workload(300, body=10), number=2, first_lsn=1 + len(one.records), group=1)
+    recovered(tmp_path, {1: one.data, 2: two.data})
+    with pytest.raises(DamagedJournalError):
+        recovered(tmp_path, {1: two.data, 2: one.data})
+
+
+def test_refusal_leaves_the_files_as_they_are(tmp_path: Path) -> None:
+    journal = written(workload(2 * KIB, body=100), group=1)
+    path = path_of(tmp_path, 1)
+    path.touch()
+    files = MemoryFiles({path.name: flip(journal, journal.records[3][0] * 8 + 200)})
+    with pytest.raises(DamagedJournalError, match="byte"):
+        recover(tmp_path, files)
+    assert files.changes == []
+
+
+def test_a_torn_tail_in_the_only_file_left_goes_on_after_it(tmp_path: Path) -> None:
+    """Files before it were consumed: the next file must not get the number of one of them."""
+    journal = written(workload(2 * KIB, body=100), number=5, first_lsn=400, group=1000)
+    found, _ = recovered(tmp_path, {5: journal.data[:-1]})
+    assert found.next_file == 6
+    assert found.lsn == 400 + len(journal.records) - 2
+
+
+def test_parts_of_batches_that_were_consumed_do_not_come_back(tmp_path: Path) -> None:
+    bodies = [b"%d" % n for n in range(10)]
+    records: list[Record] = [
+        Put(1, 1, encode(bodies)),
+        Remove(1, ((1, 2),)),
+        Remove(1, ((5, 1), (8, 1))),
+        Put(1, 11, encode([b"lone"])),
+        Remove(1, ((3, 1),)),
+    ]
+    found, _ = recovered(tmp_path, {1: written(records).data})
+    orders = found.queues[1]
+    assert [(span.first_id, span.rows) for span in orders.spans()] == [(4, 1), (6, 2), (9, 2), (11, 1)]
+    left = {n + 1: body for n, body in enumerate(bodies) if n + 1 in (4, 6, 7, 9, 10)}
+    assert found_in(found) == {"orders": {**left, 11: b"lone"}}
+    assert orders.next_id == 12

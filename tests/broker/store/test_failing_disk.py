@@ -1,0 +1,89 @@
+"""A sync or a write that fails ends it: nothing is confirmed afterwards, nothing is tried again, nothing is lost."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mqlab.broker.store.files import Files
+from mqlab.broker.store.recovery import recover
+
+from .disk import RecordedFiles
+from .machine import Machine, found_in, live_after
+
+SCHEDULES = range(1000 if os.environ.get("MQLAB_TORTURE") else 150)
+
+
+def broken(folder: Path, seed: int, files: RecordedFiles) -> Machine:
+    machine = Machine(folder, files, seed=seed)
+    for _ in range(200):
+        machine.step()
+        if machine.failures:
+            break
+    return machine
+
+
+def go_on(machine: Machine, files: RecordedFiles) -> Iterator[tuple[int, int]]:
+    """Whatever happens next, as far as the file layer sees it."""
+    for _ in range(60):
+        machine.step()
+        yield files.syncs, files.appends
+
+
+def test_after_a_failed_sync_nothing_is_confirmed_and_no_sync_is_tried_again(tmp_path: Path) -> None:
+    broke = 0
+    for seed in SCHEDULES:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        files = RecordedFiles()
+        # The first sync is that of the first file's head: a broker that cannot do it does not start.
+        files.fail_sync_at = 2 + seed % 9
+        machine = broken(folder, seed, files)
+        if not machine.failures:
+            continue
+        broke += 1
+        durable, syncs = machine.durable, files.syncs
+        assert syncs == files.fail_sync_at
+        # `on_durable` of the machine raises if it is called after a failure.
+        assert {now for now, _ in go_on(machine, files)} == {syncs}
+        assert machine.durable == durable
+        assert len(machine.failures) == 1
+        assert isinstance(machine.failures[0], OSError)
+        machine.journal.close()
+        assert files.syncs == syncs
+        found = recover(folder, Files())
+        assert durable <= found.lsn
+        assert found_in(found) == live_after(machine.records, found.lsn)
+    assert broke > len(SCHEDULES) * 0.9
+
+
+def test_after_a_failed_write_nothing_is_confirmed_and_no_write_is_tried_again(tmp_path: Path) -> None:
+    """As when the disk is full: half of the last write is there."""
+    broke = 0
+    for seed in SCHEDULES:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        files = RecordedFiles()
+        files.fail_append_at = 2 + seed % 15
+        machine = broken(folder, seed, files)
+        if not machine.failures:
+            continue
+        broke += 1
+        durable, appends = machine.durable, files.appends
+        assert appends == files.fail_append_at
+        assert {now for _, now in go_on(machine, files)} == {appends}
+        assert machine.durable == durable
+        assert len(machine.failures) == 1
+        machine.journal.close()
+        found = recover(folder, Files())
+        assert durable <= found.lsn
+        assert found_in(found) == live_after(machine.records, found.lsn)
+    assert broke > len(SCHEDULES) * 0.9
+
+
+def test_a_journal_that_cannot_even_begin_says_so(tmp_path: Path) -> None:
+    files = RecordedFiles()
+    files.fail_sync_at = 1
+    with pytest.raises(OSError, match="Input/output"):
+        Machine(tmp_path, files)

@@ -1,0 +1,181 @@
+"""When to sync: a simulated disk, simulated producers that each wait for their confirmation, and simulated time."""
+
+import heapq
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from mqlab.broker.core.records import Declare, Put
+from mqlab.broker.settings import Settings
+from mqlab.broker.store import journal as journal_module
+from mqlab.broker.store.files import Files
+from mqlab.broker.store.journal import Journal
+from mqlab.broker.store.segments import Segments
+from mqlab.wire.bodies import Payload
+
+PAYLOAD = Payload(b"x" * 12, 1, True)
+TURN = 0.004
+
+
+class NoFiles(Files):
+    def create(self, path: Path) -> int:  # noqa: ARG002
+        return 1
+
+    def append(self, file: int, data: bytes) -> None: ...
+
+    def sync(self, file: int) -> None: ...
+
+    def close(self, file: int) -> None: ...
+
+    def remove(self, path: Path) -> None: ...
+
+    def sync_folder(self, path: Path) -> None: ...
+
+
+class Simulation:
+    """The journal's host, in a world where only events take time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, sync_ends: Callable[[float], float]) -> None:
+        self.now = 1.0
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._sync_ends = sync_ends
+        self._waiting: list[tuple[int, Callable[[], None]]] = []
+        self.groups: list[int] = []
+        self.waits: list[float] = []
+        self.asked: list[float] = []
+        self._lsn = self._durable = 0
+        monkeypatch.setattr(journal_module.time, "perf_counter", lambda: self.now)
+        self.journal = Journal(Settings(data=Path("unused")), Path("unused"), NoFiles(), self, Segments())
+        self.journal.start(1, 0)
+
+    def at(self, when: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (when, len(self._events) + random.getrandbits(40), action))
+
+    def send(self, producer: object, confirmed: Callable[[], None]) -> None:
+        self._lsn += 1
+        self._waiting.append((self._lsn, confirmed))
+        self.journal.append(Put(1, self._lsn, PAYLOAD), self._lsn, producer)
+        self.journal.flush()
+
+    def run(self, until: float) -> None:
+        while self._events and self._events[0][0] <= until:
+            self.now, _, action = heapq.heappop(self._events)
+            action()
+
+    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        self.asked.append(self.now)
+        work()
+        self.at(self._sync_ends(self.now), lambda: done(None))
+
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
+        self.waits.append(seconds)
+        self.at(self.now + seconds, action)
+
+    def on_durable(self, lsn: int) -> None:
+        ready = [confirmed for number, confirmed in self._waiting if number <= lsn]
+        self._waiting = [one for one in self._waiting if one[0] > lsn]
+        self.groups.append(len(ready))
+        for confirmed in ready:
+            confirmed()
+
+    def on_failure(self, error: BaseException) -> None:
+        raise AssertionError(error)
+
+    def declarations(self) -> Iterable[Declare]:
+        return []
+
+
+class WaitingProducer:
+    """Sends, waits for the confirmation, thinks for a moment, sends again."""
+
+    def __init__(self, simulation: Simulation, think: Callable[[], float]) -> None:
+        self._simulation = simulation
+        self._think = think
+        self.confirmed = 0
+
+    def go(self) -> None:
+        self._simulation.send(self, self._done)
+
+    def _done(self) -> None:
+        self.confirmed += 1
+        self._simulation.at(self._simulation.now + self._think(), self.go)
+
+
+def steady(now: float) -> float:
+    return now + TURN
+
+
+def turning(now: float) -> float:
+    """At the next mark: anything from nothing to a whole turn."""
+    return (now // TURN + 1) * TURN
+
+
+def producers(simulation: Simulation, count: int, seed: int) -> list[WaitingProducer]:
+    chance = random.Random(seed)
+    made = [WaitingProducer(simulation, lambda: chance.uniform(20e-6, 400e-6)) for _ in range(count)]
+    for one in made:
+        simulation.at(1.0 + chance.uniform(0, 2 * TURN), one.go)
+    return made
+
+
+@pytest.mark.parametrize("disk", [steady, turning])
+@pytest.mark.parametrize("count", range(1, 41))
+def test_one_sync_serves_all_producers_of_a_slow_disk(
+    count: int, disk: Callable[[float], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulation = Simulation(monkeypatch, disk)
+    producers(simulation, count, seed=count)
+    simulation.run(until=2.0)
+    settled = simulation.groups[10:]
+    assert len(settled) > 100
+    assert sum(settled) / len(settled) > 0.95 * count
+
+
+@pytest.mark.parametrize("count", [1, 10, 40])
+def test_a_turning_disk_serves_each_producer_once_a_turn(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = Simulation(monkeypatch, turning)
+    made = producers(simulation, count, seed=count)
+    simulation.run(until=3.0)
+    turns = 2.0 / TURN
+    assert sum(one.confirmed for one in made) > 0.9 * count * turns
+    assert min(one.confirmed for one in made) > 0.8 * turns
+
+
+@pytest.mark.parametrize("disk", [steady, turning, lambda now: now + 50e-6])
+def test_a_lone_sender_waits_for_nobody(disk: Callable[[float], float], monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = Simulation(monkeypatch, disk)
+    sent: list[float] = []
+    (producer,) = producers(simulation, 1, seed=1)
+    go = producer.go
+    monkeypatch.setattr(producer, "go", lambda: (sent.append(simulation.now), go()))
+    simulation.run(until=2.0)
+    assert producer.confirmed > 100
+    assert simulation.waits == []
+    assert simulation.asked[1:] == sent[: len(simulation.asked) - 1]
+
+
+def test_when_others_stop_the_last_one_waits_for_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = Simulation(monkeypatch, steady)
+    made = producers(simulation, 5, seed=1)
+    simulation.run(until=1.5)
+    for one in made[1:]:
+        monkeypatch.setattr(one, "go", lambda: None)
+    waited = len(simulation.waits)
+    before = made[0].confirmed
+    simulation.run(until=2.0)
+    assert made[0].confirmed - before > 0.8 * 0.5 / (TURN + 400e-6)
+    assert len(simulation.waits) - waited <= 3
+
+
+def test_patience_is_no_longer_than_the_syncs_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a fast disk gathering is not worth the time."""
+    simulation = Simulation(monkeypatch, lambda now: now + 50e-6)
+    chance = random.Random(3)
+    for _ in range(10):
+        one = WaitingProducer(simulation, lambda: chance.uniform(1e-3, 20e-3))
+        simulation.at(1.0 + chance.uniform(0, 0.02), one.go)
+    simulation.run(until=3.0)
+    assert simulation.waits
+    assert max(simulation.waits) < 60e-6

@@ -1,0 +1,242 @@
+"""A run folder with measures made up by hand: exactly the pipeline's columns, and figures a test can name."""
+
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from mqlab.events.folder import RunFolder
+from mqlab.study import METRICS, Study, load_study
+from mqlab.study.expression import parse
+
+_text, _int, _long, _real = pa.string(), pa.int32(), pa.int64(), pa.float64()
+_run = {"run": _int, "scenario": _text, "point": _text, "system": _text, "repetition": _int}
+_place = {"scenario": _text, "point": _text, "system": _text}
+CLASSES = (
+    "sent",
+    "expected",
+    "delivered",
+    "lost",
+    "duplicated",
+    "duplicated_marked",
+    "recovered",
+    "out_of_order",
+    "unexpected",
+)
+SCHEMAS = {
+    "measures": {
+        "study": _text,
+        **_place,
+        "metric": _text,
+        "value": _real,
+        "unit": _text,
+        "ci95": _real,
+        "runs": _int,
+        "bound_by": _text,
+        "attempted": _int,
+        "void": _int,
+    },
+    "run_measures": {**_run, "metric": _text, "value": _real, "unit": _text},
+    "audits": {**_run, **dict.fromkeys(CLASSES, _long), "status": _text, "reason": _text},
+    "series": {**_run, "second": _int, "sent": _real, "received": _real, "phase": _text},
+    "latencies": {**_place, "latency": _real, "count": _long},
+}
+RATES = {
+    "A": 21_345_678.0,
+    "B": 98_123_456.0,
+    "C": 91_234_567.0,
+    "D": 1_512_345.0,
+    "E": 2_345_678.0,
+    "F": 2_212_345.0,
+    "G": 9_512.0,
+    "H": 17_834.0,
+}
+META = {
+    "id": "20260101-120000-jms-four-brokers",
+    "study": "jms-four-brokers",
+    "title": "HornetQ and others",
+    "scale": "quick",
+    "status": "complete",
+    "started": "2026-01-01T12:00:00+00:00",
+    "finished": "2026-01-01T12:02:30+00:00",
+    "command": "mqlab run jms-four-brokers --scale quick",
+    "mqlab": "0.1.0",
+    "systems": [{"name": "embedded", "version": "0.1.0", "settings": {"sync": "on"}, "stamps": []}],
+    "machine": {
+        "cpu": "Imaginary CPU 3.0 GHz",
+        "cores": 2,
+        "memory": 8 * 2**30,
+        "os": "Debian GNU/Linux 12",
+        "kernel": "6.1",
+        "python": "3.11.4",
+        "java": "17",
+        "clock": "tsc",
+        "filesystem": "ext4",
+    },
+    "packages": {"pyspark": "4.0.0", "pyarrow": "20.0.0"},
+}
+
+
+@cache
+def _built_in() -> Study:
+    return load_study("jms-four-brokers")
+
+
+@dataclass
+class MadeUp:
+    """Rows by table, to be changed by a test before `write` puts them into a folder."""
+
+    study: Study = field(default_factory=_built_in)
+    meta: dict[str, Any] = field(default_factory=lambda: {**META, "systems": [dict(s) for s in META["systems"]]})
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {table: [] for table in SCHEMAS})
+
+    def measure(
+        self,
+        scenario: str,
+        metric: str,
+        value: float,
+        ci95: float | None = None,
+        system: str = "embedded",
+        bound_by: str | None = "broker",
+        runs: int = 3,
+        point: str = "",
+    ) -> None:
+        self.rows["measures"].append(
+            {
+                "study": self.study.id,
+                "scenario": scenario,
+                "point": point,
+                "system": system,
+                "metric": metric,
+                "value": value,
+                "unit": METRICS[metric],
+                "ci95": ci95,
+                "runs": runs,
+                "bound_by": bound_by,
+                "attempted": runs,
+                "void": 0,
+            }
+        )
+
+    def run(
+        self,
+        scenario: str,
+        repetition: int = 1,
+        status: str = "clean",
+        reason: str | None = None,
+        point: str = "",
+        system: str = "embedded",
+        rate: float | None = None,
+        **classes: int | None,
+    ) -> int:
+        number = len(self.rows["audits"]) + 1
+        place = {"run": number, "scenario": scenario, "point": point, "system": system, "repetition": repetition}
+        counts = {**dict.fromkeys(CLASSES, 0), "sent": 1000, "expected": 1000, "delivered": 1000, **classes}
+        self.rows["audits"].append({**place, **counts, "status": status, "reason": reason})
+        if rate is not None:
+            self.rows["run_measures"].append({**place, "metric": "rate.received", "value": rate, "unit": "messages/s"})
+        return number
+
+    def drop(self, scenario: str) -> None:
+        for table, rows in self.rows.items():
+            self.rows[table] = [row for row in rows if row["scenario"] != scenario]
+
+    def write(self, path: Path) -> RunFolder:
+        path.mkdir(parents=True)
+        folder = RunFolder(path)
+        for part in (folder.events, folder.measures, folder.report, folder.study):
+            part.mkdir()
+        folder.write_meta(self.meta)
+        self.study.copy(folder.study)
+        for table, columns in SCHEMAS.items():
+            target = folder.measures / table
+            target.mkdir()
+            pq.write_table(pa.Table.from_pylist(self.rows[table], schema=pa.schema(columns)), target / "part-0.parquet")
+        return folder
+
+
+def cut_down(folder: Path, scenarios: str) -> MadeUp:
+    """The same study with some of its scenarios only: its pictures are what takes time."""
+    study = _built_in()
+    folder.mkdir()
+    study.copy(folder)
+    declared = yaml.safe_load((folder / "study.yaml").read_text())
+    declared["scenarios"] = {name: declared["scenarios"][name] for name in scenarios}
+    (folder / "study.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
+    claims = [
+        c
+        for c in study.claims
+        if c.check is None or {r.scenario for r in parse(c.check).references()} <= set(scenarios)
+    ]
+    kept = [{key: value for key, value in asdict(claim).items() if value is not None} for claim in claims]
+    (folder / "claims.yaml").write_text(yaml.safe_dump(kept, sort_keys=False))
+    made = MadeUp(study=load_study(folder))
+    add_system(made, "embedded")
+    for scenario in set(RATES) - set(scenarios):
+        made.drop(scenario)
+    return made
+
+
+def whole_study() -> MadeUp:
+    """All eight scenarios, three clean runs each, known within 1 %."""
+    made = MadeUp()
+    add_system(made, "embedded")
+    return made
+
+
+def add_system(made: MadeUp, system: str, factor: float = 1.0) -> None:
+    for scenario, base in RATES.items():
+        rate = base * factor
+        copies = 15 if scenario in "BCEF" else 1
+        bound = "client" if scenario in "AB" else "disk" if scenario in "GH" else "broker"
+        size = 12 if scenario in "ABC" else 1024
+        figures = {
+            "rate.received": rate,
+            "rate.sent": rate / copies,
+            "bytes.received": rate * size,
+            "latency.p50": 0.00041,
+            "latency.p90": 0.0012,
+            "latency.p99": 0.0041,
+            "latency.p99.9": 0.0123,
+            "latency.max": 0.0987,
+            "latency.mean": 0.0006,
+            "cpu.broker": 97.0,
+            "cpu.agents": 88.0,
+            "rss.broker": 123_456_789.0,
+            "rss.agents": 234_567_890.0,
+        }
+        if scenario in "GH":
+            figures |= {"confirm.p50": 0.0041, "confirm.p99": 0.0079, "syncs": 250.0, "sync.share": 91.0}
+        for metric, value in figures.items():
+            made.measure(scenario, metric, value, value * 0.01, system, bound)
+        for repetition, part in enumerate((0.995, 1.0, 1.005), start=1):
+            number = made.run(scenario, repetition, system=system, rate=rate * part)
+            _seconds(made, number, scenario, repetition, system, rate * part, copies)
+        edge = 0.0001
+        for count in (10, 400, 3000, 900, 400, 200, 60, 20, 8, 2):
+            made.rows["latencies"].append(
+                {"scenario": scenario, "point": "", "system": system, "latency": edge, "count": count}
+            )
+            edge *= 2
+
+
+def _seconds(made: MadeUp, number: int, scenario: str, repetition: int, system: str, rate: float, copies: int) -> None:
+    for second, phase in enumerate(("warmup", "measure", "measure", "measure", "drain")):
+        share = {"warmup": 0.6, "measure": 1.0, "drain": 0.1}[phase] * (1 + 0.03 * ((second * 7 + number) % 3 - 1))
+        made.rows["series"].append(
+            {
+                "run": number,
+                "scenario": scenario,
+                "point": "",
+                "system": system,
+                "repetition": repetition,
+                "second": second,
+                "sent": 0.0 if phase == "drain" else rate * share / copies,
+                "received": rate * share,
+                "phase": phase,
+            }
+        )

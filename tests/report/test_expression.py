@@ -1,0 +1,180 @@
+"""Checks over intervals: decided only when every value inside them agrees."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mqlab.report.expression import MissingError, best_of, evaluate
+from mqlab.report.interval import Interval
+from mqlab.study.expression import Reference, parse
+
+SCENARIOS = "ABCD"
+
+
+@dataclass
+class Known:
+    """Values by scenario, for one system or by system."""
+
+    values: Mapping[str, Interval]
+    systems: Mapping[str, Mapping[str, Interval]] | None = None
+
+    def one(self, wanted: Reference, within: bool) -> Interval:  # noqa: ARG002
+        return self.values[wanted.scenario]
+
+    def every(self, wanted: Reference) -> Mapping[str, Interval]:
+        assert self.systems is not None
+        return {name: values[wanted.scenario] for name, values in self.systems.items()}
+
+
+def around(value: float, half: float = 0.0) -> Interval:
+    return Interval(value, value - half, value + half)
+
+
+def truth(check: str, **values: Interval) -> bool | None:
+    return evaluate(parse(check), Known(values)).truth
+
+
+def over(check: str, **systems: Interval) -> bool | None:
+    return evaluate(parse(check), Known({}, {name: {"A": value} for name, value in systems.items()})).truth
+
+
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        ("rate.received[B] / rate.received[A] > 1.2", True),
+        ("rate.received[B] / rate.received[A] > 3", False),
+        ("rate.received[B] / rate.received[A] > 2", None),
+        ("1 < rate.received[B] / rate.received[A] < 10", True),
+        ("1 < rate.received[B] / rate.received[A] < 1.5", False),
+        ("1 < rate.received[B] / rate.received[A] < 2", None),
+        ("abs(rate.received[A] - rate.received[B]) < 1000", True),
+        ("abs(rate.received[A] / rate.received[B] - 1) <= 0.1", False),
+        ("min(rate.received[A], rate.received[B]) >= 95", True),
+        ("max(rate.received[A], rate.received[B]) <= 205 - 1", None),
+        ("-rate.received[A] < 0", True),
+        ("not rate.received[A] > 200", True),
+        ("rate.received[A] > 200 or rate.received[B] > 150", True),
+        ("rate.received[A] > 200 or rate.received[B] > 200", None),
+        ("rate.received[A] > 200 and rate.received[B] > 200", False),
+        ("rate.received[A] > 50 and rate.received[B] > 200", None),
+        ("not (rate.received[A] > 50 and rate.received[B] > 200)", None),
+    ],
+)
+def test_truth(check: str, expected: bool | None) -> None:
+    assert truth(check, A=around(100, 5), B=around(200, 10)) is expected
+
+
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        ('first(rate.received[A]) == "fast"', True),
+        ('first(rate.received[A]) != "fast"', False),
+        ('first(rate.received[A]) == "slow"', False),
+        ("spread(rate.received[A]) > 8", True),
+        ("spread(rate.received[A]) > 12", False),
+        ("spread(rate.received[A]) > 10", None),
+        ("lead(rate.received[A]) > 1.5", True),
+        ("lead(rate.received[A]) < 1", False),
+        ('first(latency.p99.9[A]) == "slow"', True),  # the least latency is the best
+        ("lead(latency.p99[A]) > 4", True),
+    ],
+)
+def test_over_systems(check: str, expected: bool | None) -> None:
+    assert over(check, fast=around(100, 2), middle=around(50, 2), slow=around(10, 0.5)) is expected
+
+
+def test_who_is_first_stays_open_while_intervals_overlap() -> None:
+    systems = {"a": around(100, 10), "b": around(95, 10), "c": around(50, 10)}
+    assert best_of("rate.received", systems) == {"a", "b"}
+    assert over('first(rate.received[A]) == "a"', **systems) is None
+    assert over('first(rate.received[A]) == "c"', **systems) is False
+
+
+def test_a_lead_is_never_below_one() -> None:
+    outcome = evaluate(
+        parse("lead(rate.received[A]) < 1.2"), Known({}, {"a": {"A": around(100, 50)}, "b": {"A": around(99, 50)}})
+    )
+    assert outcome.truth is None
+    assert outcome.figures == ("lead(rate.received[A]) = 1.01 (1 to 3.06)",)
+
+
+def test_figures_name_every_side_once() -> None:
+    check = "latency.p99.9[A] < 2 * latency.p50[A] or latency.p99.9[A] < 1"
+    outcome = evaluate(parse(check), Known({"A": around(4, 1)}))
+    assert outcome.figures == ("latency.p99.9[A] = 4 (3 to 5)", "2 * latency.p50[A] = 8 (6 to 10)")
+
+
+def test_an_open_interval_is_said_to_be_unbounded() -> None:
+    outcome = evaluate(parse("rate.received[A] > 0.5"), Known({"A": Interval(4, 1, math.inf)}))
+    assert outcome.truth is True
+    assert outcome.figures == ("rate.received[A] = 4 (1 to unbounded)",)
+
+
+@pytest.mark.parametrize("check", ["1 / rate.received[A] > 1", "rate.received[B] / rate.received[A] > 1"])
+def test_division_by_zero_has_no_result(check: str) -> None:
+    with pytest.raises(MissingError, match="zero"):
+        truth(check, A=Interval.exactly(0), B=Interval.exactly(1))
+
+
+def test_too_large_figures_have_no_result() -> None:
+    with pytest.raises(MissingError, match="too large"):
+        truth("rate.received[A] * rate.received[A] > 1", A=Interval.exactly(1e300))
+
+
+positive = st.floats(0.001, 1e6)
+
+
+@st.composite
+def values_inside(draw: st.DrawFn) -> dict[str, tuple[Interval, float]]:
+    found = {}
+    for scenario in SCENARIOS:
+        low, value, high = sorted(draw(st.tuples(positive, positive, positive)))
+        found[scenario] = (Interval(value, low, draw(st.sampled_from([high, math.inf]))), draw(st.floats(low, high)))
+    return found
+
+
+def numbers() -> st.SearchStrategy[str]:
+    leaves = st.sampled_from([f"rate.received[{scenario}]" for scenario in SCENARIOS] + ["2", "0.5", "1.2"])
+
+    def grow(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        pairs = st.tuples(parts, parts)
+        return st.one_of(
+            st.tuples(pairs, st.sampled_from("+-*/")).map(lambda made: f"({made[0][0]} {made[1]} {made[0][1]})"),
+            st.tuples(pairs, st.sampled_from(["min", "max"])).map(lambda m: f"{m[1]}({m[0][0]}, {m[0][1]})"),
+            parts.map(lambda part: f"abs({part})"),
+            parts.map(lambda part: f"(-{part})"),
+        )
+
+    return st.recursive(leaves, grow, max_leaves=6)
+
+
+NUMBERS = numbers()
+
+
+@st.composite
+def checks(draw: st.DrawFn) -> str:
+    def compare() -> str:
+        left, right = draw(NUMBERS), draw(NUMBERS)
+        return f"{left} {draw(st.sampled_from(['<', '<=', '>', '>=']))} {right}"
+
+    first = compare()
+    return draw(st.sampled_from([first, f"not {first}", f"{first} and {compare()}", f"{first} or not {compare()}"]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(check=checks(), known=values_inside())
+def test_what_is_decided_is_so_for_values_inside(check: str, known: dict[str, tuple[Interval, float]]) -> None:
+    """Against Python's own evaluation of the same text with a value from inside each interval."""
+    text = check
+    for scenario in SCENARIOS:
+        text = text.replace(f"rate.received[{scenario}]", f"inside_{scenario}")
+    try:
+        outcome = evaluate(parse(check), Known({scenario: known[scenario][0] for scenario in SCENARIOS}))
+        pointwise = eval(text, {f"inside_{scenario}": known[scenario][1] for scenario in SCENARIOS})
+    except (MissingError, ZeroDivisionError):
+        return
+    assert outcome.truth is None or outcome.truth is pointwise

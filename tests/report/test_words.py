@@ -1,0 +1,98 @@
+"""Figures as a reader sees them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mqlab.report import words
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (263454.0, "263,454"),
+        (107.0, "107"),
+        (99.96, "100"),
+        (99.9, "99.9"),
+        (1.8223, "1.82"),
+        (0.00412, "0.00412"),
+        (3.0, "3"),
+        (0.0, "0"),
+        (-12.34, "-12.3"),
+        (float("inf"), "unbounded"),
+    ],
+)
+def test_number(value: float, expected: str) -> None:
+    assert words.number(value) == expected
+
+
+@given(st.floats(1e-9, 1e15))
+def test_number_keeps_three_digits(value: float) -> None:
+    assert float(words.number(value).replace(",", "")) == pytest.approx(value, rel=0.0051)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [
+        (0.000412, "s", "412 \u00b5s"),
+        (0.0041, "s", "4.1 ms"),
+        (1000.0, "s", "1,000 s"),
+        (0.0, "s", "0 ns"),
+        (123_456_789.0, "bytes", "118 MiB"),
+        (2_400_000_000.0, "bytes/s", "2.4 GB/s"),
+        (97.0, "%", "97 %"),
+        (263_454.0, "messages/s", "263,454 messages/s"),
+    ],
+)
+def test_quantity(value: float, unit: str, expected: str) -> None:
+    assert words.quantity(value, unit) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(98_123_456.0, "98.1 M"), (999_700.0, "1 M"), (950.0, "950"), (1e12, "1,000 G")]
+)
+def test_short(value: float, expected: str) -> None:
+    assert words.short(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("rate.received", "rate at the consumers"), ("latency.p99.9", "latency, 99.9\u00a0%"), ("odd", "odd")],
+)
+def test_metric(name: str, expected: str) -> None:
+    assert words.metric(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(12, "12 bytes"), (1024, "1 kiB"), (2048, "2 kiB"), (1500, "1,500 bytes")]
+)
+def test_size(count: int, expected: str) -> None:
+    assert words.size(count) == expected
+
+
+@pytest.mark.parametrize(
+    ("iso", "expected"),
+    [
+        ("2026-01-01T12:00:00+00:00", "2026-01-01 12:00 UTC"),
+        ("2026-01-01T14:00:00+02:00", "2026-01-01 12:00 UTC"),
+        ("yesterday", "yesterday"),
+        (None, "n/a"),
+    ],
+)
+def test_moment(iso: str | None, expected: str) -> None:
+    assert words.moment(iso) == expected
+
+
+def test_plain_shows_what_has_no_shape() -> None:
+    assert words.plain("a\x1b[31mb\u202ec\nd") == "a\ufffd[31mb\ufffdc\ufffdd"
+
+
+@given(st.text())
+def test_slug_is_a_safe_file_name(text: str) -> None:
+    assert set(words.slug(text)) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+    assert words.slug(text)
+
+
+@pytest.mark.parametrize(("names", "expected"), [([], "none"), (["A"], "A"), (["A", "B", "C"], "A, B and C")])
+def test_listed(names: list[str], expected: str) -> None:
+    assert words.listed(names) == expected
