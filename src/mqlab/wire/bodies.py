@@ -57,8 +57,9 @@ def check(payload: Payload) -> None:
         if payload.rows != 1:
             raise MalformedPayloadError(f"a lone message cannot have {payload.rows} rows")
         return
-    offsets, size = _offsets(payload), _layout_of(payload).values_size
-    if offsets[0] < 0 or offsets[-1] > size or bool((offsets[1:] < offsets[:-1]).any()):
+    layout = _layout_of(payload)
+    offsets = _offsets(payload, layout)
+    if offsets[0] < 0 or offsets[-1] > layout.values_size or bool((offsets[1:] < offsets[:-1]).any()):
         raise MalformedPayloadError("its bodies overlap or reach beyond its end")
 
 
@@ -70,7 +71,7 @@ def decode(payload: Payload) -> "Bodies":
         return Bodies(data, np.array((0, len(data)), dtype=np.int32))
     layout = _layout_of(payload)
     data = np.frombuffer(payload.data, dtype=np.uint8, count=layout.values_size, offset=layout.values_at)
-    return Bodies(data, _offsets(payload))
+    return Bodies(data, _offsets(payload, layout))
 
 
 def cut(payload: Payload, start: int, rows: int) -> Payload:
@@ -193,8 +194,8 @@ def _compressed(metadata: bytes) -> bool:
     return bool(header and field(header + number("<I", header), 3))
 
 
-def _offsets(payload: Payload) -> Offsets:
-    return np.frombuffer(payload.data, dtype=np.int32, count=payload.rows + 1, offset=_layout_of(payload).offsets_at)
+def _offsets(payload: Payload, layout: _Layout) -> Offsets:
+    return np.frombuffer(payload.data, dtype=np.int32, count=payload.rows + 1, offset=layout.offsets_at)
 
 
 def _serialized(column: pa.Array, rows: int) -> memoryview:

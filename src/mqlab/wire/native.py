@@ -11,9 +11,8 @@ import struct
 from enum import IntEnum, IntFlag
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from mqlab.wire.bodies import Buffer
+from mqlab.wire.memory import memory
 
 VERSION: Final = 1
 HEADER: Final = struct.Struct("<IBBHIQI")
@@ -90,25 +89,28 @@ def frame(
     return HEADER.pack(len(payload), kind, 0, session, link, first, amount) + payload
 
 
-# A frame is read where it lies: each chunk of memory is filled once and then belongs to the frames in it.
-_CHUNK: Final = 1024 * 1024
-_ROOM: Final = 32 * 1024
 _KINDS: Final = frozenset(int(kind) for kind in Kind)
+# Small frames are read many at a time; a frame of more than a chunk gets memory of exactly its size.
+_CHUNK: Final = 64 * 1024
+# After a large frame only so much is read ahead: enough to learn the size of the next, little to be moved.
+_PEEK: Final = 4 * 1024
 
 
 class Receiver:
-    """Bytes in, frames out. `room()` is where the next bytes go; `received(n)` takes n of them and splits."""
+    """Bytes in, frames out. `room()` is where the next bytes go; `received(n)` takes n of them and splits.
+
+    A frame is read where it lies: its payload is a view of memory that is not used again while anybody looks at it.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._chunk = np.empty(_CHUNK, dtype=np.uint8).data
-        self._begin = 0
-        self._end = 0
+        self._chunk = memory(_CHUNK)
+        # Of the chunk: up to `begin` frames were given out, up to `end` bytes received, up to `stop` they may come.
+        self._begin = self._end = 0
+        self._stop = _CHUNK
 
     def room(self) -> memoryview:
-        if len(self._chunk) - self._end < _ROOM:
-            self._next_chunk(_CHUNK)
-        return self._chunk[self._end :]
+        return self._chunk[self._end : self._stop]
 
     def feed(self, data: Buffer) -> list[Frame]:
         """For bytes that come from elsewhere: any split of them gives the same frames."""
@@ -135,16 +137,24 @@ class Receiver:
             body = begin + HEADER_SIZE
             if end - body < length:
                 self._begin = begin
-                if HEADER_SIZE + length > len(chunk) - begin:
-                    self._next_chunk(max(_CHUNK, HEADER_SIZE + length + _ROOM))
+                self._make_room(HEADER_SIZE + length)
                 return frames
             frames.append(Frame(kind, flags, session, link, first, amount, chunk[body : body + length]))
             begin = body + length
         self._begin = begin
+        if end == self._stop or not begin < end:
+            self._make_room(HEADER_SIZE)
         return frames
 
-    def _next_chunk(self, size: int) -> None:
+    def _make_room(self, needed: int) -> None:
+        """For the unfinished frame, of so many bytes as far as is known, if it cannot be finished where it is."""
         rest = self._chunk[self._begin : self._end]
-        chunk = np.empty(max(size, len(rest) + _ROOM), dtype=np.uint8).data
-        chunk[: len(rest)] = rest
-        self._chunk, self._begin, self._end = chunk, 0, len(rest)
+        large = needed > _CHUNK
+        if self._begin + needed <= len(self._chunk) and not large and len(self._chunk) == _CHUNK:
+            self._stop = _CHUNK
+            return
+        peek = not large and len(self._chunk) > _CHUNK
+        self._chunk = memory(needed if large else _CHUNK)
+        self._chunk[: len(rest)] = rest
+        self._begin, self._end = 0, len(rest)
+        self._stop = needed if large else max(_PEEK, len(rest) + HEADER_SIZE) if peek else _CHUNK

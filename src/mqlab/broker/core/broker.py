@@ -56,7 +56,9 @@ class Core:
         producer.session.producers.remove(producer)
         producer.destination.producers.discard(producer)
 
-    def open_consumer(self, session: Session, link: int, name: str, credit: int) -> Consumer:
+    def open_consumer(
+        self, session: Session, link: int, name: str, credit: int, *, paused: bool = False
+    ) -> Consumer:
         destination = self._destination(name)
         if isinstance(destination, Topic):
             queue = Queue(0, destination.name, self.settings.queue_limit, stored=False)
@@ -64,7 +66,7 @@ class Core:
             destination.subscriptions.append(queue)
         else:
             queue = destination
-        consumer = Consumer(session, link, queue, credit)
+        consumer = Consumer(session, link, queue, credit, paused)
         session.consumers.append(consumer)
         queue.consumers.append(consumer)
         queue.dispatch(self.effects)

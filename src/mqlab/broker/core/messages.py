@@ -9,7 +9,7 @@ class Span:
     Their ids on that queue run from `first_id`. `persistent` says what the producer asked for.
     """
 
-    __slots__ = ("first_id", "payload", "persistent", "redelivered", "rows", "start")
+    __slots__ = ("first_id", "payload", "persistent", "redelivered", "rows", "size", "start")
 
     def __init__(
         self, payload: Payload, first_id: int, *, persistent: bool, start: int = 0, rows: int = -1,
@@ -21,12 +21,12 @@ class Span:
         self.start = start
         self.rows = payload.rows if rows < 0 else rows
         self.redelivered = redelivered
-
-    @property
-    def size(self) -> int:
-        """Its share of the payload's bytes; the shares of all parts of a payload add up to it exactly."""
-        whole, rows = len(self.payload.data), self.payload.rows
-        return whole * (self.start + self.rows) // rows - whole * self.start // rows
+        # Its share of the payload's bytes; the shares of all parts of a payload add up to it exactly.
+        whole = len(payload.data)
+        self.size = (
+            whole if self.rows == payload.rows
+            else whole * (start + self.rows) // payload.rows - whole * start // payload.rows
+        )  # fmt: skip
 
     def encoded(self) -> Payload:
         return cut(self.payload, self.start, self.rows)

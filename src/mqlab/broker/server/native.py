@@ -41,6 +41,7 @@ class Connection(asyncio.BufferedProtocol):
         self._consumers: dict[int, Consumer] = {}
         self._transport: asyncio.Transport | None = None
         self._unsent: list[Buffer] = []
+        self._paused = False
         self._greeted = False
         self._commands: dict[int, Callable[[Frame], None]] = {
             Kind.SEND: self._send,
@@ -78,10 +79,12 @@ class Connection(asyncio.BufferedProtocol):
         self._broker.carry_out()
 
     def pause_writing(self) -> None:
+        self._paused = True
         for consumer in self._consumers.values():
             self._core.pause(consumer)
 
     def resume_writing(self) -> None:
+        self._paused = False
         for consumer in self._consumers.values():
             self._core.resume(consumer)
         self._broker.carry_out()
@@ -172,7 +175,9 @@ class Connection(asyncio.BufferedProtocol):
         session, name = self._for_new_link(frame)
         if frame.amount > limits.PREFETCH:
             raise RefusedError(f"room for {frame.amount} messages; the limit is {limits.PREFETCH}")
-        self._consumers[frame.link] = self._core.open_consumer(session, frame.link, name, frame.amount)
+        self._consumers[frame.link] = self._core.open_consumer(
+            session, frame.link, name, frame.amount, paused=self._paused
+        )
         # Effects, such as the first delivery, are carried out after this.
         self._write(native.header(Kind.OPENED, session=frame.session, link=frame.link))
 

@@ -64,8 +64,6 @@ class Journal:
         self._file = -1
         self._number = 0
         self._size = 0
-        # Closed files with bytes that no sync has covered yet.
-        self._unsynced_files: list[int] = []
         # A file was removed: the next sync makes that last as well.
         self._removed = False
 
@@ -78,7 +76,8 @@ class Journal:
         if self.failed:
             return
         data = encode(record, lsn, self._durable)
-        if self._size and self._size + len(data) > self._settings.segment_size:
+        # Not in the midst of a sync: should that fail, the old file must not be synced (again) by the roll.
+        if self._size + len(data) > self._settings.segment_size and not self._syncing:
             self._roll()
         self._segments.note(record, lsn, self._number)
         self._buffer.append(data)
@@ -96,15 +95,13 @@ class Journal:
         """In good order: everything is synced, and then the file says so."""
         if not self.failed:
             self._write()
-            for file in (*self._unsynced_files, self._file):
-                self._files.sync(file)
+            self._files.sync(self._file)
             self._durable = self._lsn
             self.append(Shut(), self._lsn + 1, None)
             self._write()
             self._files.sync(self._file)
             self._files.sync_folder(self._folder)
-        for file in (*self._unsynced_files, self._file):
-            self._files.close(file)
+        self._files.close(self._file)
 
     def _write_all(self) -> bool:
         """Whether everything appended is with the operating system now."""
@@ -129,8 +126,9 @@ class Journal:
         if self.closing:
             return
         if self._settings.sync == "off":
+            # What the operating system has counts as durable.
             gathering.begin()
-            self._written()
+            self._is_durable(self._lsn)
             return
         if self._syncing or not gathering.waiting:
             return
@@ -145,13 +143,6 @@ class Journal:
         """Unless the sync it was for has begun meanwhile."""
         if groups == self._groups and not self._syncing and not self.closing:
             self._sync()
-
-    def _written(self) -> None:
-        """With `sync: off`, what the operating system has counts as durable."""
-        for old in self._unsynced_files:
-            self._files.close(old)
-        self._unsynced_files = []
-        self._is_durable(self._lsn)
 
     def _is_durable(self, lsn: int) -> None:
         self._segments.durable(lsn)
@@ -170,13 +161,9 @@ class Journal:
         self._syncing, self._patient = True, False
         self._groups += 1
         group, lsn, begin = self._gathering.begin(), self._lsn, time.perf_counter()
-        closed, self._unsynced_files = self._unsynced_files, []
         file, removed, self._removed = self._file, self._removed, False
 
         def work() -> None:
-            for old in closed:
-                self._files.sync(old)
-                self._files.close(old)
             self._files.sync(file)
             if removed:
                 self._files.sync_folder(self._folder)
@@ -185,6 +172,7 @@ class Journal:
             self._syncing = False
             if error is not None:
                 self._fail(error)
+            if self.failed:
                 return
             seconds = time.perf_counter() - begin
             self.counters.count += 1
@@ -192,15 +180,19 @@ class Journal:
             self._gathering.end(group, seconds)
             self._durable = lsn
             self._is_durable(lsn)
+            if self._size > self._settings.segment_size and not self.failed:
+                self._roll()
             if not self.failed:
                 self._consider_sync()
 
         self._host.sync_in(work, done)
 
     def _roll(self) -> None:
+        """Go on in a new file. The old one is synced first, so only the last file of a journal can be torn."""
         try:
             self._write()
-            self._unsynced_files.append(self._file)
+            self._files.sync(self._file)
+            self._files.close(self._file)
             self._open(self._number + 1)
         except OSError as error:
             self._fail(error)
@@ -217,5 +209,6 @@ class Journal:
         self._size = len(head)
 
     def _fail(self, error: BaseException) -> None:
-        self.failed = True
-        self._host.on_failure(error)
+        if not self.failed:
+            self.failed = True
+            self._host.on_failure(error)

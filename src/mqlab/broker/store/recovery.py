@@ -62,16 +62,19 @@ def recover(folder: Path, files: Files) -> Recovered:
     found = Recovered({}, Segments(), 0, 1)
     numbers = numbers_in(folder)
     for index, number in enumerate(numbers):
+        path = path_of(folder, number)
         if index and number != found.next_file:
             raise DamagedJournalError(f"{path_of(folder, found.next_file)}: this journal file is missing")
         found.next_file = number
+        data = files.read(path)
         try:
-            _read_file(found, files.read(path_of(folder, number)), number)
+            _read_file(found, data, number, first=not index)
         except _Unreadable as why:
-            later = [path_of(folder, one) for one in numbers[index:]]
-            _cut(found, later, files, why)
-            break
-        found.next_file = number + 1
+            if number != numbers[-1] or _was_on_disk(data, why.at, found.lsn + 1):
+                raise _damaged(path, why, found.lsn + 1) from why
+            _cut(found, path, files, len(data), why.at)
+        else:
+            found.next_file = number + 1
     found.segments.durable(found.lsn)
     for number in numbers_in(folder):
         files.sync_path(path_of(folder, number))
@@ -79,20 +82,20 @@ def recover(folder: Path, files: Files) -> Recovered:
     return found
 
 
-class _Unreadable(Exception):  # noqa: N818 - a fact; whether it is an error is decided in _cut
-    """Nothing of the file can be read from this byte on."""
+class _Unreadable(Exception):  # noqa: N818 - a fact; whether it is an error is decided by the evidence
+    """The file cannot be read from this byte on."""
 
     def __init__(self, at: int, why: str) -> None:
         super().__init__(why)
         self.at = at
 
 
-def _read_file(found: Recovered, data: bytes, number: int) -> None:
+def _read_file(found: Recovered, data: bytes, number: int, *, first: bool) -> None:
     try:
         head = decode_head(data)
     except Damaged as why:
         raise _Unreadable(0, str(why)) from why
-    if found.lsn and head.first_lsn != found.lsn + 1:
+    if not first and head.first_lsn != found.lsn + 1:
         raise _Unreadable(0, f"it begins with record {head.first_lsn} instead of {found.lsn + 1}")
     found.lsn = head.first_lsn - 1
     found.segments.begin(number)
@@ -110,29 +113,28 @@ def _read_file(found: Recovered, data: bytes, number: int) -> None:
         found.lsn, at = read.lsn, read.end
 
 
-def _cut(found: Recovered, paths: list[Path], files: Files, why: _Unreadable) -> None:
-    """Drop the unreadable end, if it was still on its way when the broker stopped. Otherwise it is damage."""
-    lost = found.lsn + 1
-    contents = [files.read(path) for path in paths]
-    # A head is synced before anything else is written: whatever stands after it proves that it was there.
-    evidence = lost if why.at else 0
-    proven = len(paths) > 1 and not why.at
-    for data, begin in zip(contents, [why.at, *[0] * len(paths)], strict=False):
-        proven = proven or _proves(data, begin, evidence)
-    if proven:
-        raise DamagedJournalError(
-            f"{paths[0]}: byte {why.at}: record {lost} was on disk and cannot be read: {why}. "
-            "The files are left as they are."
-        )
-    found.torn = sum(map(len, contents)) - why.at
-    # The newest first: a crash in the midst of this leaves what can be cut again.
-    for path in paths[:0:-1]:
-        files.remove(path)
-    if why.at:
-        files.truncate(paths[0], why.at)
+def _damaged(path: Path, why: _Unreadable, lsn: int) -> DamagedJournalError:
+    return DamagedJournalError(
+        f"{path}: byte {why.at}: record {lsn} was on disk and cannot be read: {why}. The files are left as they are."
+    )
+
+
+def _cut(found: Recovered, path: Path, files: Files, size: int, at: int) -> None:
+    """Drop the unreadable end, which was still on its way when the broker stopped."""
+    found.torn = size - at
+    if at:
+        files.truncate(path, at)
         found.next_file += 1
     else:
-        files.remove(paths[0])
+        files.remove(path)
+
+
+def _was_on_disk(data: bytes, at: int, lsn: int) -> bool:
+    """Whether what cannot be read from `at` on is proven to have been there.
+
+    A head (byte 0) is synced before anything else is written, so any record after it proves it.
+    """
+    return _proves(data, at, lsn if at else 0)
 
 
 def _proves(data: bytes, at: int, lsn: int) -> bool:

@@ -1,0 +1,38 @@
+"""Memory for what is received, used again as soon as nobody looks at it.
+
+Fresh memory is cold, and the operating system must clear it first: at gigabytes a second that costs more than the
+messaging. The same few buffers stay in the processor's cache.
+"""
+
+import sys
+from typing import Any, Final
+
+import numpy as np
+
+_ROUNDED_TO: Final = 64 * 1024
+# Buffers kept of one size, and sizes kept: what a broker needs at full rate, and no more than some MiB each.
+_MOST_OF_A_SIZE: Final = 32
+_MOST_SIZES: Final = 8
+_LARGEST: Final = 1024 * 1024
+
+_kept: dict[int, list[Any]] = {}
+
+
+def memory(size: int) -> memoryview:
+    """At least so many bytes, with anything in them. They are the caller's as long as any view of them lives."""
+    rounded = -(-size // _ROUNDED_TO) * _ROUNDED_TO
+    if rounded > _LARGEST:
+        return np.empty(rounded, dtype=np.uint8).data
+    buffers = _kept.get(rounded)
+    if buffers is None:
+        if len(_kept) >= _MOST_SIZES:
+            _kept.pop(next(iter(_kept)))
+        buffers = _kept[rounded] = []
+    for buffer in buffers:
+        # Referred to by the list, the loop and the call: by no view.
+        if sys.getrefcount(buffer) == 3:
+            return memoryview(buffer)
+    fresh = np.empty(rounded, dtype=np.uint8)
+    if len(buffers) < _MOST_OF_A_SIZE:
+        buffers.append(fresh)
+    return fresh.data

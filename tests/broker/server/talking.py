@@ -1,0 +1,123 @@
+"""A real broker in the test's own event loop, and a client that says whatever a test wants to say."""
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+import uvloop
+
+from mqlab.broker.settings import Settings
+from mqlab.client import aio
+from mqlab.client.errors import MessagingError
+from mqlab.wire import native
+from mqlab.wire.address import Address
+from mqlab.wire.bodies import encode
+from mqlab.wire.native import Flag, Frame, Kind
+
+# What the running test has opened; closed when it ends, however it ends.
+_opened: "list[Raw | aio.Connection]" = []
+
+
+def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test that runs in uvloop, as broker and client do. A hang is a failure after 30 seconds."""
+
+    async def and_close(*arguments: Any, **fixtures: Any) -> None:
+        try:
+            await asyncio.wait_for(test(*arguments, **fixtures), 30)
+        finally:
+            while _opened:
+                with suppress(MessagingError, OSError):
+                    await _opened.pop().close()
+
+    @functools.wraps(test)
+    def run(*arguments: Any, **fixtures: Any) -> None:
+        uvloop.run(and_close(*arguments, **fixtures))
+
+    return run
+
+
+async def client(address: Address) -> aio.Connection:
+    """A connection of the client library that is closed with the test."""
+    connection = await aio.connect(str(address))
+    _opened.append(connection)
+    return connection
+
+
+def local(**chosen: Any) -> Settings:
+    """Settings of a broker on a free port."""
+    return Settings(listen=("tcp:127.0.0.1:0",), **chosen)
+
+
+class Raw:
+    """Frames out and in, with no rules of its own."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self.writer = writer
+        self._receiver = native.Receiver(64 * 1024 * 1024)
+        self._frames: list[Frame] = []
+        _opened.append(self)
+
+    @classmethod
+    async def connect(cls, address: Address, *, greet: bool = True) -> "Raw":
+        if address.path:
+            raw = cls(*await asyncio.open_unix_connection(address.path))
+        else:
+            raw = cls(*await asyncio.open_connection(address.host, address.port))
+        if greet:
+            raw.say(native.frame(Kind.HELLO, {"version": native.VERSION}))
+            assert (await raw.hear()).kind == Kind.HELLO
+        return raw
+
+    def say(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def hear(self) -> Frame:
+        """The next frame. Raises EOFError if the broker has ended the connection."""
+        while not self._frames:
+            data = await self._reader.read(65536)
+            if not data:
+                raise EOFError
+            self._frames += self._receiver.feed(data)
+        return self._frames.pop(0)
+
+    async def hear_until(self, kind: Kind) -> Frame:
+        while (frame := await self.hear()).kind != kind:
+            pass
+        return frame
+
+    async def is_ended(self) -> str:
+        """The broker says why, and then nothing more. Returns what it says."""
+        error = await self.hear_until(Kind.ERROR)
+        assert (error.session, error.link) == (0, 0)
+        try:
+            while True:
+                await self.hear()
+        except (EOFError, ConnectionResetError):
+            return str(error.json()["message"])
+
+    async def open_session(self, number: int = 1, *, transacted: bool = False) -> None:
+        self.say(native.frame(Kind.OPEN_SESSION, {"transacted": transacted}, session=number))
+        await self.hear_until(Kind.OPENED)
+
+    async def open_producer(self, destination: str, link: int = 1, session: int = 1) -> None:
+        self.say(native.frame(Kind.OPEN_PRODUCER, {"destination": destination}, session=session, link=link))
+        await self.hear_until(Kind.CREDIT)
+
+    async def open_consumer(self, destination: str, link: int = 2, session: int = 1, room: int = 100) -> None:
+        about = {"destination": destination}
+        self.say(native.frame(Kind.OPEN_CONSUMER, about, session=session, link=link, amount=room))
+        await self.hear_until(Kind.OPENED)
+
+    def send(self, *bodies: bytes, first: int = 1, link: int = 1, flags: int = 0) -> None:
+        payload = encode(bodies)
+        flags |= Flag.LONE if payload.lone else 0
+        size = len(payload.data)
+        head = native.header(Kind.SEND, flags=flags, session=1, link=link, first=first, amount=len(bodies), length=size)
+        self.say(head + bytes(payload.data))
+
+    async def close(self) -> None:
+        self.writer.close()
+        await self.writer.wait_closed()

@@ -1,0 +1,331 @@
+"""What the broker says to those who break the rules of the native protocol: no, and good-bye."""
+
+import asyncio
+import random
+import struct
+from pathlib import Path
+
+import pytest
+
+from mqlab.broker import limits
+from mqlab.broker.server.listen import running
+from mqlab.client import aio
+from mqlab.wire import native
+from mqlab.wire.address import Address
+from mqlab.wire.bodies import encode
+from mqlab.wire.native import Flag, Kind
+
+from .talking import Raw, client, in_loop, local
+
+CLIENTS_KINDS = {
+    Kind.HELLO, Kind.CLOSE, Kind.OPEN_SESSION, Kind.OPEN_PRODUCER, Kind.OPEN_CONSUMER, Kind.SEND, Kind.ACKNOWLEDGE,
+    Kind.COMMIT, Kind.ROLLBACK, Kind.STATUS,
+}  # fmt: skip
+
+
+class Neighbour:
+    """An honest client of the same broker, who must notice nothing of what others do."""
+
+    def __init__(self, producer: aio.Producer, consumer: aio.Consumer) -> None:
+        self._producer = producer
+        self._consumer = consumer
+        self._number = 0
+
+    @classmethod
+    async def at(cls, address: Address) -> "Neighbour":
+        session = await (await client(address)).session()
+        return cls(await session.producer("queue:neighbour"), await session.consumer("queue:neighbour"))
+
+    async def is_fine(self) -> bool:
+        self._number += 1
+        await self._producer.send(b"%d" % self._number)
+        message = await asyncio.wait_for(self._consumer.receive(), 5)
+        return message == (b"%d" % self._number, False)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind != Kind.HELLO])
+@in_loop
+async def test_anything_before_hello_is_refused(kind: Kind) -> None:
+    async with running(local()) as (broker, (address,)):
+        raw = await Raw.connect(address, greet=False)
+        raw.say(native.frame(kind, {"destination": "queue:q", "version": 1}, session=1, link=1, amount=1))
+        raw.say(native.frame(Kind.HELLO, {"version": native.VERSION}))
+        assert "HELLO" in await raw.is_ended()
+        assert broker.core.queues == {}
+        assert broker.connections == set()
+
+
+@pytest.mark.parametrize("said", [{}, {"version": 0}, {"version": 2}, {"version": "1"}, {"version": None}])
+@in_loop
+async def test_another_version_is_refused(said: dict[str, object]) -> None:
+    async with running(local()) as (_, (address,)):
+        raw = await Raw.connect(address, greet=False)
+        raw.say(native.frame(Kind.HELLO, said))
+        assert "version" in await raw.is_ended()
+
+
+@pytest.mark.parametrize("payload", [b"", b"no JSON", b"[]", b"[" * 4000, b"\xff"])
+@in_loop
+async def test_a_greeting_that_is_none_is_refused(payload: bytes) -> None:
+    async with running(local()) as (_, (address,)):
+        raw = await Raw.connect(address, greet=False)
+        raw.say(native.header(Kind.HELLO, length=len(payload)) + payload)
+        assert "JSON" in await raw.is_ended()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in CLIENTS_KINDS] + [Kind.HELLO])
+@in_loop
+async def test_what_only_a_broker_may_say_now_is_refused(kind: Kind) -> None:
+    async with running(local()) as (_, (address,)):
+        raw = await Raw.connect(address)
+        raw.say(native.frame(kind, {"version": 1}))
+        assert str(int(kind)) in await raw.is_ended()
+
+
+@in_loop
+async def test_an_unknown_kind_is_refused() -> None:
+    async with running(local()) as (_, (address,)):
+        raw = await Raw.connect(address)
+        raw.say(native.header(99))
+        assert "99" in await raw.is_ended()
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@in_loop
+async def test_a_stranger_has_room_for_a_greeting_and_no_more(more: int) -> None:
+    async with running(local()) as (_, (address,)):
+        raw = await Raw.connect(address, greet=False)
+        size = limits.FRAME_BEFORE_HELLO + more
+        said = b'{"version": 1, "x": "%s"}' % (b"." * (size - 23))
+        assert len(said) == size
+        raw.say(native.header(Kind.HELLO, length=size) + said)
+        if more <= 0:
+            assert (await raw.hear()).kind == Kind.HELLO
+        else:
+            assert str(limits.FRAME_BEFORE_HELLO) in await raw.is_ended()
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@in_loop
+async def test_a_frame_is_bounded(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "FRAME", 50_000)
+    async with running(local()) as (broker, (address,)):
+        raw = await Raw.connect(address)
+        await raw.open_session()
+        await raw.open_producer("queue:q")
+        raw.send(b"x" * (50_000 + more), flags=Flag.CONFIRM)
+        if more <= 0:
+            await raw.hear_until(Kind.CONFIRM)
+            assert broker.core.queues["q"].size == 50_000 + more
+        else:
+            assert "50000" in await raw.is_ended()
+            assert broker.core.queues["q"].size == 0
+
+
+@in_loop
+async def test_the_real_limit_of_a_frame_holds_a_real_frame() -> None:
+    async with running(local()) as (broker, (address,)):
+        raw = await Raw.connect(address)
+        await raw.open_session()
+        await raw.open_producer("queue:q")
+        raw.send(b"x" * limits.FRAME, flags=Flag.CONFIRM)
+        await raw.hear_until(Kind.CONFIRM)
+        assert broker.core.queues["q"].size == limits.FRAME
+
+
+def _send(payload: bytes, rows: int, *, flags: int = 0, first: int = 1) -> bytes:
+    length = len(payload)
+    return native.header(Kind.SEND, flags=flags, session=1, link=1, first=first, amount=rows, length=length) + payload
+
+
+BATCH = bytes(encode([b"one", b"two"]).data)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        _send(b"no batch", 2),
+        _send(b"", 1),
+        _send(BATCH, 3),
+        _send(BATCH, 0),
+        _send(BATCH[:-10], 2),
+        _send(b"lone", 2, flags=Flag.LONE),
+        _send(b"lone", 0, flags=Flag.LONE),
+        _send(BATCH.replace(struct.pack("<qq", 0, 12), struct.pack("<qq", 0, 13)), 2),
+        _send(BATCH, 2, first=2**64 - 1, flags=Flag.CONFIRM),
+        native.header(Kind.SEND, session=1, link=7, amount=1),
+        native.header(Kind.ACKNOWLEDGE, link=9, first=1),
+        native.header(Kind.COMMIT, session=9),
+        native.header(Kind.ROLLBACK, session=9),
+        native.header(Kind.CLOSE, link=9),
+        native.header(Kind.CLOSE, session=9),
+        native.header(Kind.CLOSE),
+        native.frame(Kind.OPEN_SESSION, {}, session=1),
+        native.frame(Kind.OPEN_SESSION, {}, session=0),
+        native.frame(Kind.OPEN_PRODUCER, {"destination": "queue:q"}, session=1, link=1),
+        native.frame(Kind.OPEN_PRODUCER, {"destination": "queue:q"}, session=1, link=0),
+        native.frame(Kind.OPEN_PRODUCER, {"destination": "queue:q"}, session=9, link=5),
+        native.frame(Kind.OPEN_PRODUCER, {"destination": 7}, session=1, link=5),
+        native.frame(Kind.OPEN_CONSUMER, {}, session=1, link=5),
+        native.header(Kind.OPEN_CONSUMER, session=1, link=5, length=3000) + b"[" * 3000,
+        native.header(Kind.SEND, length=2**32 - 1),
+    ],
+)
+@in_loop
+async def test_one_who_breaks_the_rules_is_ended_and_no_neighbour_notices(frame: bytes) -> None:
+    async with running(local()) as (broker, (address,)):
+        neighbour = await Neighbour.at(address)
+        raw = await Raw.connect(address)
+        await raw.open_session()
+        await raw.open_producer("queue:q")
+        raw.say(frame)
+        assert await raw.is_ended()
+        assert await neighbour.is_fine()
+        assert len(broker.connections) == 1
+        assert broker.core.queues["q"].messages == 0
+
+
+@in_loop
+async def test_noise_from_many_disturbs_no_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Honest frames with random bytes changed: whatever they do, they do it to themselves."""
+    monkeypatch.setattr(limits, "FRAME", 5_000)
+    chance = random.Random(7)
+    honest = [
+        native.frame(Kind.OPEN_SESSION, {"transacted": True}, session=2),
+        native.frame(Kind.OPEN_PRODUCER, {"destination": "queue:noise"}, session=2, link=3),
+        native.frame(Kind.OPEN_CONSUMER, {"destination": "topic:noise"}, session=2, link=4, amount=5),
+        _send(BATCH, 2), _send(b"lone", 1, flags=Flag.LONE | Flag.CONFIRM),
+        native.header(Kind.ACKNOWLEDGE, link=4, first=1, amount=1),
+        native.header(Kind.COMMIT, session=2), native.header(Kind.ROLLBACK, session=2), native.header(Kind.STATUS),
+        native.header(Kind.CLOSE, link=3), native.header(Kind.CLOSE, session=2),
+    ]  # fmt: skip
+    async with running(local(queue_limit=10_000, producer_window=5_000)) as (broker, (address,)):
+        neighbour = await Neighbour.at(address)
+        for _ in range(150):
+            raw = await Raw.connect(address)
+            await raw.open_session()
+            await raw.open_producer("queue:noise")
+            for frame in chance.choices(honest, k=6):
+                data = bytearray(frame)
+                for _ in range(chance.choice((0, 0, 1, 3))):
+                    data[chance.randrange(len(data))] = chance.randrange(256)
+                raw.say(bytes(data))
+            raw.writer.write_eof()
+            assert await neighbour.is_fine()
+            await raw.close()
+        assert not broker.failure.done()
+
+
+@in_loop
+async def test_frames_may_come_in_any_pieces() -> None:
+    async with running(local()) as (_, (address,)):
+        raw = await Raw.connect(address)
+        await raw.open_session()
+        await raw.open_producer("queue:q")
+        await raw.open_consumer("queue:q")
+        frames = _send(BATCH, 2) + _send(b"three", 1, flags=Flag.LONE, first=3)
+        for begin in range(0, len(frames), 7):
+            raw.say(frames[begin : begin + 7])
+            await asyncio.sleep(0)
+        assert (await raw.hear_until(Kind.DELIVER)).amount == 2
+        last = await raw.hear_until(Kind.DELIVER)
+        assert (last.amount, last.first, bytes(last.payload)) == (1, 3, b"three")
+
+
+@in_loop
+async def test_a_silent_connection_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HELLO_SECONDS", 0.05)
+    async with running(local()) as (_, (address,)):
+        silent, greeted = await Raw.connect(address, greet=False), await Raw.connect(address)
+        slow = await Raw.connect(address, greet=False)
+        slow.say(native.frame(Kind.HELLO, {"version": 1})[:10])
+        assert "HELLO" in await silent.is_ended()
+        assert "HELLO" in await slow.is_ended()
+        await greeted.open_session()
+
+
+@in_loop
+async def test_a_producer_that_ignores_its_credit_is_ended() -> None:
+    async with running(local(queue_limit=1_000, producer_window=10_000)) as (broker, (address,)):
+        raw = await Raw.connect(address)
+        await raw.open_session()
+        await raw.open_producer("queue:q")
+        for n in range(30):
+            raw.send(b"x" * 1_000, first=n + 1)
+        assert "credit" in await raw.is_ended()
+        assert broker.core.flow.size <= 11_000
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@in_loop
+async def test_connections_are_bounded(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CONNECTIONS", 3)
+    async with running(local()) as (broker, (address,)):
+        served = [await Raw.connect(address) for _ in range(min(3, 3 + more))]
+        if more == 1:
+            assert "3 connections" in await (await Raw.connect(address, greet=False)).is_ended()
+            await served.pop().close()
+            while len(broker.connections) == 3:
+                await asyncio.sleep(0.001)
+            served.append(await Raw.connect(address))
+        for raw in served:
+            await raw.open_session()
+
+
+@in_loop
+async def test_sessions_and_links_of_a_connection_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SESSIONS_A_CONNECTION", 2)
+    monkeypatch.setattr(limits, "LINKS_A_CONNECTION", 3)
+    async with running(local()) as (_, (address,)):
+        raw = await Raw.connect(address)
+        await raw.open_session(1)
+        await raw.open_session(2)
+        raw.say(native.frame(Kind.OPEN_SESSION, {}, session=3))
+        assert (await raw.hear_until(Kind.ERROR)).session == 3
+        await raw.open_producer("queue:q", link=1)
+        await raw.open_consumer("queue:q", link=2)
+        await raw.open_producer("queue:q", link=3, session=2)
+        raw.say(native.frame(Kind.OPEN_CONSUMER, {"destination": "queue:q"}, session=2, link=4))
+        assert (await raw.hear_until(Kind.ERROR)).link == 4
+        # What is closed makes room; the connection was not ended by any of this.
+        raw.say(native.header(Kind.CLOSE, session=1, link=1))
+        assert (await raw.hear_until(Kind.CLOSED)).link == 1
+        await raw.open_consumer("queue:q", link=4, session=2)
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@in_loop
+async def test_the_room_of_a_consumer_is_bounded(more: int) -> None:
+    async with running(local()) as (_, (address,)):
+        raw = await Raw.connect(address)
+        await raw.open_session()
+        about = {"destination": "queue:q"}
+        raw.say(native.frame(Kind.OPEN_CONSUMER, about, session=1, link=1, amount=limits.PREFETCH + more))
+        answer = await raw.hear()
+        assert answer.kind == (Kind.OPENED if more <= 0 else Kind.ERROR)
+
+
+@in_loop
+async def test_what_strangers_say_cannot_forge_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with running(local()) as (_, (address,)):
+        raw = await Raw.connect(address, greet=False)
+        raw.say(native.frame(Kind.HELLO, {"version": "1\n2024-01-01 INFO everything is fine\x1b[2K"}))
+        await raw.is_ended()
+    assert caplog.messages
+    assert all(message.isprintable() for message in caplog.messages)
+
+
+@in_loop
+async def test_status_says_what_there_is(tmp_path: Path) -> None:
+    async with running(local(data=tmp_path)) as (_, (address,)):
+        raw = await Raw.connect(address)
+        await raw.open_session()
+        await raw.open_producer("queue:q")
+        raw.send(b"one", b"two", flags=Flag.PERSISTENT | Flag.CONFIRM)
+        await raw.hear_until(Kind.CONFIRM)
+        raw.say(native.header(Kind.STATUS))
+        counters = (await raw.hear_until(Kind.COUNTERS)).json()
+        assert (counters["messages"], counters["connections"], counters["held_producers"]) == (2, 1, 0)
+        assert counters["bytes"] == len(encode([b"one", b"two"]).data)
+        assert counters["syncs"] == 1
+        assert counters["journal_bytes"] > counters["bytes"]

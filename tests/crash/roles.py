@@ -1,0 +1,172 @@
+"""Producers and consumers that live on when the broker dies: they connect again and know what they cannot know."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from ledger import BODY_SIZE, CONFIRMED, FORBIDDEN, SENT, UNKNOWN, Ledger, Numbers, bodies, read
+
+from mqlab.client import aio
+from mqlab.client.errors import MessagingError
+from mqlab.wire.bodies import encode_equal
+
+
+class Role:
+    """Runs one life after the other until it is told to stop."""
+
+    def __init__(self, address: str, ledger: Ledger, seed: int) -> None:
+        self._address = address
+        self._ledger = ledger
+        self._chance = random.Random(seed)
+        self.stopping = False
+
+    async def run(self) -> None:
+        while not self.stopping:
+            try:
+                async with self._connection() as connection:
+                    await self._live(connection)
+            except (MessagingError, OSError):
+                await asyncio.sleep(0.01)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[aio.Connection]:
+        connection = await aio.connect(self._address)
+        try:
+            yield connection
+        finally:
+            try:
+                await connection.close()
+            except MessagingError:
+                pass
+
+    async def _live(self, connection: aio.Connection) -> None:
+        raise NotImplementedError
+
+
+class Producer(Role):
+    """Sends batches and waits for each confirmation; `transaction` batches are committed together (0: none)."""
+
+    def __init__(self, address: str, ledger: Ledger, number: int, queue: str, end: str, transaction: int) -> None:
+        super().__init__(address, ledger, number)
+        self.number = number
+        self._queue = queue
+        self.end = end
+        self._transaction = transaction
+        self._next = 0
+
+    async def _live(self, connection: aio.Connection) -> None:
+        session = await connection.session(transacted=self._transaction > 0)
+        producer = await session.producer(f"queue:{self._queue}")
+        while not self.stopping:
+            if self._transaction:
+                await self._send_transaction(session, producer)
+            else:
+                await self._send(producer)
+
+    async def _send(self, producer: aio.Producer) -> None:
+        first, count = self._take()
+        self._ledger.sent(self.number, first, count, SENT)
+        try:
+            payload = encode_equal(bodies(self.number, first, count), count)
+            await producer.send_batch(payload, persistent=True, confirm=True)
+        except MessagingError:
+            self._ledger.sent(self.number, first, count, UNKNOWN)
+            raise
+        self._ledger.sent(self.number, first, count, CONFIRMED)
+
+    async def _send_transaction(self, session: aio.Session, producer: aio.Producer) -> None:
+        begin = self._next
+        # Until the commit is asked for, nobody may ever see any of it.
+        try:
+            for _ in range(self._transaction):
+                first, count = self._take()
+                self._ledger.sent(self.number, first, count, SENT)
+                await producer.send_batch(encode_equal(bodies(self.number, first, count), count), persistent=True)
+        except MessagingError:
+            self._ledger.sent(self.number, begin, self._next - begin, FORBIDDEN)
+            raise
+        count = self._next - begin
+        if self._chance.random() < 0.1:
+            self._ledger.sent(self.number, begin, count, FORBIDDEN)
+            await session.rollback()
+            return
+        try:
+            await session.commit()
+        except MessagingError:
+            self._ledger.sent(self.number, begin, count, UNKNOWN)
+            self._ledger.transaction_in_doubt(self.end, self.number, begin, count)
+            raise
+        self._ledger.sent(self.number, begin, count, CONFIRMED)
+
+    def _take(self) -> tuple[int, int]:
+        first, count = self._next, self._chance.choice((1, 5, 20, 60))
+        self._next += count
+        return first, count
+
+
+class Consumer(Role):
+    """Takes what comes; automatic acknowledgement, or a commit after some deliveries."""
+
+    def __init__(self, address: str, ledger: Ledger, seed: int, queue: str, *, transacted: bool) -> None:
+        super().__init__(address, ledger, seed)
+        self._queue = queue
+        self._transacted = transacted
+        self._last: dict[int, int] = {}
+
+    async def _live(self, connection: aio.Connection) -> None:
+        session = await connection.session(transacted=self._transacted)
+        consumer = await session.consumer(f"queue:{self._queue}", prefetch=self._chance.choice((1, 10, 500)))
+        self._last = {}
+        while not self.stopping:
+            taken = []
+            for _ in range(self._chance.randint(1, 4) if self._transacted else 1):
+                delivery = await self._receive(consumer)
+                if delivery is None:
+                    break
+                taken.append(delivery)
+            if self._transacted and taken:
+                await self._end_transaction(session, taken)
+
+    async def _receive(self, consumer: aio.Consumer) -> tuple[int, Numbers] | None:
+        try:
+            delivery = await consumer.receive_batch(timeout=0.2)
+        except TimeoutError:
+            return None
+        table = delivery.bodies().table()
+        assert table is not None
+        assert table.shape[1] == BODY_SIZE
+        producer, seqs = read(table)
+        last = self._last.get(producer, -1)
+        self._last[producer] = self._ledger.came(self._queue, producer, seqs, delivery.redelivered, last)
+        return producer, seqs
+
+    async def _end_transaction(self, session: aio.Session, taken: list[tuple[int, Numbers]]) -> None:
+        if self._chance.random() < 0.05:
+            await session.rollback()
+            self._last = {}
+            return
+        await session.commit()
+        for producer, seqs in taken:
+            self._ledger.done_for_good(self._queue, producer, seqs)
+
+
+class Mover(Consumer):
+    """Takes from one queue and sends to another, both in one transaction: each message moves exactly once."""
+
+    def __init__(self, address: str, ledger: Ledger, seed: int, queue: str, to: str) -> None:
+        super().__init__(address, ledger, seed, queue, transacted=True)
+        self._to = to
+
+    async def _live(self, connection: aio.Connection) -> None:
+        session = await connection.session(transacted=True)
+        consumer = await session.consumer(f"queue:{self._queue}", prefetch=200)
+        producer = await session.producer(f"queue:{self._to}")
+        self._last = {}
+        while not self.stopping:
+            taken = await self._receive(consumer)
+            if taken is not None:
+                number, seqs = taken
+                payload = encode_equal(bodies(number, int(seqs[0]), len(seqs)), len(seqs))
+                await producer.send_batch(payload, persistent=True)
+                await self._end_transaction(session, [taken])

@@ -1,0 +1,164 @@
+"""Kill a broker under persistent load, again and again, and count what was lost. The short form is in the tests:
+
+    python tests/crash/torture.py --kills 1000 --messages 1000000
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import uvloop
+from ledger import Ledger
+from roles import Consumer, Mover, Producer, Role
+from victim import Victim
+
+from mqlab.client import aio
+
+
+@dataclass
+class Figures:
+    kills: int = 0
+    confirmed: int = 0
+    unknown: int = 0
+    rolled_back: int = 0
+    received: int = 0
+    duplicates: int = 0
+    seconds: float = 0.0
+    slowest_start: float = 0.0
+    faults: dict[str, int] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, other: "Figures") -> None:
+        for name in ("kills", "confirmed", "unknown", "rolled_back", "received", "duplicates"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.slowest_start = max(self.slowest_start, other.slowest_start)
+        for what, count in other.faults.items():
+            self.faults[what] = self.faults.get(what, 0) + count
+        self.examples += other.examples
+
+
+def crowd(address: str, ledger: Ledger, seed: int) -> tuple[list[Producer], list[Role]]:
+    """Confirmed sends, transactions of sends, transactions of receipts, and messages that move on in transactions."""
+    producers = [
+        Producer(address, ledger, 1, "plain", "plain", 0),
+        Producer(address, ledger, 2, "plain", "plain", 0),
+        Producer(address, ledger, 3, "plain too", "plain too", 0),
+        Producer(address, ledger, 4, "transacted", "transacted", 3),
+        Producer(address, ledger, 5, "transacted", "transacted", 1),
+        Producer(address, ledger, 6, "in", "out", 2),
+    ]
+    consumers: list[Role] = [
+        Consumer(address, ledger, seed + 1, "plain", transacted=False),
+        Consumer(address, ledger, seed + 2, "plain too", transacted=True),
+        Consumer(address, ledger, seed + 3, "transacted", transacted=True),
+        Mover(address, ledger, seed + 4, "in", "out"),
+        Consumer(address, ledger, seed + 5, "out", transacted=True),
+    ]
+    return producers, consumers
+
+
+async def lane(folder: Path, kills: int, messages: int, seed: int) -> Figures:
+    """One broker, killed `kills` times, and at least so many confirmed messages."""
+    chance, ledger, victim = random.Random(seed), Ledger(), Victim(folder)
+    producers, consumers = crowd(victim.address, ledger, seed)
+    begin = time.monotonic()
+    await victim.start()
+    tasks = [asyncio.ensure_future(role.run()) for role in (*producers, *consumers)]
+    try:
+        while victim.kills < kills or ledger.counts["confirmed"] < messages:
+            share = max(1, (messages - ledger.counts["confirmed"]) // max(1, kills - victim.kills))
+            await _confirmed(ledger, ledger.counts["confirmed"] + share, tasks)
+            if victim.kills < kills:
+                # Anywhere in a sync, a write or a recovery of the roles.
+                await asyncio.sleep(chance.uniform(0, 0.03))
+                await victim.kill()
+                await victim.start()
+        await _drain(victim, producers, consumers, tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        code = await victim.stop()
+    ledger.settle({producer.number: producer.end for producer in producers})
+    if code or "Traceback" in victim.words or "refused" in victim.words:
+        ledger.faults["the broker complained"] += 1
+        ledger.examples.append(victim.words[-2000:])
+    return Figures(
+        victim.kills, *(ledger.counts[name] for name in ("confirmed", "unknown", "rolled_back", "received", "duplicates")),
+        time.monotonic() - begin, max(victim.recovery_seconds), dict(ledger.faults), ledger.examples,
+    )  # fmt: skip
+
+
+async def _confirmed(ledger: Ledger, wanted: int, tasks: "list[asyncio.Future[None]]") -> None:
+    deadline = time.monotonic() + 60
+    while ledger.counts["confirmed"] < wanted:
+        _raise_errors(tasks)
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"only {ledger.counts['confirmed']} confirmed where {wanted} should be")
+        await asyncio.sleep(0.002)
+
+
+async def _drain(
+    victim: Victim, producers: list[Producer], consumers: list[Role], tasks: "list[asyncio.Future[None]]"
+) -> None:
+    """Producers stop, and consumers go on until nothing is left."""
+    for producer in producers:
+        producer.stopping = True
+    await asyncio.wait(tasks[: len(producers)], timeout=30)
+    _raise_errors(tasks)
+    deadline = time.monotonic() + 60
+    async with await aio.connect(victim.address) as connection:
+        while (left := (await connection.status())["messages"]) > 0:
+            _raise_errors(tasks)
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{left} messages are left, and nobody gets them")
+            await asyncio.sleep(0.01)
+    for consumer in consumers:
+        consumer.stopping = True
+    await asyncio.wait(tasks, timeout=30)
+    _raise_errors(tasks)
+
+
+def _raise_errors(tasks: "list[asyncio.Future[None]]") -> None:
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            task.result()
+
+
+async def torture(folder: Path, kills: int, messages: int, *, lanes: int = 2, seed: int = 1) -> Figures:
+    """Several brokers side by side, each with its share of the kills and messages."""
+    begin, total = time.monotonic(), Figures()
+    shares = []
+    for number in range(lanes):
+        (folder / str(number)).mkdir()
+        mine = kills // lanes + (number < kills % lanes)
+        shares.append(lane(folder / str(number), mine, -(-messages // lanes), seed * 1000 + number))
+    for figures in await asyncio.gather(*shares):
+        total.add(figures)
+    total.seconds = time.monotonic() - begin
+    return total
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=50, help="how often a broker is killed (50)")
+    parser.add_argument("--messages", type=int, default=50_000, help="least number of confirmed messages (50000)")
+    parser.add_argument("--lanes", type=int, default=2, help="brokers side by side (2)")
+    parser.add_argument("--seed", type=int, default=1, help="another seed, other moments (1)")
+    parser.add_argument("--folder", type=Path, help="where the data folders go (a new temporary one)")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="mqlab-torture-", dir=chosen.folder) as folder:
+        run = torture(Path(folder), chosen.kills, chosen.messages, lanes=chosen.lanes, seed=chosen.seed)
+        figures = uvloop.run(run)
+    sys.stdout.write(json.dumps(asdict(figures), indent=2) + "\n")
+    return 1 if figures.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

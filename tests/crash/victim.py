@@ -1,0 +1,50 @@
+"""A real broker process that is killed and started again on the same data folder."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+COMMAND = (sys.executable, "-m", "mqlab", "broker")
+
+
+class Victim:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: asyncio.subprocess.Process | None = None
+        self.address = f"unix:{folder / 'socket'}"
+        self.kills = 0
+        self.recovery_seconds: list[float] = []
+
+    @property
+    def words(self) -> str:
+        """All that it said on stderr in all its lives."""
+        path = self._folder / "words"
+        return path.read_text() if path.exists() else ""
+
+    async def start(self) -> None:
+        begin = time.monotonic()
+        options = ("--data", str(self._folder / "data"), "--listen", self.address)
+        with (self._folder / "words").open("a") as words:
+            self._process = await asyncio.create_subprocess_exec(
+                *COMMAND, *options, stdout=subprocess.PIPE, stderr=words
+            )
+        assert self._process.stdout is not None
+        said = await self._process.stdout.readline()
+        if not said.startswith(b"listening on"):
+            raise RuntimeError(f"the broker did not start again: {self.words[-2000:]}")
+        self.recovery_seconds.append(time.monotonic() - begin)
+
+    async def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        await self._process.wait()
+        self.kills += 1
+
+    async def stop(self) -> int:
+        """In good order; returns its exit code."""
+        assert self._process is not None
+        if self._process.returncode is None:
+            self._process.terminate()
+        return await self._process.wait()
