@@ -25,16 +25,25 @@ PATIENCE = 60.0
 
 def conducted(
     parent: Path, points: Sequence[Point], *, systems: Sequence[str | System] = ("embedded",), agents: int = 2,
-    watch: Callable[[Progress], None] = lambda _: None, patience: float = PATIENCE,
+    watch: Callable[[Progress], None] = lambda _: None, patience: float = PATIENCE, interrupt_in: str = "",
 ) -> RunFolder:  # fmt: skip
-    """Plays the points. Whatever was started is gone afterwards, or it is an error."""
+    """Plays the points; cancelled, as Ctrl-C does it, soon after the phase `interrupt_in` has begun.
+
+    Whatever was started is gone afterwards, or it is an error.
+    """
     folder = RunFolder.create(parent, "test")
     chosen = [system(one) if isinstance(one, str) else one for one in systems]
     order = Order(load_study("jms-four-brokers"), "quick", points, chosen, agents, "the command")
 
     async def conduct() -> None:
+        def seen(progress: Progress) -> None:
+            watch(progress)
+            if progress.phase == interrupt_in:
+                asyncio.get_running_loop().call_later(0.1, work.cancel)
+
+        work = asyncio.ensure_future(Conductor(order, folder, seen).conduct())
         async with asyncio.timeout(patience):
-            await Conductor(order, folder, watch).conduct()
+            await work
 
     try:
         uvloop.run(conduct())

@@ -155,22 +155,18 @@ class TestASystemThatDoesNotStart:
 
 
 class TestInterrupted:
-    def interrupted(self, tmp_path: Path, phase: str, chosen: Point) -> RunFolder:
-        """As Ctrl-C does it: the work is cancelled."""
-        cancel = Once(phase, lambda: asyncio.get_running_loop().call_later(0.1, cancelled_task().cancel))
-        with pytest.raises(asyncio.CancelledError):
-            conducted(tmp_path, [chosen], watch=cancel)
-        (path,) = tmp_path.iterdir()
-        return RunFolder.open(path)
-
     @pytest.mark.parametrize("send", ["free", "confirmed"])
     def test_in_the_middle_of_a_run(self, tmp_path: Path, send: str) -> None:
         chosen = point("A", producers=2, consumers=2, size=1024, batch=16, send=send, measure=60)
-        folder = self.interrupted(tmp_path, "measure", chosen)
-        (run,) = rows(folder, "runs")
-        assert (run["status"], run["reason"]) == ("incomplete", "interrupted")
+        with pytest.raises(asyncio.CancelledError):
+            conducted(tmp_path, [chosen], interrupt_in="measure")
+        (path,) = tmp_path.iterdir()
+        folder = RunFolder.open(path)
         assert folder.meta()["status"] == "incomplete"
         assert folder.meta()["finished"]
+        assert not [*path.glob(".systems*")]
+        (run,) = rows(folder, "runs")
+        assert (run["status"], run["reason"]) == ("incomplete", "interrupted")
         sends, receipts = rows(folder, "sends"), rows(folder, "receipts")
         assert sends, "what was recorded is kept"
         assert receipts
@@ -179,10 +175,11 @@ class TestInterrupted:
         highest = {p: max(r["first_seq"] + r["count"] for r in sends if r["producer"] == p) for p in (0, 1)}
         assert all(row["first_seq"] + row["count"] <= highest[row["producer"]] for row in receipts)
 
-
-def cancelled_task() -> "asyncio.Task[Any]":
-    """The task that conducts: the outermost one of the loop."""
-    return next(task for task in asyncio.all_tasks() if "conduct" in repr(task.get_coro()))
+    def test_while_it_prepares(self, tmp_path: Path) -> None:
+        with pytest.raises(asyncio.CancelledError):
+            conducted(tmp_path, [point("A", measure=60)], interrupt_in="prepare")
+        (path,) = tmp_path.iterdir()
+        assert RunFolder.open(path).meta()["status"] == "incomplete"
 
 
 def one_run(folder: RunFolder, agents: list[AgentProcess], chosen: Point, on: System) -> OneRun:

@@ -1,25 +1,29 @@
 """The command line: one file a command, put together here."""
 
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Final
+
 import typer
 
-from mqlab.cli.broker import broker
-from mqlab.cli.measure import measure
-from mqlab.cli.plan import plan
-from mqlab.cli.report import report
-from mqlab.cli.run import run
-from mqlab.cli.studies import studies
-from mqlab.cli.systems import systems
+COMMANDS: Final = ("studies", "systems", "plan", "run", "measure", "report", "broker")
 
-app = typer.Typer(
-    name="mqlab",
-    help="A messaging performance lab: published broker studies, and your own, with every message accounted for.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-for command in (studies, systems, plan, run, measure, report, broker):
-    app.command()(command)
+
+def app_with(commands: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The program with these commands; the files of others are not imported."""
+    app = typer.Typer(name="mqlab", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    app.callback()(_about)
+    for name in commands:
+        app.command()(getattr(import_module(f"mqlab.cli.{name}"), name))
+    return app
+
+
+def _about() -> None:
+    """A messaging performance lab: published broker studies, and your own, with every message accounted for."""
 
 
 def main() -> None:
-    app()
+    # A broker that is started needs no Spark and no charts: import only what the command is for.
+    wanted = sys.argv[1:2]
+    app_with(wanted if wanted and wanted[0] in COMMANDS else COMMANDS)()

@@ -22,7 +22,7 @@ __all__ = ["Connection", "Consumer", "Delivery", "Producer", "Session", "connect
 
 DEFAULT_PREFETCH = 1000
 MOST_PREFETCH = 1_000_000
-_LINGER_SECONDS = 10.0
+LINGER_SECONDS = 10.0
 
 
 async def connect(address: str) -> "Connection":
@@ -51,7 +51,7 @@ class Connection:
     async def close(self) -> None:
         """What was sent before leaves first. Raises MessagingError if it cannot, since nobody takes it."""
         try:
-            async with asyncio.timeout(_LINGER_SECONDS):
+            async with asyncio.timeout(LINGER_SECONDS):
                 for session in self._sessions:
                     await session.flush()
         except TimeoutError:

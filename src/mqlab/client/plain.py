@@ -9,8 +9,10 @@
 
 import asyncio
 import threading
+import time
 from collections import deque
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, TypeVar
@@ -21,7 +23,7 @@ from mqlab.client import aio
 from mqlab.client.aio import DEFAULT_PREFETCH, Delivery
 from mqlab.client.errors import ClosedError, MessagingError, RefusedError
 from mqlab.client.message import Message
-from mqlab.wire.bodies import Buffer, Payload, encode
+from mqlab.wire.bodies import Buffer, Payload, as_body, encode
 
 T = TypeVar("T")
 
@@ -41,23 +43,37 @@ class _Loop:
     """An event loop in a thread."""
 
     def __init__(self) -> None:
-        self.loop = uvloop.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self.stopped = False
+        # Between the look at `stopped` and the hand-over to the loop nobody may stop it.
+        self._lock = threading.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name="mqlab-client", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
-        self.loop.close()
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it there and wait for its result here."""
-        if self.stopped:
-            work.close()
-            raise ClosedError("the connection is closed")
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+        with self._lock:
+            if self.stopped:
+                work.close()
+                raise ClosedError("the connection is closed")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except CancelledError:
+            raise ClosedError("the connection is closed") from None
+
+    def submit(self, action: Callable[[], None]) -> None:
+        """Do it there, and do not wait."""
+        with self._lock:
+            if self.stopped:
+                raise ClosedError("the connection is closed")
+            self._loop.call_soon_threadsafe(action)
 
     def keep(self, task: asyncio.Task[None]) -> None:
         """The loop itself holds tasks only weakly."""
@@ -65,9 +81,20 @@ class _Loop:
         task.add_done_callback(self._tasks.discard)
 
     def stop(self) -> None:
-        self.stopped = True
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        """Whoever still waits for a result is told that there will be none."""
+        with self._lock:
+            self.stopped = True
+            asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop)
         self._thread.join()
+
+    async def _cancel_all(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        # Results are handed back by callbacks: let them run.
+        await asyncio.sleep(0)
+        self._loop.stop()
 
 
 class Connection:
@@ -94,12 +121,18 @@ class Connection:
         if not self._closed:
             self._closed = True
             try:
-                for session in self._sessions:
-                    with suppress(ClosedError):
-                        session.flush()
+                with suppress(ClosedError):
+                    self._flush_all()
                 self._loop.do(self._aio.close())
+            except TimeoutError as error:
+                raise MessagingError(f"closed, but not all that was sent could leave: {error}") from None
             finally:
                 self._loop.stop()
+
+    def _flush_all(self) -> None:
+        deadline = time.monotonic() + aio.LINGER_SECONDS
+        for session in self._sessions:
+            session.flush(max(0.0, deadline - time.monotonic()))
 
     def __enter__(self) -> "Connection":
         return self
@@ -144,10 +177,10 @@ class Session:
         self.flush()
         self._loop.do(self._aio.close())
 
-    def flush(self) -> None:
-        """Everything sent so far is on its way."""
+    def flush(self, timeout: float | None = None) -> None:
+        """Everything sent so far is on its way. Raises TimeoutError if that takes longer."""
         for producer in self._producers:
-            producer.flush()
+            producer.flush(timeout)
 
 
 class Producer:
@@ -170,14 +203,17 @@ class Producer:
     def send(self, body: Buffer, *, persistent: bool = False) -> None:
         """One message. A persistent one outside a transaction is on the broker's disk when this returns."""
         if persistent:
-            self.send_batch(Payload(bytes(body), 1, True), persistent=True, confirm=not self._transacted)
+            self.send_batch(Payload(as_body(body), 1, True), persistent=True, confirm=not self._transacted)
             return
-        body = bytes(body)
+        body = as_body(body)
+        if self._error is not None or self._loop.stopped:
+            self._raise_error()
         self._ready.append(body)
         self._added += 1
         self._added_bytes += len(body)
         if not self._notified:
-            self._notify()
+            self._notified = True
+            self._loop.submit(self._start_pump)
         if self._added - self._left >= _MOST_READY or self._added_bytes - self._left_bytes >= _MOST_READY_BYTES:
             self._wait_for_the_pump()
 
@@ -186,9 +222,12 @@ class Producer:
         self.flush()
         self._loop.do(self._aio.send_batch(payload, persistent=persistent, confirm=confirm))
 
-    def flush(self) -> None:
-        """Returns when everything sent so far is on its way."""
+    def flush(self, timeout: float | None = None) -> None:
+        """Returns when everything sent so far is on its way. Raises TimeoutError if that takes longer."""
+        deadline = None if timeout is None else time.monotonic() + timeout
         while self._left < self._added:
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"{self._added - self._left} messages could not leave: nobody takes them")
             self._wait_for_the_pump()
         self._raise_error()
 
@@ -197,17 +236,12 @@ class Producer:
         self.flush()
         self._loop.do(self._aio.close())
 
-    def _notify(self) -> None:
-        self._raise_error()
-        if self._loop.stopped:
-            raise ClosedError("the connection is closed")
-        self._notified = True
-        self._loop.loop.call_soon_threadsafe(self._start_pump)
-
     def _raise_error(self) -> None:
         if self._error is not None:
             error, self._error = self._error, None
             raise error
+        if self._loop.stopped:
+            raise ClosedError("the connection is closed")
 
     def _wait_for_the_pump(self) -> None:
         self._moved.clear()

@@ -7,7 +7,7 @@ from typing import Final
 from mqlab.client.connection import Wire
 from mqlab.client.errors import ClosedError, MessagingError
 from mqlab.wire import native
-from mqlab.wire.bodies import Buffer, Payload, encode
+from mqlab.wire.bodies import Buffer, Payload, as_body, encode
 from mqlab.wire.native import Flag, Frame, Kind
 
 # Plain sends that are ready together leave together, up to these bounds.
@@ -44,10 +44,9 @@ class Producer:
         """
         self._raise_error()
         if persistent:
-            await self.send_batch(Payload(bytes(body), 1, True), persistent=True, confirm=not self._transacted)
+            await self.send_batch(Payload(as_body(body), 1, True), persistent=True, confirm=not self._transacted)
             return
-        # A copy, unless it is bytes: what its owner does to it later is not sent.
-        body = bytes(body)
+        body = as_body(body)
         self._ready.append(body)
         self._ready_bytes += len(body)
         if len(self._ready) == 1:

@@ -10,6 +10,10 @@ from typing import Any
 
 # Answers to a clock question are taken this often; the quickest has the least doubt.
 _CLOCK_QUESTIONS = 8
+# Anything but a whole run is answered at once, or the agent is given up: also on a machine that is busy.
+ANSWER_SECONDS = 30.0
+_STOP_SECONDS = 5.0
+_LONGEST_LINE = 1 << 24
 
 
 class AgentLostError(Exception):
@@ -29,16 +33,17 @@ class AgentProcess:
     @classmethod
     async def start(cls, number: int) -> "AgentProcess":
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "mqlab.load.agent", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-        )
+            sys.executable, "-m", "mqlab.load.agent", stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE, limit=_LONGEST_LINE,
+        )  # fmt: skip
         return cls(number, process)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    async def ask(self, do: str, **details: Any) -> dict[str, Any]:
-        """Raises AgentLostError if it ends before it answers."""
+    async def ask(self, do: str, timeout: float = ANSWER_SECONDS, **details: Any) -> dict[str, Any]:
+        """Raises AgentLostError if it ends before it answers, or does not answer in time."""
         if self._reading.done():
             raise AgentLostError(f"agent {self.number} has ended")
         self._last += 1
@@ -49,9 +54,12 @@ class AgentProcess:
         try:
             self._process.stdin.write(line.encode())
             await self._process.stdin.drain()
-        except (ConnectionError, OSError) as error:
+            async with asyncio.timeout(timeout):
+                return await future
+        except TimeoutError:
+            raise AgentLostError(f"agent {self.number} did not answer '{do}' within {timeout:g} s") from None
+        except (OSError, RuntimeError) as error:  # uvloop says RuntimeError of a closed pipe
             raise AgentLostError(f"agent {self.number} does not listen any more") from error
-        return await future
 
     async def clock(self) -> tuple[int, int]:
         """What to add to its times to have ours, and how far that may be from the truth (both ns)."""
@@ -68,12 +76,16 @@ class AgentProcess:
                 offset, error = (before + after) // 2 - answer["t"], (after - before) // 2 + 1
         return offset, error
 
+    async def lost(self) -> None:
+        """Returns when the agent has ended, by whatever cause."""
+        await asyncio.wait((self._reading,))
+
     async def stop(self) -> None:
         """Its stdin closed, it ends by itself; if not, it is made to."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            await asyncio.wait_for(self._process.wait(), 5)
+            await asyncio.wait_for(self._process.wait(), _STOP_SECONDS)
         except TimeoutError:
             with suppress(ProcessLookupError):
                 self._process.kill()
@@ -82,11 +94,19 @@ class AgentProcess:
 
     async def _read(self) -> None:
         assert self._process.stdout is not None
-        while line := await self._process.stdout.readline():
-            answer = json.loads(line)
-            future = self._asked.pop(answer.pop("to"), None)
-            if future is not None and not future.done():
-                future.set_result(answer)
-        for future in self._asked.values():
-            if not future.done():
-                future.set_exception(AgentLostError(f"agent {self.number} ended in mid-run"))
+        try:
+            while line := await self._process.stdout.readline():
+                answer = json.loads(line)
+                future = self._asked.pop(answer.pop("to"), None)
+                if future is not None and not future.done():
+                    future.set_result(answer)
+        except ValueError:
+            # It talks nonsense: no answer of it can be trusted.
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            while await self._process.stdout.read(_LONGEST_LINE):
+                pass
+        finally:
+            for future in self._asked.values():
+                if not future.done():
+                    future.set_exception(AgentLostError(f"agent {self.number} ended in mid-run"))

@@ -17,6 +17,9 @@ from mqlab.load.run import OneRun, Outcome
 from mqlab.study import Point, Study
 from mqlab.systems import Running, System
 
+# After a broken run an agent that does not answer a simple question so long is replaced.
+_ALIVE_SECONDS = 10.0
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -139,7 +142,7 @@ class Conductor:
             await broken.stop()
         for index, agent in enumerate(self._agents):
             try:
-                await agent.ask("clock")
+                await agent.ask("clock", timeout=_ALIVE_SECONDS)
             except AgentLostError:
                 await agent.stop()
                 self._agents[index] = await AgentProcess.start(agent.number)

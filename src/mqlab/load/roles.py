@@ -65,6 +65,8 @@ class ProducerRole:
             planned = now()
             if schedule is not None:
                 planned, rows = await schedule.next()
+            # Behind its plan, a producer goes on beyond the end until all that was planned before is sent; the lab
+            # gives it the drain phase for that.
             if planned >= timeline.stop:
                 break
             sent = await send(planned, rows)

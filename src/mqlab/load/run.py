@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -22,6 +21,8 @@ _LEAD_SECONDS: Final = 0.05
 _POLL_SECONDS: Final = 0.01
 # An agent that must stop has this long to write its events.
 _FINISH_SECONDS: Final = 20.0
+# Producers that are held back at the end of the measure phase have the drain phase, and this, to finish.
+_GRACE_SECONDS: Final = 5.0
 
 
 class BrokenRunError(Exception):
@@ -51,10 +52,11 @@ class OneRun:
 
     async def play(self, running: Running) -> Outcome:
         """Never raises but for cancellation: a run that breaks is an incomplete run, with the reason."""
-        sampler = Sampler(running, self.agents)
+        sampler: Sampler | None = None
         timeline: Timeline | None = None
         outcome = Outcome(INCOMPLETE, "interrupted")
         try:
+            sampler = Sampler(running, self.agents)
             await self._prepare(running)
             start = time.monotonic_ns() + round(_LEAD_SECONDS * 1e9)
             timeline = Timeline.of(self.point, start)
@@ -62,10 +64,11 @@ class OneRun:
         except (AgentLostError, BrokenRunError) as error:
             outcome = Outcome(INCOMPLETE, str(error))
         finally:
-            await sampler.stop()
+            if sampler is not None:
+                await sampler.stop()
             if outcome.status != COMPLETE:
                 await self._abandon()
-            self._write(timeline, sampler, outcome)
+            self._write(timeline, sampler.rows if sampler else [], outcome)
         return outcome
 
     async def _prepare(self, running: Running) -> None:
@@ -99,7 +102,7 @@ class OneRun:
             _LEAD_SECONDS + phases.warmup, self.watch, "measure", phases.measure
         )
         try:
-            answers = await asyncio.gather(*(agent.ask("start", start=timeline.start) for agent in self.agents))
+            answers = await self._played(timeline, sampler)
         finally:
             turn.cancel()
         for answer in answers:
@@ -114,6 +117,26 @@ class OneRun:
         if sampler.failed is not None:
             raise BrokenRunError(str(sampler.failed))
         return Outcome(COMPLETE, "", sum(answer["counted_sent"] for answer in answers), sum(counted))
+
+    async def _played(self, timeline: Timeline, sampler: Sampler) -> list[dict[str, Any]]:
+        """The agents' answers, once their producers are done; sooner if an agent or the system is gone."""
+        phases = self.point.phases
+        seconds = (timeline.stop - time.monotonic_ns()) / 1e9 + phases.drain + _GRACE_SECONDS
+        starts = [agent.ask("start", timeout=seconds, start=timeline.start) for agent in self.agents]
+        playing = asyncio.ensure_future(asyncio.gather(*starts))
+        trouble = [asyncio.ensure_future(agent.lost()) for agent in self.agents]
+        trouble.append(asyncio.ensure_future(sampler.failure()))
+        try:
+            await asyncio.wait((playing, *trouble), return_when=asyncio.FIRST_COMPLETED)
+            if not playing.done():
+                lost = [agent.number for agent, task in zip(self.agents, trouble, strict=False) if task.done()]
+                raise BrokenRunError(f"agent {lost[0]} ended in mid-run" if lost else str(sampler.failed))
+            answers: list[dict[str, Any]] = playing.result()
+            return answers
+        finally:
+            for task in (playing, *trouble):
+                task.cancel()
+            await asyncio.gather(playing, *trouble, return_exceptions=True)
 
     async def _drain(self, expected: dict[int, int]) -> None:
         """Until every subscription has what was sent to it, or the time for it is up: the audit tells which."""
@@ -132,18 +155,17 @@ class OneRun:
 
     async def _abandon(self) -> None:
         """Let the agents write what they have; one that cannot is not waited for."""
-        with suppress(AgentLostError, TimeoutError):
-            async with asyncio.timeout(_FINISH_SECONDS):
-                await asyncio.gather(*(agent.ask("finish") for agent in self.agents), return_exceptions=True)
+        asked = (agent.ask("finish", timeout=_FINISH_SECONDS) for agent in self.agents)
+        await asyncio.gather(*asked, return_exceptions=True)
 
-    def _write(self, timeline: Timeline | None, sampler: Sampler, outcome: Outcome) -> None:
+    def _write(self, timeline: Timeline | None, samples: list[dict[str, Any]], outcome: Outcome) -> None:
         if timeline is not None:
             self._table("phases", [
                 {"phase": "warm-up", "t_start": timeline.start, "t_end": timeline.measure},
                 {"phase": "measure", "t_start": timeline.measure, "t_end": timeline.stop},
                 {"phase": "drain", "t_start": timeline.stop, "t_end": max(timeline.stop, time.monotonic_ns())},
             ])  # fmt: skip
-        self._table("samples", sampler.rows)
+        self._table("samples", samples)
         self._table("runs", [{
             "study": self.study, "scenario": self.point.scenario, "point": self.point.name,
             "system": self.system.label, "repetition": self.repetition, "parameters": self.point.to_json(),

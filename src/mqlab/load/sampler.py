@@ -8,11 +8,13 @@ from typing import Any, Final
 
 import psutil
 
-from mqlab.load.agents import AgentProcess
+from mqlab.load.agents import AgentLostError, AgentProcess
 from mqlab.systems import Running, SystemFailedError
 
 # Often enough for a measure phase of two seconds, seldom enough to cost nothing: a look takes under a millisecond.
 _INTERVAL: Final = 0.2
+# A system that cannot say how it is for so long is taken for dead: a sync of a sick disk takes less.
+_SAMPLE_SECONDS: Final = 30.0
 
 
 class Sampler:
@@ -22,8 +24,17 @@ class Sampler:
         self.rows: list[dict[str, Any]] = []
         self.failed: SystemFailedError | None = None
         self._running = running
-        self._agents = {f"agent-{agent.number}": psutil.Process(agent.pid) for agent in agents}
+        self._agents: dict[str, psutil.Process] = {}
+        for agent in agents:
+            try:
+                self._agents[f"agent-{agent.number}"] = psutil.Process(agent.pid)
+            except psutil.Error as error:
+                raise AgentLostError(f"agent {agent.number} has ended") from error
         self._task = asyncio.ensure_future(self._look_again_and_again())
+
+    async def failure(self) -> None:
+        """Returns when the system is gone, or answers no more."""
+        await asyncio.wait((self._task,))
 
     async def stop(self) -> None:
         self._task.cancel()
@@ -32,9 +43,13 @@ class Sampler:
     async def _look_again_and_again(self) -> None:
         while True:
             try:
-                self._note("broker", await self._running.sample())
+                async with asyncio.timeout(_SAMPLE_SECONDS):
+                    self._note("broker", await self._running.sample())
             except SystemFailedError as error:
                 self.failed = error
+                return
+            except TimeoutError:
+                self.failed = SystemFailedError(f"the system did not answer for {_SAMPLE_SECONDS:g} s")
                 return
             for source, process in self._agents.items():
                 with suppress(psutil.Error):

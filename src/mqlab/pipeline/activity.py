@@ -1,7 +1,7 @@
 """What was sent and received when: counts a second and a run, small however long the run was."""
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 from mqlab.pipeline.tables import NANOSECONDS, within_measure
 
@@ -11,22 +11,28 @@ def activity(sends: DataFrame, receipts: DataFrame, spans: DataFrame) -> DataFra
 
     A send counts when it left and whatever became of it; a receipt counts for every copy.
     """
-    nothing = F.lit(0).cast("long")
+    nothing = fn.lit(0).cast("long")
     sent = sends.select(
-        "run", F.col("t_sent").alias("t"), F.col("count").alias("sent"), nothing.alias("received"),
+        "run",
+        fn.col("t_sent").alias("t"),
+        fn.col("count").alias("sent"),
+        nothing.alias("received"),
         nothing.alias("bytes_received"),
     )
     received = receipts.select(
-        "run", F.col("t_received").alias("t"), nothing.alias("sent"), F.col("count").alias("received"),
-        F.col("bytes").alias("bytes_received"),
+        "run",
+        fn.col("t_received").alias("t"),
+        nothing.alias("sent"),
+        fn.col("count").alias("received"),
+        fn.col("bytes").alias("bytes_received"),
     )
-    second = F.floor((F.col("t") - F.col("begin")) / NANOSECONDS).cast("int")
+    second = fn.floor((fn.col("t") - fn.col("begin")) / NANOSECONDS).cast("int")
     return (
         sent.unionByName(received)
-        .join(F.broadcast(spans), "run", "left")
+        .join(fn.broadcast(spans), "run", "left")
         .withColumn("second", second)
-        .withColumn("measured", within_measure(F.col("t")))
+        .withColumn("measured", within_measure(fn.col("t")))
         .groupBy("run", "second", "measured")
-        .agg(*(F.sum(name).alias(name) for name in ("sent", "received", "bytes_received")))
+        .agg(*(fn.sum(name).alias(name) for name in ("sent", "received", "bytes_received")))
         .select("run", "second", "measured", "sent", "received", "bytes_received")
     )

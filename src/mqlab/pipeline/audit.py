@@ -3,7 +3,7 @@
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 from mqlab.events.schema import COMPLETE
 from mqlab.pipeline.fates import CLASSES
@@ -27,50 +27,48 @@ def audits(
     runs: DataFrame, roles: DataFrame, clocks: DataFrame, spans: DataFrame, fates: DataFrame, activity: DataFrame
 ) -> DataFrame:
     """One row a run, whether or not it has any events."""
-    of_class = fates.groupBy("run").agg(*(F.sum(name).alias(name) for name in CLASSES))
+    of_class = fates.groupBy("run").agg(*(fn.sum(name).alias(name) for name in CLASSES))
     facts = (
-        runs.join(F.broadcast(of_class), "run", "left")
-        .join(F.broadcast(_counts(activity)), "run", "left")
-        .join(F.broadcast(_cut_off(roles, clocks)), "run", "left")
-        .join(F.broadcast(spans), "run", "left")
+        runs.join(fn.broadcast(of_class), "run", "left")
+        .join(fn.broadcast(_counts(activity)), "run", "left")
+        .join(fn.broadcast(_cut_off(roles, clocks)), "run", "left")
+        .join(fn.broadcast(spans), "run", "left")
         .fillna(0, ["sent", *_COUNTS, *CLASSES])
     )
-    first_reason = F.coalesce(_why_incomplete(), _why_void(), _why_failed(), F.lit(""))
+    first_reason = fn.coalesce(_why_incomplete(), _why_void(), _why_failed(), fn.lit(""))
     return (
-        facts.withColumn("expected", F.col("delivered") + F.col("lost"))
+        facts.withColumn("expected", fn.col("delivered") + fn.col("lost"))
         .withColumns({"status": _status(), "reason": first_reason})  # at once: both are made of what was there
-        .select(
-            "run", "scenario", "point", "system", "repetition", "sent", "expected", *CLASSES, "status", "reason"
-        )
+        .select("run", "scenario", "point", "system", "repetition", "sent", "expected", *CLASSES, "status", "reason")
     )
 
 
 def valid(audits: DataFrame) -> DataFrame:
     """The runs that give figures, with what names them."""
-    return audits.where(F.col("status") == CLEAN).select("run", "scenario", "point", "system", "repetition")
+    return audits.where(fn.col("status") == CLEAN).select("run", "scenario", "point", "system", "repetition")
 
 
 def _counts(activity: DataFrame) -> DataFrame:
     def measured(name: str) -> Column:
-        return F.sum(F.when(F.col("measured"), F.col(name)).otherwise(0))
+        return fn.sum(fn.when(fn.col("measured"), fn.col(name)).otherwise(0))
 
     return activity.groupBy("run").agg(
-        F.sum("sent").alias("sent"),
+        fn.sum("sent").alias("sent"),
         measured("sent").alias("measured_sent"),
         measured("received").alias("measured_received"),
     )
 
 
 def _cut_off(roles: DataFrame, clocks: DataFrame) -> DataFrame:
-    """The agents of a run that never sent their clock offset, which is the last thing an agent does."""
+    """The agents of a run whose clock is not known: their times cannot stand beside those of the others."""
     agents = roles.select("run", "agent").distinct()
-    silent = agents.join(F.broadcast(clocks.select("run", "agent")), ["run", "agent"], "left_anti")
-    return silent.groupBy("run").agg(F.array_sort(F.collect_list("agent")).alias("cut_off"))
+    silent = agents.join(fn.broadcast(clocks.select("run", "agent")), ["run", "agent"], "left_anti")
+    return silent.groupBy("run").agg(fn.array_sort(fn.collect_list("agent")).alias("cut_off"))
 
 
 def _status() -> Column:
     return (
-        F.when(_why_incomplete().isNotNull(), INCOMPLETE)
+        fn.when(_why_incomplete().isNotNull(), INCOMPLETE)
         .when(_why_void().isNotNull(), VOID)
         .when(_why_failed().isNotNull(), FAILED)
         .otherwise(CLEAN)
@@ -78,39 +76,42 @@ def _status() -> Column:
 
 
 def _why_incomplete() -> Column:
-    said = F.when(F.col("reason") != "", F.col("reason")).otherwise("the run did not come to its end")
-    names = F.array_join(F.col("cut_off").cast("array<string>"), ", ")
-    no_measure = F.coalesce(F.col("measure_end") <= F.col("measure_start"), F.lit(True))
+    said = fn.when(fn.col("reason") != "", fn.col("reason")).otherwise("the run did not come to its end")
+    names = fn.array_join(fn.col("cut_off").cast("array<string>"), ", ")
+    no_measure = fn.coalesce(fn.col("measure_end") <= fn.col("measure_start"), fn.lit(True))
     return (
-        F.when(F.col("status") != COMPLETE, said)
-        .when(F.col("cut_off").isNotNull(), F.concat(F.lit("no clock offset from agent "), names))
+        fn.when(fn.col("status") != COMPLETE, said)
+        .when(fn.col("cut_off").isNotNull(), fn.concat(fn.lit("no clock offset from agent "), names))
         .when(no_measure, "no measure phase was recorded")
     )
 
 
 def _why_void() -> Column:
     """A measure phase in which nothing arrived proves nothing: that it is clean must not be read from silence."""
-    nothing = F.col("measured_received") == 0
-    return F.coalesce(
+    nothing = fn.col("measured_received") == 0
+    return fn.coalesce(
         _disagreement("sent"),
         _disagreement("received"),
-        F.when(nothing, "no message was received in the measure phase"),
+        fn.when(nothing, "no message was received in the measure phase"),
     )
 
 
 def _disagreement(verb: str) -> Column:
-    counted, found = F.col(f"counted_{verb}"), F.col(f"measured_{verb}")
-    words = F.concat(
-        F.lit("the agents counted "), F.format_number(counted, 0), F.lit(f" messages {verb} in the measure phase, "),
-        F.lit("the events show "), F.format_number(found, 0),
+    counted, found = fn.col(f"counted_{verb}"), fn.col(f"measured_{verb}")
+    words = fn.concat(
+        fn.lit("the agents counted "),
+        fn.format_number(counted, 0),
+        fn.lit(f" messages {verb} in the measure phase, "),
+        fn.lit("the events show "),
+        fn.format_number(found, 0),
     )
-    return F.when(counted != found, words)
+    return fn.when(counted != found, words)
 
 
 def _why_failed() -> Column:
     faults = [
-        F.when(F.col(name) > 0, F.concat(F.format_number(F.col(name), 0), F.lit(f" {words}")))
+        fn.when(fn.col(name) > 0, fn.concat(fn.format_number(fn.col(name), 0), fn.lit(f" {words}")))
         for name, words in _FAULTS.items()
     ]
-    any_fault = sum((F.col(name) for name in _FAULTS), F.lit(0)) > 0
-    return F.when(any_fault, F.concat_ws(", ", *faults))
+    any_fault = sum((fn.col(name) for name in _FAULTS), fn.lit(0)) > 0
+    return fn.when(any_fault, fn.concat_ws(", ", *faults))

@@ -9,7 +9,7 @@ finds the first time of each. This costs one shuffle and two sorts; a join of ov
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 from mqlab.events.schema import CONFIRMED, UNKNOWN
 
@@ -31,8 +31,8 @@ def segments(sends: DataFrame, receipts: DataFrame, roles: DataFrame) -> DataFra
     `fresh`, `marked`: copies received without and with the redelivered mark; `late`: fresh copies that a consumer
     got after it already had a later message. `t_planned`, `t_received`: the first of each, null where there is none.
     """
-    consumers = roles.where(F.col("role") == "consumer").select(
-        "run", F.col("number").alias("consumer"), "destination", "subscription"
+    consumers = roles.where(fn.col("role") == "consumer").select(
+        "run", fn.col("number").alias("consumer"), "destination", "subscription"
     )
     ranges = _sent(sends, consumers).unionByName(_received(receipts, consumers))
     return _laid_over(_cut(_merged(_in_blocks(ranges)))).select(*_RANGE)
@@ -42,12 +42,12 @@ def _sent(sends: DataFrame, consumers: DataFrame) -> DataFrame:
     """Each send once for every subscription of its destination, whether or not that ever received anything."""
     subscriptions = consumers.select("run", "destination", "subscription").distinct()
     return (
-        sends.where(F.col("outcome").isin(CONFIRMED, UNKNOWN))
-        .join(F.broadcast(subscriptions), ["run", "destination"])
+        sends.where(fn.col("outcome").isin(CONFIRMED, UNKNOWN))
+        .join(fn.broadcast(subscriptions), ["run", "destination"])
         .withColumns(_extent() | _nothing())
-        .withColumn("confirmed", (F.col("outcome") == CONFIRMED).cast("int"))
-        .withColumn("unknown", (F.col("outcome") == UNKNOWN).cast("int"))
-        .withColumn("t_received", F.lit(None).cast("long"))
+        .withColumn("confirmed", (fn.col("outcome") == CONFIRMED).cast("int"))
+        .withColumn("unknown", (fn.col("outcome") == UNKNOWN).cast("int"))
+        .withColumn("t_received", fn.lit(None).cast("long"))
         .select(*_RANGE)
     )
 
@@ -59,48 +59,48 @@ def _received(receipts: DataFrame, consumers: DataFrame) -> DataFrame:
         .orderBy("ordinal", "first")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    # A message is late when one beyond it had come: all below the highest seen so far. What is redelivered may be.
-    latest_before = F.coalesce(F.max("end").over(earlier) - 1, F.col("first"))
-    in_turn_from = F.greatest(F.col("first"), F.least(F.col("end"), F.col("latest_before")))
+    # Late is all below the highest that had come before, unless it is marked: what is redelivered may come late.
+    latest_before = fn.coalesce(fn.max("end").over(earlier) - 1, fn.col("first"))
+    in_turn_from = fn.greatest(fn.col("first"), fn.least(fn.col("end"), fn.col("latest_before")))
     return (
-        receipts.join(F.broadcast(consumers), ["run", "consumer", "destination"], "left")
+        receipts.join(fn.broadcast(consumers), ["run", "consumer", "destination"], "left")
         .withColumns(_extent() | _nothing())
         .withColumn("latest_before", latest_before)
-        .withColumn("turn", F.when(F.col("redelivered"), F.col("first")).otherwise(in_turn_from))
-        .withColumn("part", F.explode(F.array(_part("first", "turn", 1), _part("turn", "end", 0))))
-        .withColumn("first", F.col("part.first"))
-        .withColumn("end", F.col("part.end"))
-        .withColumn("late", F.col("part.late"))
-        .withColumn("subscription", F.coalesce("subscription", F.lit(NO_SUBSCRIPTION)))
-        .withColumn("fresh", (~F.col("redelivered")).cast("int"))
-        .withColumn("marked", F.col("redelivered").cast("int"))
-        .withColumn("t_planned", F.lit(None).cast("long"))
+        .withColumn("turn", fn.when(fn.col("redelivered"), fn.col("first")).otherwise(in_turn_from))
+        .withColumn("part", fn.explode(fn.array(_part("first", "turn", 1), _part("turn", "end", 0))))
+        .withColumn("first", fn.col("part.first"))
+        .withColumn("end", fn.col("part.end"))
+        .withColumn("late", fn.col("part.late"))
+        .withColumn("subscription", fn.coalesce("subscription", fn.lit(NO_SUBSCRIPTION)))
+        .withColumn("fresh", (~fn.col("redelivered")).cast("int"))
+        .withColumn("marked", fn.col("redelivered").cast("int"))
+        .withColumn("t_planned", fn.lit(None).cast("long"))
         .select(*_RANGE)
     )
 
 
 def _extent() -> dict[str, Column]:
-    return {"first": F.col("first_seq"), "end": F.col("first_seq") + F.col("count")}
+    return {"first": fn.col("first_seq"), "end": fn.col("first_seq") + fn.col("count")}
 
 
 def _nothing() -> dict[str, Column]:
-    return {name: F.lit(0) for name in _COPIES}
+    return {name: fn.lit(0) for name in _COPIES}
 
 
 def _part(first: str, end: str, late: int) -> Column:
-    return F.struct(F.col(first).alias("first"), F.col(end).alias("end"), F.lit(late).alias("late"))
+    return fn.struct(fn.col(first).alias("first"), fn.col(end).alias("end"), fn.lit(late).alias("late"))
 
 
 def _in_blocks(ranges: DataFrame) -> DataFrame:
     """The ranges that hold anything, cut at the edges of the blocks."""
-    first_block = F.shiftright("first", BLOCK_BITS)
-    last_block = F.shiftright(F.col("end") - 1, BLOCK_BITS)
+    first_block = fn.shiftright("first", BLOCK_BITS)
+    last_block = fn.shiftright(fn.col("end") - 1, BLOCK_BITS)
     return (
-        ranges.where(F.col("first") < F.col("end"))
-        .withColumn("block", F.explode(F.sequence(first_block, last_block)))
-        .withColumn("block_start", F.shiftleft("block", BLOCK_BITS))
-        .withColumn("first", F.greatest("first", "block_start"))
-        .withColumn("end", F.least("end", F.col("block_start") + (1 << BLOCK_BITS)))
+        ranges.where(fn.col("first") < fn.col("end"))
+        .withColumn("block", fn.explode(fn.sequence(first_block, last_block)))
+        .withColumn("block_start", fn.shiftleft("block", BLOCK_BITS))
+        .withColumn("first", fn.greatest("first", "block_start"))
+        .withColumn("end", fn.least("end", fn.col("block_start") + (1 << BLOCK_BITS)))
         .select("block", *_RANGE)
     )
 
@@ -111,7 +111,7 @@ def _merged(ranges: DataFrame) -> DataFrame:
         # All that follows happens within a key: with this one shuffle Spark needs no other.
         ranges.repartition(*_KEY)
         .groupBy(*_KEY, "first", "end")
-        .agg(*(F.sum(name).alias(name) for name in _COPIES), *(F.min(name).alias(name) for name in _TIMES))
+        .agg(*(fn.sum(name).alias(name) for name in _COPIES), *(fn.min(name).alias(name) for name in _TIMES))
     )
 
 
@@ -123,17 +123,17 @@ def _cut(ranges: DataFrame) -> DataFrame:
     """
     along = Window.partitionBy(*_KEY).orderBy("edge")
     same_end = Window.partitionBy(*_KEY, "end")
-    place_of_end = F.max(F.when(F.col("edge") == F.col("end"), F.col("edge_place"))).over(same_end)
-    covered = F.sequence(F.col("edge_place"), F.col("end_place") - 1)
-    places = F.when(F.col("begins"), covered).otherwise(F.array("edge_place"))
+    place_of_end = fn.max(fn.when(fn.col("edge") == fn.col("end"), fn.col("edge_place"))).over(same_end)
+    covered = fn.sequence(fn.col("edge_place"), fn.col("end_place") - 1)
+    places = fn.when(fn.col("begins"), covered).otherwise(fn.array("edge_place"))
     return (
-        ranges.withColumn("edge", F.explode(F.array("first", "end")))
-        .withColumn("begins", F.col("edge") == F.col("first"))
-        .withColumn("edge_place", F.dense_rank().over(along))
-        .withColumn("next_edge", F.lead("edge").over(along))
+        ranges.withColumn("edge", fn.explode(fn.array("first", "end")))
+        .withColumn("begins", fn.col("edge") == fn.col("first"))
+        .withColumn("edge_place", fn.dense_rank().over(along))
+        .withColumn("next_edge", fn.lead("edge").over(along))
         .withColumn("end_place", place_of_end)
-        .withColumn("place", F.explode(places))
-        .withColumn("own", F.col("place") == F.col("edge_place"))
+        .withColumn("place", fn.explode(places))
+        .withColumn("own", fn.col("place") == fn.col("edge_place"))
         .select(*_KEY, "place", "own", "begins", "edge", "next_edge", *_COPIES, *_TIMES)
     )
 
@@ -142,12 +142,12 @@ def _laid_over(pieces: DataFrame) -> DataFrame:
     """Equal pieces as one row. Between rows at the same edge `next_edge` repeats the edge: the highest is the next."""
 
     def content(name: str) -> Column:
-        return F.when(F.col("begins"), F.col(name))
+        return fn.when(fn.col("begins"), fn.col(name))
 
-    copies = [F.coalesce(F.sum(content(name)), F.lit(0)).alias(name) for name in _COPIES]
-    times = [F.min(content(name)).alias(name) for name in _TIMES]
-    first = F.max(F.when(F.col("own"), F.col("edge"))).alias("first")
-    end = F.max(F.when(F.col("own"), F.col("next_edge"))).alias("end")
-    sent = F.col("confirmed") + F.col("unknown")
-    received = F.col("fresh") + F.col("marked")
+    copies = [fn.coalesce(fn.sum(content(name)), fn.lit(0)).alias(name) for name in _COPIES]
+    times = [fn.min(content(name)).alias(name) for name in _TIMES]
+    first = fn.max(fn.when(fn.col("own"), fn.col("edge"))).alias("first")
+    end = fn.max(fn.when(fn.col("own"), fn.col("next_edge"))).alias("end")
+    sent = fn.col("confirmed") + fn.col("unknown")
+    received = fn.col("fresh") + fn.col("marked")
     return pieces.groupBy(*_KEY, "place").agg(first, end, *copies, *times).where(sent + received > 0)

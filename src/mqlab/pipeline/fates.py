@@ -6,7 +6,7 @@ Small however long the run was, since messages of the same classes and the same 
 from typing import Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 from mqlab.pipeline.histogram import bucket, exact_total
 from mqlab.pipeline.tables import within_measure
@@ -29,42 +29,42 @@ def fates(segments: DataFrame, spans: DataFrame) -> DataFrame:
     The bucket is null unless they were planned in the measure phase, sent and received. `messages` counts each once,
     `nanoseconds` is the sum of their latencies, `longest` the highest.
     """
-    latency_counts = F.col("was_sent") & F.col("was_received") & within_measure(F.col("t_planned"))
+    latency_counts = fn.col("was_sent") & fn.col("was_received") & within_measure(fn.col("t_planned"))
     # A receipt before its plan is within the error of the clocks.
-    latency = F.greatest(F.col("t_received") - F.col("t_planned"), F.lit(0))
-    in_class = [F.sum(F.when(F.col(name), F.col("messages")).otherwise(0)).alias(name) for name in CLASSES]
+    latency = fn.greatest(fn.col("t_received") - fn.col("t_planned"), fn.lit(0))
+    in_class = [fn.sum(fn.when(fn.col(name), fn.col("messages")).otherwise(0)).alias(name) for name in CLASSES]
     return (
         _classed(segments)
-        .join(F.broadcast(spans), "run", "left")
-        .withColumn("latency", F.when(latency_counts, latency))
-        .withColumn("bucket", bucket(F.col("latency")))
+        .join(fn.broadcast(spans), "run", "left")
+        .withColumn("latency", fn.when(latency_counts, latency))
+        .withColumn("bucket", bucket(fn.col("latency")))
         .groupBy("run", "bucket")
         .agg(
-            F.sum("messages").alias("messages"),
+            fn.sum("messages").alias("messages"),
             *in_class,
-            exact_total(F.col("latency"), F.col("messages")).alias("nanoseconds"),
-            F.max("latency").alias("longest"),
+            exact_total(fn.col("latency"), fn.col("messages")).alias("nanoseconds"),
+            fn.max("latency").alias("longest"),
         )
         .select("run", "bucket", "messages", *CLASSES, "nanoseconds", "longest")
     )
 
 
 def _classed(segments: DataFrame) -> DataFrame:
-    was_confirmed = F.col("confirmed") > 0
-    several = F.col("was_sent") & (F.col("copies") > 1)
-    unmarked_extra = F.col("fresh") > 1
-    all_late = (F.col("fresh") > 0) & (F.col("late") == F.col("fresh"))
+    was_confirmed = fn.col("confirmed") > 0
+    several = fn.col("was_sent") & (fn.col("copies") > 1)
+    unmarked_extra = fn.col("fresh") > 1
+    all_late = (fn.col("fresh") > 0) & (fn.col("late") == fn.col("fresh"))
     return (
-        segments.withColumn("messages", F.col("end") - F.col("first"))
-        .withColumn("copies", F.col("fresh") + F.col("marked"))
-        .withColumn("was_sent", F.col("confirmed") + F.col("unknown") > 0)
-        .withColumn("was_received", F.col("copies") > 0)
-        .withColumn("delivered", was_confirmed & F.col("was_received"))
-        .withColumn("lost", was_confirmed & ~F.col("was_received"))
+        segments.withColumn("messages", fn.col("end") - fn.col("first"))
+        .withColumn("copies", fn.col("fresh") + fn.col("marked"))
+        .withColumn("was_sent", fn.col("confirmed") + fn.col("unknown") > 0)
+        .withColumn("was_received", fn.col("copies") > 0)
+        .withColumn("delivered", was_confirmed & fn.col("was_received"))
+        .withColumn("lost", was_confirmed & ~fn.col("was_received"))
         .withColumn("duplicated", several & unmarked_extra)
         .withColumn("duplicated_marked", several & ~unmarked_extra)
-        .withColumn("recovered", F.col("was_sent") & ~was_confirmed & F.col("was_received"))
-        .withColumn("out_of_order", F.col("was_sent") & all_late)
-        .withColumn("unexpected", ~F.col("was_sent") & F.col("was_received"))
+        .withColumn("recovered", fn.col("was_sent") & ~was_confirmed & fn.col("was_received"))
+        .withColumn("out_of_order", fn.col("was_sent") & all_late)
+        .withColumn("unexpected", ~fn.col("was_sent") & fn.col("was_received"))
         .select("run", "messages", "was_sent", "was_received", *CLASSES, *("t_planned", "t_received"))
     )

@@ -4,7 +4,7 @@ import math
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 # The upper edge of a bucket is at most this much above anything in it: a reported percentile errs by less than 0.2 %.
 GROWTH: Final = 1.0019
@@ -14,13 +14,13 @@ _LOG_GROWTH: Final = math.log(GROWTH)
 def bucket(nanoseconds: Column) -> Column:
     """The number of the bucket; 0 holds everything up to one nanosecond. Null where there is no duration."""
     # `greatest` passes nulls over: without the condition, no duration would count as one of a nanosecond.
-    at_least_one = F.when(nanoseconds.isNotNull(), F.greatest(nanoseconds, F.lit(1)))
-    return F.ceil(F.log(at_least_one) / _LOG_GROWTH).cast("int")
+    at_least_one = fn.when(nanoseconds.isNotNull(), fn.greatest(nanoseconds, fn.lit(1)))
+    return fn.ceil(fn.log(at_least_one) / _LOG_GROWTH).cast("int")
 
 
 def upper_edge(number: Column) -> Column:
     """In nanoseconds."""
-    return F.pow(F.lit(GROWTH), number)
+    return fn.pow(fn.lit(GROWTH), number)
 
 
 def exact_total(nanoseconds: Column, count: Column) -> Column:
@@ -29,9 +29,9 @@ def exact_total(nanoseconds: Column, count: Column) -> Column:
     Summed in two halves of 32 bits, since the whole outgrows 64 and a decimal for every row is slow.
     """
     product = nanoseconds * count
-    high = F.sum(F.shiftright(product, 32)).cast("decimal(19,0)")
-    low = F.sum(product.bitwiseAND(F.lit(2**32 - 1))).cast("decimal(19,0)")
-    return (high * F.lit(2**32).cast("decimal(10,0)") + low).cast("decimal(38,0)")
+    high = fn.sum(fn.shiftright(product, 32)).cast("decimal(19,0)")
+    low = fn.sum(product.bitwiseAND(fn.lit(2**32 - 1))).cast("decimal(19,0)")
+    return (high * fn.lit(2**32).cast("decimal(10,0)") + low).cast("decimal(38,0)")
 
 
 def percentiles(histogram: DataFrame, per_mille: dict[str, int]) -> DataFrame:
@@ -42,17 +42,17 @@ def percentiles(histogram: DataFrame, per_mille: dict[str, int]) -> DataFrame:
     upwards = Window.partitionBy("run").orderBy("bucket")
     of_run = Window.partitionBy("run")
     ranks = {
-        name: F.min(F.when(F.col("up_to_here") * 1000 >= F.col("all") * share, F.col("bucket"))).alias(name)
+        name: fn.min(fn.when(fn.col("up_to_here") * 1000 >= fn.col("all") * share, fn.col("bucket"))).alias(name)
         for name, share in per_mille.items()
     }
-    values = {name: F.least(upper_edge(F.col(name)), F.col("longest").cast("double")) for name in per_mille}
+    values = {name: fn.least(upper_edge(fn.col(name)), fn.col("longest").cast("double")) for name in per_mille}
     return (
         histogram.groupBy("run", "bucket")
-        .agg(F.sum("messages").alias("messages"), F.max("longest").alias("longest"))
-        .withColumn("up_to_here", F.sum("messages").over(upwards))
-        .withColumn("all", F.sum("messages").over(of_run))
+        .agg(fn.sum("messages").alias("messages"), fn.max("longest").alias("longest"))
+        .withColumn("up_to_here", fn.sum("messages").over(upwards))
+        .withColumn("all", fn.sum("messages").over(of_run))
         .groupBy("run")
-        .agg(F.max("longest").alias("longest"), *ranks.values())
+        .agg(fn.max("longest").alias("longest"), *ranks.values())
         .withColumns(values)
         .select("run", *per_mille)
     )

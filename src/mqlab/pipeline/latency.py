@@ -7,7 +7,7 @@ out the slowest. A message whose first delivery never reached a consumer counts 
 from typing import Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 from mqlab.events.schema import CONFIRMED
 from mqlab.pipeline.histogram import bucket, percentiles, upper_edge
@@ -20,27 +20,27 @@ _CONFIRM: Final = {"confirm.p50": 500, "confirm.p99": 990}
 
 def latency(fates: DataFrame) -> DataFrame:
     """(run, metric, value) in seconds: the percentiles, and the exact highest and mean."""
-    timed = fates.where(F.col("bucket").isNotNull())
+    timed = fates.where(fn.col("bucket").isNotNull())
     exact = timed.groupBy("run").agg(
-        F.max("longest").alias("longest"),
-        (F.sum("nanoseconds").cast("double") / F.sum("messages")).alias("mean"),
+        fn.max("longest").alias("longest"),
+        (fn.sum("nanoseconds").cast("double") / fn.sum("messages")).alias("mean"),
     )
-    in_seconds = {"latency.max": F.col("longest") / NANOSECONDS, "latency.mean": F.col("mean") / NANOSECONDS}
+    in_seconds = {"latency.max": fn.col("longest") / NANOSECONDS, "latency.mean": fn.col("mean") / NANOSECONDS}
     return _percentiles(timed, _LATENCY).unionByName(as_metrics(exact, in_seconds)).select("run", "metric", "value")
 
 
 def confirmation(sends: DataFrame, spans: DataFrame) -> DataFrame:
     """(run, metric, value) in seconds, for the sends that got a confirmation."""
-    confirmed = (F.col("outcome") == CONFIRMED) & F.col("t_confirmed").isNotNull()
-    duration = F.greatest(F.col("t_confirmed") - F.col("t_sent"), F.lit(0))
+    confirmed = (fn.col("outcome") == CONFIRMED) & fn.col("t_confirmed").isNotNull()
+    duration = fn.greatest(fn.col("t_confirmed") - fn.col("t_sent"), fn.lit(0))
     timed = (
         sends.where(confirmed)
-        .join(F.broadcast(spans), "run")
-        .where(within_measure(F.col("t_planned")))
+        .join(fn.broadcast(spans), "run")
+        .where(within_measure(fn.col("t_planned")))
         .withColumn("duration", duration)
-        .withColumn("bucket", bucket(F.col("duration")))
+        .withColumn("bucket", bucket(fn.col("duration")))
         .groupBy("run", "bucket")
-        .agg(F.sum("count").alias("messages"), F.max("duration").alias("longest"))
+        .agg(fn.sum("count").alias("messages"), fn.max("duration").alias("longest"))
     )
     return _percentiles(timed, _CONFIRM).select("run", "metric", "value")
 
@@ -48,11 +48,11 @@ def confirmation(sends: DataFrame, spans: DataFrame) -> DataFrame:
 def latencies(fates: DataFrame, valid: DataFrame) -> DataFrame:
     """The histogram of a point on a system over its valid runs; `latency` is the bucket's upper edge in seconds."""
     return (
-        fates.where(F.col("bucket").isNotNull())
-        .join(F.broadcast(valid), "run")
+        fates.where(fn.col("bucket").isNotNull())
+        .join(fn.broadcast(valid), "run")
         .groupBy("scenario", "point", "system", "bucket")
-        .agg(F.sum("messages").alias("count"))
-        .withColumn("latency", upper_edge(F.col("bucket")) / NANOSECONDS)
+        .agg(fn.sum("messages").alias("count"))
+        .withColumn("latency", upper_edge(fn.col("bucket")) / NANOSECONDS)
         .select("scenario", "point", "system", "latency", "count")
     )
 
@@ -60,5 +60,5 @@ def latencies(fates: DataFrame, valid: DataFrame) -> DataFrame:
 def _percentiles(timed: DataFrame, per_mille: dict[str, int]) -> DataFrame:
     # Dots in a column's name would be read as a path into it.
     columns = {metric.replace(".", "_"): share for metric, share in per_mille.items()}
-    values = {metric: F.col(metric.replace(".", "_")) / NANOSECONDS for metric in per_mille}
+    values = {metric: fn.col(metric.replace(".", "_")) / NANOSECONDS for metric in per_mille}
     return as_metrics(percentiles(timed, columns), values)

@@ -18,57 +18,50 @@ from mqlab.pipeline.rates import rates
 from mqlab.pipeline.resources import bounds, resources, usage
 from mqlab.pipeline.series import series
 from mqlab.pipeline.summary import measures, run_measures
-from mqlab.pipeline.tables import fetched, read_events, spans
+from mqlab.pipeline.tables import local, read_events, spans
 
+# The name of a step that begins, how many are done, and of how many.
 Progress = Callable[[str, int, int], None]
 
-# Each table and the columns its rows are in order of: the same events give the same files.
+# Each table of `measures/`, and the columns its rows are in order of: the same events give the same files.
 TABLES: Final = {
     "audits": ("run",),
     "run_measures": ("run", "metric"),
-    "measures": ("scenario", "point", "system", "metric"),
+    "measures": ("study", "scenario", "point", "system", "metric"),
     "series": ("run", "second"),
     "latencies": ("scenario", "point", "system", "latency"),
 }
+_STEPS: Final = 10
 
 
 class NotMeasuredError(ValueError):
-    """The run folder has events but no measures yet."""
+    """The run folder has no measures yet."""
 
 
 def measure(spark: SparkSession, folder: RunFolder, progress: Progress | None = None) -> None:
     """Computes every table of `measures/` for all runs of the folder, in place of what was there."""
     cores = int(folder.meta().get("machine", {}).get("cores") or 1)
-    steps = _Steps(progress or (lambda name, done, of: None))
+    steps = _Steps(progress)
     events = read_events(spark, folder)
-    when = steps.keep("phases", spans(events.phases))
-    found = steps.keep("deliveries", fates(segments(events.sends, events.receipts, events.roles), when))
-    moved = steps.keep("activity", activity(events.sends, events.receipts, when))
-    used = steps.keep("resources", usage(events.samples, when))
-    confirmed = steps.keep("confirm", confirmation(events.sends, when))
-    audited = steps.keep("audits", audits(events.runs, events.roles, events.clocks, when, found, moved))
+    when = steps.take("phases", spans(events.phases))
+    found = steps.take("deliveries", fates(segments(events.sends, events.receipts, events.roles), when))
+    moved = steps.take("activity", activity(events.sends, events.receipts, when))
+    used = steps.take("resources", usage(events.samples, when))
+    confirmed = steps.take("confirmations", confirmation(events.sends, when))
+    audited = steps.take("audits", audits(events.runs, events.roles, events.clocks, when, found, moved))
     good = valid(audited)
     figures = reduce(DataFrame.unionByName, [rates(moved, when), latency(found), confirmed, resources(used)])
-    of_runs = steps.keep("run_measures", run_measures(figures, good))
-    steps.keep("measures", measures(of_runs, events.runs, bounds(used, cores), good))
-    steps.keep("series", series(moved, events.phases, when, good))
-    steps.keep("latencies", latencies(found, good))
-    for name, order in TABLES.items():
-        _write(folder, name, steps.rows[name].sort_by([(column, "ascending") for column in order]))
-
-
-class _Steps:
-    def __init__(self, progress):
-        self.progress=progress; self.rows={}; self.done=0
-    def keep(self, name, table):
-        self.progress(name, self.done, 10)
-        self.done+=1
-        self.rows[name], again = fetched(table)
-        return again
+    of_runs = steps.take("run_measures", run_measures(figures, good))
+    steps.take("measures", measures(of_runs, events.runs, bounds(used, cores), good))
+    steps.take("series", series(moved, events.phases, when, good))
+    steps.take("latencies", latencies(found, good))
+    for name in TABLES:
+        _write(folder, name, steps.rows[name])
+    steps.tell("")
 
 
 def read(folder: RunFolder, table: str) -> list[dict[str, Any]]:
-    """The rows of one table of `measures/`. Needs no Spark."""
+    """The rows of one table of `measures/`. Needs no Spark. Raises `NotMeasuredError`."""
     path = folder.measures / table
     if not path.is_dir():
         raise NotMeasuredError(f"{folder.path}: not measured yet (it has no {table})")
@@ -76,7 +69,30 @@ def read(folder: RunFolder, table: str) -> list[dict[str, Any]]:
     return rows
 
 
+class _Steps:
+    """Every step is computed once and fetched: all of them are small, whatever the length of the runs.
+
+    What follows from a fetched table costs next to nothing, and its plan does not grow by all that came before.
+    """
+
+    def __init__(self, progress: Progress | None) -> None:
+        self.rows: dict[str, pa.Table] = {}
+        self._progress = progress
+
+    def take(self, name: str, table: DataFrame) -> DataFrame:
+        self.tell(name)
+        self.rows[name] = table.toArrow()
+        return local(table.sparkSession, self.rows[name])
+
+    def tell(self, name: str) -> None:
+        if self._progress is not None:
+            self._progress(name, len(self.rows), _STEPS)
+
+
 def _write(folder: RunFolder, name: str, rows: pa.Table) -> None:
-    target = folder.measures / name
-    target.mkdir(exist_ok=True)
-    pq.write_table(rows, target / "part.parquet")
+    """As one file that is there whole or not at all."""
+    target = folder.measures / name / "part.parquet"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(".unfinished")
+    pq.write_table(rows.sort_by([(column, "ascending") for column in TABLES[name]]), unfinished)
+    unfinished.replace(target)

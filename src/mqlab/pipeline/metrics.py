@@ -1,14 +1,17 @@
 """Figures of a run as rows: the one shape in which rates, latencies and resources meet."""
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 
 def as_metrics(wide: DataFrame, columns: dict[str, Column]) -> DataFrame:
     """(run, metric, value) for each metric of `columns`; what was not measured (null) has no row."""
-    pairs = [F.struct(F.lit(metric).alias("metric"), value.cast("double").alias("value")) for metric, value in columns.items()]
+    pairs = [
+        fn.struct(fn.lit(metric).alias("metric"), value.cast("double").alias("value"))
+        for metric, value in columns.items()
+    ]
     return (
-        wide.select("run", F.explode(F.array(*pairs)).alias("pair"))
-        .where(F.col("pair.value").isNotNull())
+        wide.select("run", fn.explode(fn.array(*pairs)).alias("pair"))
+        .where(fn.col("pair.value").isNotNull())
         .select("run", "pair.metric", "pair.value")
     )

@@ -1,7 +1,7 @@
 """Rates: totals over all roles in the measure phase, divided by its length."""
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 from mqlab.pipeline.metrics import as_metrics
 from mqlab.pipeline.tables import NANOSECONDS
@@ -10,17 +10,17 @@ from mqlab.pipeline.tables import NANOSECONDS
 def rates(activity: DataFrame, spans: DataFrame) -> DataFrame:
     """(run, metric, value): rate.received, rate.sent, bytes.received."""
     totals = (
-        activity.where(F.col("measured"))
+        activity.where(fn.col("measured"))
         .groupBy("run")
-        .agg(*(F.sum(name).alias(name) for name in ("sent", "received", "bytes_received")))
-        .join(F.broadcast(spans), "run")
-        .withColumn("seconds", (F.col("measure_end") - F.col("measure_start")) / NANOSECONDS)
+        .agg(*(fn.sum(name).alias(name) for name in ("sent", "received", "bytes_received")))
+        .join(fn.broadcast(spans), "run")
+        .withColumn("seconds", (fn.col("measure_end") - fn.col("measure_start")) / NANOSECONDS)
     )
     return as_metrics(
         totals,
         {
-            "rate.received": F.col("received") / F.col("seconds"),
-            "rate.sent": F.col("sent") / F.col("seconds"),
-            "bytes.received": F.col("bytes_received") / F.col("seconds"),
+            "rate.received": fn.col("received") / fn.col("seconds"),
+            "rate.sent": fn.col("sent") / fn.col("seconds"),
+            "bytes.received": fn.col("bytes_received") / fn.col("seconds"),
         },
     ).select("run", "metric", "value")

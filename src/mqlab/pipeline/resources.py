@@ -3,7 +3,7 @@
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 from mqlab.pipeline.metrics import as_metrics
 from mqlab.pipeline.tables import NANOSECONDS, within_measure
@@ -19,19 +19,19 @@ def usage(samples: DataFrame, spans: DataFrame) -> DataFrame:
 
     Counters are taken between the first and the last sample of a source within the measure phase.
     """
-    broker = F.col("source") == "broker"
-    agent = F.col("source").startswith("agent-")
+    broker = fn.col("source") == "broker"
+    agent = fn.col("source").startswith("agent-")
     return (
         _by_source(samples, spans)
         .groupBy("run")
         .agg(
-            F.max(F.when(broker, F.col("cpu"))).alias("cpu_broker"),
-            _steady_sum(F.when(agent, F.col("cpu"))).alias("cpu_agents"),
-            F.max(F.when(agent, F.col("cpu"))).alias("cpu_busiest_agent"),
-            F.max(F.when(broker, F.col("rss"))).alias("rss_broker"),
-            F.sum(F.when(agent, F.col("rss"))).alias("rss_agents"),
-            F.max(F.when(broker, F.col("syncs"))).alias("syncs"),
-            F.max(F.when(broker, F.col("sync_share"))).alias("sync_share"),
+            fn.max(fn.when(broker, fn.col("cpu"))).alias("cpu_broker"),
+            _steady_sum(fn.when(agent, fn.col("cpu"))).alias("cpu_agents"),
+            fn.max(fn.when(agent, fn.col("cpu"))).alias("cpu_busiest_agent"),
+            fn.max(fn.when(broker, fn.col("rss"))).alias("rss_broker"),
+            fn.sum(fn.when(agent, fn.col("rss"))).alias("rss_agents"),
+            fn.max(fn.when(broker, fn.col("syncs"))).alias("syncs"),
+            fn.max(fn.when(broker, fn.col("sync_share"))).alias("sync_share"),
         )
         .select(
             "run", "cpu_broker", "cpu_agents", "cpu_busiest_agent", "rss_broker", "rss_agents", "syncs", "sync_share"
@@ -44,12 +44,12 @@ def resources(usage: DataFrame) -> DataFrame:
     return as_metrics(
         usage,
         {
-            "cpu.broker": F.col("cpu_broker"),
-            "cpu.agents": F.col("cpu_agents"),
-            "rss.broker": F.col("rss_broker"),
-            "rss.agents": F.col("rss_agents"),
-            "syncs": F.col("syncs"),
-            "sync.share": F.col("sync_share"),
+            "cpu.broker": fn.col("cpu_broker"),
+            "cpu.agents": fn.col("cpu_agents"),
+            "rss.broker": fn.col("rss_broker"),
+            "rss.agents": fn.col("rss_agents"),
+            "syncs": fn.col("syncs"),
+            "sync.share": fn.col("sync_share"),
         },
     ).select("run", "metric", "value")
 
@@ -59,13 +59,13 @@ def bounds(usage: DataFrame, cores: int) -> DataFrame:
 
     A network as the limit would need the speed of the link, which no sample tells.
     """
-    busiest_agent = F.coalesce(F.col("cpu_busiest_agent"), F.lit(0.0))
-    agents = F.coalesce(F.col("cpu_agents"), F.lit(0.0))
-    broker = F.coalesce(F.col("cpu_broker"), F.lit(0.0))
+    busiest_agent = fn.coalesce(fn.col("cpu_busiest_agent"), fn.lit(0.0))
+    agents = fn.coalesce(fn.col("cpu_agents"), fn.lit(0.0))
+    broker = fn.coalesce(fn.col("cpu_broker"), fn.lit(0.0))
     # All cores shared by all: neither side need fill one of its own to hold the other back.
     machine_full = agents + broker >= BUSY * cores
     bound_by = (
-        F.when(F.col("sync_share") >= SYNCING, "disk")
+        fn.when(fn.col("sync_share") >= SYNCING, "disk")
         .when((busiest_agent >= BUSY) & (busiest_agent >= broker), "client")
         .when(broker >= BUSY, "broker")
         .when(machine_full & (agents > broker), "client")
@@ -76,30 +76,30 @@ def bounds(usage: DataFrame, cores: int) -> DataFrame:
 
 def _by_source(samples: DataFrame, spans: DataFrame) -> DataFrame:
     def gain(counter: str) -> Column:
-        return F.max_by(counter, "t") - F.min_by(counter, "t")
+        return fn.max_by(counter, "t") - fn.min_by(counter, "t")
 
-    seconds = F.col("nanoseconds") / NANOSECONDS
+    seconds = fn.col("nanoseconds") / NANOSECONDS
     return (
-        samples.join(F.broadcast(spans), "run")
-        .where(within_measure(F.col("t")))
+        samples.join(fn.broadcast(spans), "run")
+        .where(within_measure(fn.col("t")))
         .groupBy("run", "source")
         .agg(
-            (F.max("t") - F.min("t")).alias("nanoseconds"),
+            (fn.max("t") - fn.min("t")).alias("nanoseconds"),
             gain("cpu_seconds").alias("cpu_seconds"),
             gain("syncs").alias("sync_count"),
             gain("sync_seconds").alias("sync_seconds"),
-            F.max("rss").alias("rss"),
+            fn.max("rss").alias("rss"),
         )
-        .where(F.col("nanoseconds") > 0)
-        .withColumn("cpu", 100 * F.col("cpu_seconds") / seconds)
-        .withColumn("syncs", F.col("sync_count") / seconds)
-        .withColumn("sync_share", 100 * F.col("sync_seconds") / seconds)
+        .where(fn.col("nanoseconds") > 0)
+        .withColumn("cpu", 100 * fn.col("cpu_seconds") / seconds)
+        .withColumn("syncs", fn.col("sync_count") / seconds)
+        .withColumn("sync_share", 100 * fn.col("sync_seconds") / seconds)
         .select("run", "source", "cpu", "rss", "syncs", "sync_share")
     )
 
 
 def _steady_sum(values: Column) -> Column:
     """A sum of fractions whose last digit does not depend on the order of the rows; null without any."""
-    in_order = F.array_sort(F.collect_list(values))
-    total = F.aggregate(in_order, F.lit(0.0), lambda total, value: total + value)
-    return F.when(F.size(in_order) > 0, total)
+    in_order = fn.array_sort(fn.collect_list(values))
+    total = fn.aggregate(in_order, fn.lit(0.0), lambda total, value: total + value)
+    return fn.when(fn.size(in_order) > 0, total)

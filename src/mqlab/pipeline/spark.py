@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # comes with pyspark, as untyped as it
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
@@ -61,13 +61,14 @@ def _started(master: str) -> SparkSession:
         conf.set(name, value)
     in_main_thread = threading.current_thread() is threading.main_thread()
     interrupt = signal.getsignal(signal.SIGINT) if in_main_thread else None
-    if SparkSession.getActiveSession() is None:
-        SparkContext.getOrCreate(conf) if SparkContext._gateway else SparkContext(conf=conf, gateway=_gateway(conf))
-    session = SparkSession.builder.getOrCreate()
-    if interrupt is not None:
-        # Spark takes Ctrl-C for itself; what Ctrl-C means is for the program to say.
-        signal.signal(signal.SIGINT, interrupt)
-    return session
+    try:
+        if SparkContext._gateway is None:
+            SparkContext(conf=conf, gateway=_gateway(conf))
+        return SparkSession.builder.config(conf=conf).getOrCreate()
+    finally:
+        if interrupt is not None:
+            # Spark takes Ctrl-C for itself; what Ctrl-C means is for the program to say.
+            signal.signal(signal.SIGINT, interrupt)
 
 
 def _here(master: str) -> dict[str, str]:
@@ -81,7 +82,7 @@ def _here(master: str) -> dict[str, str]:
         "spark.driver.memory": "2g",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        # The defaults are for clusters: 200 shuffle partitions and files of megabytes. Here a task is dearer than its rows.
+        # The defaults are for clusters, 200 shuffle partitions and large files. Here a task is dearer than its rows.
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
         "spark.sql.files.openCostInBytes": "65536",
     }

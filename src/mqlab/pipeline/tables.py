@@ -6,7 +6,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 from pyspark.sql.types import (
     BooleanType,
     DataType,
@@ -22,7 +22,7 @@ from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES
 
 NANOSECONDS: Final = 1_000_000_000
-WARMUP: Final = "warmup"
+WARM_UP: Final = "warm-up"
 MEASURE: Final = "measure"
 
 # A few rows a run, in a file of their own for each run.
@@ -68,9 +68,9 @@ def on_one_clock(events: DataFrame, clocks: DataFrame, *times: str) -> DataFrame
 
     An agent without an offset was cut off: its times stay as they are, and the audit makes its run incomplete.
     """
-    offsets = F.broadcast(clocks.select("run", "agent", "offset"))
-    offset = F.coalesce(F.col("offset"), F.lit(0))
-    moved = {time: F.col(time) + offset for time in times}
+    offsets = fn.broadcast(clocks.select("run", "agent", "offset"))
+    offset = fn.coalesce(fn.col("offset"), fn.lit(0))
+    moved = {time: fn.col(time) + offset for time in times}
     return events.join(offsets, ["run", "agent"], "left").withColumns(moved).select(*events.columns)
 
 
@@ -78,26 +78,24 @@ def spans(phases: DataFrame) -> DataFrame:
     """One row a run: when its warm-up began, and its measure phase [measure_start, measure_end)."""
 
     def of(phase: str, time: str) -> Column:
-        return F.when(F.col("phase") == phase, F.col(time))
+        return fn.when(fn.col("phase") == phase, fn.col(time))
 
-    return phases.groupBy("run").agg(
-        # A run without a warm-up begins with its first phase.
-        F.coalesce(F.min(of(WARMUP, "t_start")), F.min("t_start")).alias("begin"),
-        F.min(of(MEASURE, "t_start")).alias("measure_start"),
-        F.max(of(MEASURE, "t_end")).alias("measure_end"),
-    ).select("run", "begin", "measure_start", "measure_end")
+    return (
+        phases.groupBy("run")
+        .agg(
+            # A run without a warm-up begins with its first phase.
+            fn.coalesce(fn.min(of(WARM_UP, "t_start")), fn.min("t_start")).alias("begin"),
+            fn.min(of(MEASURE, "t_start")).alias("measure_start"),
+            fn.max(of(MEASURE, "t_end")).alias("measure_end"),
+        )
+        .select("run", "begin", "measure_start", "measure_end")
+    )
 
 
 def within_measure(time: Column) -> Column:
     """Whether a time lies in the measure phase of its run's `spans`; false where there is none."""
-    inside = (time >= F.col("measure_start")) & (time < F.col("measure_end"))
-    return F.coalesce(inside, F.lit(False))
-
-
-def fetched(table: DataFrame) -> tuple[pa.Table, DataFrame]:
-    """A small table computed now: its rows here, and as a DataFrame that costs nothing to use again."""
-    rows = table.toArrow()
-    return rows, local(table.sparkSession, rows)
+    inside = (time >= fn.col("measure_start")) & (time < fn.col("measure_end"))
+    return fn.coalesce(inside, fn.lit(False))
 
 
 def local(spark: SparkSession, rows: pa.Table) -> DataFrame:

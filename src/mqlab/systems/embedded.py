@@ -17,6 +17,7 @@ from mqlab.systems.base import Running, System, SystemFailedError, SystemSetting
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 10.0
+_ANSWER_SECONDS = 10.0
 # The lab's own business: where it listens, and where its data lies.
 _NOT_CHOSEN = {"data", "listen", "open_to_network", "segment_size"}
 
@@ -51,18 +52,23 @@ class Embedded(System):
 
     async def start(self, folder: Path) -> Running:
         options = [f"--{key.replace('_', '-')}={value}" for key, value in self.settings.items()]
-        log = (folder.parent / f"{folder.name}.log").open("ab")
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "mqlab", "broker", f"--data={folder}", "--listen=tcp:127.0.0.1:0", *options,
-            stdout=asyncio.subprocess.PIPE, stderr=log, start_new_session=True,
-        )  # fmt: skip
-        log.close()
+        log_file = folder.parent / f"{folder.name}.log"
+        with log_file.open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "mqlab", "broker", f"--data={folder}", "--listen=tcp:127.0.0.1:0", *options,
+                stdout=asyncio.subprocess.PIPE, stderr=log, start_new_session=True,
+            )  # fmt: skip
         try:
             address = await _announced(process)
             control = await aio.connect(address)
         except (TimeoutError, OSError, MessagingError) as error:
             await _end(process)
-            raise SystemFailedError(f"the embedded broker did not start: see {folder.name}.log ({error})") from error
+            said = log_file.read_text(errors="replace").strip().splitlines()
+            raise SystemFailedError(f"the embedded broker did not start: {said[-1] if said else error}") from error
+        except BaseException:
+            # It has a session of its own, so Ctrl-C does not reach it.
+            await asyncio.shield(_end(process))
+            raise
         return _Running(address, process, control)
 
 
@@ -93,12 +99,14 @@ class _Running(Running):
 
     async def empty(self) -> bool:
         try:
-            return bool((await self._control.status())["messages"] == 0)
-        except MessagingError:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return bool((await self._control.status())["messages"] == 0)
+        except (MessagingError, TimeoutError):
             return False
 
     async def stop(self) -> None:
-        await self._control.close()
+        with suppress(MessagingError):
+            await self._control.close()
         await _end(self._process)
 
 

@@ -21,6 +21,13 @@ _BINARY: Final = pa.binary()
 _SCHEMA: Final = pa.schema([pa.field("body", _BINARY, nullable=False)])
 
 
+def as_body(body: Buffer) -> bytes:
+    """A copy, unless it is bytes: what its owner does to it later is not sent."""
+    if not isinstance(body, bytes | bytearray | memoryview):
+        raise TypeError(f"a message body is bytes, bytearray or memoryview, not {type(body).__name__}")
+    return bytes(body)
+
+
 class MalformedPayloadError(ValueError):
     """The payload is not the record batch that its frame announced."""
 

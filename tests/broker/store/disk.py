@@ -27,17 +27,22 @@ class Call(NamedTuple):
 
 
 class RecordedFiles(Files):
-    """The real files, with every call that changes something written down. `fail_at` makes that sync raise."""
+    """The real files, with every call that changes something written down; one call may be made to fail."""
 
     def __init__(self, log: list[Call] | None = None) -> None:
         self.log: list[Call] = [] if log is None else log
         self.fail_sync_at = -1
         self.fail_append_at = -1
+        self.fail_create_at = -1
+        self.creates = 0
         self.syncs = 0
         self.appends = 0
         self._names: dict[int, str] = {}
 
     def create(self, path: Path) -> int:
+        self.creates += 1
+        if self.creates == self.fail_create_at:
+            raise OSError(24, "Too many open files")
         file = super().create(path)
         self._names[file] = path.name
         self.log.append(Call("create", path.name))
@@ -57,6 +62,14 @@ class RecordedFiles(Files):
         if self.syncs == self.fail_sync_at:
             raise OSError(5, "Input/output error")
         self.log.append(Call("sync", self._names[file]))
+
+    def close(self, file: int) -> None:
+        super().close(file)
+        del self._names[file]
+
+    def close_all(self) -> None:
+        for file in [*self._names]:
+            self.close(file)
 
     def truncate(self, path: Path, size: int) -> None:
         super().truncate(path, size)

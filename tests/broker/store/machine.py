@@ -25,7 +25,7 @@ Live = dict[str, dict[int, bytes]]
 class Machine:
     """A broker without sockets. It is the journal's host; what the host must do later is done by `step`."""
 
-    def __init__(self, folder: Path, files: RecordedFiles, *, segment_size: int = 1500, seed: int = 0) -> None:
+    def __init__(self, folder: Path, files: RecordedFiles, *, segment_size: int = 800, seed: int = 0) -> None:
         settings = Settings(data=folder)
         # Far below what a person may choose: many files from a few kilobytes.
         object.__setattr__(settings, "segment_size", segment_size)
@@ -100,7 +100,7 @@ class Machine:
         what = self.chance.choices(
             (self._send, self._send_in_transaction, self._acknowledge, self._commit, self._rollback, self.journal.flush,
              self._do_work, self._end_work, self._ring),
-            (6, 5, 6, 4, 0.5, 8, 5, 6, 3),
+            (5, 3, 10, 4, 0.3, 8, 6, 6, 4),
         )[0]  # fmt: skip
         what()
         self.carry_out()
@@ -154,6 +154,10 @@ class Machine:
     def _ring(self) -> None:
         if self._timers:
             self._timers.pop(0)()
+
+    def leave(self) -> None:
+        """As a process that ends: its files are closed, whatever is in them."""
+        self.files.close_all()
 
     def finish(self) -> None:
         """Let everything that is under way come to its end."""

@@ -82,6 +82,23 @@ def test_after_a_failed_write_nothing_is_confirmed_and_no_write_is_tried_again(t
     assert broke > len(SCHEDULES) * 0.9
 
 
+def test_a_file_that_cannot_be_made_is_a_failure_like_any_other(tmp_path: Path) -> None:
+    for seed in range(20):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        files = RecordedFiles()
+        files.fail_create_at = 2 + seed % 4
+        machine = broken(folder, seed, files)
+        assert len(machine.failures) == 1
+        durable = machine.durable
+        assert {now for _, now in go_on(machine, files)} == {files.appends}
+        # Also the end of it: the old file was closed already, and its number may be another's by now.
+        machine.journal.close()
+        found = recover(folder, Files())
+        assert durable <= found.lsn
+        assert found_in(found) == live_after(machine.records, found.lsn)
+
+
 def test_a_journal_that_cannot_even_begin_says_so(tmp_path: Path) -> None:
     files = RecordedFiles()
     files.fail_sync_at = 1

@@ -19,8 +19,8 @@ from .disk import Call, Disk, Image, RecordedFiles, write_image
 from .machine import Machine, found_in, live_after
 
 # The long form crashes at more than 10,000 points.
-SEEDS = range(60 if os.environ.get("MQLAB_TORTURE") else 5)
-STEPS = 150
+SEEDS = range(60 if os.environ.get("MQLAB_TORTURE") else 8)
+STEPS = 300
 
 
 @pytest.fixture
@@ -85,6 +85,7 @@ def run(folder: Path, seed: int) -> Machine:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_confirmed_is_lost_and_nothing_else_appears(folder: Path, seed: int) -> None:
     machine = run(folder, seed)
+    machine.leave()
     points = torn = 0
     for crash in crashes({}, machine.files.log, [], seed):
         write_image(folder, crash.image)
@@ -104,6 +105,7 @@ def test_a_second_crash_loses_nothing_either(folder: Path, seed: int) -> None:
     """Also in the midst of recovery, and after the first crash was one of the process alone."""
     chance = random.Random(seed)
     first = run(folder, seed)
+    first.leave()
     points = [*crashes({}, first.files.log, [], seed)]
     for crash in chance.sample(points, 6):
         write_image(folder, crash.image)
@@ -112,6 +114,7 @@ def test_a_second_crash_loses_nothing_either(folder: Path, seed: int) -> None:
         assert found_in(second.recovered) == live_after(known, second.recovered.lsn)
         for _ in range(30):
             second.step()
+        second.leave()
         for again in crashes(crash.image, second.files.log, known, seed):
             # What was known durable before the first crash is the least that must be there during recovery.
             begun = again.durable > second.recovered.lsn

@@ -1,0 +1,33 @@
+"""One Spark session for all tests here, and one pass over all runs that were made up by hand."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mqlab.events.folder import RunFolder
+from mqlab.pipeline.measure import TABLES, measure, read
+from mqlab.pipeline.spark import spark_session
+from tests.pipeline.cases import CASES
+from tests.pipeline.made_up import write
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session = spark_session()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def measured(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """All of CASES in one folder: Spark is slow to start a pass, and one pass covers many runs."""
+    folder = write(tmp_path_factory.mktemp("cases"), list(CASES.values()))
+    measure(spark, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tables(measured: RunFolder) -> dict[str, list[dict[str, Any]]]:
+    return {name: read(measured, name) for name in TABLES}

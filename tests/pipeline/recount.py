@@ -1,0 +1,70 @@
+"""The audit and the latencies once more, message by message, in plain Python: nothing shared with the pipeline."""
+
+import math
+from collections import defaultdict
+from typing import Any
+
+from tests.pipeline.made_up import MEASURE, STOP, Run
+
+
+def recount(run: Run) -> dict[str, Any]:
+    sent, planned = _sent(run)
+    got, arrived = _received(run)
+    found: dict[str, Any] = dict.fromkeys(
+        ("delivered", "lost", "duplicated", "duplicated_marked", "recovered", "out_of_order", "unexpected"), 0
+    )
+    latencies = []
+    for message in sent.keys() | got.keys():
+        outcomes, copies = sent.get(message, set()), got.get(message, [])
+        fresh = [late for marked, late in copies if not marked]
+        found["delivered"] += "confirmed" in outcomes and bool(copies)
+        found["lost"] += "confirmed" in outcomes and not copies
+        found["recovered"] += outcomes == {"unknown"} and bool(copies)
+        found["unexpected"] += not outcomes
+        if outcomes and len(copies) > 1:
+            found["duplicated" if len(fresh) > 1 else "duplicated_marked"] += 1
+        found["out_of_order"] += bool(outcomes) and bool(fresh) and all(fresh)
+        if outcomes and copies and MEASURE <= planned[message] < STOP:
+            latencies.append(max(0, arrived[message] - planned[message]))
+    faults = found["lost"] + found["duplicated"] + found["out_of_order"] + found["unexpected"]
+    found["status"] = "failed" if faults else "clean"
+    if run.measured(run.receipts, "t_received") == 0:
+        found["status"] = "void"
+    found["latencies"] = sorted(latencies)
+    found["received"] = run.measured(run.receipts, "t_received")
+    return found
+
+
+def percentile(latencies: list[int], per_mille: int) -> float:
+    return latencies[math.ceil(len(latencies) * per_mille / 1000) - 1] / 1e9
+
+
+def _sent(run: Run) -> tuple[dict[Any, set[str]], dict[Any, int]]:
+    outcomes: dict[Any, set[str]] = defaultdict(set)
+    planned: dict[Any, int] = {}
+    for row in run.sends:
+        if row["outcome"] not in ("confirmed", "unknown"):
+            continue
+        for subscription in set(run.consumers):
+            for seq in range(row["first_seq"], row["first_seq"] + row["count"]):
+                message = (row["destination"], row["producer"], subscription, seq)
+                outcomes[message].add(row["outcome"])
+                when = row["t_planned"] + run.offsets[row["agent"]]
+                planned[message] = min(when, planned.get(message, when))
+    return outcomes, planned
+
+
+def _received(run: Run) -> tuple[dict[Any, list[tuple[bool, bool]]], dict[Any, int]]:
+    """Every copy as (marked, late)."""
+    copies: dict[Any, list[tuple[bool, bool]]] = defaultdict(list)
+    arrived: dict[Any, int] = {}
+    highest: dict[Any, int] = {}
+    for row in sorted(run.receipts, key=lambda row: (row["consumer"], row["ordinal"])):
+        source = (row["consumer"], row["destination"], row["producer"])
+        for seq in range(row["first_seq"], row["first_seq"] + row["count"]):
+            message = (row["destination"], row["producer"], run.consumers[row["consumer"]], seq)
+            copies[message].append((row["redelivered"], seq < highest.get(source, seq)))
+            highest[source] = max(seq, highest.get(source, seq))
+            when = row["t_received"] + run.offsets[row["agent"]]
+            arrived[message] = min(when, arrived.get(message, when))
+    return copies, arrived

@@ -1,0 +1,146 @@
+"""Rates, latencies, series, resources and their summary, of runs whose figures are known beforehand."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
+
+from mqlab.pipeline.histogram import GROWTH, bucket, upper_edge
+from mqlab.study import METRICS
+from mqlab.study.statistics import t975
+from tests.pipeline.cases import CASES, DELAYS
+
+Tables = dict[str, list[dict[str, Any]]]
+
+
+def figures(tables: Tables, name: str) -> dict[str, float]:
+    return {row["metric"]: row["value"] for row in tables["run_measures"] if row["run"] == CASES[name].number}
+
+
+def measures(tables: Tables, scenario: str) -> dict[str, dict[str, Any]]:
+    return {row["metric"]: row for row in tables["measures"] if row["scenario"] == scenario}
+
+
+@pytest.mark.parametrize(("metric", "share"), [("p50", 50), ("p90", 90), ("p99", 99), ("p99.9", 99.9)])
+def test_percentiles_of_known_delays_and_a_stall(tables: Tables, metric: str, share: float) -> None:
+    truth = np.percentile(DELAYS, share, method="inverted_cdf") / 1e9
+    assert figures(tables, "known delays")[f"latency.{metric}"] == pytest.approx(truth, rel=0.0025)
+
+
+def test_highest_and_mean_are_exact(tables: Tables) -> None:
+    found = figures(tables, "known delays")
+    assert found["latency.max"] == DELAYS.max() / 1e9
+    assert found["latency.mean"] == pytest.approx(DELAYS.mean() / 1e9, rel=1e-12)
+
+
+def test_confirmations_count_from_the_send(tables: Tables) -> None:
+    found = figures(tables, "known delays")
+    for metric, share in (("p50", 50), ("p99", 99)):
+        truth = 2 * np.percentile(DELAYS, share, method="inverted_cdf") / 1e9
+        assert found[f"confirm.{metric}"] == pytest.approx(truth, rel=0.0025)
+
+
+def test_what_was_never_confirmed_has_no_confirmation(tables: Tables) -> None:
+    assert not any(metric.startswith("confirm") for metric in figures(tables, "clean"))
+
+
+def test_histogram_holds_every_message(tables: Tables) -> None:
+    rows = [row for row in tables["latencies"] if row["scenario"] == "known delays"]
+    assert sum(row["count"] for row in rows) == len(DELAYS)
+    below = sum(row["count"] for row in rows if row["latency"] <= 0.01)
+    assert below == pytest.approx(np.sum(DELAYS <= 10_000_000), rel=0.005)
+
+
+def test_times_are_put_on_one_clock(tables: Tables) -> None:
+    assert figures(tables, "clocks apart")["latency.max"] == 0.005
+
+
+def test_measure_phase_has_its_start_and_not_its_end(tables: Tables) -> None:
+    found = figures(tables, "at the edges")
+    assert (found["rate.sent"], found["rate.received"], found["bytes.received"]) == (3.0, 3.0, 36.0)
+
+
+def test_latency_is_of_the_first_copy(tables: Tables) -> None:
+    assert figures(tables, "first of several copies")["latency.max"] == 0.002
+
+
+def test_series_has_every_second_also_the_silent(tables: Tables) -> None:
+    rows = [row for row in tables["series"] if row["run"] == CASES["at the edges"].number]
+    found = [(row["second"], row["sent"], row["received"], row["phase"]) for row in rows]
+    assert found == [
+        (0, 1.0, 1.0, "warm-up"),
+        (1, 2.0, 2.0, "measure"),
+        (2, 4.0, 4.0, "measure"),
+        (3, 8.0, 8.0, "drain"),
+    ]
+    silent = [row for row in tables["series"] if row["run"] == CASES["clean"].number]
+    assert [row["received"] for row in silent] == [0.0, 0.0, 20.0]
+
+
+def test_resources_between_the_samples_of_the_measure_phase(tables: Tables) -> None:
+    found = figures(tables, "bound by the disk")
+    resources = {metric: found[metric] for metric in found if metric.startswith(("cpu", "rss", "sync"))}
+    assert resources == pytest.approx(
+        {
+            "cpu.broker": 20.0, "cpu.agents": 100.0, "rss.broker": 3_000, "rss.agents": 6_000,
+            "syncs": 250.0, "sync.share": 60.0,
+        }
+    )  # fmt: skip
+
+
+def test_what_was_not_sampled_has_no_figure(tables: Tables) -> None:
+    assert not any(metric.startswith(("cpu", "rss", "sync")) for metric in figures(tables, "clean"))
+
+
+@pytest.mark.parametrize(
+    ("scenario", "bound_by"),
+    [
+        ("clean", None),
+        ("idle", None),
+        ("bound by the disk", "disk"),
+        ("bound by a client", "client"),
+        ("bound by the broker", "broker"),
+        ("machine full of agents", "client"),
+        ("machine full of broker", "client"),
+        ("majority", "broker"),
+        ("split", None),
+    ],
+)
+def test_what_holds_a_point_back(tables: Tables, scenario: str, bound_by: str | None) -> None:
+    assert {row["bound_by"] for row in measures(tables, scenario).values()} == {bound_by}
+
+
+def test_mean_and_interval_over_the_valid_runs(tables: Tables) -> None:
+    row = measures(tables, "repeated")["rate.received"]
+    rates = np.array([1_000, 1_100, 1_300]) / 2
+    assert row["value"] == pytest.approx(rates.mean())
+    assert row["ci95"] == pytest.approx(t975(2) * rates.std(ddof=1) / math.sqrt(3))
+    assert (row["study"], row["unit"], row["runs"], row["attempted"], row["void"]) == (
+        "made-up", "messages/s", 3, 4, 1,
+    )  # fmt: skip
+
+
+def test_one_run_has_no_interval(tables: Tables) -> None:
+    row = measures(tables, "clean")["rate.received"]
+    assert (row["value"], row["ci95"], row["runs"]) == (10.0, None, 1)
+
+
+def test_metrics_have_the_names_and_units_of_the_study(tables: Tables) -> None:
+    found = {row["metric"]: row["unit"] for row in tables["measures"]}
+    assert found == METRICS
+
+
+def test_buckets(spark: SparkSession) -> None:
+    """No duration is no bucket; an upper edge is never below a duration, and less than 0.2 % above it."""
+    durations = [None, 0, 1, 2, 999, 10**6, 10**6 + 1, 123_456_789, 10**12]
+    given = spark.range(1).select(fn.explode(fn.array(*(fn.lit(d).cast("long") for d in durations))).alias("ns"))
+    rows = given.select("ns", bucket(fn.col("ns")).alias("b"), upper_edge(bucket(fn.col("ns"))).alias("edge")).collect()
+    assert [row.b for row in rows if row.ns is None] == [None]
+    assert [row.b for row in rows if row.ns in (0, 1)] == [0, 0]
+    assert GROWTH < 1.002
+    for row in rows[2:]:
+        assert row.ns <= row.edge * (1 + 1e-9)
+        assert row.edge < row.ns * GROWTH * (1 + 1e-9)

@@ -1,0 +1,71 @@
+"""The session: what it says when it cannot start, and what it leaves alone."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mqlab.pipeline.spark import spark_session
+
+START = """
+import sys
+from mqlab.pipeline.spark import SparkUnavailableError, spark_session
+try:
+    spark_session(*sys.argv[1:])
+except SparkUnavailableError as error:
+    sys.exit(f"said: {error}")
+"""
+
+
+def started(folder: Path, *arguments: str, **environment: str) -> str:
+    """What a process of its own, in an empty folder, says when it asks for a session."""
+    paths = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", START, *arguments]
+    ended = subprocess.run(
+        command, cwd=folder, env=paths | environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    return ended.stderr.strip()
+
+
+def test_no_java_is_one_sentence(tmp_path: Path) -> None:
+    assert started(tmp_path, PATH="") == (
+        "said: the measures are computed by Spark, which needs a Java runtime, version 17 or later: "
+        "none was found through JAVA_HOME or PATH"
+    )
+
+
+def test_a_wrong_java_home_is_named(tmp_path: Path) -> None:
+    assert started(tmp_path, JAVA_HOME=str(tmp_path), PATH="/usr/bin:/bin").endswith(
+        f"none was found in JAVA_HOME ({tmp_path})"
+    )
+
+
+def test_a_java_that_fails_is_quoted(tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'class file has wrong version' >&2\nexit 1\n")
+    java.chmod(0o755)
+    said = started(tmp_path, JAVA_HOME=str(tmp_path), PATH="/usr/bin:/bin")
+    assert said.endswith("the one found said 'class file has wrong version'")
+
+
+def test_a_master_that_cannot_be_had_is_one_sentence(tmp_path: Path) -> None:
+    said = started(tmp_path, "sc://127.0.0.1:1", PATH="/usr/bin:/bin")
+    assert said.startswith("said: Spark did not start on sc://127.0.0.1:1: ")
+    assert "\n" not in said
+
+
+def test_session_is_quiet_local_and_leaves_ctrl_c_alone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = signal.getsignal(signal.SIGINT)
+    again = spark_session()
+    assert again.range(3).count() == 3
+    assert signal.getsignal(signal.SIGINT) is before
+    assert again.conf.get("spark.driver.bindAddress") == "127.0.0.1"
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
