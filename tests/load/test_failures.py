@@ -11,12 +11,13 @@ import pytest
 import uvloop
 
 from mqlab.events.folder import RunFolder
+from mqlab.load import agents, conductor
 from mqlab.load import run as running_one
 from mqlab.load.agents import AgentLostError, AgentProcess
 from mqlab.load.conductor import Progress
 from mqlab.load.run import OneRun
 from mqlab.study import Point
-from mqlab.systems import Running, System, SystemFailedError, embedded, system
+from mqlab.systems import Running, SystemFailedError, embedded, system
 
 from .lab import agents_running, brokers_running, check_delivery, conducted, rows
 from .points import point
@@ -99,8 +100,12 @@ class TestWhatHangs:
 
     @pytest.fixture(autouse=True)
     def _short_patience(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(running_one, "_FINISH_SECONDS", 1.0)
-        monkeypatch.setattr(embedded, "_STOP_SECONDS", 1.0)
+        for module, name in (
+            (running_one, "_FINISH_SECONDS"), (running_one, "_GRACE_SECONDS"), (embedded, "_STOP_SECONDS"),
+            (agents, "_STOP_SECONDS"), (conductor, "_ALIVE_SECONDS"),
+        ):  # fmt: skip
+            assert hasattr(module, name)
+            monkeypatch.setattr(module, name, 1.0)
 
     def test_a_frozen_broker(self, tmp_path: Path) -> None:
         freeze = Once("measure", signals(brokers_running, 0, signal.SIGSTOP))
@@ -182,26 +187,22 @@ class TestInterrupted:
         assert RunFolder.open(path).meta()["status"] == "incomplete"
 
 
-def one_run(folder: RunFolder, agents: list[AgentProcess], chosen: Point, on: System) -> OneRun:
-    return OneRun(1, "study", chosen, on, 1, folder, agents, lambda *_: None)
-
-
 def test_an_agent_that_died_between_two_runs_makes_the_next_incomplete(tmp_path: Path) -> None:
     """And not the whole study."""
     folder = RunFolder.create(tmp_path, "test")
     under_test = system("embedded")
 
     async def play() -> Any:
-        agents = [await AgentProcess.start(number) for number in (1, 2)]
+        both = [await AgentProcess.start(number) for number in (1, 2)]
         running: Running = await under_test.start(tmp_path / "data")
         try:
-            dead = psutil.Process(agents[0].pid)
+            dead = psutil.Process(both[0].pid)
             dead.kill()
             await until(lambda: not dead.is_running())
-            return await one_run(folder, agents, point(), under_test).play(running)
+            return await OneRun(1, "study", point(), under_test, 1, folder, both, lambda *_: None).play(running)
         finally:
             await running.stop()
-            for agent in agents:
+            for agent in both:
                 await agent.stop()
 
     outcome = uvloop.run(play())

@@ -1,4 +1,4 @@
-"""One Spark session for all tests here, and one pass over all runs that were made up by hand."""
+"""One Spark session for all tests here, and one pass over all runs that were made up."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,8 @@ from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure import TABLES, measure, read
 from mqlab.pipeline.spark import spark_session
 from tests.pipeline.cases import CASES
-from tests.pipeline.made_up import write
+from tests.pipeline.made_up import Run, write
+from tests.pipeline.random_runs import random_runs
 
 
 @pytest.fixture(scope="session")
@@ -21,9 +22,14 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def measured(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """All of CASES in one folder: Spark is slow to start a pass, and one pass covers many runs."""
-    folder = write(tmp_path_factory.mktemp("cases"), list(CASES.values()))
+def chance_runs() -> list[Run]:
+    return random_runs()
+
+
+@pytest.fixture(scope="session")
+def measured(spark: SparkSession, chance_runs: list[Run], tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """All runs in one folder: Spark is slow to start a pass, and one pass covers many runs."""
+    folder = write(tmp_path_factory.mktemp("cases"), [*CASES.values(), *chance_runs])
     measure(spark, folder)
     return folder
 

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.histogram import GROWTH, bucket, upper_edge
+from mqlab.pipeline.resources import bounds
 from mqlab.study import METRICS
 from mqlab.study.statistics import t975
 from tests.pipeline.cases import CASES, DELAYS
@@ -104,13 +105,20 @@ def test_what_was_not_sampled_has_no_figure(tables: Tables) -> None:
         ("bound by a client", "client"),
         ("bound by the broker", "broker"),
         ("machine full of agents", "client"),
-        ("machine full of broker", "client"),
         ("majority", "broker"),
         ("split", None),
     ],
 )
 def test_what_holds_a_point_back(tables: Tables, scenario: str, bound_by: str | None) -> None:
     assert {row["bound_by"] for row in measures(tables, scenario).values()} == {bound_by}
+
+
+def test_a_full_core_shared_by_all_is_held_by_who_uses_more(spark: SparkSession) -> None:
+    used = spark.sql(
+        """SELECT * FROM VALUES (0, 50D, 40D, 40D, 0D), (1, 40D, 50D, 50D, 0D), (2, 40D, 40D, 40D, 0D)
+        AS t(run, cpu_broker, cpu_agents, cpu_busiest_agent, sync_share)"""
+    )
+    assert {row.run: row.bound_by for row in bounds(used, 1).collect()} == {0: "broker", 1: "client", 2: None}
 
 
 def test_mean_and_interval_over_the_valid_runs(tables: Tables) -> None:

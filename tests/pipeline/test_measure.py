@@ -15,16 +15,13 @@ def test_reading_before_measuring_is_one_clear_sentence(tmp_path: Path) -> None:
         read(RunFolder(tmp_path), "audits")
 
 
-def test_a_folder_without_events_has_empty_tables(spark: SparkSession, tmp_path: Path) -> None:
+def test_measured_again_it_replaces_what_was_there(spark: SparkSession, tmp_path: Path) -> None:
     folder = write(tmp_path, [])
     measure(spark, folder)
     assert {name: read(folder, name) for name in TABLES} == {name: [] for name in TABLES}
 
-
-def test_measured_again_it_replaces_what_was_there(spark: SparkSession, tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
-    measure(spark, write(tmp_path, [Run(0).send(0, 10).receive(0, 9)]))
-    folder = write(tmp_path, [Run(0).send(0, 10).receive(0, 10)])
+    write(tmp_path, [Run(0).send(0, 10).receive(0, 10)])
     measure(spark, folder, lambda *step: told.append(step))
     assert [row["status"] for row in read(folder, "audits")] == ["clean"]
     assert [(done, total) for _, done, total in told] == [(done, 10) for done in range(11)]

@@ -1,98 +1,25 @@
-"""Random runs with ranges over each other in every way: the pipeline must agree with a plain recount of each."""
+"""Random runs: the pipeline must agree with a plain recount of each, however its work is cut up."""
 
-import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from mqlab.events.schema import CONFIRMED, FAILED, ROLLED_BACK, UNKNOWN
 from mqlab.pipeline.fates import CLASSES
 from mqlab.pipeline.measure import TABLES, measure, read
-from tests.pipeline.made_up import BEGIN, END, SECOND, Run, write
+from tests.pipeline.cases import CASES
+from tests.pipeline.made_up import Run, write
+from tests.pipeline.random_runs import SEED
 from tests.pipeline.recount import percentile, recount
 
-BLOCK = 1 << 22
-SEED = 20_26
+Tables = dict[str, list[dict[str, Any]]]
 
 
-def random_run(number: int, chance: random.Random) -> Run:
-    """Half of the runs are as they should be, but for marked copies; the others have everything wrong."""
-    topic, consumers = chance.random() < 0.5, chance.randint(1, 3)
-    run = Run(
-        number,
-        scenario=f"S{number % 7}",
-        repetition=number // 7,
-        consumers=tuple(range(consumers)) if topic else (0,) * consumers,
-        producers=chance.randint(1, 3),
-        destinations=chance.randint(1, 2),
-        offsets={1: chance.randint(-SECOND, SECOND), 2: chance.randint(-SECOND, SECOND)},
-    )
-    orderly = number % 2 == 0
-    for producer in range(run.producers):
-        for destination in range(run.destinations):
-            base = chance.choice((0, BLOCK - 9, 5 * BLOCK - 20))
-            length = chance.randint(5, 60)
-            for first, count in _pieces(base, length, chance):
-                outcome = CONFIRMED if orderly else chance.choices(
-                    (CONFIRMED, UNKNOWN, FAILED, ROLLED_BACK), (8, 2, 1, 1)
-                )[0]  # fmt: skip
-                planned = chance.randint(BEGIN, END) - run.offsets[1]
-                run.send(first, count, planned, outcome, producer=producer, destination=destination)
-                if chance.random() < 0.2:
-                    run.send(first, count, planned + 77, UNKNOWN, producer=producer, destination=destination)
-            _deliver(run, producer, destination, base, length, orderly, chance)
-    return run
-
-
-def _deliver(
-    run: Run, producer: int, destination: int, base: int, length: int, orderly: bool, chance: random.Random
-) -> None:
-    for subscription in set(run.consumers):
-        members = [number for number, at in enumerate(run.consumers) if at == subscription]
-        pieces = list(_pieces(base, length, chance))
-        if not orderly:
-            pieces = [piece for piece in pieces if chance.random() < 0.95]
-            pieces += [(base + chance.randint(0, length), chance.randint(1, 9)) for _ in range(chance.randint(0, 3))]
-            if chance.random() < 0.5:
-                chance.shuffle(pieces)
-        for first, count in pieces:
-            place = {"consumer": chance.choice(members), "producer": producer, "destination": destination}
-            at = chance.randint(BEGIN, END + SECOND) - run.offsets[2]
-            run.receive(first, count, at, not orderly and chance.random() < 0.15, **place)
-            if chance.random() < 0.2:
-                again = chance.randint(first, first + count - 1)
-                run.receive(again, first + count - again, at + 99, redelivered=True, **place)
-
-
-def _pieces(base: int, length: int, chance: random.Random) -> list[tuple[int, int]]:
-    """A stretch of messages cut anywhere."""
-    cuts = sorted({base, base + length, *(base + chance.randint(0, length) for _ in range(chance.randint(0, 12)))})
-    return [(first, end - first) for first, end in zip(cuts, cuts[1:], strict=False)]
-
-
-@pytest.fixture(scope="module")
-def runs() -> list[Run]:
-    chance = random.Random(SEED)
-    return [random_run(number, chance) for number in range(160)]
-
-
-@pytest.fixture(scope="module")
-def found(spark: SparkSession, runs: list[Run], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return tables_of(spark, tmp_path_factory.mktemp("random"), runs)
-
-
-def tables_of(spark: SparkSession, path: Path, runs: list[Run], files: int = 1, seed: int | None = None) -> dict[str, Any]:
-    folder = write(path, runs, files, seed)
-    measure(spark, folder)
-    return {name: read(folder, name) for name in TABLES}
-
-
-def test_classes_are_those_of_the_recount(runs: list[Run], found: dict[str, Any]) -> None:
-    audits = {row["run"]: row for row in found["audits"]}
+def test_classes_are_those_of_the_recount(chance_runs: list[Run], tables: Tables) -> None:
+    audits = {row["run"]: row for row in tables["audits"]}
     seen: set[str] = set()
-    for run in runs:
+    for run in chance_runs:
         truth = recount(run)
         row = audits[run.number]
         assert {name: row[name] for name in (*CLASSES, "status")} == {
@@ -102,11 +29,11 @@ def test_classes_are_those_of_the_recount(runs: list[Run], found: dict[str, Any]
     assert seen >= {*CLASSES, "clean", "failed"}, "the random runs leave something untried"
 
 
-def test_figures_are_those_of_the_recount(runs: list[Run], found: dict[str, Any]) -> None:
+def test_figures_are_those_of_the_recount(chance_runs: list[Run], tables: Tables) -> None:
     compared = 0
-    for run in runs:
+    for run in chance_runs:
         truth = recount(run)
-        row = {r["metric"]: r["value"] for r in found["run_measures"] if r["run"] == run.number}
+        row = {r["metric"]: r["value"] for r in tables["run_measures"] if r["run"] == run.number}
         if truth["status"] != "clean":
             assert row == {}
             continue
@@ -122,7 +49,7 @@ def test_figures_are_those_of_the_recount(runs: list[Run], found: dict[str, Any]
 
 @pytest.mark.parametrize(("partitions", "files", "seed"), [(1, 1, 1), (8, 3, 2), (64, 8, 3)])
 def test_partitions_and_order_of_the_rows_change_nothing(
-    spark: SparkSession, tmp_path: Path, runs: list[Run], found: dict[str, Any], partitions: int, files: int, seed: int
+    spark: SparkSession, tmp_path: Path, chance_runs: list[Run], tables: Tables, partitions: int, files: int, seed: int
 ) -> None:
     """To the last digit. The pass with the usual partitions is the run before: so this is also a second run."""
     settings = {
@@ -133,8 +60,10 @@ def test_partitions_and_order_of_the_rows_change_nothing(
     try:
         for name, value in settings.items():
             spark.conf.set(name, value)
-        again = tables_of(spark, tmp_path, runs, files, seed)
+        folder = write(tmp_path, [*CASES.values(), *chance_runs], files, seed)
+        measure(spark, folder)
+        again = {name: read(folder, name) for name in TABLES}
     finally:
         for name, value in before.items():
             spark.conf.set(name, str(value))
-    assert again == found
+    assert again == tables

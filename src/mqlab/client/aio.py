@@ -59,7 +59,11 @@ class Connection:
         except ClosedError:
             pass
         finally:
-            await self._wire.close()
+            await self.drop()
+
+    async def drop(self) -> None:
+        """Close at once, whatever has not left yet."""
+        await self._wire.close()
 
     async def __aenter__(self) -> "Connection":
         return self

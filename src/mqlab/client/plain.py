@@ -120,14 +120,17 @@ class Connection:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
+            held_back: TimeoutError | None = None
             try:
                 with suppress(ClosedError):
                     self._flush_all()
-                self._loop.do(self._aio.close())
             except TimeoutError as error:
-                raise MessagingError(f"closed, but not all that was sent could leave: {error}") from None
+                held_back = error
             finally:
+                self._loop.do(self._aio.drop() if held_back else self._aio.close())
                 self._loop.stop()
+            if held_back:
+                raise MessagingError(f"closed, but not all that was sent could leave: {held_back}")
 
     def _flush_all(self) -> None:
         deadline = time.monotonic() + aio.LINGER_SECONDS

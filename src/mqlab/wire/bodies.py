@@ -53,9 +53,8 @@ def encode_equal(data: Bytes, rows: int) -> Payload:
     """`rows` bodies of one size that lie one after the other in `data`: no row is touched."""
     if rows == 1:
         return Payload(data.tobytes(), 1, True)
-    size = len(data) // rows
-    column = pa.Array.from_buffers(_BINARY, rows, [None, _equal_offsets(rows, size), pa.py_buffer(data)])
-    return Payload(_serialized(column, rows), rows, False)
+    before, after = _around_equal(rows, len(data) // rows)
+    return Payload(b"".join((before, data.data, after)), rows, False)
 
 
 def check(payload: Payload) -> None:
@@ -219,5 +218,11 @@ def _equal_steps(rows: int, size: int) -> Offsets:
 
 
 @lru_cache(maxsize=64)
-def _equal_offsets(rows: int, size: int) -> pa.Buffer:
-    return pa.py_buffer(_equal_steps(rows, size))
+def _around_equal(rows: int, size: int) -> tuple[bytes, bytes]:
+    """What stands before and after the bodies in a record batch of so many equal ones: always the same."""
+    offsets, blank = pa.py_buffer(_equal_steps(rows, size)), pa.py_buffer(bytes(rows * size))
+    whole = _serialized(pa.Array.from_buffers(_BINARY, rows, [None, offsets, blank]), rows)
+    layout = _layout_of(Payload(whole, rows, False))
+    if not layout.values_size:
+        return bytes(whole), b""
+    return bytes(whole[: layout.values_at]), bytes(whole[layout.values_at + layout.values_size :])

@@ -18,6 +18,22 @@ _LARGEST: Final = 1024 * 1024
 _kept: dict[int, list[Any]] = {}
 
 
+def _first_unused(buffers: list[Any], references: int) -> Any | None:
+    for buffer in buffers:
+        if sys.getrefcount(buffer) <= references:
+            return buffer
+    return None
+
+
+def _references_without_a_view() -> int:
+    """How many references the interpreter counts to a buffer that only the list above has: versions differ."""
+    lone: list[Any] = [np.empty(1, dtype=np.uint8)]
+    return next(count for count in range(1, 10) if _first_unused(lone, count) is not None)
+
+
+_UNUSED: Final = _references_without_a_view()
+
+
 def memory(size: int) -> memoryview:
     """At least so many bytes, with anything in them. They are the caller's as long as any view of them lives."""
     rounded = -(-size // _ROUNDED_TO) * _ROUNDED_TO
@@ -28,10 +44,9 @@ def memory(size: int) -> memoryview:
         if len(_kept) >= _MOST_SIZES:
             _kept.pop(next(iter(_kept)))
         buffers = _kept[rounded] = []
-    for buffer in buffers:
-        # Referred to by the list, the loop and the call: by no view.
-        if sys.getrefcount(buffer) == 3:
-            return memoryview(buffer)
+    unused = _first_unused(buffers, _UNUSED)
+    if unused is not None:
+        return memoryview(unused)
     fresh = np.empty(rounded, dtype=np.uint8)
     if len(buffers) < _MOST_OF_A_SIZE:
         buffers.append(fresh)

@@ -150,8 +150,8 @@ class Receiver:
         """For the unfinished frame, of so many bytes as far as is known, if it cannot be finished where it is."""
         rest = self._chunk[self._begin : self._end]
         large = needed > _CHUNK
-        if self._begin + needed <= len(self._chunk) and not large and len(self._chunk) == _CHUNK:
-            self._stop = _CHUNK
+        if self._begin + needed <= len(self._chunk) and (large or len(self._chunk) == _CHUNK):
+            self._stop = self._begin + needed if large else _CHUNK
             return
         peek = not large and len(self._chunk) > _CHUNK
         self._chunk = memory(needed if large else _CHUNK)

@@ -147,12 +147,17 @@ class Journal:
     def _is_durable(self, lsn: int) -> None:
         self._segments.durable(lsn)
         self._host.on_durable(lsn)
+        # One at a time, and the next after the folder was synced: no disk can then keep a later removal only.
+        number = None if self._removed else self._segments.take_unneeded()
+        if number is None:
+            return
         try:
-            for number in self._segments.take_unneeded():
-                self._files.remove(path_of(self._folder, number))
-                self._removed = True
+            self._files.remove(path_of(self._folder, number))
+            if self._settings.sync == "off":
+                self._files.sync_folder(self._folder)
         except OSError as error:
             self._fail(error)
+        self._removed = self._settings.sync == "on"
 
     def _sync(self) -> None:
         # A sync confirms only what was written before it began.
@@ -161,7 +166,7 @@ class Journal:
         self._syncing, self._patient = True, False
         self._groups += 1
         group, lsn, begin = self._gathering.begin(), self._lsn, time.perf_counter()
-        file, removed, self._removed = self._file, self._removed, False
+        file, removed = self._file, self._removed
 
         def work() -> None:
             self._files.sync(file)
@@ -179,6 +184,7 @@ class Journal:
             self.counters.seconds += seconds
             self._gathering.end(group, seconds)
             self._durable = lsn
+            self._removed = self._removed and not removed
             self._is_durable(lsn)
             if self._size > self._settings.segment_size and not self.failed:
                 self._roll()
@@ -192,8 +198,9 @@ class Journal:
         try:
             self._write()
             self._files.sync(self._file)
-            self._files.close(self._file)
+            old = self._file
             self._open(self._number + 1)
+            self._files.close(old)
         except OSError as error:
             self._fail(error)
 

@@ -44,15 +44,13 @@ class Segments:
             for remove in self._removes.popleft()[1]:
                 self._remove(remove.queue, remove.ranges)
 
-    def take_unneeded(self) -> list[int]:
-        """Files that can go: the oldest ones, as long as they hold no live message; never the newest."""
-        gone = []
-        for number in sorted(self._live)[:-1]:
-            if self._live[number]:
-                break
-            gone.append(number)
-            del self._live[number]
-        return gone
+    def take_unneeded(self) -> int | None:
+        """A file that can go: the oldest one, if it holds no live message and is not the newest."""
+        oldest = min(self._live)
+        if self._live[oldest] or len(self._live) == 1:
+            return None
+        del self._live[oldest]
+        return oldest
 
     def _put(self, put: Put, number: int) -> None:
         self._live[number] += put.payload.rows

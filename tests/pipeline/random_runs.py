@@ -1,0 +1,71 @@
+"""Random runs with ranges that lie over each other in every way; the same on every machine."""
+
+import random
+
+from mqlab.events.schema import CONFIRMED, FAILED, ROLLED_BACK, UNKNOWN
+from tests.pipeline.cases import BLOCK
+from tests.pipeline.made_up import BEGIN, END, SECOND, Run
+
+SEED = 20_26
+# Far above the runs made by hand, whose folder they share.
+FIRST_NUMBER = 1_000
+
+
+def random_runs(count: int = 160) -> list[Run]:
+    chance = random.Random(SEED)
+    return [_random_run(FIRST_NUMBER + number, chance) for number in range(count)]
+
+
+def _random_run(number: int, chance: random.Random) -> Run:
+    """Half of the runs are as they should be, but for marked copies; the others have everything wrong."""
+    topic, consumers = chance.random() < 0.5, chance.randint(1, 3)
+    run = Run(
+        number,
+        scenario=f"S{number % 7}",
+        repetition=number // 7,
+        consumers=tuple(range(consumers)) if topic else (0,) * consumers,
+        producers=chance.randint(1, 3),
+        destinations=chance.randint(1, 2),
+        offsets={1: chance.randint(-SECOND, SECOND), 2: chance.randint(-SECOND, SECOND)},
+    )
+    orderly = number % 2 == 0
+    for producer in range(run.producers):
+        for destination in range(run.destinations):
+            base = chance.choice((0, BLOCK - 9, 5 * BLOCK - 20))
+            length = chance.randint(5, 60)
+            for first, count in _pieces(base, length, chance):
+                outcome = CONFIRMED if orderly else chance.choices(
+                    (CONFIRMED, UNKNOWN, FAILED, ROLLED_BACK), (8, 2, 1, 1)
+                )[0]  # fmt: skip
+                planned = chance.randint(BEGIN, END) - run.offsets[1]
+                run.send(first, count, planned, outcome, producer=producer, destination=destination)
+                if chance.random() < 0.2:
+                    run.send(first, count, planned + 77, UNKNOWN, producer=producer, destination=destination)
+            _deliver(run, producer, destination, base, length, orderly, chance)
+    return run
+
+
+def _deliver(
+    run: Run, producer: int, destination: int, base: int, length: int, orderly: bool, chance: random.Random
+) -> None:
+    for subscription in set(run.consumers):
+        members = [number for number, at in enumerate(run.consumers) if at == subscription]
+        pieces = list(_pieces(base, length, chance))
+        if not orderly:
+            pieces = [piece for piece in pieces if chance.random() < 0.95]
+            pieces += [(base + chance.randint(0, length), chance.randint(1, 9)) for _ in range(chance.randint(0, 3))]
+            if chance.random() < 0.5:
+                chance.shuffle(pieces)
+        for first, count in pieces:
+            place = {"consumer": chance.choice(members), "producer": producer, "destination": destination}
+            at = chance.randint(BEGIN, END + SECOND) - run.offsets[2]
+            run.receive(first, count, at, not orderly and chance.random() < 0.15, **place)
+            if chance.random() < 0.2:
+                again = chance.randint(first, first + count - 1)
+                run.receive(again, first + count - again, at + 99, redelivered=True, **place)
+
+
+def _pieces(base: int, length: int, chance: random.Random) -> list[tuple[int, int]]:
+    """A stretch of messages cut anywhere."""
+    cuts = sorted({base, base + length, *(base + chance.randint(0, length) for _ in range(chance.randint(0, 12)))})
+    return [(first, end - first) for first, end in zip(cuts, cuts[1:], strict=False)]
