@@ -23,7 +23,7 @@ from .lab import agents_running, brokers_running, check_delivery, conducted, row
 from .points import point
 
 # As fast as it goes to a queue: when nobody takes the messages away, the producer is held back.
-HELD_BACK = point("A", size=1024, batch=64, drain=2, least=3, most=3)
+HELD_BACK = point("A", size=1024, batch=64, drain=1, least=2, most=2)
 PRODUCER, CONSUMER = 0, 1  # which of two agents
 
 
@@ -47,14 +47,11 @@ def signals(found: Callable[[], list[psutil.Process]], which: int, number: int) 
 
 def check_that_only_the_first_broke(folder: RunFolder, point: Point) -> str:
     """Returns the reason."""
-    first, *others = rows(folder, "runs")
-    assert [(run["run"], run["repetition"], run["status"]) for run in (first, *others)] == [
-        (1, 1, "incomplete"), (2, 2, "complete"), (3, 3, "complete"),
-    ]  # fmt: skip
+    first, second = rows(folder, "runs")
+    assert (first["run"], first["repetition"], first["status"]) == (1, 1, "incomplete")
+    assert (second["run"], second["repetition"], second["status"], second["reason"]) == (2, 2, "complete", "")
     assert first["reason"]
-    assert [run["reason"] for run in others] == ["", ""]
-    for number in (2, 3):
-        assert check_delivery(folder, number, point.size) > 0
+    assert check_delivery(folder, 2, point.size) > 0
     assert folder.meta()["status"] == "complete"
     return str(first["reason"])
 
@@ -77,7 +74,7 @@ def test_what_the_other_agent_recorded_is_kept(tmp_path: Path) -> None:
 
 def test_the_broker_is_killed(tmp_path: Path) -> None:
     chosen = point("A", destinations=2, producers=2, consumers=2, size=1024, persistent=True, send="confirmed", batch=1,
-                   drain=2, least=3, most=3)  # fmt: skip
+                   drain=2, least=2, most=2)  # fmt: skip
     folder = conducted(tmp_path, [chosen], watch=Once("measure", signals(brokers_running, 0, signal.SIGKILL)))
     check_that_only_the_first_broke(folder, chosen)
     sends = rows(folder, "sends", run=1)
@@ -243,4 +240,4 @@ class TestTheConductorsSideOfAnAgent:
 
     def test_one_that_talks_nonsense_is_lost(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(AgentLostError, match="agent 3"):
-            self.ask(tmp_path, monkeypatch, "read line; echo hello; cat")
+            self.ask(tmp_path, monkeypatch, "read line; echo hello; exec cat")

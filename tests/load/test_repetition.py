@@ -60,7 +60,7 @@ class IdleAgent:
     async def start(cls, _: int) -> "IdleAgent":
         return cls()
 
-    async def ask(self, _: str) -> dict[str, Any]:
+    async def ask(self, _: str, **__: Any) -> dict[str, Any]:
         return {}
 
     async def stop(self) -> None: ...

@@ -5,18 +5,21 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-
-from mqlab.events.folder import RunFolder
-from mqlab.pipeline.measure import TABLES, measure, read
-from mqlab.pipeline.spark import spark_session
 from tests.pipeline.cases import CASES
 from tests.pipeline.made_up import Run, write
 from tests.pipeline.random_runs import random_runs
 
+from mqlab.events.folder import RunFolder
+from mqlab.pipeline.measure import TABLES, measure, read
+from mqlab.pipeline.spark import spark_session
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = spark_session()
+    with pytest.MonkeyPatch.context() as environment:
+        # A few thousand rows a pass: the time that Java's second compiler takes never comes back.
+        environment.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+        session = spark_session()
     yield session
     session.stop()
 

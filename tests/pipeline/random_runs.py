@@ -1,10 +1,12 @@
 """Random runs with ranges that lie over each other in every way; the same on every machine."""
 
 import random
+from itertools import pairwise
 
-from mqlab.events.schema import CONFIRMED, FAILED, ROLLED_BACK, UNKNOWN
 from tests.pipeline.cases import BLOCK
 from tests.pipeline.made_up import BEGIN, END, SECOND, Run
+
+from mqlab.events.schema import CONFIRMED, FAILED, ROLLED_BACK, UNKNOWN
 
 SEED = 20_26
 # Far above the runs made by hand, whose folder they share.
@@ -68,4 +70,4 @@ def _deliver(
 def _pieces(base: int, length: int, chance: random.Random) -> list[tuple[int, int]]:
     """A stretch of messages cut anywhere."""
     cuts = sorted({base, base + length, *(base + chance.randint(0, length) for _ in range(chance.randint(0, 12)))})
-    return [(first, end - first) for first, end in zip(cuts, cuts[1:], strict=False)]
+    return [(first, end - first) for first, end in pairwise(cuts)]

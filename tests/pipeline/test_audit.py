@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-
-from mqlab.pipeline.fates import CLASSES
 from tests.pipeline.cases import CASES, INJECTED
 from tests.pipeline.made_up import Run
+
+from mqlab.pipeline.fates import CLASSES
 
 Tables = dict[str, list[dict[str, Any]]]
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
+from tests.pipeline.cases import CASES, DELAYS
 
 from mqlab.pipeline.histogram import GROWTH, bucket, upper_edge
 from mqlab.pipeline.resources import bounds
 from mqlab.study import METRICS
 from mqlab.study.statistics import t975
-from tests.pipeline.cases import CASES, DELAYS
 
 Tables = dict[str, list[dict[str, Any]]]
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.made_up import Run, write
 
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure import TABLES, NotMeasuredError, measure, read
-from tests.pipeline.made_up import Run, write
 
 
 def test_reading_before_measuring_is_one_clear_sentence(tmp_path: Path) -> None:

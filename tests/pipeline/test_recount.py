@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-
-from mqlab.pipeline.fates import CLASSES
-from mqlab.pipeline.measure import TABLES, measure, read
 from tests.pipeline.cases import CASES
 from tests.pipeline.made_up import Run, write
 from tests.pipeline.random_runs import SEED
 from tests.pipeline.recount import percentile, recount
+
+from mqlab.pipeline.fates import CLASSES
+from mqlab.pipeline.measure import TABLES, measure, read
 
 Tables = dict[str, list[dict[str, Any]]]
 

@@ -1,12 +1,13 @@
 """The session: what it says when it cannot start, and what it leaves alone."""
 
+import os
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from mqlab.pipeline.spark import spark_session
 
@@ -49,17 +50,26 @@ def test_a_java_that_fails_is_quoted(tmp_path: Path) -> None:
     java.write_text("#!/bin/sh\necho 'class file has wrong version' >&2\nexit 1\n")
     java.chmod(0o755)
     said = started(tmp_path, JAVA_HOME=str(tmp_path), PATH="/usr/bin:/bin")
-    assert said.endswith("the one found said 'class file has wrong version'")
+    assert said == "said: Spark did not start on local[*]: class file has wrong version"
 
 
-def test_a_master_that_cannot_be_had_is_one_sentence(tmp_path: Path) -> None:
+@pytest.mark.skipif(find_spec("grpc") is not None, reason="Spark Connect is installed")
+def test_spark_connect_says_what_it_needs(tmp_path: Path) -> None:
     said = started(tmp_path, "sc://127.0.0.1:1", PATH="/usr/bin:/bin")
-    assert said.startswith("said: Spark did not start on sc://127.0.0.1:1: ")
+    assert said.startswith("said: Spark did not start on sc://127.0.0.1:1: Spark Connect needs grpc")
     assert "\n" not in said
 
 
+def test_a_master_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+    said = started(tmp_path, "nonsense", PATH=os.environ["PATH"], JAVA_HOME=os.environ.get("JAVA_HOME", ""))
+    assert said.startswith("said: Spark did not start on nonsense: ")
+    assert "Master must" in said
+    assert "\n" not in said
+
+
+@pytest.mark.usefixtures("spark")
 def test_session_is_quiet_local_and_leaves_ctrl_c_alone(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     before = signal.getsignal(signal.SIGINT)

@@ -5,6 +5,7 @@ from types import TracebackType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from mqlab.cli.console import words
+from mqlab.events.schema import MEASURE, WARM_UP
 from mqlab.load.conductor import Progress as LoadProgress
 
 
@@ -33,7 +34,7 @@ class ProgressBars:
     def load(self, progress: LoadProgress) -> None:
         if self._runs is None:
             self._runs = self._bars.add_task("runs", what="")
-        seconds = f" ({progress.phase_seconds:g} s)" if progress.phase in ("warm-up", "measure") else ""
+        seconds = f" ({progress.phase_seconds:g} s)" if progress.phase in (WARM_UP, MEASURE) else ""
         self._bars.update(
             self._runs, completed=progress.runs_done, total=progress.runs_expected,
             what=f"{progress.runs_done + 1} of {progress.runs_expected}: {progress.label}, {progress.phase}{seconds}",

@@ -13,6 +13,11 @@ FAILED: Final = "failed"  # the system refused them: they must not arrive
 ROLLED_BACK: Final = "rolled back"  # the transaction was undone: they must not arrive
 OUTCOMES: Final = (CONFIRMED, UNKNOWN, FAILED, ROLLED_BACK)
 
+# The phases of a run. Only what happens in MEASURE counts for rates.
+WARM_UP: Final = "warm-up"
+MEASURE: Final = "measure"
+DRAIN: Final = "drain"
+
 COMPLETE: Final = "complete"
 INCOMPLETE: Final = "incomplete"
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import rows_of
-from mqlab.events.schema import COMPLETE, INCOMPLETE
+from mqlab.events.schema import COMPLETE, DRAIN, INCOMPLETE, MEASURE, WARM_UP
 from mqlab.load.agents import AgentLostError, AgentProcess
 from mqlab.load.assignment import Assignment, dealt, roles_of
 from mqlab.load.roles import Timeline
@@ -97,9 +97,9 @@ class OneRun:
 
     async def _play(self, timeline: Timeline, sampler: Sampler) -> Outcome:
         phases = self.point.phases
-        self.watch("warm-up", phases.warmup)
+        self.watch(WARM_UP, phases.warmup)
         turn = asyncio.get_running_loop().call_later(
-            _LEAD_SECONDS + phases.warmup, self.watch, "measure", phases.measure
+            _LEAD_SECONDS + phases.warmup, self.watch, MEASURE, phases.measure
         )
         try:
             answers = await self._played(timeline, sampler)
@@ -111,7 +111,7 @@ class OneRun:
         for answer in answers:
             for at, messages in answer["sent"].items():
                 expected[int(at)] = expected.get(int(at), 0) + messages
-        self.watch("drain", phases.drain)
+        self.watch(DRAIN, phases.drain)
         await self._drain(expected)
         counted = [_check(answer)["counted_received"] for answer in await self._finish()]
         if sampler.failed is not None:
@@ -161,9 +161,9 @@ class OneRun:
     def _write(self, timeline: Timeline | None, samples: list[dict[str, Any]], outcome: Outcome) -> None:
         if timeline is not None:
             self._table("phases", [
-                {"phase": "warm-up", "t_start": timeline.start, "t_end": timeline.measure},
-                {"phase": "measure", "t_start": timeline.measure, "t_end": timeline.stop},
-                {"phase": "drain", "t_start": timeline.stop, "t_end": max(timeline.stop, time.monotonic_ns())},
+                {"phase": WARM_UP, "t_start": timeline.start, "t_end": timeline.measure},
+                {"phase": MEASURE, "t_start": timeline.measure, "t_end": timeline.stop},
+                {"phase": DRAIN, "t_start": timeline.stop, "t_end": max(timeline.stop, time.monotonic_ns())},
             ])  # fmt: skip
         self._table("samples", samples)
         self._table("runs", [{

@@ -7,6 +7,7 @@ import tempfile
 import threading
 from atexit import register
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,6 +53,10 @@ def spark_session(master: str | None = None) -> SparkSession:
 
 
 def _connected(url: str) -> SparkSession:
+    # Asked first, since the client of Spark Connect ends the process when one of them is missing.
+    missing = [name for name in ("grpc", "pandas", "zstandard") if find_spec(name) is None]
+    if missing:
+        raise ImportError(f"Spark Connect needs {', '.join(missing)} (pip install 'pyspark[connect]')")
     return SparkSession.builder.remote(url).getOrCreate()
 
 
@@ -107,5 +112,12 @@ def _gateway(conf: SparkConf) -> Any:
         with log.open("wb") as words:
             return launch_gateway(conf, popen_kwargs={"stderr": words, "stdout": words})
     except PySparkException as error:
-        said = log.read_text(errors="replace").strip().splitlines() or [str(error)]
-        raise SparkUnavailableError(f"{_NEEDS_JAVA}: the one found said '{said[-1].strip()}'") from error
+        raise SparkUnavailableError(f"Spark did not start on {conf.get('spark.master')}: {_complaint(log)}") from error
+
+
+def _complaint(log: Path) -> str:
+    """The line in which a Java that failed says why; a line that names an error if there is one."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    said = [line for line in lines if line and not line.startswith(("WARNING", "NOTE"))]
+    named = [line for line in said if "Error" in line or "Exception" in line]
+    return (named or said or ["Java ended without a word"])[0]

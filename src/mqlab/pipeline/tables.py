@@ -19,11 +19,9 @@ from pyspark.sql.types import (
 )
 
 from mqlab.events.folder import RunFolder
-from mqlab.events.schema import TABLES
+from mqlab.events.schema import MEASURE, TABLES, WARM_UP
 
 NANOSECONDS: Final = 1_000_000_000
-WARM_UP: Final = "warm-up"
-MEASURE: Final = "measure"
 
 # A few rows a run, in a file of their own for each run.
 _SMALL: Final = ("runs", "roles", "phases", "clocks")

@@ -13,7 +13,6 @@ PERCENTILES: Final = {"latency.p50": 0.5, "latency.p90": 0.9, "latency.p99": 0.9
 _STEP: Final = 0.01
 # A few messages that took next to nothing would stretch the log axis of all the others.
 _FROM: Final = 0.01
-_PHASES: Final = {"warmup": "warm-up"}
 
 
 def latency_figure(findings: Findings, point: Point) -> Figure | None:
@@ -104,7 +103,7 @@ def _bands(rows: Sequence[Second]) -> list[line_charts.Band]:
     for row in rows:
         if row.run != rows[0].run or row.phase == "measure":
             continue
-        phase = _PHASES.get(row.phase, row.phase)
+        phase = row.phase
         if bands and bands[-1].phase == phase and bands[-1].end == row.second:
             bands[-1] = line_charts.Band(phase, bands[-1].start, row.second + 1)
         else:

@@ -1,5 +1,6 @@
 """The core against a model of dictionaries, over random sequences of commands."""
 
+import os
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
@@ -149,8 +150,9 @@ class Commands(RuleBasedStateMachine):
         assert not self.core.flow.held
 
 
-# Raised to 5,000 sequences by the long form of the tests.
+# The long form has 5,000 sequences.
 TestCommands = Commands.TestCase
 TestCommands.settings = settings(
-    max_examples=300, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=5000 if os.environ.get("MQLAB_TORTURE") else 300, stateful_step_count=50, deadline=None,
+    report_multiple_bugs=False, suppress_health_check=[HealthCheck.too_slow],
 )
