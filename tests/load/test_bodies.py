@@ -142,3 +142,12 @@ def test_one_odd_message_in_the_middle_is_found(odd: Message, place: int) -> Non
     messages = [(1, n, 12) for n in range(8)]
     messages[place] = odd
     assert ranges(as_arrived(messages)) == [(1, 0, 3, 36), (*odd[:2], 1, 12), (1, 4, 4, 48)]
+
+
+@pytest.mark.parametrize(
+    "strange", [[b"hello"], [b"hello", b"world"], [body(1, 2, 12), b""], [b"", body(1, 2, 12)], [b""]]
+)
+def test_what_is_none_of_ours_is_no_number(strange: list[bytes]) -> None:
+    """Shorter than a number, a body must not be read together with its neighbour."""
+    with pytest.raises((ValueError, struct.error)):
+        ranges(decode(encode(strange)))

@@ -67,7 +67,10 @@ def _systems(texts: list[str]) -> list[System]:
 
 def _one(order: Order, runs: Path, master: str | None, *, quiet: bool) -> dict[str, Any]:
     """One study from its first run to its report."""
-    folder = RunFolder.create(runs, f"{order.study.id}-{order.scale}")
+    try:
+        folder = RunFolder.create(runs, f"{order.study.id}-{order.scale}")
+    except OSError as error:
+        fail(f"--runs {runs}: no run folder can be made there ({error.strerror or error})", Exit.USAGE)
     try:
         with ProgressBars() as bars:
             uvloop.run(_conducted(Conductor(order, folder, bars.load)))

@@ -38,7 +38,8 @@ class _Connection(Connection):
             return _Receiver(session, await session.consumer(destination, prefetch=prefetch))
 
     async def close(self) -> None:
-        await self._connection.close()
+        async with _translated():
+            await self._connection.close()
 
 
 class _Sender(Sender):

@@ -88,7 +88,7 @@ class Agent:
         results = await asyncio.gather(
             *(producer.play(timeline) for producer in self._producers), return_exceptions=True
         )
-        failed = [str(result) for result in results if isinstance(result, BaseException)]
+        failed = [_words(result) for result in results if isinstance(result, BaseException)]
         sent: dict[int, int] = {}
         for producer in self._producers:
             at = producer.role.destination
@@ -105,8 +105,8 @@ class Agent:
         return {"received": [[*key, count] for key, count in counts.items()], **self._failure()}
 
     def _failure(self) -> dict[str, str]:
-        failed = [str(consumer.failed) for consumer in self._consumers if consumer.failed is not None]
-        return {"error": failed[0]} if failed else {}
+        failed = [consumer.failed for consumer in self._consumers if consumer.failed is not None]
+        return {"error": _words(failed[0])} if failed else {}
 
     async def _finish(self, _: dict[str, Any]) -> dict[str, Any]:
         for task in self._playing:
@@ -115,14 +115,21 @@ class Agent:
         for consumer in self._consumers:
             with suppress(DriverError):
                 await consumer.close()
-        for connection in self._connections:
-            await connection.close()
-        self._connections = []
-        if self._recorder is not None:
-            self._recorder.close()
-            self._recorder = None
+        try:
+            for connection in self._connections:
+                with suppress(DriverError):
+                    await connection.close()
+        finally:
+            self._connections = []
+            if self._recorder is not None:
+                self._recorder.close()
+                self._recorder = None
         counted = sum(consumer.counted for consumer in self._consumers)
         return {"counted_received": counted, **self._failure()}
+
+
+def _words(error: BaseException) -> str:
+    return str(error) if isinstance(error, DriverError) else f"{type(error).__name__}: {error}"
 
 
 class _Nothing:

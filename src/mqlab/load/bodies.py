@@ -15,6 +15,10 @@ _ID: Final = struct.Struct("<IQ")
 _LOW: Final = np.uint64(0xFFFFFFFF)
 
 
+class NotOursError(ValueError):
+    """A message that the lab did not send: bodies of the lab begin with producer and sequence number."""
+
+
 class BodyMaker:
     """Bodies of one producer, made in place: only the sequence numbers change from batch to batch."""
 
@@ -46,6 +50,8 @@ def ranges(bodies: Bodies) -> list[tuple[int, int, int, int]]:
     """(producer, first sequence number, count, bytes) of each run of consecutive messages, in their order."""
     rows = len(bodies)
     if rows == 1:
+        if bodies.nbytes < ID_SIZE:
+            raise NotOursError("a message of fewer than 12 bytes")
         producer, seq = _ID.unpack_from(bodies.data.data, int(bodies.offsets[0]))
         return [(producer, seq, 1, bodies.nbytes)]
     words = _words(bodies)
@@ -71,7 +77,9 @@ def _consecutive(words: Any, rows: int) -> bool:
 def _words(bodies: Bodies) -> Any:
     """Producer, and the lower and upper half of the sequence number, of one body after the other."""
     table = bodies.table()
-    if table is None:
+    if table is None or table.shape[1] < ID_SIZE:
+        if bool((np.diff(bodies.offsets) < ID_SIZE).any()):
+            raise NotOursError("a message of fewer than 12 bytes")
         table = bodies.data[bodies.offsets[:-1, None] + np.arange(ID_SIZE)]
     return np.ascontiguousarray(table[:, :ID_SIZE]).reshape(-1).view("<u4")
 

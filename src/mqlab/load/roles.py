@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from mqlab.drivers import DriverError, Receiver, Sender
+from mqlab.drivers import Receiver, Sender
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE
 from mqlab.load.assignment import Role
 from mqlab.load.bodies import BodyMaker, ranges
@@ -86,10 +86,13 @@ class ProducerRole:
     async def _send_freely(self, planned: int, rows: int) -> int:
         bodies = self._maker.make(self.messages, rows)
         sent = now()
-        await self._sender.send(bodies, wait=False)
-        self._log.sent_freely(
-            self.role.number, self.role.destination, self.messages, rows, rows * self._point.size, planned, sent
-        )
+        try:
+            await self._sender.send(bodies, wait=False)
+        finally:
+            # Also of a send that broke off: some of it may arrive.
+            self._log.sent_freely(
+                self.role.number, self.role.destination, self.messages, rows, rows * self._point.size, planned, sent
+            )
         return sent
 
     async def _send_and_wait(self, planned: int, rows: int) -> int:
@@ -131,7 +134,8 @@ class ConsumerRole:
         self.role = role
         self.messages = 0
         self.counted = 0
-        self.failed: DriverError | None = None
+        # Why it ended before it was told to, if it did.
+        self.failed: Exception | None = None
         self._point = point
         self._receiver = receiver
         self._log = log
@@ -155,7 +159,7 @@ class ConsumerRole:
                     self._uncommitted_messages += rows
                     if self._uncommitted_messages >= transaction:
                         await self._commit()
-        except DriverError as error:
+        except Exception as error:  # whatever it was: a consumer that ends silently would look like messages lost
             self.failed = error
 
     async def close(self) -> None:

@@ -19,6 +19,8 @@ def system(text: str) -> System:
         key, equals, value = part.partition("=")
         if not equals:
             raise SystemSettingError(f"{text!r}: write NAME:setting=value,setting=value")
+        if key.strip() in settings:
+            raise SystemSettingError(f"{text!r}: {key.strip()} is set twice")
         settings[key.strip()] = value.strip()
     return SYSTEMS[name](settings)
 

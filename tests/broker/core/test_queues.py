@@ -73,6 +73,19 @@ def test_what_a_lost_consumer_had_comes_again_in_order_and_marked() -> None:
     assert driven.delivered[two] == [*marked, *((b"%d" % n, False) for n in range(5, 8))]
 
 
+def test_what_several_lost_consumers_had_comes_again_in_one_order() -> None:
+    for first_to_go in (0, 1, 2):
+        driven = Driven()
+        consumers = [driven.consumer("queue:q", credit=2) for _ in range(3)]
+        producer = driven.producer("queue:q")
+        for n in range(9):
+            driven.send(producer, b"%d" % n)
+        for n in (first_to_go, (first_to_go + 2) % 3, (first_to_go + 1) % 3):
+            driven.do(driven.core.close_consumer, consumers[n])
+        again = driven.consumer("queue:q")
+        assert driven.delivered[again] == [(b"%d" % n, n < 6) for n in range(9)]
+
+
 def test_an_acknowledgement_may_end_inside_a_batch() -> None:
     driven = Driven()
     consumer = driven.consumer("queue:q")

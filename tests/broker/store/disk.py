@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -125,6 +126,10 @@ class Disk:
             self.renamed.append((call.name, None))
         elif call.what == "sync_folder":
             self.safe, self.renamed = dict(self.names), []
+
+    def copy(self) -> Disk:
+        """One that goes its own way from here."""
+        return copy.deepcopy(self)
 
     def after_kill(self) -> Image:
         """The process is gone, the machine is not: everything written is there."""

@@ -1,0 +1,137 @@
+"""Ctrl-C at any moment: exit code 130, no process left, and what was recorded is kept and can be used."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mqlab.events.folder import RunFolder
+from mqlab.pipeline.measure import read
+
+from .command import PROGRAM, SMALL, Background, document, here
+
+# The first scenario is over at once, the second would take a minute.
+LONG = SMALL.replace("rate: 400/s}", "phases: {measure: 60s}, repeat: {least: 1, most: 1, until: none}}").replace(
+    "quick: {phases: {warmup: 100ms, measure: 400ms, drain: 2s}, ", "quick: {phases: {warmup: 100ms, drain: 2s}, "
+).replace("message: {size: 12B}}", "message: {size: 12B}, phases: {measure: 300ms}}")  # fmt: skip
+# Passes its own stdin and stdout on to a terminal in which the command runs.
+IN_A_TERMINAL = (
+    sys.executable, "-c", "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))",
+)  # fmt: skip
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "long.yaml"
+    path.write_text(LONG)
+    return path
+
+
+def only_folder(runs: Path) -> RunFolder:
+    (path,) = runs.iterdir()
+    return RunFolder.open(path)
+
+
+def interrupted_in_the_second_run(tmp_path: Path, study: Path, number: int) -> tuple[str, RunFolder]:
+    with Background(tmp_path, *PROGRAM, "run", study, "--json", "--runs", tmp_path / "runs") as command:
+        command.wait_until_said("run 2 of 2: B")
+        time.sleep(1)
+        assert len(command.descendants("mqlab.load.agent")) == 2
+        assert len(command.descendants("mqlab broker")) == 1
+        command.interrupt(number)
+        code, out = command.end()
+        assert (code, out) == (130, ""), command.said
+        return command.said, only_folder(tmp_path / "runs")
+
+
+def test_in_the_middle_of_a_run(tmp_path: Path, study: Path) -> None:
+    said, folder = interrupted_in_the_second_run(tmp_path, study, signal.SIGINT)
+    assert said.splitlines()[-1] == f"mqlab: interrupted; what there is, marked incomplete: {folder.path}"
+    assert "Traceback" not in said
+    assert folder.meta()["status"] == "incomplete"
+    assert not [*folder.path.glob(".systems*")]
+    # The other commands work on what there is: the run that was complete has its figures.
+    assert here("measure", folder.path).exit_code == 0
+    audits = {audit["scenario"]: (audit["status"], audit["reason"]) for audit in read(folder, "audits")}
+    assert audits == {"A": ("clean", ""), "B": ("incomplete", "interrupted")}
+    assert {measure["scenario"] for measure in read(folder, "measures")} == {"A"}
+    result = here("report", folder.path, "--json")
+    assert (result.exit_code, document(result.stdout)["status"]) == (0, "incomplete")
+    assert "incomplete" in (folder.report / "index.html").read_text()
+
+
+def test_a_polite_kill_is_the_same(tmp_path: Path, study: Path) -> None:
+    _, folder = interrupted_in_the_second_run(tmp_path, study, signal.SIGTERM)
+    assert folder.meta()["status"] == "incomplete"
+
+
+def test_a_second_ctrl_c_does_not_spoil_the_cleaning_up(tmp_path: Path, study: Path) -> None:
+    with Background(tmp_path, *PROGRAM, "run", study, "--only", "B", "--runs", tmp_path / "runs") as command:
+        command.wait_until_said("run 1 of 1: B")
+        time.sleep(0.5)
+        command.interrupt()
+        for _ in range(5):
+            time.sleep(0.02)
+            if command.process.poll() is None:
+                command.interrupt()
+        code, _ = command.end()
+        assert code == 130, command.said
+        assert "Traceback" not in command.said
+    assert only_folder(tmp_path / "runs").meta()["status"] == "incomplete"
+
+
+@pytest.mark.parametrize("word", ["mqlab.load.agent", "mqlab broker"])
+def test_while_the_processes_are_starting(tmp_path: Path, study: Path, word: str) -> None:
+    with Background(tmp_path, *PROGRAM, "run", study, "--runs", tmp_path / "runs") as command:
+        command.wait_until(lambda: command.descendants(word))
+        command.interrupt()
+        code, _ = command.end()
+        assert code == 130, command.said
+        assert "Traceback" not in command.said
+    folder = only_folder(tmp_path / "runs")
+    assert folder.meta()["status"] == "incomplete"
+
+
+def test_in_a_terminal_with_bars(tmp_path: Path, study: Path) -> None:
+    """A real Ctrl-C: the terminal turns it into a signal for all processes in its foreground."""
+    command = (*IN_A_TERMINAL, *PROGRAM, "run", study, "--runs", tmp_path / "runs")
+    with Background(tmp_path, *command, TERM="xterm-256color", COLUMNS="120") as terminal:
+        assert terminal.process.stdin is not None
+        terminal.wait_until(lambda: len(terminal.descendants("mqlab.load.agent")) == 2)
+        terminal.wait_until(lambda: [*tmp_path.glob("runs/*/events/roles/run-00002.parquet")])
+        time.sleep(1)
+        terminal.remember()
+        terminal.process.stdin.write(b"\x03")
+        terminal.process.stdin.flush()
+        code, out = terminal.end()
+    assert code == 130, out
+    assert "1 of 2: A, prepare" in out or "1 of 2: A, warm-up" in out
+    assert "2 of 2: B, measure (60 s)" in out
+    assert "interrupted" in out
+    assert "Traceback" not in out
+    assert only_folder(tmp_path / "runs").meta()["status"] == "incomplete"
+
+
+class TestWhileSparkWorks:
+    def test_in_a_run(self, tmp_path: Path) -> None:
+        study = tmp_path / "small.yaml"
+        study.write_text(SMALL)
+        with Background(tmp_path, *PROGRAM, "run", study, "--only", "A", "--runs", tmp_path / "runs") as command:
+            command.wait_until_said("measures: Spark reads the events")
+            command.interrupt()
+            code, out = command.end()
+            assert (code, out) == (130, ""), command.said
+            assert "Traceback" not in command.said
+            assert "interrupted" in command.said
+        folder = only_folder(tmp_path / "runs")
+        assert folder.meta()["status"] == "complete", "the load was: measuring can be done again"
+        # Later, when Java computes.
+        with Background(tmp_path, *PROGRAM, "measure", folder.path) as command:
+            command.wait_until(lambda: command.descendants("java"))
+            time.sleep(4)
+            command.interrupt()
+            code, _ = command.end()
+            assert code == 130, command.said
+            assert "Traceback" not in command.said

@@ -1,0 +1,184 @@
+"""One run from the declaration to the report, as a user makes it, and what can be asked of its folder afterwards."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqlab.events.folder import RunFolder
+from mqlab.pipeline.measure import read
+from mqlab.study import load_study
+
+from .command import SMALL, document, here, mqlab
+
+CLASSES = ("delivered", "lost", "duplicated", "recovered", "out_of_order", "unexpected")
+METRICS_OF_EVERY_RUN = (
+    "rate.received", "rate.sent", "bytes.received", "latency.p50", "latency.p90", "latency.p99", "latency.p99.9",
+    "latency.max", "cpu.broker", "cpu.agents", "rss.broker", "rss.agents",
+)  # fmt: skip
+ESCAPE = "\x1b"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def ended(runs: Path) -> subprocess.CompletedProcess[str]:
+    return mqlab("run", "jms-four-brokers", "--only", "A", "--only", "G", "--json", "--runs", runs)
+
+
+@pytest.fixture(scope="module")
+def found(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    return document(ended.stdout)
+
+
+@pytest.fixture(scope="module")
+def folder(found: dict[str, Any]) -> RunFolder:
+    return RunFolder.open(Path(found["run"]))
+
+
+class TestTheDocument:
+    def test_the_command_ends_well(self, ended: subprocess.CompletedProcess[str]) -> None:
+        assert ended.returncode == 0, ended.stderr
+
+    def test_the_words_are_on_stderr_and_plain(self, ended: subprocess.CompletedProcess[str]) -> None:
+        lines = ended.stderr.splitlines()
+        assert re.fullmatch(r"run 1 of \d+: A", lines[0])
+        assert sum(line.startswith("run ") for line in lines) == 2, "one line a point"
+        assert lines[-1].startswith("report: ")
+        assert ESCAPE not in ended.stderr + ended.stdout
+        assert "Traceback" not in ended.stderr
+
+    def test_it_says_where_the_run_is(self, found: dict[str, Any], runs: Path) -> None:
+        (only,) = runs.iterdir()
+        assert Path(found["run"]) == only
+        assert (found["study"], found["scale"], found["status"]) == ("jms-four-brokers", "quick", "complete")
+
+    def test_every_measure_says_what_it_is(self, found: dict[str, Any]) -> None:
+        assert found["measures"]
+        for measure in found["measures"]:
+            assert {
+                "study", "scenario", "point", "system", "metric", "value", "unit", "ci95", "runs", "bound_by"
+            } <= measure.keys()  # fmt: skip
+            assert (measure["study"], measure["system"]) == ("jms-four-brokers", "embedded")
+            assert isinstance(measure["value"], int | float)
+            assert measure["unit"]
+            assert measure["runs"] >= 1
+            assert measure["bound_by"] in (None, "client", "broker", "disk", "network")
+            assert measure["ci95"] is None or measure["ci95"] >= 0
+
+    def test_the_measures_are_those_of_the_scenarios_that_were_asked_for(self, found: dict[str, Any]) -> None:
+        by_place = {(one["scenario"], one["metric"]): one["value"] for one in found["measures"]}
+        assert {scenario for scenario, _ in by_place} == {"A", "G"}
+        for scenario in "AG":
+            for metric in METRICS_OF_EVERY_RUN:
+                assert by_place[scenario, metric] > 0
+            assert by_place[scenario, "latency.p50"] <= by_place[scenario, "latency.p99.9"]
+        assert by_place["A", "bytes.received"] == pytest.approx(12 * by_place["A", "rate.received"])
+        assert by_place["G", "bytes.received"] == pytest.approx(1024 * by_place["G", "rate.received"])
+        assert by_place["G", "confirm.p50"] > 0
+        assert by_place["G", "syncs"] > 0
+        assert ("A", "confirm.p50") not in by_place, "nobody waited for a confirmation"
+
+    def test_every_run_has_a_clean_audit(self, found: dict[str, Any]) -> None:
+        audits = found["audits"]
+        assert [audit["run"] for audit in audits] == list(range(1, len(audits) + 1))
+        for point in load_study("jms-four-brokers").points("quick", ["A", "G"]):
+            number = sum(audit["scenario"] == point.scenario for audit in audits)
+            assert point.repeat.least <= number <= point.repeat.most
+        for audit in audits:
+            assert audit["status"] == "clean", audit
+            counts = {name: audit[name] for name in CLASSES}
+            assert counts.pop("delivered") == audit["expected"] > 0
+            assert set(counts.values()) == {0}
+
+    def test_the_conclusions_are_judged(self, found: dict[str, Any]) -> None:
+        words = {"holds", "refuted", "inconclusive", "not testable here"}
+        assert {verdict["verdict"] for verdict in found["verdicts"]} <= words
+        assert {"published", "measured"} <= {verdict["basis"] for verdict in found["verdicts"]}
+
+
+class TestTheFolder:
+    def test_the_report_is_there(self, folder: RunFolder) -> None:
+        page = (folder.report / "index.html").read_text()
+        assert page.lstrip().lower().startswith("<!doctype html>")
+        assert "quick" in page
+        assert (folder.report / "report.md").read_text().startswith("# ")
+        assert [*folder.report.glob("*.svg")]
+
+    def test_meta_says_how_it_was_made(self, folder: RunFolder) -> None:
+        meta = folder.meta()
+        assert meta["status"] == "complete"
+        assert meta["command"].startswith("mqlab run jms-four-brokers --only A --only G --json")
+        assert meta["machine"]["java"]
+        assert meta["packages"]["pyspark"]
+
+    def test_nothing_is_left_of_the_systems(self, folder: RunFolder) -> None:
+        assert sorted(part.name for part in folder.path.iterdir()) == [
+            "events", "measures", "meta.json", "report", "study",
+        ]  # fmt: skip
+
+    def test_measuring_again_gives_the_same(self, folder: RunFolder, tmp_path: Path) -> None:
+        copy = RunFolder(shutil.copytree(folder.path, tmp_path / "copy"))
+        shutil.rmtree(copy.measures)
+        copy.measures.mkdir()
+        result = here("measure", copy.path)
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert str(copy.measures) in result.stderr.replace("\n", "")
+        for table in ("measures", "run_measures", "audits", "series", "latencies"):
+            assert read(copy, table) == read(folder, table)
+
+    def test_reporting_again_gives_the_same_document(self, folder: RunFolder, found: dict[str, Any]) -> None:
+        result = here("report", folder.path, "--json")
+        assert result.exit_code == 0
+        assert document(result.stdout) == found
+
+    def test_the_summary_for_people_is_data_and_plain(self, folder: RunFolder) -> None:
+        result = here("report", folder.path)
+        assert result.exit_code == 0
+        assert "scale quick" in result.stdout
+        assert "embedded" in result.stdout
+        assert "HornetQ" in result.stdout
+        assert ESCAPE not in result.stdout + result.stderr
+        assert result.stderr.replace("\n", "") == f"report: {folder.report / 'index.html'}"
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """Where the file lies, and what the command gave; run folders go where the environment says."""
+    parent = tmp_path_factory.mktemp("own")
+    (parent / "my study.yaml").write_text(SMALL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MQLAB_RUNS", str(parent / "by environment"))
+        patch.chdir(parent)
+        return parent, here("run", "my study.yaml", "--agents", "3")
+
+
+class TestAStudyOfOnesOwn:
+    def test_it_ends_with_a_summary_and_the_path_of_the_report(self, own: tuple[Path, Any]) -> None:
+        parent, result = own
+        assert result.exit_code == 0, result.stderr
+        assert "My own, scale quick" in result.stdout
+        (path,) = (parent / "by environment").iterdir()
+        assert result.stderr.replace("\n", "").endswith(f"report: {path / 'report' / 'index.html'}")
+        assert sorted(part.name for part in parent.iterdir()) == ["by environment", "my study.yaml"]
+
+    def test_its_declaration_is_kept(self, own: tuple[Path, Any]) -> None:
+        (path,) = (own[0] / "by environment").iterdir()
+        assert (path / "study" / "study.yaml").read_text() == SMALL
+        assert path.name.endswith("-mine-quick")
+
+    def test_the_rate_that_was_asked_for_is_the_rate_that_is_found(self, own: tuple[Path, Any]) -> None:
+        (path,) = (own[0] / "by environment").iterdir()
+        found = {(m["scenario"], m["metric"]): m for m in read(RunFolder(path), "measures")}
+        planned = found["B", "rate.sent"]["value"]
+        # Messages that leave late, on a busy machine, may leave the measure phase: never are there more than planned.
+        assert 0 < planned <= 400 * 1.25
+        assert found["B", "rate.sent"]["runs"] == 1
+        assert found["B", "rate.sent"]["ci95"] is None, "one run has no interval"
+        assert {a["status"] for a in read(RunFolder(path), "audits")} == {"clean"}
