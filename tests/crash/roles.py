@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ledger import BODY_SIZE, CONFIRMED, FORBIDDEN, SENT, UNKNOWN, Ledger, Numbers, bodies, read
+from victim import Victim
 
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
@@ -15,23 +16,25 @@ from mqlab.wire.bodies import encode_equal
 class Role:
     """Runs one life after the other until it is told to stop."""
 
-    def __init__(self, address: str, ledger: Ledger, seed: int) -> None:
-        self._address = address
+    def __init__(self, victim: Victim, ledger: Ledger, seed: int) -> None:
+        self._victim = victim
         self._ledger = ledger
         self._chance = random.Random(seed)
         self.stopping = False
 
     async def run(self) -> None:
         while not self.stopping:
+            await self._victim.up.wait()
             try:
                 async with self._connection() as connection:
                     await self._live(connection)
             except (MessagingError, OSError):
-                await asyncio.sleep(0.01)
+                # Killed a moment ago, perhaps before the one who did it could say so.
+                await asyncio.sleep(0.002)
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[aio.Connection]:
-        connection = await aio.connect(self._address)
+        connection = await aio.connect(self._victim.address)
         try:
             yield connection
         finally:
@@ -47,8 +50,8 @@ class Role:
 class Producer(Role):
     """Sends batches and waits for each confirmation; `transaction` batches are committed together (0: none)."""
 
-    def __init__(self, address: str, ledger: Ledger, number: int, queue: str, end: str, transaction: int) -> None:
-        super().__init__(address, ledger, number)
+    def __init__(self, victim: Victim, ledger: Ledger, number: int, queue: str, end: str, transaction: int) -> None:
+        super().__init__(victim, ledger, number)
         self.number = number
         self._queue = queue
         self.end = end
@@ -108,8 +111,8 @@ class Producer(Role):
 class Consumer(Role):
     """Takes what comes; automatic acknowledgement, or a commit after some deliveries."""
 
-    def __init__(self, address: str, ledger: Ledger, seed: int, queue: str, *, transacted: bool) -> None:
-        super().__init__(address, ledger, seed)
+    def __init__(self, victim: Victim, ledger: Ledger, seed: int, queue: str, *, transacted: bool) -> None:
+        super().__init__(victim, ledger, seed)
         self._queue = queue
         self._transacted = transacted
         self._last: dict[int, int] = {}
@@ -154,8 +157,8 @@ class Consumer(Role):
 class Mover(Consumer):
     """Takes from one queue and sends to another, both in one transaction: each message moves exactly once."""
 
-    def __init__(self, address: str, ledger: Ledger, seed: int, queue: str, to: str) -> None:
-        super().__init__(address, ledger, seed, queue, transacted=True)
+    def __init__(self, victim: Victim, ledger: Ledger, seed: int, queue: str, to: str) -> None:
+        super().__init__(victim, ledger, seed, queue, transacted=True)
         self._to = to
 
     async def _live(self, connection: aio.Connection) -> None:

@@ -43,22 +43,22 @@ class Figures:
         self.examples += other.examples
 
 
-def crowd(address: str, ledger: Ledger, seed: int) -> tuple[list[Producer], list[Role]]:
+def crowd(victim: Victim, ledger: Ledger, seed: int) -> tuple[list[Producer], list[Role]]:
     """Confirmed sends, transactions of sends, transactions of receipts, and messages that move on in transactions."""
     producers = [
-        Producer(address, ledger, 1, "plain", "plain", 0),
-        Producer(address, ledger, 2, "plain", "plain", 0),
-        Producer(address, ledger, 3, "plain too", "plain too", 0),
-        Producer(address, ledger, 4, "transacted", "transacted", 3),
-        Producer(address, ledger, 5, "transacted", "transacted", 1),
-        Producer(address, ledger, 6, "in", "out", 2),
+        Producer(victim, ledger, 1, "plain", "plain", 0),
+        Producer(victim, ledger, 2, "plain", "plain", 0),
+        Producer(victim, ledger, 3, "plain too", "plain too", 0),
+        Producer(victim, ledger, 4, "transacted", "transacted", 3),
+        Producer(victim, ledger, 5, "transacted", "transacted", 1),
+        Producer(victim, ledger, 6, "in", "out", 2),
     ]
     consumers: list[Role] = [
-        Consumer(address, ledger, seed + 1, "plain", transacted=False),
-        Consumer(address, ledger, seed + 2, "plain too", transacted=True),
-        Consumer(address, ledger, seed + 3, "transacted", transacted=True),
-        Mover(address, ledger, seed + 4, "in", "out"),
-        Consumer(address, ledger, seed + 5, "out", transacted=True),
+        Consumer(victim, ledger, seed + 1, "plain", transacted=False),
+        Consumer(victim, ledger, seed + 2, "plain too", transacted=True),
+        Consumer(victim, ledger, seed + 3, "transacted", transacted=True),
+        Mover(victim, ledger, seed + 4, "in", "out"),
+        Consumer(victim, ledger, seed + 5, "out", transacted=True),
     ]
     return producers, consumers
 
@@ -66,7 +66,7 @@ def crowd(address: str, ledger: Ledger, seed: int) -> tuple[list[Producer], list
 async def lane(folder: Path, kills: int, messages: int, seed: int) -> Figures:
     """One broker, killed `kills` times, and at least so many confirmed messages."""
     chance, ledger, victim = random.Random(seed), Ledger(), Victim(folder)
-    producers, consumers = crowd(victim.address, ledger, seed)
+    producers, consumers = crowd(victim, ledger, seed)
     begin = time.monotonic()
     await victim.start()
     tasks = [asyncio.ensure_future(role.run()) for role in (*producers, *consumers)]

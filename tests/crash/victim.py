@@ -14,6 +14,8 @@ class Victim:
         self._folder = folder
         self._process: asyncio.subprocess.Process | None = None
         self.address = f"unix:{folder / 'socket'}"
+        # Set while it can be talked to: knocking at a closed door costs the machine what the broker needs to start.
+        self.up = asyncio.Event()
         self.kills = 0
         self.recovery_seconds: list[float] = []
 
@@ -35,9 +37,11 @@ class Victim:
         if not said.startswith(b"listening on"):
             raise RuntimeError(f"the broker did not start again: {self.words[-2000:]}")
         self.recovery_seconds.append(time.monotonic() - begin)
+        self.up.set()
 
     async def kill(self) -> None:
         assert self._process is not None
+        self.up.clear()
         self._process.kill()
         await self._process.wait()
         self.kills += 1

@@ -29,7 +29,7 @@ def test_what_holds_when_little_is_written(write: Write) -> None:
     assert point.label == "A"
     assert (point.domain, point.destinations, point.size, point.persistent) == ("queue", 1, 1024, False)
     assert (point.acknowledge, point.transaction, point.send, point.rate) == ("auto", 0, "free", None)
-    assert (point.connections, point.batch) == ("each", 256)
+    assert (point.connections, point.batch) == ("each", 512)
     assert (point.phases.warmup, point.phases.measure, point.phases.drain) == (5.0, 30.0, 30.0)
     assert (point.repeat.until, point.repeat.least, point.repeat.most) == (Rule("interval", 0.03), 2, 5)
 
@@ -91,15 +91,15 @@ def test_queues_take_the_place_of_topics(write: Write) -> None:
 @pytest.mark.parametrize(
     ("parameters", "batch"),
     [
-        ("message: {size: 12B}", 16384),
-        ("message: {size: 1KiB}", 256),
+        ("message: {size: 12B}", 32768),
+        ("message: {size: 1KiB}", 512),
         ("message: {size: 1MiB}", 1),
         ("send: confirmed, message: {size: 12B}", 1),
         ("send: confirmed, session: {transaction: 10}, message: {size: 12B}", 10),
         ("session: {transaction: 10}, message: {size: 12B}", 10),
         ("message: {size: 12B}, rate: 100/s", 1),
         ("message: {size: 12B}, rate: 1M/s", 500),  # two producers, a millisecond each
-        ("message: {size: 12B}, rate: 100M/s", 16384),
+        ("message: {size: 12B}, rate: 100M/s", 32768),
         ("message: {size: 12B}, batch: 7", 7),
         ("message: {size: 12B}, batch: 5, session: {transaction: 10}", 5),
     ],

@@ -37,7 +37,7 @@ def test_persistent_producers_wait_for_every_confirmation(study: Study) -> None:
     sending = {point.scenario: (point.send, point.batch) for point in study.points("full")}
     assert sending["G"] == ("confirmed", 1)
     assert sending["H"] == ("confirmed", 10)
-    assert sending["A"] == ("free", 16384)
+    assert sending["A"] == ("free", 32768)
 
 
 def test_scales(study: Study) -> None:

@@ -30,8 +30,8 @@ class Settings:
     queue_limit: int = 8 * MIB
     # The same for the whole broker.
     memory_limit: int = 1024 * MIB
-    # Bytes a producer may send ahead of the broker. Less than a few batches starves it.
-    producer_window: int = 1 * MIB
+    # Bytes a producer may send ahead of the broker (never more than the queue limit). Few batches would starve it.
+    producer_window: int = 4 * MIB
     # A journal file is closed at this size, and removed once nothing in it is needed.
     segment_size: int = 64 * MIB
     # Write every call of the file layer, with its time, to this file: for proofs, not for production.

@@ -75,10 +75,12 @@ class Wire(asyncio.BufferedProtocol):
         """A frame. Small ones leave together at the end of this turn of the loop, a large one at once."""
         if self._transport is None:
             raise self._error or ClosedError("the connection is closed")
-        if not self._unsent:
-            self._loop.call_soon(self._flush)
-        self._unsent += data
-        if len(data[-1]) >= _LARGE:
+        if len(data[-1]) < _LARGE:
+            if not self._unsent:
+                self._loop.call_soon(self._flush)
+            self._unsent += data
+        else:
+            self._unsent += data
             self._flush()
 
     def _flush(self) -> None:

@@ -58,8 +58,11 @@ class Consumer:
         if self._consumed_rows:
             self.acknowledge()
         if not self._deliveries:
-            async with asyncio.timeout(timeout):
+            if timeout is None:
                 await self._wait()
+            else:
+                async with asyncio.timeout(timeout):
+                    await self._wait()
         delivery = self._deliveries.popleft()
         self._consumed_rows = delivery.payload.rows
         self._consumed = delivery.first + self._consumed_rows - 1

@@ -8,6 +8,7 @@
 """
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -72,7 +73,8 @@ class Agent:
             sender = await connection.sender(name, persistent=point.persistent, transacted=transacted)
             self._producers.append(ProducerRole(role, point, sender, log))
         else:
-            room = min(max(8 * point.batch, 64), 65536)
+            # As many batches ahead as keep a consumer busy while its word travels; few enough to bound memory.
+            room = min(max(16 * point.batch, 64), 500_000)
             receiver = await connection.receiver(name, prefetch=room, transacted=transacted)
             self._consumers.append(ConsumerRole(role, point, receiver, log))
 
@@ -146,6 +148,8 @@ async def _main() -> None:
     reader = asyncio.StreamReader(limit=1 << 24)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     agent, working = Agent(), None
+    # What is there now stays: no garbage collection in mid-run need look at it again.
+    gc.freeze()
     while line := await reader.readline():
         command = json.loads(line)
         if working is not None and command["do"] == "finish":

@@ -56,8 +56,8 @@ PARAMETERS: Final[dict[str, Callable[[Any], str]]] = {
 MOST_POINTS: Final = 10_000
 
 # A batch is cheap per message from some hundred KiB on, and more would only add latency.
-_BATCH_BYTES: Final = 256 * 1024
-_BATCH_MESSAGES: Final = 16384
+_BATCH_BYTES: Final = 512 * 1024
+_BATCH_MESSAGES: Final = 32768
 # With a fixed rate a batch must not wait to be full: it holds what one producer owes within this time.
 _BATCH_SECONDS: Final = 0.001
 

@@ -6,7 +6,6 @@ message cannot afford: a frame with the flag LONE holds just its body. There is 
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -32,8 +31,7 @@ class MalformedPayloadError(ValueError):
     """The payload is not the record batch that its frame announced."""
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(NamedTuple):
     """What a message frame carries: `rows` messages, encoded."""
 
     data: Buffer

@@ -108,8 +108,7 @@ class Core:
             self._send_in_transaction(producer.session, producer, payload, persistent)
             return
         placed = self._place(producer, payload, persistent)
-        puts = _puts(placed)
-        if puts:
+        if persistent and (puts := _puts(placed)):
             producer.last_lsn = self._append(puts[0], producer)
         self._after(producer.last_lsn, self._sent, producer, placed, seq, confirm)
 
@@ -122,8 +121,7 @@ class Core:
         if session.transacted:
             session.acknowledged.extend((consumer, span) for span in spans)
         elif spans:
-            removed = _removes([(consumer.queue, span) for span in spans])
-            if removed:
+            if consumer.queue.stored and (removed := _removes([(consumer.queue, span) for span in spans])):
                 self._append(removed[0], None)
             self.flow.released(consumer.queue, spans)
         consumer.credit += credit

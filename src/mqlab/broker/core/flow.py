@@ -17,7 +17,7 @@ class Flow:
     """How much is held for consumers, and which producers must wait because of it."""
 
     def __init__(self, settings: Settings, effects: list[Effect]) -> None:
-        self._window = settings.producer_window
+        self._window = min(settings.producer_window, settings.queue_limit)
         self._limit = settings.memory_limit
         self._effects = effects
         # Bytes of all messages not yet acknowledged. (A topic's message counts once for each subscription.)

@@ -86,10 +86,11 @@ class Queue:
 
     def _next_ready(self) -> Consumer | None:
         consumers = self.consumers
+        if len(consumers) == 1:
+            return consumers[0] if consumers[0].ready else None
         for _ in range(len(consumers)):
             consumer = consumers[0]
-            if len(consumers) > 1:
-                consumers.rotate(-1)
+            consumers.rotate(-1)
             if consumer.ready:
                 return consumer
         return None

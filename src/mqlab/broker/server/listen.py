@@ -1,6 +1,7 @@
 """Start a broker, listen, and stop it in good order."""
 
 import asyncio
+import gc
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -47,6 +48,8 @@ async def _serve(settings: Settings, announce: Callable[[list[Address]], None]) 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with running(settings) as (broker, bound):
+        # What is there now stays: no garbage collection need look at it again.
+        gc.freeze()
         announce(bound)
         stop = asyncio.ensure_future(stopped.wait())
         await asyncio.wait((stop, broker.failure), return_when=asyncio.FIRST_COMPLETED)
