@@ -1,7 +1,7 @@
 """The batch API, with asyncio: thousands of messages in one frame, for those who have them together anyway.
 
-    mqlab broker                                     # in one terminal
-    python examples/batch.py tcp:127.0.0.1:7766      # in another
+mqlab broker                                     # in one terminal
+python examples/batch.py tcp:127.0.0.1:7766      # in another
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The plain API: one message at a time.
 
-    mqlab broker --data /tmp/mqlab-data              # in one terminal
-    python examples/plain.py tcp:127.0.0.1:7766      # in another
+mqlab broker --data /tmp/mqlab-data              # in one terminal
+python examples/plain.py tcp:127.0.0.1:7766      # in another
 """
 
 import sys
@@ -15,7 +15,7 @@ def main(address: str) -> None:
         producer = session.producer("queue:example.orders")
         consumer = session.consumer("queue:example.orders")
 
-        # Not persistent: it leaves at once, together with whatever else is ready. Nothing to wait for, nothing to flush.
+        # Not persistent: it leaves at once, with whatever else is ready. Nothing to wait for, nothing to flush.
         producer.send(b"first order")
         # Persistent: when this returns, the message is on the broker's disk.
         producer.send(b"second order", persistent=True)

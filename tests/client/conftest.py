@@ -2,6 +2,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from broker.server.talking import local
 
 from .serving import Served, serving

@@ -79,7 +79,7 @@ class Ledger:
         self.transactions.append((queue, producer, first, count))
 
     def came(self, queue: str, producer: int, seqs: Numbers, redelivered: bool, last: int) -> int:
-        """A consumer was given these; `last` is what it had last of this producer in this life. Returns the new last."""
+        """A consumer was given these; `last` is what it had last of this producer in this life. Returns the new one."""
         place = self.places.setdefault((queue, producer), Place())
         times, done = place.times.upto(int(seqs.max()) + 1), place.done.upto(int(seqs.max()) + 1)
         states = self.states.setdefault(producer, Growing()).upto(int(seqs.max()) + 1)

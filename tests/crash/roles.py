@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from ledger import BODY_SIZE, CONFIRMED, FORBIDDEN, SENT, UNKNOWN, Ledger, Numbers, bodies, read
 from victim import Victim
@@ -38,10 +38,8 @@ class Role:
         try:
             yield connection
         finally:
-            try:
+            with suppress(MessagingError):
                 await connection.close()
-            except MessagingError:
-                pass
 
     async def _live(self, connection: aio.Connection) -> None:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Payloads that no honest client writes: only MalformedPayloadError comes out, and what passes the check is harmless."""
+"""Payloads that no honest client writes: only MalformedPayloadError comes out; what passes the check is harmless."""
 
 import random
 import struct
@@ -129,7 +129,8 @@ def test_a_compressed_batch_is_refused_before_it_grows(codec: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "offsets", [(0, 2, 1, 3), (-1, 1, 2, 3), (0, 1, 2, 2**31 - 1), (2, 2, 2, 1), (0, 9, 9, 3), (0, -9, 2, 3), (3, 4, 5, 6)]
+    "offsets",
+    [(0, 2, 1, 3), (-1, 1, 2, 3), (0, 1, 2, 2**31 - 1), (2, 2, 2, 1), (0, 9, 9, 3), (0, -9, 2, 3), (3, 4, 5, 6)],
 )
 def test_offsets_that_point_elsewhere_are_refused(offsets: tuple[int, ...]) -> None:
     honest, other = struct.pack("<4i", 0, 1, 2, 3), struct.pack("<4i", *offsets)

@@ -27,7 +27,7 @@ def stream(chance: random.Random, count: int) -> tuple[bytes, list[list[bytes]]]
 
 
 def looks(chance: random.Random, payload: Payload) -> tuple[Any, Any]:
-    """Something that refers to the received memory in one of the ways in which broker and client do, and its content."""
+    """Something that refers to the received memory in one of the ways of broker and client, and how to check it."""
     bodies = decode(payload)
     expected = bodies.tolist()
     ways = {
@@ -96,7 +96,9 @@ def test_memory_is_used_again_when_nobody_looks() -> None:
     assert address(memory(64 * 1024)) == where
 
 
-@pytest.mark.parametrize("look", [lambda view: view, lambda view: view[5:6], lambda view: np.frombuffer(view, np.uint8)])
+@pytest.mark.parametrize(
+    "look", [lambda view: view, lambda view: view[5:6], lambda view: np.frombuffer(view, np.uint8)]
+)
 def test_memory_is_not_used_again_while_somebody_looks(look: Any) -> None:
     view = memory(64 * 1024)
     where = address(view)

@@ -13,7 +13,8 @@ from mqlab.broker.core.broker import Core
 from mqlab.broker.core.links import Session
 from mqlab.broker.settings import Settings
 
-from .model import ConsumerModel, Model, ProducerModel, SessionModel
+from .model import Model
+from .parts import ConsumerModel, ProducerModel, SessionModel
 
 T = TypeVar("T")
 

@@ -21,11 +21,11 @@ _opened: "list[Raw | aio.Connection]" = []
 
 
 def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """A test that runs in uvloop, as broker and client do. A hang is a failure after 30 seconds."""
+    """A test that runs in uvloop, as broker and client do. A hang is a failure after 90 seconds."""
 
     async def and_close(*arguments: Any, **fixtures: Any) -> None:
         try:
-            await asyncio.wait_for(test(*arguments, **fixtures), 30)
+            await asyncio.wait_for(test(*arguments, **fixtures), 90)
         finally:
             while _opened:
                 with suppress(MessagingError, OSError):

@@ -10,7 +10,10 @@ from mqlab.wire.native import Flag, Kind
 
 from .talking import Raw, in_loop, local
 
-ODD = ["../../escape", "/etc/passwd", "a" * 255, "ä" * 127, "CON", "a\\b", "~root", "%00", "queue:nested", "оrders", "."]
+ODD = [
+    "../../escape", "/etc/passwd", "a" * 255, "ä" * 127, "CON", "a\\b", "~root", "%00", "queue:nested", ".", "orders",
+    "\u043erders",  # begins with a letter that only looks like an o
+]  # fmt: skip
 BAD = ["", " ", "a\x00b", "a\nb", "a" * 256, "ä" * 128, "\ud800", "\u202e"]
 
 

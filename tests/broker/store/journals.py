@@ -55,7 +55,7 @@ class Written:
         return lsn, proven
 
 
-def workload(least: int, *, body: int = 900, batch: int = 1, sync_every: int = 3, first_lsn: int = 1) -> list[Record]:
+def workload(least: int, *, body: int = 900, batch: int = 1) -> list[Record]:
     """Sends of batches and lone messages to two queues, acknowledgements of parts, transactions."""
     records: list[Record] = [Declare(1, "orders", 1), Declare(2, "prices.eu", 1)]
     size, next_id, n = 0, {1: 1, 2: 1}, 0
@@ -76,7 +76,9 @@ def workload(least: int, *, body: int = 900, batch: int = 1, sync_every: int = 3
     return records
 
 
-def written(records: list[Record], *, number: int = 1, first_lsn: int = 1, group: int = 3, shut: bool = False) -> Written:
+def written(
+    records: list[Record], *, number: int = 1, first_lsn: int = 1, group: int = 3, shut: bool = False
+) -> Written:
     """As a journal would write them if every `group` records were synced together."""
     head = encode_head(number, first_lsn, [Declare(1, "orders", 1), Declare(2, "prices.eu", 1)])
     data, where, durable = bytearray(head), [], first_lsn - 1

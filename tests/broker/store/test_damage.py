@@ -60,8 +60,7 @@ def refused_or_cut(folder: Path, journal: Written, bit: int, states: dict[int, d
     lsn, proven = journal.at(bit // 8)
     try:
         found, files = recovered(folder, {1: flip(journal, bit)})
-    except DamagedJournalError as error:
-        assert path_of(folder, 1).name in str(error)
+    except DamagedJournalError:
         return True
     assert lsn, f"bit {bit}: a flip in the head was not refused"
     assert proven < lsn, f"bit {bit}: record {lsn} was durable and is silently gone"
@@ -145,7 +144,7 @@ def test_refusal_leaves_the_files_as_they_are(tmp_path: Path) -> None:
     path = path_of(tmp_path, 1)
     path.touch()
     files = MemoryFiles({path.name: flip(journal, journal.records[3][0] * 8 + 200)})
-    with pytest.raises(DamagedJournalError, match="byte"):
+    with pytest.raises(DamagedJournalError, match=rf"{path.name}: byte \d+"):
         recover(tmp_path, files)
     assert files.changes == []
 

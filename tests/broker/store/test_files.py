@@ -61,7 +61,8 @@ def test_a_trace_has_a_line_for_each_call_in_their_order(tmp_path: Path) -> None
     files.append(file, b"9")
     lines = [line.split() for line in trace.getvalue().splitlines()]
     assert [(call, name, offset, size) for call, name, _, _, offset, size in lines] == [
-        ("append", "file", "0", "5"), ("append", "file", "5", "3"), ("sync", "file", "0", "8"), ("append", "file", "8", "1"),
+        ("append", "file", "0", "5"), ("append", "file", "5", "3"),
+        ("sync", "file", "0", "8"), ("append", "file", "8", "1"),
     ]  # fmt: skip
     times = [int(when) for _, _, begin, end, _, _ in lines for when in (begin, end)]
     assert times == sorted(times)

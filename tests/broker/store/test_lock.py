@@ -8,7 +8,7 @@ import pytest
 
 from mqlab.broker.store.lock import FolderInUseError, FolderLock
 
-TRY = "import sys; from pathlib import Path; from mqlab.broker.store.lock import FolderLock; FolderLock(Path(sys.argv[1]))"
+TRY = "import pathlib, sys; from mqlab.broker.store.lock import FolderLock; FolderLock(pathlib.Path(sys.argv[1]))"
 
 
 def test_a_folder_is_locked_until_it_is_released(tmp_path: Path) -> None:

@@ -68,7 +68,13 @@ def test_any_changed_bit_of_a_head_is_found(declared: list[Declare], data: st.Da
 
 
 def test_every_end_cut_off_is_found() -> None:
-    for record in (Put(1, 2, Payload(b"body", 1, True)), Remove(1, ((2, 3),)), Declare(1, "q", 1), Commit((), ()), Shut()):
+    for record in (
+        Put(1, 2, Payload(b"body", 1, True)),
+        Remove(1, ((2, 3),)),
+        Declare(1, "q", 1),
+        Commit((), ()),
+        Shut(),
+    ):
         whole = encode(record, 5, 4)
         for size in range(len(whole)):
             with pytest.raises(Damaged):

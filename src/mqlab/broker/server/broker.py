@@ -12,6 +12,7 @@ from mqlab.broker.core.records import Declare
 from mqlab.broker.server.worker import Done, Worker
 from mqlab.broker.settings import Settings
 from mqlab.broker.store.files import Files, TracedFiles, TurningDisk
+from mqlab.broker.store.group import MOST_UNDER_WAY
 from mqlab.broker.store.journal import Journal, SyncCounters
 from mqlab.broker.store.lock import FolderLock
 from mqlab.broker.store.recovery import recover
@@ -69,7 +70,7 @@ class Broker:
         self.core.lsn = found.lsn
         if found.torn:
             log.warning("the journal had a torn tail of %d bytes: cut off, none of it had been confirmed", found.torn)
-        self._worker = Worker(self._loop)
+        self._worker = Worker(self._loop, MOST_UNDER_WAY)
         self._journal = Journal(self.settings, folder, files, self, found.segments)
         self._journal.start(found.next_file, found.lsn)
 

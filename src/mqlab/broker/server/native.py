@@ -25,7 +25,7 @@ _KEEP_IN_PLACE: Final = 32 * 1024
 _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
 
 _SEQUENCE_NUMBERS: Final = 2**63
-_DELIVER = int(Kind.DELIVER)
+_DELIVER, _CONFIRMED = int(Kind.DELIVER), int(Kind.CONFIRM)
 _LONE, _PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.LONE, Flag.PERSISTENT, Flag.CONFIRM, Flag.REDELIVERED))
 
 
@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write(data)
 
     def confirm(self, effect: Confirm) -> None:
-        self._write(native.header(Kind.CONFIRM, link=effect.producer.link, first=effect.seq))
+        self._write(native.HEADER.pack(0, _CONFIRMED, 0, 0, effect.producer.link, effect.seq, 0))
 
     def credit(self, effect: Credit) -> None:
         self._write(native.header(Kind.CREDIT, link=effect.producer.link, amount=effect.size))

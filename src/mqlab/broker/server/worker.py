@@ -1,4 +1,4 @@
-"""One thread for what would block the loop: waiting for the disk."""
+"""Threads for what would block the loop: waiting for the disk."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,21 +9,32 @@ Done = Callable[[BaseException | None], None]
 
 
 class Worker:
-    """Does one piece of work after the other; `done` is called back in the loop."""
+    """Does up to so many pieces of work at a time; `done` is called back in the loop. A thread starts when needed."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
         self._loop = loop
+        self._most = most
+        self._under_way = 0
+        self._threads: list[Thread] = []
         self._work: SimpleQueue[tuple[Callable[[], None], Done] | None] = SimpleQueue()
-        self._thread = Thread(target=self._run, name="mqlab-sync", daemon=True)
-        self._thread.start()
 
     def submit(self, work: Callable[[], None], done: Done) -> None:
+        self._under_way += 1
+        if len(self._threads) < min(self._under_way, self._most):
+            self._threads.append(Thread(target=self._run, name="mqlab-sync", daemon=True))
+            self._threads[-1].start()
         self._work.put((work, done))
+
+    def _finished(self, done: Done, failed: BaseException | None) -> None:
+        self._under_way -= 1
+        done(failed)
 
     def close(self) -> None:
         """Waits for the work under way."""
-        self._work.put(None)
-        self._thread.join()
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            thread.join()
 
     def _run(self) -> None:
         while (item := self._work.get()) is not None:
@@ -33,4 +44,4 @@ class Worker:
                 work()
             except BaseException as error:  # whatever it was, the loop must know
                 failed = error
-            self._loop.call_soon_threadsafe(done, failed)
+            self._loop.call_soon_threadsafe(self._finished, done, failed)

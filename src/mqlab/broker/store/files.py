@@ -14,6 +14,10 @@ class Files:
         """A new file for appending; there must be none of that name."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
 
+    def reopen(self, path: Path) -> int:
+        """Another descriptor of a file, for syncs."""
+        return os.open(path, os.O_WRONLY | os.O_APPEND)
+
     def append(self, file: int, data: bytes) -> None:
         view = memoryview(data)
         while view:
@@ -79,25 +83,30 @@ class TracedFiles(Files):
     def __init__(self, files: Files, trace: TextIO) -> None:
         self._files = files
         self._trace = trace
-        self._ends: dict[int, int] = {}
         self._names: dict[int, str] = {}
+        self._ends: dict[str, int] = {}
         # Appends come from the broker's loop, syncs from its worker.
         self._lock = Lock()
 
     def create(self, path: Path) -> int:
         file = self._files.create(path)
-        self._names[file], self._ends[file] = path.name, 0
+        self._names[file], self._ends[path.name] = path.name, 0
+        return file
+
+    def reopen(self, path: Path) -> int:
+        file = self._files.reopen(path)
+        self._names[file] = path.name
         return file
 
     def append(self, file: int, data: bytes) -> None:
         begin = time.monotonic_ns()
         self._files.append(file, data)
-        offset = self._ends[file]
-        self._ends[file] += len(data)
+        offset = self._ends[self._names[file]]
+        self._ends[self._names[file]] += len(data)
         self._note("append", file, begin, offset, len(data))
 
     def sync(self, file: int) -> None:
-        begin, covered = time.monotonic_ns(), self._ends[file]
+        begin, covered = time.monotonic_ns(), self._ends[self._names[file]]
         self._files.sync(file)
         self._note("sync", file, begin, 0, covered)
 

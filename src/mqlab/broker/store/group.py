@@ -1,9 +1,12 @@
-"""When to sync. One sync serves all that wait for it; the question is how long to gather before it starts.
+"""When to sync. One sync serves all that wait for it: how long to gather for it, and whether to wait for the last one?
 
 Started the moment the last one ends, a sync carries only those who came meanwhile: with n producers that each wait
-for their confirmation, about half, and every confirmation takes two syncs. So after a sync the next one waits for those
-it has just released, who are likely to be back at once. A lone sender waits for nobody, there is no fixed delay, and
-patience never exceeds what the last syncs themselves took: on a fast disk gathering is not worth the time.
+for their confirmation, about half, and every confirmation takes two syncs. So a sync holds back for those whom the
+last one released, who are likely to be back at once; but only for a part of the time that syncs take here, which on a
+fast disk is next to nothing. A lone sender holds back for nobody, and there is no fixed delay.
+
+Where syncs are slow, a second one may start while the first is under way: on a turning disk all that were asked for
+before a mark complete at it, and who comes late for one sync need not wait for its end.
 """
 
 from collections import deque
@@ -11,30 +14,52 @@ from typing import Final
 
 # The longest of a few, since a sync on a turning disk takes anything from nothing to a whole turn.
 _REMEMBERED: Final = 4
+# The share of a sync's time that gathering for it may take.
+_PATIENCE: Final = 0.25
+# A sync under way for so long is a slow one: the next need not wait for its end. A fast one is over by then.
+_SLOW_SECONDS: Final = 0.0005
+# Each sync under way holds a thread.
+MOST_UNDER_WAY: Final = 8
 
 
 class Gathering:
-    """Who waits for the next sync, and whether to wait for others."""
+    """Who waits for the next sync, and how long it should hold back for others. All times are seconds of one clock."""
 
     def __init__(self) -> None:
         self.waiting: set[object] = set()
+        self._since = 0.0
         self._released: set[object] = set()
         self._seconds: deque[float] = deque(maxlen=_REMEMBERED)
+        # Begun and not ended: when, and for whom.
+        self._under_way: deque[tuple[float, set[object]]] = deque()
 
-    @property
-    def patience(self) -> float:
-        return max(self._seconds, default=0.0)
+    def wait(self, waiter: object, now: float) -> None:
+        if not self.waiting:
+            self._since = now
+        self.waiting.add(waiter)
 
-    @property
-    def enough(self) -> bool:
-        """Everybody whom the last sync released is back."""
-        return self._released <= self.waiting
+    def hold_back(self, now: float) -> float | None:
+        """Seconds until the next sync should begin, as far as is known now; None: not before another one has ended."""
+        if len(self._under_way) >= MOST_UNDER_WAY:
+            return None
+        patience = 0.0 if self._all_are_back() else self._since + _PATIENCE * max(self._seconds, default=0.0) - now
+        if self._under_way:
+            patience = max(patience, self._under_way[-1][0] + _SLOW_SECONDS - now)
+        return max(0.0, patience)
 
-    def begin(self) -> set[object]:
+    def begin(self, now: float) -> None:
         """A sync starts for all that wait now."""
-        group, self.waiting = self.waiting, set()
-        return group
+        self._under_way.append((now, self.waiting))
+        self.waiting = set()
 
-    def end(self, group: set[object], seconds: float) -> None:
-        self._released = group
+    def end(self, seconds: float) -> None:
+        """The oldest sync under way has ended; it took so long."""
+        _, self._released = self._under_way.popleft()
         self._seconds.append(seconds)
+
+    def _all_are_back(self) -> bool:
+        """Everybody whom the last sync released waits again, for this sync or for one under way."""
+        missing = self._released - self.waiting
+        for _, group in self._under_way:
+            missing -= group
+        return not missing

@@ -5,6 +5,7 @@ A failed write or sync ends it: nothing is tried again, and nothing is called du
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,17 @@ class SyncCounters:
     bytes: int = 0
 
 
+@dataclass(slots=True)
+class _Sync:
+    """One sync: what it covers, through which descriptor, whether the folder goes with it, and how it went."""
+
+    lsn: int
+    file: int
+    folder: bool
+    done: bool = False
+    seconds: float = 0.0
+
+
 class Journal:
     def __init__(self, settings: Settings, folder: Path, files: Files, host: Host, segments: Segments) -> None:
         self._settings = settings
@@ -57,11 +69,12 @@ class Journal:
         self._buffer: list[bytes] = []
         self._lsn = 0
         self._durable = 0
-        self._syncing = False
-        # Syncs begun so far, and whether a timer runs for the next one.
-        self._groups = 0
-        self._patient = False
+        # Syncs begun and not ended, oldest first, and whether a timer runs for the next one.
+        self._under_way: deque[_Sync] = deque()
+        self._timer = False
         self._file = -1
+        # Descriptors of the same file for syncs that overlap: each learns of an error for itself.
+        self._more_files: list[int] = []
         self._number = 0
         self._size = 0
         # A file was removed: the next sync makes that last as well.
@@ -77,14 +90,14 @@ class Journal:
             return
         data = encode(record, lsn, self._durable)
         # Not in the midst of a sync: should that fail, the old file must not be synced (again) by the roll.
-        if self._size + len(data) > self._settings.segment_size and not self._syncing:
+        if self._size + len(data) > self._settings.segment_size and not self._under_way:
             self._roll()
         self._segments.note(record, lsn, self._number)
         self._buffer.append(data)
         self._size += len(data)
         self._lsn = lsn
         if waiter is not None:
-            self._gathering.waiting.add(waiter)
+            self._gathering.wait(waiter, time.perf_counter())
 
     def flush(self) -> None:
         """Called when the host has appended all there was: write it, and see whether a sync is due."""
@@ -101,7 +114,8 @@ class Journal:
             self._write()
             self._files.sync(self._file)
             self._files.sync_folder(self._folder)
-        self._files.close(self._file)
+        for file in (self._file, *self._more_files):
+            self._files.close(file)
 
     def _write_all(self) -> bool:
         """Whether everything appended is with the operating system now."""
@@ -127,22 +141,22 @@ class Journal:
             return
         if self._settings.sync == "off":
             # What the operating system has counts as durable.
-            gathering.begin()
+            gathering.waiting.clear()
             self._is_durable(self._lsn)
             return
-        if self._syncing or not gathering.waiting:
+        if not gathering.waiting:
             return
-        if gathering.enough:
+        seconds = gathering.hold_back(time.perf_counter())
+        if seconds == 0.0:
             self._sync()
-        elif not self._patient:
-            self._patient = True
-            groups = self._groups
-            self._host.later(gathering.patience, lambda: self._patience_ends(groups))
+        elif seconds is not None and not self._timer:
+            self._timer = True
+            self._host.later(seconds, self._time_is_up)
 
-    def _patience_ends(self, groups: int) -> None:
-        """Unless the sync it was for has begun meanwhile."""
-        if groups == self._groups and not self._syncing and not self.closing:
-            self._sync()
+    def _time_is_up(self) -> None:
+        self._timer = False
+        if not self.failed:
+            self._consider_sync()
 
     def _is_durable(self, lsn: int) -> None:
         self._segments.durable(lsn)
@@ -163,44 +177,59 @@ class Journal:
         # A sync confirms only what was written before it began.
         if not self._write_all():
             return
-        self._syncing, self._patient = True, False
-        self._groups += 1
-        group, lsn, begin = self._gathering.begin(), self._lsn, time.perf_counter()
-        file, removed = self._file, self._removed
+        self._gathering.begin(time.perf_counter())
+        sync = _Sync(self._lsn, self._free_file(), self._removed)
+        self._under_way.append(sync)
 
         def work() -> None:
-            self._files.sync(file)
-            if removed:
+            begin = time.perf_counter()
+            self._files.sync(sync.file)
+            if sync.folder:
                 self._files.sync_folder(self._folder)
+            sync.seconds = time.perf_counter() - begin
 
         def done(error: BaseException | None) -> None:
-            self._syncing = False
+            sync.done = True
             if error is not None:
                 self._fail(error)
-            if self.failed:
-                return
-            seconds = time.perf_counter() - begin
-            self.counters.count += 1
-            self.counters.seconds += seconds
-            self._gathering.end(group, seconds)
-            self._durable = lsn
-            self._removed = self._removed and not removed
-            self._is_durable(lsn)
-            if self._size > self._settings.segment_size and not self.failed:
-                self._roll()
             if not self.failed:
-                self._consider_sync()
+                self._synced()
 
         self._host.sync_in(work, done)
+
+    def _free_file(self) -> int:
+        """A descriptor that no sync under way uses."""
+        used = {sync.file for sync in self._under_way}
+        for file in (self._file, *self._more_files):
+            if file not in used:
+                return file
+        self._more_files.append(self._files.reopen(path_of(self._folder, self._number)))
+        return self._more_files[-1]
+
+    def _synced(self) -> None:
+        """Take the syncs that are done, in the order in which they began: one that fails must be heard of first."""
+        while self._under_way and self._under_way[0].done and not self.failed:
+            sync = self._under_way.popleft()
+            self.counters.count += 1
+            self.counters.seconds += sync.seconds
+            self._gathering.end(sync.seconds)
+            self._durable = sync.lsn
+            self._removed = self._removed and not sync.folder
+            self._is_durable(sync.lsn)
+        if self._size > self._settings.segment_size and not self._under_way and not self.failed:
+            self._roll()
+        if not self.failed:
+            self._consider_sync()
 
     def _roll(self) -> None:
         """Go on in a new file. The old one is synced first, so only the last file of a journal can be torn."""
         try:
             self._write()
             self._files.sync(self._file)
-            old = self._file
+            old, self._more_files = (self._file, *self._more_files), []
             self._open(self._number + 1)
-            self._files.close(old)
+            for file in old:
+                self._files.close(file)
         except OSError as error:
             self._fail(error)
 
