@@ -96,6 +96,7 @@ def pull(port: int, frame: int, rows: int, seconds: float, pipe: Pipe, first: Ev
     room = bytearray(_READ)
     first.wait()
     with socket.create_connection(("127.0.0.1", port)) as sock:
+        time.sleep(0.1)  # until the relay has accepted this side too
         second.set()
         sock.recv_into(room, 1)
         begin = time.monotonic() + 0.3

@@ -18,6 +18,8 @@ from mqlab.cli.app import app_with
 
 # No test may wait for longer, whatever is broken.
 PATIENCE = 120.0
+# A command that was interrupted has this long to be gone.
+ENDING = 40.0
 PROGRAM = (sys.executable, "-m", "mqlab")
 # Little data: the time that Java's second compiler takes never comes back.
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
@@ -123,7 +125,7 @@ class Background:
 
     def end(self) -> tuple[int, str]:
         """The exit code, and what it wrote to stdout."""
-        out, _ = self.process.communicate(timeout=PATIENCE)
+        out, _ = self.process.communicate(timeout=ENDING)
         gone, left = psutil.wait_procs(self._family, timeout=5)
         assert gone or not self._family
         assert left == [], "processes were left behind"

@@ -11,7 +11,6 @@ import asyncio
 import gc
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -26,6 +25,8 @@ from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import Recorder
 from mqlab.load.assignment import Assignment, Role
 from mqlab.load.roles import ConsumerRole, Log, ProducerRole, Timeline
+
+_MOST_PREFETCH = 500_000
 
 
 class Agent:
@@ -73,8 +74,10 @@ class Agent:
             sender = await connection.sender(name, persistent=point.persistent, transacted=transacted)
             self._producers.append(ProducerRole(role, point, sender, log))
         else:
-            # As many batches ahead as keep a consumer busy while its word travels; few enough to bound memory.
-            room = min(max(16 * point.batch, 64), 500_000)
+            # As many batches ahead as keep a consumer busy while its word travels, few enough to bound memory; whole
+            # ones, or the system would have to split them.
+            batches = max(1, min(max(16, 64 // point.batch), _MOST_PREFETCH // point.batch))
+            room = batches * point.batch
             receiver = await connection.receiver(name, prefetch=room, transacted=transacted)
             self._consumers.append(ConsumerRole(role, point, receiver, log))
 
@@ -168,6 +171,4 @@ async def _answer(agent: Agent, command: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    # Ctrl-C in a terminal reaches the whole process group; only the conductor decides what follows from it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     uvloop.run(_main())

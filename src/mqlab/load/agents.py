@@ -32,9 +32,10 @@ class AgentProcess:
 
     @classmethod
     async def start(cls, number: int) -> "AgentProcess":
+        # In a session of its own: Ctrl-C in a terminal is for the conductor, who decides what follows from it.
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "mqlab.load.agent", stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE, limit=_LONGEST_LINE,
+            stdout=asyncio.subprocess.PIPE, limit=_LONGEST_LINE, start_new_session=True,
         )  # fmt: skip
         return cls(number, process)
 

@@ -49,6 +49,11 @@ class RecordedFiles(Files):
         self.log.append(Call("create", path.name))
         return file
 
+    def reopen(self, path: Path) -> int:
+        file = super().reopen(path)
+        self._names[file] = path.name
+        return file
+
     def append(self, file: int, data: bytes) -> None:
         self.appends += 1
         if self.appends == self.fail_append_at:

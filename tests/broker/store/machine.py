@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from mqlab.broker.core.broker import Core
@@ -11,6 +12,7 @@ from mqlab.broker.core.effects import Append, Committed, Confirm
 from mqlab.broker.core.links import Consumer, Producer, Session
 from mqlab.broker.core.records import Commit, Declare, Put, Record, Remove
 from mqlab.broker.settings import Settings
+from mqlab.broker.store import journal as journal_module
 from mqlab.broker.store.journal import Journal
 from mqlab.broker.store.recovery import Recovered, recover
 from mqlab.wire.bodies import decode, encode
@@ -20,6 +22,26 @@ from .disk import Call, RecordedFiles
 QUEUES = ("a", "b", "c")
 # Queue name -> message id -> body.
 Live = dict[str, dict[int, bytes]]
+
+
+class Clock:
+    """In place of the module `time`."""
+
+    def __init__(self) -> None:
+        self.now = 1.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@dataclass(eq=False)
+class Sync:
+    """Handed to the workers; several may be under way."""
+
+    work: Callable[[], None]
+    done: Callable[[BaseException | None], None]
+    is_worked: bool = False
+    error: BaseException | None = None
 
 
 class Machine:
@@ -40,9 +62,8 @@ class Machine:
         self.durable = self.recovered.lsn
         self.failures: list[BaseException] = []
         self.confirmations = 0
-        self._work: Callable[[], None] | None = None
-        self._done: Callable[[BaseException | None], None] | None = None
-        self._error: BaseException | None = None
+        self.syncs_begun = 0
+        self._syncs: list[Sync] = []
         self._timers: list[Callable[[], None]] = []
         self.journal = Journal(settings, folder, files, self, self.recovered.segments)
         self.journal.start(self.recovered.next_file, self.recovered.lsn)
@@ -52,9 +73,8 @@ class Machine:
     # The journal's host
 
     def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        assert self._work is None
-        assert self._done is None
-        self._work, self._done = work, done
+        self.syncs_begun += 1
+        self._syncs.append(Sync(work, done))
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:  # noqa: ARG002 - the seed decides when
         self._timers.append(action)
@@ -100,10 +120,16 @@ class Machine:
         what = self.chance.choices(
             (self._send, self._send_in_transaction, self._acknowledge, self._commit, self._rollback, self.journal.flush,
              self._do_work, self._end_work, self._ring),
-            (5, 3, 10, 4, 0.3, 8, 6, 6, 4),
+            (5, 3, 10, 4, 0.3, 6, 12, 14, 5),
         )[0]  # fmt: skip
+        self._let_time_pass()
         what()
         self.carry_out()
+
+    def _let_time_pass(self) -> None:
+        clock = journal_module.time
+        assert isinstance(clock, Clock)
+        clock.now += self.chance.choice((0.0, 0.0, 0.0001, 0.0006))
 
     def _bodies(self) -> list[bytes]:
         rows = self.chance.choice((1, 1, 2, 5))
@@ -137,19 +163,23 @@ class Machine:
         self.core.acknowledge(self._consumers[-1], 0, 4)
 
     def _do_work(self) -> None:
-        """The worker's thread waits for the disk."""
-        if self._work is not None:
-            work, self._work = self._work, None
+        """A worker's thread waits for the disk, which may serve them in any order."""
+        waiting = [sync for sync in self._syncs if not sync.is_worked]
+        if waiting:
+            sync = self.chance.choice(waiting)
+            sync.is_worked = True
             try:
-                work()
+                sync.work()
             except OSError as error:
-                self._error = error
+                sync.error = error
 
     def _end_work(self) -> None:
         """... and the loop hears of it."""
-        if self._work is None and self._done is not None:
-            done, self._done = self._done, None
-            done(self._error)
+        worked = [sync for sync in self._syncs if sync.is_worked]
+        if worked:
+            sync = self.chance.choice(worked)
+            self._syncs.remove(sync)
+            sync.done(sync.error)
 
     def _ring(self) -> None:
         if self._timers:
@@ -162,6 +192,7 @@ class Machine:
     def finish(self) -> None:
         """Let everything that is under way come to its end."""
         for _ in range(50):
+            self._let_time_pass()
             for part in (self.journal.flush, self._do_work, self._end_work, self._ring):
                 part()
                 self.carry_out()

@@ -43,11 +43,12 @@ def test_after_a_failed_sync_nothing_is_confirmed_and_no_sync_is_tried_again(tmp
         if not machine.failures:
             continue
         broke += 1
-        durable, syncs = machine.durable, files.syncs
+        durable, begun, syncs = machine.durable, machine.syncs_begun, files.syncs
         assert syncs == files.fail_sync_at
-        # `on_durable` of the machine raises if it is called after a failure.
+        # `on_durable` of the machine raises if it is called after a failure. Syncs that others were about to do when
+        # this one failed are not done either.
         assert {now for now, _ in go_on(machine, files)} == {syncs}
-        assert machine.durable == durable
+        assert (machine.durable, machine.syncs_begun) == (durable, begun)
         assert len(machine.failures) == 1
         assert isinstance(machine.failures[0], OSError)
         machine.journal.close()

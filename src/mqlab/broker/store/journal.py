@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Protocol
 
@@ -51,7 +52,8 @@ class _Sync:
     file: int
     folder: bool
     done: bool = False
-    seconds: float = 0.0
+    begin: float = 0.0
+    end: float = 0.0
 
 
 class Journal:
@@ -69,9 +71,12 @@ class Journal:
         self._buffer: list[bytes] = []
         self._lsn = 0
         self._durable = 0
-        # Syncs begun and not ended, oldest first, and whether a timer runs for the next one.
+        # Syncs begun and not ended, oldest first, and when a timer will look again whether the next one is due.
         self._under_way: deque[_Sync] = deque()
-        self._timer = False
+        self._timer = inf
+        self._synced_until = 0.0
+        # Set by the worker: after a failed sync none is tried, not even one that was asked for before.
+        self._sync_failed = False
         self._file = -1
         # Descriptors of the same file for syncs that overlap: each learns of an error for itself.
         self._more_files: list[int] = []
@@ -144,17 +149,22 @@ class Journal:
             gathering.waiting.clear()
             self._is_durable(self._lsn)
             return
-        if not gathering.waiting:
+        if not gathering.waiting or self._is_full_and_busy():
             return
-        seconds = gathering.hold_back(time.perf_counter())
+        now = time.perf_counter()
+        seconds = gathering.hold_back(now)
         if seconds == 0.0:
             self._sync()
-        elif seconds is not None and not self._timer:
-            self._timer = True
+        elif seconds is not None and now + seconds < self._timer:
+            self._timer = now + seconds
             self._host.later(seconds, self._time_is_up)
 
+    def _is_full_and_busy(self) -> bool:
+        """Time for a new file, which cannot begin in the midst of syncs: so no further one begins before it."""
+        return self._size > self._settings.segment_size and bool(self._under_way)
+
     def _time_is_up(self) -> None:
-        self._timer = False
+        self._timer = inf
         if not self.failed:
             self._consider_sync()
 
@@ -177,16 +187,26 @@ class Journal:
         # A sync confirms only what was written before it began.
         if not self._write_all():
             return
+        try:
+            sync = _Sync(self._lsn, self._free_file(), self._removed)
+        except OSError as error:
+            self._fail(error)
+            return
         self._gathering.begin(time.perf_counter())
-        sync = _Sync(self._lsn, self._free_file(), self._removed)
         self._under_way.append(sync)
 
         def work() -> None:
-            begin = time.perf_counter()
-            self._files.sync(sync.file)
-            if sync.folder:
-                self._files.sync_folder(self._folder)
-            sync.seconds = time.perf_counter() - begin
+            if self._sync_failed:
+                raise OSError("a sync before this one failed")
+            sync.begin = time.perf_counter()
+            try:
+                self._files.sync(sync.file)
+                if sync.folder:
+                    self._files.sync_folder(self._folder)
+            except BaseException:
+                self._sync_failed = True
+                raise
+            sync.end = time.perf_counter()
 
         def done(error: BaseException | None) -> None:
             sync.done = True
@@ -211,8 +231,10 @@ class Journal:
         while self._under_way and self._under_way[0].done and not self.failed:
             sync = self._under_way.popleft()
             self.counters.count += 1
-            self.counters.seconds += sync.seconds
-            self._gathering.end(sync.seconds)
+            # Of syncs that overlap, the time counts once.
+            self.counters.seconds += max(0.0, sync.end - max(sync.begin, self._synced_until))
+            self._synced_until = max(self._synced_until, sync.end)
+            self._gathering.end(sync.end - sync.begin)
             self._durable = sync.lsn
             self._removed = self._removed and not sync.folder
             self._is_durable(sync.lsn)

@@ -1,0 +1,83 @@
+"""The benchmarks are not run here: only that each can be started, and that their arithmetic is right."""
+
+import subprocess
+import sys
+from math import exp, sqrt
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from mqlab.study.statistics import t975
+
+FOLDER = Path(__file__).parents[2] / "bench"
+SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if not path.name.startswith("_"))
+
+
+@pytest.fixture
+def common(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(FOLDER)
+    import _common
+
+    return _common
+
+
+def test_the_benchmarks_that_are_promised_are_there() -> None:
+    assert {"ceiling.py", "group_commit.py", "recording.py"} <= {script.name for script in SCRIPTS}
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_it_imports_and_says_how_it_is_used(script: Path, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, script, "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "--quick" in ended.stdout
+    assert "--rounds" in ended.stdout
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_ratio_is_the_geometric_mean_of_the_rounds(common: ModuleType) -> None:
+    # Twice as fast in one round and half as fast in the other: equal, whatever the levels are.
+    found = common.ratio([200.0, 5.0], [100.0, 10.0])
+    assert (found["value"], found["rounds"]) == (1.0, 2)
+    assert found["low"] < 1 < found["high"]
+
+
+def test_the_interval_of_a_ratio_is_students(common: ModuleType) -> None:
+    # Logarithms -0.1, 0 and 0.1: their deviation is 0.1.
+    half = t975(2) * 0.1 / sqrt(3)
+    assert common.ratio([exp(-0.1), 1.0, exp(0.1)], [1.0, 1.0, 1.0]) == {
+        "value": 1.0, "low": round(exp(-half), 4), "high": round(exp(half), 4), "rounds": 3,
+    }  # fmt: skip
+
+
+def test_a_ratio_compares_only_within_a_round(common: ModuleType) -> None:
+    with pytest.raises(ValueError):
+        common.ratio([1.0, 2.0], [1.0])
+    assert common.ratio([10.0, 1000.0], [5.0, 500.0]) == {"value": 2.0, "low": 2.0, "high": 2.0, "rounds": 2}
+
+
+def test_a_level_is_the_mean_with_its_interval(common: ModuleType) -> None:
+    half = t975(2) * 10 / sqrt(3)
+    assert common.level([90.0, 100.0, 110.0]) == {
+        "value": 100.0, "low": round(100 - half, 1), "high": round(100 + half, 1), "rounds": 3,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "arguments"), [("ratio", ([3.0], [2.0])), ("level", ([1.5],))])
+def test_one_round_has_no_interval(common: ModuleType, function: str, arguments: tuple[list[float], ...]) -> None:
+    found = getattr(common, function)(*arguments)
+    assert found == {"value": 1.5, "low": None, "high": None, "rounds": 1}
+
+
+def test_every_round_measures_every_side_in_turn(common: ModuleType) -> None:
+    order: list[str] = []
+
+    def side(name: str) -> float:
+        order.append(name)
+        return float(len(order))
+
+    found = common.interleaved({"a": lambda: side("a"), "b": lambda: side("b")}, 3)
+    assert order == ["a", "b", "b", "a", "a", "b"]
+    assert found == {"a": [1.0, 4.0, 5.0], "b": [2.0, 3.0, 6.0]}

@@ -1,0 +1,99 @@
+"""Systems that do what a system must not: the embedded broker, behind drivers with a fault each.
+
+Agents are processes of their own: `sitecustomize.py`, in a folder on their PYTHONPATH, has them import this file.
+"""
+
+import numpy as np
+
+from mqlab.drivers import DRIVERS, Arrival, Connection, Driver, Receiver, Sender
+from mqlab.drivers.native import NativeDriver
+from mqlab.systems import SYSTEMS, System
+from mqlab.systems.embedded import Embedded
+from mqlab.wire.bodies import Bodies
+
+NUMBER = 3  # messages that meet the fault
+
+
+def rows(bodies: Bodies, begin: int, end: int) -> Bodies:
+    return Bodies(bodies.data, bodies.offsets[begin : end + 1])
+
+
+def joined(*parts: Bodies) -> Bodies:
+    sizes = np.concatenate([np.diff(part.offsets) for part in parts])
+    data = np.concatenate([part.data[part.offsets[0] : part.offsets[-1]] for part in parts])
+    return Bodies(data, np.concatenate(([0], np.cumsum(sizes))).astype(np.int32))
+
+
+class Faulty(Receiver):
+    """Spoils the first batch that is large enough for it."""
+
+    def __init__(self, real: Receiver) -> None:
+        self._real = real
+        self._spoiled = False
+
+    async def receive(self) -> Arrival:
+        arrival = await self._real.receive()
+        if self._spoiled or len(arrival.bodies) < 2 * NUMBER:
+            return arrival
+        self._spoiled = True
+        return Arrival(self.spoil(arrival.bodies), arrival.redelivered)
+
+    def spoil(self, bodies: Bodies) -> Bodies:
+        raise NotImplementedError
+
+    async def commit(self) -> None:
+        await self._real.commit()
+
+    async def close(self) -> None:
+        await self._real.close()
+
+
+class Drops(Faulty):
+    def spoil(self, bodies: Bodies) -> Bodies:
+        return rows(bodies, NUMBER, len(bodies))
+
+
+class Doubles(Faulty):
+    def spoil(self, bodies: Bodies) -> Bodies:
+        return joined(bodies, rows(bodies, len(bodies) - NUMBER, len(bodies)))
+
+
+class Reorders(Faulty):
+    def spoil(self, bodies: Bodies) -> Bodies:
+        return joined(rows(bodies, NUMBER, len(bodies)), rows(bodies, 0, NUMBER))
+
+
+class FaultyConnection(Connection):
+    def __init__(self, real: Connection, fault: type[Faulty]) -> None:
+        self._real = real
+        self._fault = fault
+
+    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
+        return await self._real.sender(destination, persistent=persistent, transacted=transacted)
+
+    async def receiver(self, destination: str, *, prefetch: int, transacted: bool) -> Receiver:
+        return self._fault(await self._real.receiver(destination, prefetch=prefetch, transacted=transacted))
+
+    async def close(self) -> None:
+        await self._real.close()
+
+
+def driver_with(fault: type[Faulty]) -> type[Driver]:
+    class FaultyDriver(NativeDriver):
+        async def connect(self) -> Connection:
+            return FaultyConnection(await super().connect(), fault)
+
+    return FaultyDriver
+
+
+def system_with(fault: str) -> type[System]:
+    return type(fault, (Embedded,), {"name": fault, "driver": fault})
+
+
+FAULTS: dict[str, type[Faulty]] = {"drops": Drops, "doubles": Doubles, "reorders": Reorders}
+
+
+def install() -> None:
+    for name, fault in FAULTS.items():
+        DRIVERS[name] = driver_with(fault)
+        SYSTEMS[name] = system_with(name)
