@@ -1,6 +1,6 @@
 """`mqlab report RUN`: the report again, from measures that are there."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -26,3 +26,10 @@ def report(
     else:
         print_summary(run_folder, Console(highlight=False))
     say(f"report: {page}")
+    fail_on_bad_audits(document(run_folder))
+
+
+def fail_on_bad_audits(found: dict[str, Any]) -> None:
+    """A run whose messages did not all arrive as they must is the first thing to know."""
+    if any(audit["status"] in ("failed", "void") for audit in found["audits"]):
+        fail("an audit failed: see the report", Exit.AUDIT_FAILED)

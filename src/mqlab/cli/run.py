@@ -14,6 +14,7 @@ from rich.console import Console
 from mqlab.cli.console import Exit, fail, say, show_json
 from mqlab.cli.measure import MasterOption, measured
 from mqlab.cli.progress import ProgressBars
+from mqlab.cli.report import fail_on_bad_audits
 from mqlab.events.folder import RunFolder
 from mqlab.load.conductor import Conductor, Order
 from mqlab.report import as_json as document
@@ -106,10 +107,9 @@ async def _conducted(conductor: Conductor) -> None:
 
 
 def _exit_by(documents: list[dict[str, Any]]) -> None:
-    audits = [audit for one in documents for audit in one["audits"]]
+    for one in documents:
+        fail_on_bad_audits(one)
     if not any(one["measures"] for one in documents):
         fail("nothing was measured: no run was valid", Exit.NOTHING_MEASURED)
-    if any(audit["status"] in ("failed", "void") for audit in audits):
-        fail("an audit failed: see the report", Exit.AUDIT_FAILED)
-    if any(audit["status"] == "incomplete" for audit in audits):
+    if any(audit["status"] == "incomplete" for one in documents for audit in one["audits"]):
         fail("a run is incomplete: see the report", Exit.SYSTEM_UNAVAILABLE)

@@ -61,7 +61,7 @@ class Embedded(System):
         try:
             address = await _announced(process)
             control = await aio.connect(address)
-        except (TimeoutError, OSError, MessagingError) as error:
+        except (OSError, MessagingError) as error:
             await _end(process)
             said = log_file.read_text(errors="replace").strip().splitlines()
             raise SystemFailedError(f"the embedded broker did not start: {said[-1] if said else error}") from error
@@ -112,7 +112,10 @@ class _Running(Running):
 
 async def _announced(process: asyncio.subprocess.Process) -> str:
     assert process.stdout is not None
-    line = (await asyncio.wait_for(process.stdout.readline(), _START_SECONDS)).decode().strip()
+    try:
+        line = (await asyncio.wait_for(process.stdout.readline(), _START_SECONDS)).decode().strip()
+    except TimeoutError:
+        raise OSError(f"it said nothing for {_START_SECONDS:g} s") from None
     if not line.startswith("listening on "):
         raise OSError(line or "it ended")
     return line.removeprefix("listening on ")
