@@ -1,9 +1,10 @@
 """Ctrl-C at any moment: exit code 130, no process left, and what was recorded is kept and can be used."""
 
+import re
 import signal
-import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,9 @@ def test_a_second_ctrl_c_does_not_spoil_the_cleaning_up(tmp_path: Path, study: P
             if command.process.poll() is None:
                 command.interrupt()
         code, _ = command.end()
-        assert code == 130, command.said
+        # Once all is cleaned up, a signal may end the process itself; to a shell that is 130 as well.
+        assert code in (130, -signal.SIGINT), command.said
+        assert "mqlab: interrupted" in command.said
         assert "Traceback" not in command.said
     assert only_folder(tmp_path / "runs").meta()["status"] == "incomplete"
 
@@ -115,26 +118,36 @@ def test_in_a_terminal_with_bars(tmp_path: Path, study: Path) -> None:
     assert only_folder(tmp_path / "runs").meta()["status"] == "incomplete"
 
 
-# One time in some 25 the interpreter never ends: its collector runs round a list that has become a ring.
-@pytest.mark.xfail(strict=False, raises=subprocess.TimeoutExpired, reason="may spin in the interpreter's finalization")
+def spark_is_up(command: Background) -> bool:
+    """Java runs, and the session has made its folder for blocks."""
+    folders = [re.search(r"spark\.local\.dir=(\S+)", " ".join(java.cmdline())) for java in command.descendants("java")]
+    return any([*Path(found[1]).glob("blockmgr-*")] for found in folders if found)
+
+
 class TestWhileSparkWorks:
-    def test_in_a_run(self, tmp_path: Path) -> None:
-        study = tmp_path / "small.yaml"
-        study.write_text(SMALL)
-        with Background(tmp_path, *PROGRAM, "run", study, "--only", "A", "--runs", tmp_path / "runs") as command:
-            command.wait_until_said("measures: Spark reads the events")
+    def interrupted(self, folder: Path, *arguments: str | Path, when: Callable[[Background], object]) -> str:
+        """Returns the words."""
+        with Background(folder, *PROGRAM, *arguments) as command:
+            command.wait_until(lambda: when(command))
             command.interrupt()
             code, out = command.end()
             assert (code, out) == (130, ""), command.said
-            assert "Traceback" not in command.said
-            assert "interrupted" in command.said
-        folder = only_folder(tmp_path / "runs")
-        assert folder.meta()["status"] == "complete", "the load was: measuring can be done again"
-        # Later, when Java computes.
-        with Background(tmp_path, *PROGRAM, "measure", folder.path) as command:
-            command.wait_until(lambda: command.descendants("java"))
-            time.sleep(4)
-            command.interrupt()
-            code, _ = command.end()
-            assert code == 130, command.said
-            assert "Traceback" not in command.said
+            return command.said
+
+    def test_what_was_recorded_can_be_measured_again(self, tmp_path: Path) -> None:
+        study, runs = tmp_path / "small.yaml", tmp_path / "runs"
+        study.write_text(SMALL)
+        said = self.interrupted(tmp_path, "run", study, "--only", "A", "--runs", runs, when=spark_is_up)
+        assert "mqlab: interrupted" in said
+        folder = only_folder(runs)
+        assert folder.meta()["status"] == "complete", "all of the load is there"
+        self.interrupted(tmp_path, "measure", folder.path, when=spark_is_up)
+        assert here("measure", folder.path).exit_code == 0
+        assert [audit["status"] for audit in read(folder, "audits")] == ["clean"]
+
+    def test_no_traceback_and_nothing_left_while_java_starts(self, tmp_path: Path) -> None:
+        study = tmp_path / "small.yaml"
+        study.write_text(SMALL)
+        arguments = ("run", study, "--only", "A", "--runs", tmp_path / "runs")
+        said = self.interrupted(tmp_path, *arguments, when=lambda command: command.descendants("spark"))
+        assert "Traceback" not in said

@@ -55,7 +55,9 @@ class TestEveryKindOfPoint:
         (run,) = rows(folder, "runs", run=NUMBERS[name])
         found = Recount.of(folder, NUMBERS[name])
         assert (run["counted_sent"], run["counted_received"]) == (found.sent_in_measure, found.received_in_measure)
-        assert 0 < found.sent_in_measure < found.sent, "there is a warm-up, and it does not count"
+        assert found.sent_in_measure < found.sent, "there is a warm-up, and it does not count"
+        # Received, not sent: producers that filled the queue in the warm-up may be held back all the while.
+        assert found.received_in_measure > 0
 
     def test_the_phases_follow_each_other(self, folder: RunFolder, name: str) -> None:
         phases = rows(folder, "phases", run=NUMBERS[name])

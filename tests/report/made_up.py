@@ -225,8 +225,8 @@ def add_system(made: MadeUp, system: str, factor: float = 1.0) -> None:
 
 
 def _seconds(made: MadeUp, number: int, scenario: str, repetition: int, system: str, rate: float, copies: int) -> None:
-    for second, phase in enumerate(("warmup", "measure", "measure", "measure", "drain")):
-        share = {"warmup": 0.6, "measure": 1.0, "drain": 0.1}[phase] * (1 + 0.03 * ((second * 7 + number) % 3 - 1))
+    for second, phase in enumerate(("warm-up", "measure", "measure", "measure", "drain")):
+        share = {"warm-up": 0.6, "measure": 1.0, "drain": 0.1}[phase] * (1 + 0.03 * ((second * 7 + number) % 3 - 1))
         made.rows["series"].append(
             {
                 "run": number,

@@ -1,15 +1,14 @@
 """The command line: one file a command, put together here."""
 
-import atexit
-import os
 import sys
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Final, NoReturn
+from typing import Final
 
 import typer
 
 from mqlab.cli.console import Exit
+from mqlab.cli.interrupt import leave_at_once
 
 COMMANDS: Final = ("studies", "systems", "plan", "run", "measure", "report", "broker")
 
@@ -34,13 +33,6 @@ def main() -> None:
         app_with(wanted if wanted and wanted[0] in COMMANDS else COMMANDS)()
     except SystemExit as end:
         if end.code == Exit.INTERRUPTED:
-            _leave_at_once(Exit.INTERRUPTED)
+            leave_at_once()
         raise
 
-
-def _leave_at_once(code: int) -> NoReturn:
-    """Python's own way out may hang after Spark's bridge was interrupted: do what is ours to do, and go."""
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from mqlab.cli.console import Exit, fail, say
+from mqlab.cli.interrupt import leaving_at_once
 from mqlab.cli.progress import ProgressBars
 from mqlab.events.folder import NotARunFolderError, RunFolder
 from mqlab.pipeline.measure import measure as run_pipeline
@@ -27,11 +28,13 @@ def measure(folder: FolderArgument, master: MasterOption = None) -> None:
 
 def measured(folder: RunFolder, master: str | None, bars: ProgressBars) -> None:
     bars.spark_starts()
-    try:
-        spark = spark_session(master)
-    except SparkUnavailableError as error:
-        fail(f"{error}. The events are kept: mqlab measure {folder.path}", Exit.SYSTEM_UNAVAILABLE)
-    run_pipeline(spark, folder, bars.measure)
+    again = f"mqlab measure {folder.path}"
+    with leaving_at_once(f"interrupted; the events are kept: {again}"):
+        try:
+            spark = spark_session(master)
+        except SparkUnavailableError as error:
+            fail(f"{error}. The events are kept: {again}", Exit.SYSTEM_UNAVAILABLE)
+        run_pipeline(spark, folder, bars.measure)
 
 
 def open_folder(path: Path) -> RunFolder:
