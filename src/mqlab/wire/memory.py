@@ -13,7 +13,7 @@ _ROUNDED_TO: Final = 64 * 1024
 # Buffers kept of one size, and sizes kept: what a broker needs at full rate, and no more than some MiB each.
 _MOST_OF_A_SIZE: Final = 32
 _MOST_SIZES: Final = 8
-_LARGEST: Final = 1024 * 1024
+_LARGEST: Final = 4 * 1024 * 1024
 
 _kept: dict[int, list[Any]] = {}
 
