@@ -37,7 +37,7 @@ bench: setup  ## every benchmark, one after the other
 	@set -e; for script in bench/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script $(ARGS); done
 
 torture: setup  ## the long forms: kill -9 until it hurts
-	$(BIN)/python -m tests.crash.torture $(ARGS)
+	$(BIN)/python tests/crash/torture.py $(or $(ARGS),--kills 1000 --messages 1000000)
 
 clean:  ## remove what was made here, but no run
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info
