@@ -31,14 +31,24 @@ class BodyMaker:
         self._low, self._high = records["low"], records["high"]
         self._steps = np.arange(most, dtype=np.uint64)
         self._present_high = 0
+        # Bodies that are nothing but their ids lie without a gap: one whole batch after the other, all words move on
+        # by one addition without strides.
+        self._words = records.view("<u4") if size == ID_SIZE else None
+        self._step = _equal_steps(most)
+        self._next_whole = -1
 
     def make(self, first_seq: int, rows: int) -> Matrix:
         """Valid until the next call."""
         high = first_seq >> 32
+        goes_on = first_seq == self._next_whole and rows == len(self._steps) and high == self._present_high
+        self._next_whole = first_seq + rows if rows == len(self._steps) else -1
         if (first_seq + rows - 1) >> 32 != high:
             seqs = self._steps[:rows] + np.uint64(first_seq)
             self._low[:rows], self._high[:rows] = seqs & _LOW, seqs >> np.uint64(32)
             self._present_high = -1
+            return self._matrix[:rows]
+        if goes_on and self._words is not None:
+            np.add(self._words, self._step, out=self._words)
             return self._matrix[:rows]
         if high != self._present_high:
             self._high[:], self._present_high = high, high
@@ -102,4 +112,11 @@ def _steps(rows: int) -> Any:
 def _row_numbers(rows: int) -> Any:
     words = np.zeros((rows, 3), dtype=np.uint32)
     words[:, 1] = np.arange(rows)
+    return words.reshape(-1)
+
+
+def _equal_steps(rows: int) -> Any:
+    """What moves every row of a batch on by a whole batch."""
+    words = np.zeros((rows, 3), dtype=np.uint32)
+    words[:, 1] = rows
     return words.reshape(-1)
