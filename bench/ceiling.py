@@ -1,7 +1,9 @@
 """How near the broker comes to what the machine can move at all.
 
-A, D: scenario A and D of jms-four-brokers as the lab runs them (batch API, every message recorded), over a bare relay:
-three processes that pass the very same frames on and look at nothing.
+A, D: one producer, one consumer and the broker of scenarios A and D of jms-four-brokers, through the batch API (each
+batch encoded, checked, delivered, decoded and acknowledged), over a bare relay: three processes that pass the very
+same frames on and look at nothing.
+A_lab, D_lab: the same scenarios as the lab runs them, which also numbers, checks and records every message.
 A_per_message: the plain API, one call a message on either side, over a bare Python loop that builds such messages
 and sends them in frames of the same size to a process that throws them away.
 """
@@ -22,7 +24,7 @@ import uvloop
 
 from _common import arguments, finish, interleaved, medians, ratio
 from _lab import Lab, scenario
-from mqlab.client import connect
+from mqlab.client import aio, connect
 from mqlab.study import Point
 from mqlab.wire import native
 from mqlab.wire.bodies import encode_equal
@@ -125,6 +127,50 @@ def bare_relay(point: Point) -> float:
     return rate
 
 
+def produce_batches(address: str, rows: int, size: int) -> None:
+    async def main() -> None:
+        connection = await aio.connect(address)
+        producer = await (await connection.session()).producer("topic:batches")
+        bodies = np.zeros(rows * size, dtype=np.uint8)
+        while True:
+            await producer.send_batch(encode_equal(bodies, rows))
+
+    uvloop.run(main())
+
+
+def consume_batches(address: str, rows: int, size: int, seconds: float, pipe: Pipe) -> None:
+    async def main() -> None:
+        connection = await aio.connect(address)
+        consumer = await (await connection.session()).consumer("topic:batches", prefetch=15 * rows)
+        pipe.send("ready")
+        await consumer.receive_batch()
+        begin, counted = time.monotonic() + 0.3, 0
+        while (now := time.monotonic()) < begin + seconds:
+            bodies = (await consumer.receive_batch()).bodies()
+            if bodies.nbytes != len(bodies) * size:
+                raise AssertionError("not the messages that were sent")
+            if now >= begin:
+                counted += len(bodies)
+        pipe.send(counted / seconds)
+
+    uvloop.run(main())
+
+
+def by_batches(address: str, point: Point) -> float:
+    here, there = spawn.Pipe()
+    consuming = spawn.Process(
+        target=consume_batches, args=(address, point.batch, point.size, point.phases.measure, there)
+    )
+    consuming.start()
+    here.recv()
+    producing = spawn.Process(target=produce_batches, args=(address, point.batch, point.size))
+    producing.start()
+    rate: float = here.recv()
+    producing.kill()
+    end(consuming, producing)
+    return rate
+
+
 def produce_plainly(address: str, size: int, seconds: float) -> None:
     with connect(address) as connection:
         producer = connection.session().producer("topic:plain")
@@ -195,16 +241,18 @@ def bare_loop(seconds: float) -> float:
 
 def main() -> None:
     chosen = arguments(__doc__ or "")
-    seconds = 1.0 if chosen.quick else 3.0
+    seconds = 0.6 if chosen.quick else 3.0
     small, large = scenario("A", measure=seconds), scenario("D", measure=seconds)
     with Lab() as lab:
         lab.rate(scenario("A", measure=0.3))  # the broker is up, the agents are warm
         address = lab.address()
         found = interleaved(
             {
-                "A": lambda: lab.rate(small),
+                "A": lambda: by_batches(address, small),
                 "A_bare": lambda: bare_relay(small),
-                "D": lambda: lab.rate(large),
+                "A_lab": lambda: lab.rate(small),
+                "D": lambda: by_batches(address, large),
+                "D_lab": lambda: lab.rate(large),
                 "D_bare": lambda: bare_relay(large),
                 "A_per_message": lambda: per_message(address, seconds),
                 "A_bare_loop": lambda: bare_loop(seconds),
@@ -214,6 +262,8 @@ def main() -> None:
     finish(
         A=ratio(found["A"], found["A_bare"]),
         D=ratio(found["D"], found["D_bare"]),
+        A_lab=ratio(found["A_lab"], found["A_bare"]),
+        D_lab=ratio(found["D_lab"], found["D_bare"]),
         A_per_message=ratio(found["A_per_message"], found["A_bare_loop"]),
         messages_per_second=medians(found),
     )
