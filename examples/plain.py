@@ -26,7 +26,7 @@ def main(address: str) -> None:
         consumer.close()
 
         # A transaction: take a message, send its answer; both happen, or neither.
-        work = connection.session(transacted=True)
+        work = connection.session("transacted")
         producer.send(b"third order", persistent=True)
         orders, answers = work.consumer("queue:example.orders"), work.producer("queue:example.answers")
         answers.send(b"answer to " + orders.receive(timeout=10).body, persistent=True)

@@ -1,6 +1,7 @@
 """`mqlab broker`: the embedded broker as a server of its own."""
 
 import signal
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from mqlab.client import connect
 
 from .command import PROGRAM, Background, here
+from .serving import broker_process
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -40,6 +42,19 @@ def test_a_folder_has_one_broker(tmp_path: Path) -> None:
         assert "Traceback" not in result.stderr
 
 
+def test_its_counters_are_served(tmp_path: Path) -> None:
+    with broker_process(tmp_path, "--metrics", "127.0.0.1:0") as (command, address):
+        command.wait_until_said("counters at ")
+        page = command.said.partition("counters at ")[2].split()[0]
+        with connect(address) as connection:
+            connection.session().producer("queue:q").send(b"x")
+            connection.status()
+            with urllib.request.urlopen(page, timeout=10) as answer:
+                assert b'mqlab_messages{destination="queue:q"} 1.0' in answer.read()
+        command.interrupt(signal.SIGTERM)
+        assert command.end()[0] == 0, command.said
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -48,6 +63,10 @@ def test_a_folder_has_one_broker(tmp_path: Path) -> None:
         (["--listen", "tcp:127.0.0.1:0", "--sync", "maybe"], "'maybe' is neither on nor off"),
         (["--listen", "tcp:127.0.0.1:0", "--queue-limit", "0"], "queue_limit"),
         (["--queue-limit", "much"], "--queue-limit"),
+        (["--preallocate=perhaps"], "--preallocate"),
+        (["--when-full", "wait"], "when_full: 'wait' is none of hold, refuse, drop-oldest"),
+        (["--listen", "tcp:127.0.0.1:0", "--metrics", "0.0.0.0:0"], "metrics: 0.0.0.0:0 can be reached"),
+        (["--users", "none-such"], "none-such"),
     ],
 )
 def test_bad_input_is_one_sentence(options: list[str], words: str) -> None:

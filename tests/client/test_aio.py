@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.talking import client, in_loop, local
+from broker.server.talking import client, in_loop, local, seen
 from mqlab.broker.server.listen import running
 from mqlab.client import aio
 from mqlab.client.errors import RefusedError
@@ -98,7 +98,7 @@ async def test_a_transaction_moves_messages_from_queue_to_queue(tmp_path: Path) 
         filler = await (await connection.session()).producer("queue:in")
         for body in numbers(0, 20):
             await filler.send(body, persistent=True)
-        session = await connection.session(transacted=True)
+        session = await connection.session("transacted")
         consumer, producer = await session.consumer("queue:in"), await session.producer("queue:out")
         for n in range(20):
             message = await consumer.receive(timeout=30)
@@ -121,7 +121,7 @@ async def test_a_rollback_in_the_midst_of_deliveries_loses_nothing() -> None:
     async with running(local()) as (_, (address,)):
         connection = await client(address)
         producer = await (await connection.session()).producer("queue:q")
-        session = await connection.session(transacted=True)
+        session = await connection.session("transacted")
         consumer = await session.consumer("queue:q", prefetch=7)
         for body in numbers(0, 50):
             await producer.send(body)
@@ -152,7 +152,7 @@ async def test_automatic_acknowledgement_comes_with_the_next_receive() -> None:
         other = await client(address)
         await connection.close()
         consumer = await (await other.session()).consumer("queue:q")
-        assert [await consumer.receive(timeout=30) for _ in range(2)] == [(b"1", True), (b"2", False)]
+        assert [seen(await consumer.receive(timeout=30)) for _ in range(2)] == [(b"1", True), (b"2", False)]
 
 
 @in_loop

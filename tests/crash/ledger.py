@@ -103,9 +103,9 @@ class Ledger:
         """Consumed in a transaction whose commit was confirmed."""
         self.places[queue, producer].done.upto(int(seqs.max()) + 1)[seqs] = 1
 
-    def settle(self, ends: dict[int, str]) -> None:
-        """At the end, with all queues empty. `ends` says on which queue each producer's messages must arrive."""
-        for producer, queue in ends.items():
+    def settle(self, ends: dict[int, tuple[str, ...]]) -> None:
+        """At the end, with all queues empty. `ends` says where each producer's messages must arrive."""
+        for producer, queue in [(producer, queue) for producer, queues in ends.items() for queue in queues]:
             states = self.states.setdefault(producer, Growing()).values
             times = self.places.setdefault((queue, producer), Place()).times.upto(len(states))
             self._fault("lost", producer, np.flatnonzero((states == CONFIRMED) & (times[: len(states)] == 0)))

@@ -34,12 +34,15 @@ class Role:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[aio.Connection]:
-        connection = await aio.connect(self._victim.address)
+        connection = self._current = await aio.connect(self._victim.address)
         try:
             yield connection
         finally:
             with suppress(MessagingError):
                 await connection.close()
+
+    async def prepare_to_live(self) -> None:
+        """Before anything is sent."""
 
     async def _live(self, connection: aio.Connection) -> None:
         raise NotImplementedError
@@ -48,17 +51,20 @@ class Role:
 class Producer(Role):
     """Sends batches and waits for each confirmation; `transaction` batches are committed together (0: none)."""
 
-    def __init__(self, victim: Victim, ledger: Ledger, number: int, queue: str, end: str, transaction: int) -> None:
+    def __init__(
+        self, victim: Victim, ledger: Ledger, number: int, destination: str, ends: tuple[str, ...], transaction: int
+    ) -> None:
         super().__init__(victim, ledger, number)
         self.number = number
-        self._queue = queue
-        self.end = end
+        self._destination = destination
+        # Where its messages must arrive in the end.
+        self.ends = ends
         self._transaction = transaction
         self._next = 0
 
     async def _live(self, connection: aio.Connection) -> None:
-        session = await connection.session(transacted=self._transaction > 0)
-        producer = await session.producer(f"queue:{self._queue}")
+        session = await connection.session("transacted" if self._transaction > 0 else "auto")
+        producer = await session.producer(self._destination)
         while not self.stopping:
             if self._transaction:
                 await self._send_transaction(session, producer)
@@ -96,7 +102,8 @@ class Producer(Role):
             await session.commit()
         except MessagingError:
             self._ledger.sent(self.number, begin, count, UNKNOWN)
-            self._ledger.transaction_in_doubt(self.end, self.number, begin, count)
+            for end in self.ends:
+                self._ledger.transaction_in_doubt(end, self.number, begin, count)
             raise
         self._ledger.sent(self.number, begin, count, CONFIRMED)
 
@@ -109,15 +116,28 @@ class Producer(Role):
 class Consumer(Role):
     """Takes what comes; automatic acknowledgement, or a commit after some deliveries."""
 
-    def __init__(self, victim: Victim, ledger: Ledger, seed: int, queue: str, *, transacted: bool) -> None:
+    def __init__(
+        self, victim: Victim, ledger: Ledger, seed: int, source: str, *, transacted: bool, durable: str = ""
+    ) -> None:
         super().__init__(victim, ledger, seed)
-        self._queue = queue
+        self._source = source
+        # The ledger knows what came by the name of the subscription, or of the queue.
+        self._place = durable or source
+        self._durable = durable
         self._transacted = transacted
         self._last: dict[int, int] = {}
 
+    async def prepare_to_live(self) -> None:
+        if self._durable:
+            async with self._connection() as connection:
+                session = await connection.session()
+                await (await session.consumer(self._source, durable=self._durable)).close()
+
     async def _live(self, connection: aio.Connection) -> None:
-        session = await connection.session(transacted=self._transacted)
-        consumer = await session.consumer(f"queue:{self._queue}", prefetch=self._chance.choice((1, 10, 500)))
+        session = await connection.session("transacted" if self._transacted else "auto")
+        consumer = await session.consumer(
+            self._source, prefetch=self._chance.choice((1, 10, 500)), durable=self._durable
+        )
         self._last = {}
         while not self.stopping:
             taken = []
@@ -139,7 +159,7 @@ class Consumer(Role):
         assert table.shape[1] == BODY_SIZE
         producer, seqs = read(table)
         last = self._last.get(producer, -1)
-        self._last[producer] = self._ledger.came(self._queue, producer, seqs, delivery.redelivered, last)
+        self._last[producer] = self._ledger.came(self._place, producer, seqs, delivery.redelivered, last)
         return producer, seqs
 
     async def _end_transaction(self, session: aio.Session, taken: list[tuple[int, Numbers]]) -> None:
@@ -149,20 +169,20 @@ class Consumer(Role):
             return
         await session.commit()
         for producer, seqs in taken:
-            self._ledger.done_for_good(self._queue, producer, seqs)
+            self._ledger.done_for_good(self._place, producer, seqs)
 
 
 class Mover(Consumer):
     """Takes from one queue and sends to another, both in one transaction: each message moves exactly once."""
 
-    def __init__(self, victim: Victim, ledger: Ledger, seed: int, queue: str, to: str) -> None:
-        super().__init__(victim, ledger, seed, queue, transacted=True)
+    def __init__(self, victim: Victim, ledger: Ledger, seed: int, source: str, to: str) -> None:
+        super().__init__(victim, ledger, seed, source, transacted=True)
         self._to = to
 
     async def _live(self, connection: aio.Connection) -> None:
-        session = await connection.session(transacted=True)
-        consumer = await session.consumer(f"queue:{self._queue}", prefetch=200)
-        producer = await session.producer(f"queue:{self._to}")
+        session = await connection.session("transacted")
+        consumer = await session.consumer(self._source, prefetch=200)
+        producer = await session.producer(self._to)
         self._last = {}
         while not self.stopping:
             taken = await self._receive(consumer)
@@ -171,3 +191,31 @@ class Mover(Consumer):
                 payload = encode_equal(bodies(number, int(seqs[0]), len(seqs)), len(seqs))
                 await producer.send_batch(payload, persistent=True)
                 await self._end_transaction(session, [taken])
+
+
+class Manager(Mover):
+    """Moves in two phases, and after each death finds out what it had prepared, and commits it."""
+
+    def __init__(self, victim: Victim, ledger: Ledger, seed: int, source: str, to: str) -> None:
+        super().__init__(victim, ledger, seed, source, to)
+        self._number = 0
+
+    async def _live(self, connection: aio.Connection) -> None:
+        # What it prepared and never saw decided: it may have been, so only what waits is decided now.
+        for xid in await connection.prepared():
+            await connection.commit(xid)
+        await super()._live(connection)
+
+    async def _end_transaction(self, session: aio.Session, taken: list[tuple[int, Numbers]]) -> None:
+        self._number += 1
+        xid = f"{self._source}-{self._number}"
+        await session.prepare(xid)
+        if self._chance.random() < 0.05:
+            await self._current.rollback(xid)
+            # What was prefetched goes back too, behind what was rolled back: order is kept.
+            await session.rollback()
+            self._last = {}
+            return
+        await self._current.commit(xid)
+        for producer, seqs in taken:
+            self._ledger.done_for_good(self._place, producer, seqs)

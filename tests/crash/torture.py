@@ -15,7 +15,7 @@ from pathlib import Path
 
 import uvloop
 from ledger import Ledger
-from roles import Consumer, Mover, Producer, Role
+from roles import Consumer, Manager, Mover, Producer, Role
 from victim import Victim
 
 from mqlab.client import aio
@@ -46,21 +46,29 @@ class Figures:
 
 
 def crowd(victim: Victim, ledger: Ledger, seed: int) -> tuple[list[Producer], list[Role]]:
-    """Confirmed sends, transactions of sends, transactions of receipts, and messages that move on in transactions."""
+    """Confirmed sends, transactions of sends and of receipts, durable subscriptions, messages that move on in one or two
+    phases."""
     producers = [
-        Producer(victim, ledger, 1, "plain", "plain", 0),
-        Producer(victim, ledger, 2, "plain", "plain", 0),
-        Producer(victim, ledger, 3, "plain too", "plain too", 0),
-        Producer(victim, ledger, 4, "transacted", "transacted", 3),
-        Producer(victim, ledger, 5, "transacted", "transacted", 1),
-        Producer(victim, ledger, 6, "in", "out", 2),
+        Producer(victim, ledger, 1, "queue:plain", ("queue:plain",), 0),
+        Producer(victim, ledger, 2, "queue:plain", ("queue:plain",), 0),
+        Producer(victim, ledger, 3, "queue:plain too", ("queue:plain too",), 0),
+        Producer(victim, ledger, 4, "queue:transacted", ("queue:transacted",), 3),
+        Producer(victim, ledger, 5, "queue:transacted", ("queue:transacted",), 1),
+        Producer(victim, ledger, 6, "queue:in", ("queue:out",), 2),
+        Producer(victim, ledger, 7, "topic:news.today", ("one", "other"), 0),
+        Producer(victim, ledger, 8, "topic:news.today", ("one", "other"), 2),
+        Producer(victim, ledger, 9, "queue:two phases", ("queue:decided",), 0),
     ]
     consumers: list[Role] = [
-        Consumer(victim, ledger, seed + 1, "plain", transacted=False),
-        Consumer(victim, ledger, seed + 2, "plain too", transacted=True),
-        Consumer(victim, ledger, seed + 3, "transacted", transacted=True),
-        Mover(victim, ledger, seed + 4, "in", "out"),
-        Consumer(victim, ledger, seed + 5, "out", transacted=True),
+        Consumer(victim, ledger, seed + 1, "queue:plain", transacted=False),
+        Consumer(victim, ledger, seed + 2, "queue:plain too", transacted=True),
+        Consumer(victim, ledger, seed + 3, "queue:transacted", transacted=True),
+        Mover(victim, ledger, seed + 4, "queue:in", "queue:out"),
+        Consumer(victim, ledger, seed + 5, "queue:out", transacted=True),
+        Consumer(victim, ledger, seed + 6, "topic:news.*", transacted=False, durable="one"),
+        Consumer(victim, ledger, seed + 7, "topic:news.today", transacted=True, durable="other"),
+        Manager(victim, ledger, seed + 8, "queue:two phases", "queue:decided"),
+        Consumer(victim, ledger, seed + 9, "queue:decided", transacted=True),
     ]
     return producers, consumers
 
@@ -71,6 +79,8 @@ async def lane(folder: Path, kills: int, messages: int, seed: int) -> Figures:
     producers, consumers = crowd(victim, ledger, seed)
     begin = time.monotonic()
     await victim.start()
+    for consumer in consumers:
+        await consumer.prepare_to_live()
     tasks = [asyncio.ensure_future(role.run()) for role in (*producers, *consumers)]
     try:
         while victim.kills < kills or ledger.counts["confirmed"] < messages:
@@ -87,7 +97,7 @@ async def lane(folder: Path, kills: int, messages: int, seed: int) -> Figures:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         code = await victim.stop()
-    ledger.settle({producer.number: producer.end for producer in producers})
+    ledger.settle({producer.number: producer.ends for producer in producers})
     if code or "Traceback" in victim.words or "refused" in victim.words:
         ledger.faults["the broker complained"] += 1
         ledger.examples.append(victim.words[-2000:])

@@ -27,7 +27,11 @@ class Victim:
 
     async def start(self) -> None:
         begin = time.monotonic()
-        options = ("--data", str(self._folder / "data"), "--listen", self.address)
+        # Short files and a short log: kills must fall into rolls and checkpoints too.
+        options = (
+            "--data", str(self._folder / "data"), "--listen", self.address, "--segment-size", "262144",
+            "--log-length", "1048576",
+        )  # fmt: skip
         with (self._folder / "words").open("a") as words:
             self._process = await asyncio.create_subprocess_exec(
                 *COMMAND, *options, stdout=subprocess.PIPE, stderr=words

@@ -27,7 +27,7 @@ async def send_for_ever(sender: Sender, some: Matrix) -> None:
 
 def near_a_broker(tmp_path: Path, play: Callable[[Connect], Awaitable[None]], **settings: object) -> None:
     async def main() -> None:
-        chosen = Settings(data=tmp_path / "data", listen=("tcp:127.0.0.1:0",), **settings)  # type: ignore[arg-type]
+        chosen = Settings.flat(data=tmp_path / "data", listen=("tcp:127.0.0.1:0",), **settings)
         async with asyncio.timeout(30), running(chosen) as (_, (address,)):
             await play(DRIVERS["native"](str(address)).connect)
 

@@ -101,7 +101,7 @@ def _sampled(name: str, broker: float, agents: tuple[float, ...], share: float =
     run = case(name, **settings).send(0, 10).receive(0, 10)
     used = {"broker": broker} | {f"agent-{n}": cpu for n, cpu in enumerate(agents, 1)}
     for source, cpu in used.items():
-        sync = {"syncs": 250, "sync_seconds": share} if source == "broker" else {}
+        sync = {"syncs": 250, "sync_seconds": share, "holds": 3, "held_seconds": 0.5} if source == "broker" else {}
         nothing = dict.fromkeys(sync, 0)
         run.sample(source, BEGIN, cpu_seconds=0.0, rss=9_000, **nothing)
         run.sample(source, MEASURE, cpu_seconds=5.0, rss=1_000, **nothing)

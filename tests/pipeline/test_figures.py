@@ -83,17 +83,17 @@ def test_series_has_every_second_also_the_silent(tables: Tables) -> None:
 
 def test_resources_between_the_samples_of_the_measure_phase(tables: Tables) -> None:
     found = figures(tables, "bound by the disk")
-    resources = {metric: found[metric] for metric in found if metric.startswith(("cpu", "rss", "sync"))}
+    resources = {metric: found[metric] for metric in found if metric.startswith(("cpu", "rss", "sync", "h"))}
     assert resources == pytest.approx(
         {
             "cpu.broker": 20.0, "cpu.agents": 100.0, "rss.broker": 3_000, "rss.agents": 6_000,
-            "syncs": 250.0, "sync.share": 60.0,
+            "syncs": 250.0, "sync.share": 60.0, "holds": 3.0, "held.seconds": 0.5,
         }
     )  # fmt: skip
 
 
 def test_what_was_not_sampled_has_no_figure(tables: Tables) -> None:
-    assert not any(metric.startswith(("cpu", "rss", "sync")) for metric in figures(tables, "clean"))
+    assert not any(metric.startswith(("cpu", "rss", "sync", "h")) for metric in figures(tables, "clean"))
 
 
 @pytest.mark.parametrize(

@@ -24,3 +24,44 @@ TRANSACTION: Final = 64 * 1024 * 1024
 
 # Room for messages that a consumer may ask for: more than any batch, less than a run-away number.
 PREFETCH: Final = 1_000_000
+
+# A selector is read by the broker for its client: text for a hundred conditions, and no more.
+SELECTOR: Final = 4 * 1024
+
+# Brackets in brackets: the reader of selectors calls itself for each, eight calls deep, and Python allows 1,000.
+SELECTOR_DEPTH: Final = 64
+
+# `_` after a `%` in a pattern of LIKE: each may double the states in which the text is searched, up to a point
+# where the time for one character grows from nanoseconds to microseconds.
+LIKE_FLOATING: Final = 16
+
+# One machine may run many clients, but not take every connection from all others.
+CONNECTIONS_AN_ADDRESS: Final = 1024
+
+# Names of users are keys, YAML and log text; 64 fits a mail address or a host's name.
+USER_NAME: Final = 64
+
+# Hashing a password costs by its length as well; the longest that password managers make are far shorter.
+PASSWORD: Final = 1024
+# What can be guessed in the end is the password: below this, all of them can be tried (in characters).
+PASSWORD_LEAST: Final = 8
+
+# The rights of a user are tried one after the other when a name is first used, and their answers are kept.
+RIGHTS_A_USER: Final = 256
+ANSWERS_A_USER: Final = 1024
+
+# Failed logins of an address within a time at which it is refused. The answer to each is delayed, each time twice as
+# long: one client with a wrong password that tries on and on slows itself to 11 a minute and is not refused; many
+# tries side by side are.
+LOGIN_FAILURES: Final = 20
+LOGIN_FAILURE_SECONDS: Final = 60.0
+LOGIN_DELAY_LEAST: Final = 0.25
+LOGIN_DELAY: Final = 8.0
+# Addresses whose failures are remembered: a machine can use many, and each costs memory.
+FAILING_ADDRESSES: Final = 10_000
+
+# Files of settings and of users are short; room for some thousand users.
+WRITTEN_FILE: Final = 1_000_000
+
+# A transaction manager's name for a transaction: XA's has 128 bytes, in hexadecimal digits 256.
+XID: Final = 256

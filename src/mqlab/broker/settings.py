@@ -1,11 +1,16 @@
 """What a person may choose about a broker. Each field says what follows from it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal, get_args
 
-MIB = 1024 * 1024
+from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, PolicyError
+from mqlab.wire.address import Address, BadAddressError
+
+KIB, MIB = 1024, 1024 * 1024
 _MOST_WINDOW = 1024 * MIB
+
+Sync = Literal["on", "off"]
 
 
 class SettingError(ValueError):
@@ -16,36 +21,91 @@ class SettingError(ValueError):
 class Settings:
     # Where persistent messages are kept. None: nothing is kept, and a persistent send is refused.
     data: Path | None = None
-    # "tcp:HOST:PORT" (port 0: a free one) or "unix:PATH". Other than loopback needs `open_to_network`.
+    # "tcp:HOST:PORT" (port 0: a free one), "tls:HOST:PORT" or "unix:PATH". Other than loopback needs `users`, or
+    # `open_to_network`.
     listen: tuple[str, ...] = ("tcp:127.0.0.1:7766",)
     open_to_network: bool = False
+    # A file of users with hashed passwords and rights (`mqlab broker users`). None: everybody may do everything.
+    users: Path | None = None
+    # Certificate chain and private key (PEM) for "tls:" addresses.
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    # "HOST:PORT" of the HTTP endpoint with the counters as JSON and for Prometheus. "": none.
+    metrics: str = ""
     # "on": a persistent send is confirmed after the disk has it. "off": after the operating system has it, so a power
     # failure loses confirmed messages; every report of a run made with it says so.
-    sync: Literal["on", "off"] = "on"
+    sync: Sync = "on"
+    # Microseconds that a sync waits for others to join it, on top of what the broker finds worth while by itself.
+    # More raises the rate of many waiting producers on a slow disk, and delays each of them. 0: no fixed delay.
+    group_delay: int = 0
     # Imitate a turning disk: a sync completes at the next of so many marks a second (15,000 turns a minute: 250).
     # 0: the disk as it is.
     disk_marks: int = 0
-    # Unacknowledged bytes of one queue or subscription above which its producers are held back.
-    # More lets bursts pass and delays the messages behind them; nothing is ever dropped.
-    queue_limit: int = 8 * MIB
-    # The same for the whole broker.
+    # Bytes of all messages in memory above which producers are held back, whatever their queue.
     memory_limit: int = 1024 * MIB
     # Bytes a producer may send ahead of the broker (never more than the queue limit). Few batches would starve it.
     producer_window: int = 4 * MIB
     # A journal file is closed at this size, and removed once nothing in it is needed.
     segment_size: int = 64 * MIB
+    # Whether the disk space of a journal file is taken when it is begun: a full disk is then noticed before a write.
+    preallocate: bool = True
+    # Bytes of journal above which a checkpoint carries what is still needed in the oldest file forward, so that the
+    # file can go (the studies' syncpoint). Less: quicker recovery and more rewriting.
+    log_length: int = 512 * MIB
+    # What holds for each destination, unless a rule of `policies` says otherwise.
+    policy: Policy = field(default_factory=Policy)
+    # Rules for destinations by pattern, first match wins.
+    policies: Policies = field(default_factory=Policies)
     # Write every call of the file layer, with its time, to this file: for proofs, not for production.
     file_trace: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.sync not in ("on", "off"):
+        if self.sync not in get_args(Sync):
             raise SettingError(f"sync: {self.sync!r} is neither on nor off")
-        least = {"queue_limit": 1, "memory_limit": 1, "producer_window": 1, "segment_size": 64 * 1024, "disk_marks": 0}
+        least = {
+            "memory_limit": 1, "producer_window": 1, "segment_size": 64 * KIB, "disk_marks": 0, "group_delay": 0,
+            "log_length": 64 * KIB,
+        }  # fmt: skip
         for name, smallest in least.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or value < smallest:
+            if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
                 raise SettingError(f"{name}: {value!r} is not a whole number of {smallest} or more")
         if self.producer_window > _MOST_WINDOW:
             raise SettingError(f"producer_window: {self.producer_window} is more than {_MOST_WINDOW}")
         if not self.listen:
             raise SettingError("listen: name at least one address, such as tcp:127.0.0.1:7766 or unix:/tmp/broker")
+        for text in self.listen:
+            try:
+                Address.parse(text)
+            except BadAddressError as error:
+                raise SettingError(f"listen: {error}") from None
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise SettingError("tls_certificate, tls_key: give both or neither")
+        try:
+            for rule in self.policies.rules:
+                replace(self.policy, **rule.values)
+        except PolicyError as error:
+            raise SettingError(f"policies: {rule.pattern}: {error}") from None
+
+    @classmethod
+    def flat(cls, **values: Any) -> "Settings":
+        """From values of this class and of Policy side by side, as options and files give them."""
+        unknown = [name for name in values if name not in SETTING_NAMES]
+        if unknown:
+            raise SettingError(f"there is no setting {unknown[0][:80]!r}; there are: {', '.join(SETTING_NAMES)}")
+        own = {name: value for name, value in values.items() if name not in POLICY_FIELDS}
+        try:
+            policy = Policy(**{name: value for name, value in values.items() if name in POLICY_FIELDS})
+        except PolicyError as error:
+            raise SettingError(str(error)) from None
+        return cls(policy=policy, **own)
+
+    def policy_of(self, destination: str) -> Policy:
+        """`destination` with its kind: queue:orders."""
+        return self.policies.of(destination, self.policy)
+
+
+# What `flat` accepts.
+SETTING_NAMES: Final = (*(one.name for one in fields(Settings) if one.name != "policy"), *POLICY_FIELDS)
+
+__all__ = ["KIB", "MIB", "POLICY_FIELDS", "SETTING_NAMES", "PolicyError", "SettingError", "Settings"]

@@ -18,7 +18,11 @@ def app_with(commands: Iterable[str] = COMMANDS) -> typer.Typer:
     app = typer.Typer(name="mqlab", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
     app.callback()(_about)
     for name in commands:
-        app.command()(getattr(import_module(f"mqlab.cli.{name}"), name))
+        command = getattr(import_module(f"mqlab.cli.{name}"), name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command()(command)
     return app
 
 

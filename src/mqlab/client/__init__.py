@@ -4,18 +4,26 @@
 What goes over the wire is `wire`'s; what a broker does with it is not known here.
 """
 
-from mqlab.client.errors import ClosedError, MessagingError, RefusedError
-from mqlab.client.message import Message
-from mqlab.client.plain import Connection, Consumer, Producer, Session, connect
+from mqlab.client.errors import ClosedError, LoginError, MessagingError, RefusedError
+from mqlab.client.headers import Byte, Float, Int, Short
+from mqlab.client.message import Delivery, Message
+from mqlab.client.plain import Connection, Consumer, Producer, Requester, Session, connect
 
 __all__ = [
+    "Byte",
     "ClosedError",
     "Connection",
     "Consumer",
+    "Delivery",
+    "Float",
+    "Int",
+    "LoginError",
     "Message",
     "MessagingError",
     "Producer",
     "RefusedError",
+    "Requester",
     "Session",
+    "Short",
     "connect",
 ]

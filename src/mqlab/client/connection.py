@@ -2,10 +2,12 @@
 
 import asyncio
 from collections import deque
+from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
-from mqlab.client.errors import ClosedError, MessagingError, RefusedError
+from mqlab.client.errors import ClosedError, LoginError, MessagingError, RefusedError
 from mqlab.wire import native
+from mqlab.client.tls import client_context
 from mqlab.wire.address import Address
 from mqlab.wire.bodies import Buffer
 from mqlab.wire.native import Frame, Kind, ProtocolError
@@ -41,20 +43,26 @@ class Wire(asyncio.BufferedProtocol):
         self._links: dict[int, Link] = {}
         # Who waits for which answer, first come first served: (kind, session, link) -> futures.
         self._asked: dict[tuple[int, int, int], deque[asyncio.Future[Frame]]] = {}
+        self._questions: dict[int, asyncio.Future[Frame]] = {}
         self._error: MessagingError | None = None
+        self._last_question = 0
         self._last_session = 0
         self._last_link = 0
 
     @classmethod
-    async def open(cls, address: str) -> "Wire":
-        """Connect and greet. Raises OSError if nobody listens there."""
+    async def open(cls, address: str, hello: dict[str, Any], ca: Path | None) -> "Wire":
+        """Connect and greet. Raises OSError if nobody listens there, LoginError if the broker does not want us."""
         to, loop = Address.parse(address), asyncio.get_running_loop()
         if to.path:
             _, wire = await loop.create_unix_connection(cls, to.path)
+        elif to.tls:
+            _, wire = await loop.create_connection(
+                cls, to.host, to.port, ssl=client_context(ca), server_hostname=to.host
+            )
         else:
             _, wire = await loop.create_connection(cls, to.host, to.port)
-        hello = native.frame(Kind.HELLO, {"version": native.VERSION, "client": "mqlab"})
-        await wire.ask(hello, Kind.HELLO)
+        said = {"version": native.VERSION, "client": "mqlab", **{key: value for key, value in hello.items() if value}}
+        await wire.ask(native.frame(Kind.HELLO, said), Kind.HELLO)
         return wire
 
     def new_session(self) -> int:
@@ -95,6 +103,18 @@ class Wire(asyncio.BufferedProtocol):
         self._asked.setdefault((answer, session, link), deque()).append(future)
         return await future
 
+    async def question(self, asked: str, *, session: int = 0, **said: Any) -> dict[str, Any]:
+        """Anything that is not about messages. Raises RefusedError if that is the answer."""
+        self._last_question += 1
+        number = self._last_question
+        future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        self.write(native.frame(Kind.ASK, {"ask": asked, **said}, session=session, first=number))
+        self._questions[number] = future
+        answer = (await future).json()
+        if "error" in answer:
+            raise RefusedError(str(answer["error"]))
+        return answer
+
     async def close(self) -> None:
         if self._transport is not None:
             self._lost(ClosedError("the connection was closed"))
@@ -127,8 +147,11 @@ class Wire(asyncio.BufferedProtocol):
         if frame.kind == Kind.ERROR:
             self._refused(frame)
             return
-        future = self._next_asker((frame.kind, frame.session, frame.link))
-        if future is not None:
+        if frame.kind == Kind.ANSWER:
+            future = self._questions.pop(frame.first, None)
+        else:
+            future = self._next_asker((frame.kind, frame.session, frame.link))
+        if future is not None and not future.done():
             # The frame's memory goes on to be filled: keep what it says.
             future.set_result(frame._replace(payload=memoryview(bytes(frame.payload))))
 
@@ -146,7 +169,8 @@ class Wire(asyncio.BufferedProtocol):
         said: dict[str, Any] = frame.json()
         error = RefusedError(str(said.get("message", "refused")))
         if not frame.session and not frame.link:
-            self._lost(ClosedError(f"the broker ended the connection: {error}"))
+            login = said.get("code") == "login"
+            self._lost(LoginError(str(error)) if login else ClosedError(f"the broker ended the connection: {error}"))
             return
         link = self._links.get(frame.link)
         if frame.amount and isinstance(link, Sending):
@@ -164,12 +188,14 @@ class Wire(asyncio.BufferedProtocol):
         self._transport.close()
         self._transport = None
         self._error = error
-        for future in [future for waiting in self._asked.values() for future in waiting]:
+        waiting = [*self._questions.values(), *(one for futures in self._asked.values() for one in futures)]
+        for future in waiting:
             if not future.done():
                 future.set_exception(error)
         self._asked.clear()
+        self._questions.clear()
         for link in [*self._links.values()]:
             link.lost(error)
 
 
-_FOR_LINKS = frozenset(map(int, (Kind.DELIVER, Kind.CONFIRM, Kind.CREDIT)))
+_FOR_LINKS = frozenset(map(int, (Kind.DELIVER, Kind.CONFIRM, Kind.CREDIT, Kind.ORIGIN, Kind.SEEN)))

@@ -2,95 +2,106 @@
 
 import asyncio
 from collections import deque
-from typing import NamedTuple
+from typing import Final, Literal
 
 from mqlab.client.connection import Wire
 from mqlab.client.errors import ClosedError, MessagingError
-from mqlab.client.message import Message
+from mqlab.client.message import ID_PREFIX, Delivery, Message
 from mqlab.wire import native
-from mqlab.wire.bodies import Bodies, Payload, decode, encode
-from mqlab.wire.native import Flag, Frame, Kind
+from mqlab.wire.bodies import Payload
+from mqlab.wire.native import FORM, Flag, Frame, Kind
 
-_LONE, _REDELIVERED = int(Flag.LONE), int(Flag.REDELIVERED)
+# auto: what was received is done when the next is asked for. dups_ok: the same, told to the broker lazily.
+# client: when the application says so, for all its session has received. individual: for each message by itself.
+# transacted: with the commit.
+Acknowledge = Literal["auto", "dups_ok", "client", "individual", "transacted"]
 
-
-class Delivery(NamedTuple):
-    """Messages that came together."""
-
-    first: int
-    payload: Payload
-    redelivered: bool
-
-    @property
-    def rows(self) -> int:
-        return self.payload.rows
-
-    def bodies(self) -> Bodies:
-        return decode(self.payload)
+_PERSISTENT = int(Flag.PERSISTENT)
+_BY_ITSELF: Final = frozenset(("auto", "dups_ok", "transacted"))
 
 
 class Consumer:
-    """Receives from one destination, at most `prefetch` messages ahead of its application.
+    """Receives from one destination, at most `prefetch` messages ahead of its application; 0: only when it asks."""
 
-    Automatic acknowledgement: what was received is acknowledged when the next is asked for, so messages that were in
-    hand at a crash come again. In a transacted session it is acknowledged with the commit.
-    """
-
-    def __init__(self, wire: Wire, link: int, destination: str, prefetch: int) -> None:
+    def __init__(
+        self, wire: Wire, session: int, link: int, destination: str, prefetch: int, acknowledge: Acknowledge
+    ) -> None:
         self.destination = destination
+        self.mode = acknowledge
         self._wire = wire
+        self._session = session
         self._link = link
         self._prefetch = prefetch
         self._deliveries: deque[Delivery] = deque()
         self._came: asyncio.Future[None] | None = None
         self._error: MessagingError | None = None
-        # Given to the application and not yet acknowledged: up to this delivery id, so many messages.
-        self._consumed = 0
-        self._consumed_rows = 0
+        # Where what is delivered next was sent to.
+        self._origin = destination
+        # Delivery ids: taken from the deliveries up to `_taken`; done, as far as the broker knows, up to `_told`; the
+        # broker has room back for all up to `_roomed`.
+        self._taken = self._told = self._roomed = 0
         # The rest of the delivery that is given out one by one: messages in reverse order.
         self.in_hand: list[Message] = []
+        # The broker will be told soon what is done.
+        self.settling = False
         self._dropping = False
+
+    @property
+    def given(self) -> int:
+        """The delivery id up to which messages were given to the application."""
+        return self._taken - len(self.in_hand)
 
     async def receive_batch(self, timeout: float | None = None) -> Delivery:
         """The next messages that came together. Raises TimeoutError if none came in so many seconds."""
         if self.in_hand:
-            return self._rest_in_hand()
-        if self._consumed_rows:
-            self.acknowledge()
-        if not self._deliveries:
-            if timeout is None:
-                await self._wait()
-            else:
-                async with asyncio.timeout(timeout):
-                    await self._wait()
-        delivery = self._deliveries.popleft()
-        self._consumed_rows = delivery.payload.rows
-        self._consumed = delivery.first + self._consumed_rows - 1
-        return delivery
+            rest = self.in_hand[-1]
+            self.in_hand.clear()
+            return rest.source.after(rest.row)
+        await self._fetch(timeout, None)
+        return self._take()
 
-    async def receive(self, timeout: float | None = None) -> Message:
-        """The next message. Raises TimeoutError if none came in so many seconds."""
+    async def receive(
+        self, timeout: float | None = None, *, correlation_id: str | None = None, message_id: str | None = None
+    ) -> Message:
+        """The next message, or the one with that id. Raises TimeoutError if none came in so many seconds."""
+        if correlation_id is not None or message_id is not None:
+            await self._fetch(timeout, self._asking_for(correlation_id, message_id))
+            return self._take().messages()[0]
         if not self.in_hand:
             await self.fill_hand(timeout)
+        elif self.mode == "auto" and not self.settling:
+            self.settling = True
+            asyncio.get_running_loop().call_soon(self.settle)
         return self.in_hand.pop()
 
     async def fill_hand(self, timeout: float | None = None) -> None:
         """Take the next delivery apart; `in_hand.pop()` then gives its messages one after the other."""
-        delivery = await self.receive_batch(timeout)
-        bodies = delivery.bodies().tolist()
-        self.in_hand = [Message(body, delivery.redelivered) for body in reversed(bodies)]
+        await self._fetch(timeout, None)
+        messages = self._take().messages()
+        messages.reverse()
+        self.in_hand = messages
 
-    async def _wait(self) -> None:
-        while not self._deliveries:
-            if self._error is not None:
-                raise self._error
-            self._came = asyncio.get_running_loop().create_future()
-            await self._came
+    def settle(self) -> None:
+        """Tell the broker that all is done but the message that the application got last."""
+        self.settling = False
+        self._tell(self.given - 1)
 
-    def _rest_in_hand(self) -> Delivery:
-        rest, self.in_hand = self.in_hand[::-1], []
-        first = self._consumed - len(rest) + 1
-        return Delivery(first, encode([message.body for message in rest]), rest[0].redelivered)
+    def acknowledge(self, what: "Message | Delivery | None" = None) -> None:
+        """All that this consumer gave to the application is done; or, with `individual`, just these messages."""
+        if what is None or self.mode != "individual":
+            self._tell(self.given)
+            return
+        first, rows = (what.delivery_id, 1) if isinstance(what, Message) else (what.first, what.rows)
+        self._wire.write(native.header(Kind.ACKNOWLEDGE_ROWS, link=self._link, first=first, amount=rows))
+
+    async def close(self) -> None:
+        """What was not given to the application goes back to the queue."""
+        if self._error is None:
+            if self.mode in _BY_ITSELF:
+                self.acknowledge()
+            closing = native.header(Kind.CLOSE, link=self._link, first=self.given)
+            await self._wire.ask(closing, Kind.CLOSED, link=self._link)
+            self.detach()
 
     def __aiter__(self) -> "Consumer":
         return self
@@ -101,31 +112,25 @@ class Consumer:
         except ClosedError:
             raise StopAsyncIteration from None
 
-    def acknowledge(self) -> None:
-        """Tell the broker now that all given to the application is done."""
-        done, rows = self._consumed - len(self.in_hand), self._consumed_rows - len(self.in_hand)
-        if rows > 0:
-            self._wire.write(native.HEADER.pack(0, Kind.ACKNOWLEDGE, 0, 0, self._link, done, rows))
-            self._consumed_rows -= rows
-
-    async def close(self) -> None:
-        """What was not given to the application goes back to the queue."""
-        if self._error is None:
-            self.acknowledge()
-            await self._wire.ask(native.header(Kind.CLOSE, link=self._link), Kind.CLOSED, link=self._link)
-            self.detach()
-
-    # For the session's rollback: what is in hand, and what is still on its way, will come again.
+    # For the session: what is in hand, and what is still on its way, will come again.
 
     def drop(self) -> None:
         self._dropping = True
         self._deliveries.clear()
         self.in_hand.clear()
-        self._consumed_rows = 0
 
     def go_on(self) -> None:
         self._dropping = False
-        self._wire.write(native.HEADER.pack(0, Kind.ACKNOWLEDGE, 0, 0, self._link, 0, self._prefetch))
+        if self._prefetch:
+            self._give_room(self._prefetch)
+
+    async def take_back(self) -> None:
+        """All that is not acknowledged comes again."""
+        seen = self.given
+        self.drop()
+        asking = native.header(Kind.ROLLBACK, session=self._session, link=self._link, first=seen)
+        await self._wire.ask(asking, Kind.ROLLED_BACK, session=self._session, link=self._link)
+        self.go_on()
 
     @property
     def closed(self) -> bool:
@@ -141,19 +146,111 @@ class Consumer:
         self.lost(ClosedError("the consumer is closed"))
 
     def handle(self, frame: Frame) -> None:
-        if frame.kind != Kind.DELIVER or self._dropping:
-            return
-        _, flags, _, _, first, rows, payload = frame
-        came = Payload(payload, rows, bool(flags & _LONE))
-        self._deliveries.append(Delivery(first, came, bool(flags & _REDELIVERED)))
-        self._wake()
+        if frame.kind == Kind.ORIGIN:
+            self._origin = str(frame.payload, "utf-8")
+        elif frame.kind == Kind.DELIVER and not self._dropping:
+            _, flags, delivered, _, first, rows, data = frame
+            payload = Payload(data, rows, flags & FORM)
+            self._deliveries.append(Delivery(first, payload, delivered, bool(flags & _PERSISTENT), self._origin))
+            self._wake()
 
     def lost(self, error: MessagingError) -> None:
         self._error = error
         self._wake()
+
+    # The parts
+
+    async def _fetch(self, timeout: float | None, asking: bytes | None) -> None:
+        """See to it that there is a delivery to take."""
+        if self.mode in _BY_ITSELF:
+            self._tell(self.given)
+        elif self._prefetch and (self.given - self._roomed) * 2 >= self._prefetch:
+            self._give_room(self._room_up_to(self.given))
+        if self._deliveries:
+            return
+        if not self._prefetch:
+            self._raise_error()
+            if asking is None:
+                self._give_room(1)
+            else:
+                self._wire.write(asking)
+        try:
+            if timeout is None:
+                await self._wait()
+            else:
+                async with asyncio.timeout(timeout):
+                    await self._wait()
+        except (TimeoutError, asyncio.CancelledError) as error:
+            if not self._prefetch and self._error is None:
+                await asyncio.shield(self._withdraw())
+            # The message may have been on its way: then it is in time, or waits for the next who asks.
+            if not self._deliveries or isinstance(error, asyncio.CancelledError):
+                raise
+
+    async def _withdraw(self) -> None:
+        await self._wire.ask(native.header(Kind.CANCEL, link=self._link), Kind.CANCELLED, link=self._link)
+
+    def _asking_for(self, correlation_id: str | None, message_id: str | None) -> bytes:
+        if self._prefetch:
+            raise ValueError("receiving by an id needs a consumer with prefetch 0: others get what comes next")
+        if message_id is None:
+            value, flags = str(correlation_id).encode(), 0
+        else:
+            value, flags = bytes.fromhex(message_id.removeprefix(ID_PREFIX)), int(Flag.LONE)
+        return native.header(Kind.RECEIVE, flags=flags, link=self._link, length=len(value)) + value
+
+    def _take(self) -> Delivery:
+        delivery = self._deliveries.popleft()
+        if delivery.first != self._taken + 1:
+            # What was dropped in between came back to its queue; the room for it is given already.
+            self._told = self._roomed = delivery.first - 1
+        self._taken = delivery.first + delivery.payload.rows - 1
+        return delivery
+
+    def _tell(self, done: int) -> None:
+        """All up to this delivery id is done; there is room for as many more as were taken."""
+        if done > self._told:
+            self._told = done
+            room = self._room_up_to(done) if self._prefetch else 0
+            self._wire.write(native.HEADER.pack(0, Kind.ACKNOWLEDGE, 0, 0, self._link, done, room))
+
+    def _room_up_to(self, done: int) -> int:
+        room, self._roomed = max(0, done - self._roomed), max(done, self._roomed)
+        return room
+
+    def _give_room(self, messages: int) -> None:
+        self._wire.write(native.HEADER.pack(0, Kind.ACKNOWLEDGE, 0, 0, self._link, 0, messages))
+
+    async def _wait(self) -> None:
+        while not self._deliveries:
+            self._raise_error()
+            self._came = asyncio.get_running_loop().create_future()
+            await self._came
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
 
     def _wake(self) -> None:
         if self._came is not None:
             if not self._came.done():
                 self._came.set_result(None)
             self._came = None
+
+
+class Browser(Consumer):
+    """Gives the messages that were on a queue when it was opened, and takes none of them away."""
+
+    def __init__(self, wire: Wire, session: int, link: int, destination: str, prefetch: int) -> None:
+        super().__init__(wire, session, link, destination, prefetch, "dups_ok")
+
+    def handle(self, frame: Frame) -> None:
+        if frame.kind == Kind.SEEN:
+            self.lost(ClosedError("the browser has seen all there was"))
+        else:
+            super().handle(frame)
+
+    async def close(self) -> None:
+        self._wire.detach(self._link)
+        self._error = None
+        await super().close()

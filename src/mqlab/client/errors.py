@@ -11,3 +11,7 @@ class ClosedError(MessagingError):
 
 class RefusedError(MessagingError):
     """The broker said no; nothing of it happened."""
+
+
+class LoginError(MessagingError):
+    """The broker wants a user and a password, and not these."""

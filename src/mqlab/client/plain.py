@@ -2,7 +2,7 @@
 
     with connect("tcp:127.0.0.1:7766") as connection:
         session = connection.session()
-        session.producer("queue:orders").send(b"one", persistent=True)
+        session.producer("queue:orders").send(b"one", persistent=True, properties={"colour": "red"})
         for message in session.consumer("queue:orders"):
             print(message.body)
 """
@@ -11,19 +11,23 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, Unpack
 
 import uvloop
 
 from mqlab.client import aio
-from mqlab.client.aio import DEFAULT_PREFETCH, Delivery
+from mqlab.client.aio import DEFAULT_PREFETCH
+from mqlab.client.consuming import Acknowledge
 from mqlab.client.errors import ClosedError, MessagingError, RefusedError
-from mqlab.client.message import Message
-from mqlab.wire.bodies import Buffer, Payload, as_body, encode
+from mqlab.client.headers import Headers
+from mqlab.client.message import Delivery, Message
+from mqlab.wire.bodies import Buffer, Payload, as_body
+from mqlab.wire.columns import Value
 
 T = TypeVar("T")
 
@@ -34,9 +38,11 @@ _MOST_READY: Final = 4 * _MOST_ROWS
 _MOST_READY_BYTES: Final = 16 * _MOST_BYTES
 
 
-def connect(address: str) -> "Connection":
-    """`tcp:HOST:PORT` or `unix:PATH`. Raises OSError if nobody listens there."""
-    return Connection(address)
+def connect(
+    address: str, *, client_id: str = "", user: str = "", password: str = "", ca: Path | None = None
+) -> "Connection":
+    """`tcp:HOST:PORT`, `tls:HOST:PORT` or `unix:PATH`; see `mqlab.client.aio.connect`."""
+    return Connection(lambda: aio.connect(address, client_id=client_id, user=user, password=password, ca=ca))
 
 
 class _Loop:
@@ -98,24 +104,48 @@ class _Loop:
 
 
 class Connection:
-    def __init__(self, address: str) -> None:
+    def __init__(self, connect: Callable[[], Coroutine[Any, Any, aio.Connection]]) -> None:
         self._loop = _Loop()
         try:
-            self._aio = self._loop.do(aio.connect(address))
+            self._aio = self._loop.do(connect())
         except BaseException:
             self._loop.stop()
             raise
         self._closed = False
         self._sessions: list[Session] = []
 
-    def session(self, *, transacted: bool = False) -> "Session":
-        session = Session(self._loop, self._loop.do(self._aio.session(transacted=transacted)))
+    def session(self, acknowledge: Acknowledge = "auto") -> "Session":
+        """`acknowledge`: auto, dups_ok, client, individual or transacted; see `mqlab.client.consuming`."""
+        session = Session(self._loop, self._loop.do(self._aio.session(acknowledge)))
         self._sessions.append(session)
         return session
+
+    def temporary_queue(self) -> str:
+        """The name of a new queue that goes with this connection. Anybody can send to it, only this one receives."""
+        return self._loop.do(self._aio.temporary_queue())
+
+    def unsubscribe(self, name: str) -> None:
+        """Ends a durable subscription that nobody uses now."""
+        self._loop.do(self._aio.unsubscribe(name))
+
+    def commit(self, xid: str) -> None:
+        """The second phase of a transaction that some session prepared, maybe before a restart."""
+        self._loop.do(self._aio.commit(xid))
+
+    def rollback(self, xid: str) -> None:
+        self._loop.do(self._aio.rollback(xid))
+
+    def prepared(self) -> list[str]:
+        """The transactions that wait for a decision."""
+        return self._loop.do(self._aio.prepared())
 
     def status(self) -> dict[str, Any]:
         """The broker's counters."""
         return self._loop.do(self._aio.status())
+
+    def ask(self, asked: str, **said: Any) -> dict[str, Any]:
+        """The questions of administrators: list, show, purge, move, delete."""
+        return self._loop.do(self._aio.ask(asked, **said))
 
     def close(self) -> None:
         if not self._closed:
@@ -154,15 +184,54 @@ class Session:
         self._aio = session
         self._producers: list[Producer] = []
 
-    def producer(self, destination: str) -> "Producer":
-        """`queue:NAME` or `topic:NAME`."""
-        producer = Producer(self._loop, self._loop.do(self._aio.producer(destination)), self._aio.transacted)
+    def producer(
+        self, destination: str, *, priority: int = 4, time_to_live: int = 0, delay: int = 0, ids: bool = True,
+        timestamps: bool = True,
+    ) -> "Producer":  # fmt: skip
+        """`queue:NAME` or `topic:NAME`. Times are milliseconds; `ids` and `timestamps` can be left out to save bytes."""
+        opening = self._aio.producer(
+            destination, priority=priority, time_to_live=time_to_live, delay=delay, ids=ids, timestamps=timestamps
+        )
+        producer = Producer(self._loop, self._loop.do(opening), self._aio.transacted)
         self._producers.append(producer)
         return producer
 
-    def consumer(self, destination: str, *, prefetch: int = DEFAULT_PREFETCH) -> "Consumer":
-        """`prefetch` bounds the messages that wait in this process."""
-        return Consumer(self._loop, self._loop.do(self._aio.consumer(destination, prefetch=prefetch)))
+    def consumer(
+        self, destination: str, *, prefetch: int = DEFAULT_PREFETCH, selector: str = "", durable: str = "",
+        shared: str = "", no_local: bool = False, exclusive: bool = False,
+    ) -> "Consumer":  # fmt: skip
+        """See `mqlab.client.aio.Session.consumer`."""
+        opening = self._aio.consumer(
+            destination, prefetch=prefetch, selector=selector, durable=durable, shared=shared, no_local=no_local,
+            exclusive=exclusive,
+        )  # fmt: skip
+        return Consumer(self._loop, self._loop.do(opening))
+
+    def browser(self, queue: str, *, selector: str = "") -> "Consumer":
+        """Iterate over it to see what is on a queue."""
+        return Consumer(self._loop, self._loop.do(self._aio.browser(queue, selector=selector)))
+
+    def requester(self, destination: str, *, reply_to: str = "", persistent: bool = False) -> "Requester":
+        """Sends requests and waits for their replies, on a queue that many share, or on a temporary one of its own."""
+        opening = self._aio.requester(destination, reply_to=reply_to, persistent=persistent)
+        return Requester(self._loop, self._loop.do(opening))
+
+    def reply(self, request: Message, body: Buffer, *, persistent: bool = False, **headers: Unpack[Headers]) -> None:
+        """Answer a request where its sender waits for it."""
+        self._loop.do(self._aio.reply(request, body, persistent=persistent, **headers))
+
+    def acknowledge(self) -> None:
+        """With `client`: all that this session has given to the application is done."""
+        self._loop.do(_as_work(self._aio.acknowledge))
+
+    def recover(self) -> None:
+        """All that was received and not acknowledged comes again."""
+        self._loop.do(self._aio.recover())
+
+    def prepare(self, xid: str) -> None:
+        """The first of two phases: the transaction now waits, whatever happens, for `Connection.commit` or rollback."""
+        self.flush()
+        self._loop.do(self._aio.prepare(xid))
 
     def commit(self) -> None:
         """All sends become visible and all receipts final; durable, if anything in it is persistent."""
@@ -203,10 +272,14 @@ class Producer:
         self._moved = threading.Event()
         self._error: MessagingError | None = None
 
-    def send(self, body: Buffer, *, persistent: bool = False) -> None:
+    def send(
+        self, body: Buffer, *, persistent: bool = False, properties: Mapping[str, Value] | None = None,
+        **headers: Unpack[Headers],
+    ) -> None:  # fmt: skip
         """One message. A persistent one outside a transaction is on the broker's disk when this returns."""
-        if persistent:
-            self.send_batch(Payload(as_body(body), 1, True), persistent=True, confirm=not self._transacted)
+        if persistent or properties or headers:
+            self.flush()
+            self._loop.do(self._aio.send(body, persistent=persistent, properties=properties, **headers))
             return
         body = as_body(body)
         if self._error is not None or self._loop.stopped:
@@ -267,7 +340,7 @@ class Producer:
             while self._ready:
                 taken, size = self._take()
                 try:
-                    await self._aio.send_batch(encode(taken))
+                    await self._aio.send_batch(self._aio.stamp.batch(taken))
                 except MessagingError as error:
                     self._error = error
                 self._left += len(taken)
@@ -293,26 +366,83 @@ class Consumer:
         self.destination = consumer.destination
         self._loop = loop
         self._aio = consumer
+        self._prompt = consumer.mode == "auto"
+        self._listener: threading.Thread | None = None
 
-    def receive(self, timeout: float | None = None) -> Message:
-        """The next message. Raises TimeoutError if none came in so many seconds."""
+    def receive(
+        self, timeout: float | None = None, *, correlation_id: str | None = None, message_id: str | None = None
+    ) -> Message:
+        """The next message, or the one with that id. Raises TimeoutError if none came in so many seconds."""
+        if correlation_id is not None or message_id is not None:
+            receiving = self._aio.receive(timeout, correlation_id=correlation_id, message_id=message_id)
+            return self._loop.do(receiving)
         if not self._aio.in_hand:
             self._loop.do(self._aio.fill_hand(timeout))
+        elif self._prompt and not self._aio.settling:
+            self._settle_soon()
         return self._aio.in_hand.pop()
 
     def receive_batch(self, timeout: float | None = None) -> Delivery:
         """The next messages that came together."""
         return self._loop.do(self._aio.receive_batch(timeout))
 
+    def acknowledge(self, what: Message | Delivery | None = None) -> None:
+        """All that this consumer gave to the application is done; or, with `individual`, just these messages."""
+        self._loop.do(_as_work(lambda: self._aio.acknowledge(what)))
+
+    def listen(self, listener: Callable[[Message], None]) -> None:
+        """Call the listener for each message, in a thread of its own, until the consumer is closed.
+
+        A message is done when the listener returns. If it raises, that and all after it stays with the broker.
+        """
+        self._listener = threading.Thread(target=self._listen, args=(listener,), name="mqlab-listener", daemon=True)
+        self._listener.start()
+
+    def _listen(self, listener: Callable[[Message], None]) -> None:
+        for message in self:
+            listener(message)
+
     def __iter__(self) -> Iterator[Message]:
         while True:
             try:
                 yield self.receive()
+                # What came together is at hand: no need to ask for each.
+                while in_hand := self._aio.in_hand:
+                    if self._prompt and not self._aio.settling:
+                        self._settle_soon()
+                    yield in_hand.pop()
             except ClosedError:
                 return
-            while in_hand := self._aio.in_hand:
-                yield in_hand.pop()
+
+    def _settle_soon(self) -> None:
+        self._aio.settling = True
+        self._loop.submit(self._aio.settle)
 
     def close(self) -> None:
         """What was not given to the application goes back to the queue."""
         self._loop.do(self._aio.close())
+        if self._listener is not None and self._listener is not threading.current_thread():
+            self._listener.join()
+
+
+class Requester:
+    """One request at a time."""
+
+    def __init__(self, loop: _Loop, requester: aio.Requester) -> None:
+        self.reply_to = requester.reply_to
+        self._loop = loop
+        self._aio = requester
+
+    def request(
+        self, body: Buffer, timeout: float | None = None, *, properties: Mapping[str, Value] | None = None,
+        **headers: Unpack[Headers],
+    ) -> Message:  # fmt: skip
+        """Raises TimeoutError if no reply came in so many seconds; one that comes later is not mistaken for another."""
+        return self._loop.do(self._aio.request(body, timeout, properties=properties, **headers))
+
+    def close(self) -> None:
+        self._loop.do(self._aio.close())
+
+
+async def _as_work(action: Callable[[], None]) -> None:
+    action()

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections import deque
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Unpack
 
 from mqlab.client.connection import Wire
 from mqlab.client.errors import ClosedError, MessagingError
+from mqlab.client.headers import Headers, Stamp
 from mqlab.wire import native
-from mqlab.wire.bodies import Buffer, Payload, as_body, encode
+from mqlab.wire.bodies import Buffer, Payload, as_body
+from mqlab.wire.columns import Value
 from mqlab.wire.native import Flag, Frame, Kind
 
 # Plain sends that are ready together leave together, up to these bounds.
@@ -15,14 +18,18 @@ _MOST_ROWS: Final = 4096
 _MOST_BYTES: Final = 256 * 1024
 
 _SEND = int(Kind.SEND)
-_LONE, _PERSISTENT, _CONFIRM = int(Flag.LONE), int(Flag.PERSISTENT), int(Flag.CONFIRM)
+_PERSISTENT, _CONFIRM = int(Flag.PERSISTENT), int(Flag.CONFIRM)
 
 
 class Producer:
     """Sends to one destination. In a transacted session nothing is visible before the commit."""
 
-    def __init__(self, wire: Wire, session: int, link: int, destination: str, *, transacted: bool) -> None:
+    def __init__(
+        self, wire: Wire, session: int, link: int, destination: str, stamp: Stamp, *, transacted: bool
+    ) -> None:
         self.destination = destination
+        # Gives plain sends their ids and times; the batch API sends what it is given.
+        self.stamp = stamp
         self._wire = wire
         self._session = session
         self._link = link
@@ -37,14 +44,18 @@ class Producer:
         # The broker refused a send that nobody waited for.
         self._refusal: MessagingError | None = None
 
-    async def send(self, body: Buffer, *, persistent: bool = False) -> None:
+    async def send(
+        self, body: Buffer, *, persistent: bool = False, properties: Mapping[str, Value] | None = None,
+        **headers: Unpack[Headers],
+    ) -> None:  # fmt: skip
         """One message. A persistent one outside a transaction is on the broker's disk when this returns.
 
         Others leave with all that are ready by the next turn of the loop; a lone one leaves with that turn.
         """
         self._raise_error()
-        if persistent:
-            await self.send_batch(Payload(as_body(body), 1, True), persistent=True, confirm=not self._transacted)
+        if persistent or properties or headers:
+            payload = self.stamp.message(body, headers, properties)
+            await self.send_batch(payload, persistent=persistent, confirm=persistent and not self._transacted)
             return
         body = as_body(body)
         self._ready.append(body)
@@ -158,12 +169,12 @@ class Producer:
     def _flush(self) -> None:
         if self._ready:
             ready, self._ready, self._ready_bytes = self._ready, [], 0
-            self._write(encode(ready), 0)
+            self._write(self.stamp.batch(ready), 0)
 
     def _write(self, payload: Payload, flags: int) -> int:
         data, rows = payload.data, payload.rows
         size = len(data)
-        flags |= _LONE if payload.lone else 0
+        flags |= payload.form
         head = native.HEADER.pack(size, _SEND, flags, self._session, self._link, self._next_seq, rows)
         self._next_seq += rows
         self._credit -= size

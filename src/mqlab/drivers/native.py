@@ -29,12 +29,12 @@ class _Connection(Connection):
 
     async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
         async with _translated():
-            session = await self._connection.session(transacted=transacted)
+            session = await self._connection.session("transacted" if transacted else "auto")
             return _Sender(session, await session.producer(destination), persistent)
 
     async def receiver(self, destination: str, *, prefetch: int, transacted: bool) -> Receiver:
         async with _translated():
-            session = await self._connection.session(transacted=transacted)
+            session = await self._connection.session("transacted" if transacted else "auto")
             return _Receiver(session, await session.consumer(destination, prefetch=prefetch))
 
     async def close(self) -> None:

@@ -4,7 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 # What became of a send, as its producer knows it.
 CONFIRMED: Final = "confirmed"  # the system said it has the messages
@@ -57,11 +57,12 @@ TABLES: Final[dict[str, pa.Schema]] = {
         run=_short, agent=_short, requester=_short, seq=_int, t_planned=_int, t_sent=_int, t_received=_int,
         optional="t_received",
     ),
-    # One look at one process (source "broker", "agent-1", ...). All but t, rss, depth and blocked count up.
+    # One look at one process (source "broker", "agent-1", ...). All but t, rss, depth and blocked count up. `blocked`
+    # are the producers held back just then; `holds` counts the episodes, so that none between two looks is missed.
     "samples": _table(
         run=_short, source=_text, t=_int, cpu_seconds=pa.float64(), rss=_int, syncs=_int, sync_seconds=pa.float64(),
-        bytes_read=_int, bytes_written=_int, depth=_int, blocked=_int,
-        optional="syncs sync_seconds bytes_read bytes_written depth blocked",
+        bytes_read=_int, bytes_written=_int, depth=_int, blocked=_int, holds=_int, held_seconds=pa.float64(),
+        optional="syncs sync_seconds bytes_read bytes_written depth blocked holds held_seconds",
     ),
     "phases": _table(run=_short, phase=_text, t_start=_int, t_end=_int),
     # Add `offset` to an agent's times to have the controller's; the truth is within `error` of it.

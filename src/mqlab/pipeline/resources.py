@@ -32,15 +32,18 @@ def usage(samples: DataFrame, spans: DataFrame) -> DataFrame:
             fn.sum(fn.when(agent, fn.col("rss"))).alias("rss_agents"),
             fn.max(fn.when(broker, fn.col("syncs"))).alias("syncs"),
             fn.max(fn.when(broker, fn.col("sync_share"))).alias("sync_share"),
+            fn.max(fn.when(broker, fn.col("holds"))).alias("holds"),
+            fn.max(fn.when(broker, fn.col("held_seconds"))).alias("held_seconds"),
         )
         .select(
-            "run", "cpu_broker", "cpu_agents", "cpu_busiest_agent", "rss_broker", "rss_agents", "syncs", "sync_share"
-        )
+            "run", "cpu_broker", "cpu_agents", "cpu_busiest_agent", "rss_broker", "rss_agents", "syncs", "sync_share",
+            "holds", "held_seconds",
+        )  # fmt: skip
     )
 
 
 def resources(usage: DataFrame) -> DataFrame:
-    """(run, metric, value): cpu.*, rss.*, syncs, sync.share."""
+    """(run, metric, value): cpu.*, rss.*, syncs, sync.share, and how producers were held back: holds, held.seconds."""
     return as_metrics(
         usage,
         {
@@ -50,6 +53,8 @@ def resources(usage: DataFrame) -> DataFrame:
             "rss.agents": fn.col("rss_agents"),
             "syncs": fn.col("syncs"),
             "sync.share": fn.col("sync_share"),
+            "holds": fn.col("holds"),
+            "held.seconds": fn.col("held_seconds"),
         },
     ).select("run", "metric", "value")
 
@@ -88,13 +93,15 @@ def _by_source(samples: DataFrame, spans: DataFrame) -> DataFrame:
             gain("cpu_seconds").alias("cpu_seconds"),
             gain("syncs").alias("sync_count"),
             gain("sync_seconds").alias("sync_seconds"),
+            gain("holds").cast("double").alias("holds"),
+            gain("held_seconds").alias("held_seconds"),
             fn.max("rss").alias("rss"),
         )
         .where(fn.col("nanoseconds") > 0)
         .withColumn("cpu", 100 * fn.col("cpu_seconds") / seconds)
         .withColumn("syncs", fn.col("sync_count") / seconds)
         .withColumn("sync_share", 100 * fn.col("sync_seconds") / seconds)
-        .select("run", "source", "cpu", "rss", "syncs", "sync_share")
+        .select("run", "source", "cpu", "rss", "syncs", "sync_share", "holds", "held_seconds")
     )
 
 

@@ -23,7 +23,7 @@ ARITHMETIC: Final[dict[type[ast.operator], Callable[[Interval, Interval], Interv
     ast.Div: operator.truediv,
 }
 # Of everything else, more is better.
-_LESS_IS_BETTER: Final = ("latency.", "confirm.", "cpu.", "rss.", "sync.share")
+_LESS_IS_BETTER: Final = ("latency.", "confirm.", "cpu.", "rss.", "sync.share", "holds", "held.")
 
 
 class MissingError(LookupError):

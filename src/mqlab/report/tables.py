@@ -21,7 +21,7 @@ LATENCIES: Final = (
     "confirm.p50",
     "confirm.p99",
 )
-RESOURCES: Final = ("cpu.broker", "cpu.agents", "rss.broker", "rss.agents", "syncs", "sync.share")
+RESOURCES: Final = ("cpu.broker", "cpu.agents", "rss.broker", "rss.agents", "syncs", "sync.share", "holds")
 CLASSES: Final = (
     "sent",
     "expected",

@@ -21,6 +21,8 @@ METRICS: Final = {
     "rss.agents": "memory of the agents",
     "syncs": "syncs",
     "sync.share": "time inside a sync",
+    "holds": "times a producer was held back",
+    "held.seconds": "time producers were held back",
 }
 
 _SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {

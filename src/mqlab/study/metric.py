@@ -20,4 +20,6 @@ METRICS: Final = {
     "rss.agents": "bytes",
     "syncs": "1/s",
     "sync.share": "%",  # of the time, spent inside a sync
+    "holds": "count",  # how often a producer was held back
+    "held.seconds": "s",  # for how long, all producers together
 }

@@ -1,16 +1,17 @@
 """The embedded broker, as a process of its own."""
 
 import asyncio
+import os
 import sys
 from contextlib import suppress
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 
 from mqlab import __version__
-from mqlab.broker.settings import SettingError, Settings
+from mqlab.broker.config import parse_value
+from mqlab.broker.settings import POLICY_FIELDS, SETTING_NAMES, SettingError, Settings
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
 from mqlab.systems.base import Running, System, SystemFailedError, SystemSettingError
@@ -18,8 +19,12 @@ from mqlab.systems.base import Running, System, SystemFailedError, SystemSetting
 _START_SECONDS = 30.0
 _STOP_SECONDS = 10.0
 _ANSWER_SECONDS = 10.0
-# The lab's own business: where it listens, and where its data lies.
-_NOT_CHOSEN = {"data", "listen", "open_to_network", "segment_size"}
+# The lab's own business: where it listens and for whom, and where its data lies. Rules by pattern are for other names
+# than the lab's.
+_NOT_CHOSEN: Final = frozenset(
+    ("data", "listen", "open_to_network", "users", "tls_certificate", "tls_key", "metrics", "policies")
+)
+_CHOSEN: Final = tuple(name for name in SETTING_NAMES if name not in _NOT_CHOSEN)
 
 
 class Embedded(System):
@@ -28,35 +33,25 @@ class Embedded(System):
 
     def __init__(self, settings: dict[str, str]) -> None:
         super().__init__(settings)
-        known = {field.name: field for field in fields(Settings) if field.name not in _NOT_CHOSEN}
-        values: dict[str, Any] = {}
-        for key, text in settings.items():
-            if key not in known:
-                raise SystemSettingError(f"the embedded broker has no setting {key!r}; it has: {', '.join(known)}")
-            values[key] = int(text) if text.isdecimal() else Path(text) if key == "file_trace" else text
+        self._values = {key: _value(key, text) for key, text in settings.items()}
         try:
-            self._settings = Settings(**values)
+            self._settings = Settings.flat(**self._values)
         except SettingError as error:
             raise SystemSettingError(f"embedded: {error}") from error
 
     def describe(self) -> dict[str, Any]:
-        chosen = self._settings
-        stamps = []
-        if chosen.sync == "off":
-            stamps.append("sync off: a power failure loses confirmed messages")
-        if chosen.disk_marks:
-            stamps.append(f"imitated disk: syncs complete at {chosen.disk_marks} marks a second")
-        shown = {field.name: getattr(chosen, field.name) for field in fields(Settings) if field.name not in _NOT_CHOSEN}
+        own, policy = self._settings, self._settings.policy
+        shown = {name: getattr(policy if name in POLICY_FIELDS else own, name) for name in _CHOSEN}
         shown["file_trace"] = str(shown["file_trace"]) if shown["file_trace"] else None
-        return {"name": self.label, "version": f"mqlab {__version__}", "settings": shown, "stamps": stamps}
+        return {"name": self.label, "version": f"mqlab {__version__}", "settings": shown, "stamps": _stamps(own)}
 
     async def start(self, folder: Path) -> Running:
-        options = [f"--{key.replace('_', '-')}={value}" for key, value in self.settings.items()]
+        options = [_option(key, value) for key, value in self._values.items()]
         log_file = folder.parent / f"{folder.name}.log"
         with log_file.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "mqlab", "broker", f"--data={folder}", "--listen=tcp:127.0.0.1:0", *options,
-                stdout=asyncio.subprocess.PIPE, stderr=log, start_new_session=True,
+                stdout=asyncio.subprocess.PIPE, stderr=log, start_new_session=True, env=_environment(),
             )  # fmt: skip
         try:
             address = await _announced(process)
@@ -70,6 +65,41 @@ class Embedded(System):
             await asyncio.shield(_end(process))
             raise
         return _Running(address, process, control)
+
+
+def _value(key: str, text: str) -> Any:
+    if key not in _CHOSEN:
+        raise SystemSettingError(f"the embedded broker has no setting {key!r}; it has: {', '.join(_CHOSEN)}")
+    try:
+        return parse_value(key, text)
+    except SettingError as error:
+        raise SystemSettingError(f"embedded: {key}: {error}") from error
+
+
+def _option(key: str, value: Any) -> str:
+    words = key.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{words}" if value else f"--no-{words}"
+    return f"--{words}={'none' if value in (None, '') else value}"
+
+
+def _stamps(chosen: Settings) -> list[str]:
+    """What changes the meaning of a figure."""
+    stamps = []
+    if chosen.sync == "off":
+        stamps.append("sync off: a power failure loses confirmed messages")
+    if chosen.disk_marks:
+        stamps.append(f"imitated disk: syncs complete at {chosen.disk_marks} marks a second")
+    if chosen.policy.when_full == "drop-oldest":
+        stamps.append("drop-oldest: a subscription that is full loses messages")
+    if chosen.policy.retrieval == "scan":
+        stamps.append("retrieval by scan: a receive by id costs by the depth of the queue")
+    return stamps
+
+
+def _environment() -> dict[str, str]:
+    """Without settings of a broker: what is measured is what the run's record says, and nothing else."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("MQLAB_BROKER_")}
 
 
 class _Running(Running):
@@ -95,6 +125,8 @@ class _Running(Running):
             "bytes_written": moved.write_bytes,
             "depth": status["messages"],
             "blocked": status["held_producers"],
+            "holds": status["holds"],
+            "held_seconds": status["held_ms"] / 1000,
         }
 
     async def empty(self) -> bool:

@@ -1,4 +1,4 @@
-"""Addresses of a broker: `tcp:HOST:PORT` or `unix:PATH`."""
+"""Addresses of a broker: `tcp:HOST:PORT`, `tls:HOST:PORT` or `unix:PATH`."""
 
 import ipaddress
 from typing import NamedTuple
@@ -14,6 +14,7 @@ class Address(NamedTuple):
     host: str
     port: int
     path: str = ""
+    tls: bool = False
 
     @classmethod
     def parse(cls, text: str) -> "Address":
@@ -22,9 +23,9 @@ class Address(NamedTuple):
             return cls("", 0, rest)
         host, _, port = rest.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
-        if scheme == "tcp" and host and port.isdecimal() and int(port) < 65536:
-            return cls(host, int(port))
-        raise BadAddressError(f"{text!r} is no address; write tcp:127.0.0.1:7766 or unix:/path/of/socket")
+        if scheme in ("tcp", "tls") and host and port.isdecimal() and int(port) < 65536:
+            return cls(host, int(port), "", scheme == "tls")
+        raise BadAddressError(f"{text!r} is no address; write tcp:127.0.0.1:7766, tls:HOST:PORT or unix:/path/of/it")
 
     @property
     def is_local(self) -> bool:
@@ -39,4 +40,5 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         if self.path:
             return f"unix:{self.path}"
-        return f"tcp:[{self.host}]:{self.port}" if ":" in self.host else f"tcp:{self.host}:{self.port}"
+        scheme = "tls" if self.tls else "tcp"
+        return f"{scheme}:[{self.host}]:{self.port}" if ":" in self.host else f"{scheme}:{self.host}:{self.port}"

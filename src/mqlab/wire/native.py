@@ -23,33 +23,44 @@ class Kind(IntEnum):
     # both ways
     HELLO = 1  # first frame of either side; JSON: version, and who the other is
     ERROR = 2  # JSON: code, message; about the frame of that session, link, first and amount, or (all 0) the connection
-    CLOSE = 3  # of a link or (link 0) a session; answered with CLOSED once all before it is done
-    CLOSED = 4
+    CLOSE = 3  # of a link or (link 0) a session; of a consumer, first: the last delivery id its application has seen
+    CLOSED = 4  # all before the CLOSE is done
     # client to broker
     OPEN_SESSION = 10  # JSON: transacted
     OPEN_PRODUCER = 11  # JSON: destination
-    OPEN_CONSUMER = 12  # JSON: destination; amount: messages the consumer has room for
+    OPEN_CONSUMER = 12  # JSON: destination, and how to receive; amount: messages the consumer has room for
     SEND = 13  # first: sequence number of the first row; amount: rows
     ACKNOWLEDGE = 14  # first: the last delivery id that is done; amount: room for that many more
-    COMMIT = 15
-    ROLLBACK = 16
-    STATUS = 17  # asks for the broker's counters
+    ACKNOWLEDGE_ROWS = 15  # first: a delivery id; amount: so many from it on are done
+    RECEIVE = 16  # one message by the id that is the payload: flag NONE a correlation id, LONE a message id (16 bytes)
+    CANCEL = 17  # of a consumer: it has no room, and waits for no message; answered with CANCELLED
+    COMMIT = 18
+    ROLLBACK = 19  # of a session, or (link) of a consumer: all comes again; first: the last delivery id seen
+    ASK = 20  # JSON: anything else a client wants to know or have done; first: the number of the question
     # broker to client
-    OPENED = 20  # a session, producer or consumer is there
-    DELIVER = 21  # first: delivery id of the first row; amount: rows
-    CONFIRM = 22  # first: all rows up to this sequence number are safe
-    CREDIT = 23  # amount: the producer may send so many bytes more
-    COMMITTED = 24
-    ROLLED_BACK = 25
-    COUNTERS = 26  # JSON
+    OPENED = 30  # a session, producer or consumer is there
+    DELIVER = 31  # first: delivery id of the first row; amount: rows; session: how often they were delivered before
+    CONFIRM = 32  # first: all rows up to this sequence number are safe
+    CREDIT = 33  # amount: the producer may send so many bytes more
+    COMMITTED = 34
+    ROLLED_BACK = 35
+    CANCELLED = 36
+    ORIGIN = 37  # where what is delivered next to this consumer was sent to: the payload, a name
+    SEEN = 38  # a browser has seen all there was
+    ANSWER = 39  # JSON; first: the number of the question
 
 
 class Flag(IntFlag):
     NONE = 0
-    LONE = 1  # the payload is one bare body
+    LONE = 1  # the payload is one message, without a record batch
     PERSISTENT = 2
     CONFIRM = 4  # the producer wants to be told when its rows are safe
     REDELIVERED = 8
+    COLUMNS = 16  # the payload has headers or properties beside the bodies
+
+
+# The form of a payload is among the flags of its frame.
+FORM: Final = int(Flag.LONE | Flag.COLUMNS)
 
 
 class Frame(NamedTuple):

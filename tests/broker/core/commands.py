@@ -4,29 +4,61 @@ from pathlib import Path
 from typing import Any
 
 from mqlab.broker.core.broker import Core
-from mqlab.broker.core.effects import Append, Committed, Confirm, Credit, Deliver, Finished, RolledBack
+from mqlab.broker.core.effects import (
+    Answer,
+    Append,
+    Committed,
+    Confirm,
+    Credit,
+    Deliver,
+    Finished,
+    RolledBack,
+    Seen,
+    TakenBack,
+)
 from mqlab.broker.core.links import Consumer, Producer, Session
+from mqlab.broker.core.messages import Span
+from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.records import Record
+from mqlab.broker.core.retrieval import Field, Key
+from mqlab.broker.core.subscribing import Wish
 from mqlab.broker.settings import Settings
-from mqlab.wire.bodies import decode, encode
+from mqlab.wire.bodies import Payload, decode, encode
+
+from .replayed import Replayed
+
+# The time at which a core begins here, in ms since 1970.
+NOW = 1_000_000
 
 
 class Driven:
-    """A core whose effects are taken after every command. Its journal is durable when `sync()` is called."""
+    """A core whose effects are taken after every command. Its journal is durable when `sync()` is called.
+
+    Settings of the broker and of its policy are given side by side.
+    """
 
     def __init__(self, *, stored: bool = True, **settings: Any) -> None:
-        self.core = Core(Settings(data=Path("unused") if stored else None, **settings))
+        self._settings = Settings.flat(data=Path("unused") if stored else None, **settings)
+        self.core = Core(self._settings)
+        self.core.tick(NOW)
+        # What each consumer got: the body, and whether it may have been delivered before (and how often).
         self.delivered: dict[Consumer, list[tuple[bytes, bool]]] = {}
+        self.times: dict[Consumer, list[int]] = {}
+        self.spans: dict[Consumer, list[Span]] = {}
         self.frames: dict[Consumer, int] = {}
         self.confirmed: list[tuple[Producer, int]] = []
         self.credit: dict[Producer, int] = {}
         self.answers: list[object] = []
         self.records: list[Record] = []
+        self.durable = 0
+        self._forgotten: dict[Consumer, int] = {}
         self._links = 0
 
-    def session(self, *, transacted: bool = False) -> Session:
+    # Links
+
+    def session(self, *, transacted: bool = False, owner: object | None = None, client: str = "") -> Session:
         self._links += 1
-        return Session(self, self._links, transacted)
+        return self.core.open_session(owner or self, self._links, transacted=transacted, client=client)
 
     def producer(self, name: str, session: Session | None = None) -> Producer:
         self._links += 1
@@ -34,38 +66,87 @@ class Driven:
         self.take()
         return producer
 
-    def consumer(self, name: str, credit: int = 1000, session: Session | None = None) -> Consumer:
+    def consumer(self, name: str, credit: int = 1000, session: Session | None = None, **wish: Any) -> Consumer:
         self._links += 1
-        consumer = self.core.open_consumer(session or self.session(), self._links, name, credit)
+        consumer = self.core.open_consumer(session or self.session(), self._links, name, credit, Wish(**wish))
         self.delivered.setdefault(consumer, [])
         self.take()
         return consumer
 
+    # Messages
+
     def send(
         self, producer: Producer, *bodies: bytes, persistent: bool = False, confirm: bool = False, seq: int = 0
     ) -> None:
-        self.core.send(producer, encode(bodies), seq or len(bodies), persistent=persistent, confirm=confirm)
+        self.put(producer, encode(bodies), persistent=persistent, confirm=confirm, seq=seq)
+
+    def put(
+        self, producer: Producer, payload: Payload, *, persistent: bool = False, confirm: bool = False, seq: int = 0
+    ) -> None:
+        """A payload as it is."""
+        self.core.send(producer, payload, seq or payload.rows, persistent=persistent, confirm=confirm)
         self.take()
 
     def acknowledge(self, consumer: Consumer, up_to: int, credit: int = 0) -> None:
         self.core.acknowledge(consumer, up_to, credit)
         self.take()
 
-    def sync(self) -> None:
-        self.core.durable(self.core.lsn)
+    def acknowledge_rows(self, consumer: Consumer, first: int, rows: int = 1) -> None:
+        self.core.acknowledge_rows(consumer, first, rows)
         self.take()
 
-    def do(self, command: Any, *arguments: Any) -> None:
-        command(*arguments)
+    def receive(self, consumer: Consumer, value: str | bytes, field: Field = "correlation_id") -> None:
+        self.core.receive(consumer, Key(field, value))
         self.take()
+
+    def close(self, consumer: Consumer, seen: int | None = None) -> None:
+        """Without `seen`: its application saw all it got."""
+        self.core.close_consumer(consumer, consumer.next_delivery if seen is None else seen)
+        self.take()
+
+    def lose(self, session: Session) -> None:
+        """Its connection is gone."""
+        self.core.close_session(session)
+        self.take()
+
+    def commit(self, session: Session) -> None:
+        self.core.commit(session)
+        self.take()
+
+    def rollback(self, session: Session) -> None:
+        self.core.rollback(session)
+        self.take()
+
+    # Time and disk
+
+    def sync(self) -> None:
+        self.durable = self.core.ledger.lsn
+        self.do(self.core.durable, self.durable)
+
+    def tick(self, later: int) -> None:
+        """So many milliseconds pass."""
+        self.do(self.core.tick, self.core.desk.now + later)
+
+    def do(self, command: Any, *arguments: Any, **more: Any) -> Any:
+        answer = command(*arguments, **more)
+        self.take()
+        return answer
+
+    def restarted(self) -> "Driven":
+        """Another core, with what is durable of this one's journal."""
+        after = Driven()
+        after.core = Core(self._settings)
+        after.core.tick(self.core.desk.now)
+        Replayed(self.records[: self.durable]).restore(after.core)
+        after.take()
+        return after
+
+    # What came of it
 
     def take(self) -> None:
         for effect in self.core.effects:
             if isinstance(effect, Deliver):
-                bodies = decode(effect.span.encoded()).tolist()
-                got = self.delivered.setdefault(effect.consumer, [])
-                got += [(body, effect.span.redelivered) for body in bodies]
-                self.frames[effect.consumer] = self.frames.get(effect.consumer, 0) + 1
+                self._deliver(effect)
             elif isinstance(effect, Confirm):
                 self.confirmed.append((effect.producer, effect.seq))
             elif isinstance(effect, Credit):
@@ -74,9 +155,46 @@ class Driven:
                 self.records.append(effect.record)
             elif isinstance(effect, Committed | RolledBack):
                 self.answers.append((type(effect), effect.session))
+            elif isinstance(effect, Answer):
+                self.answers.append(effect)
             elif isinstance(effect, Finished):
                 self.answers.append((Finished, effect.producer))
+            elif isinstance(effect, TakenBack | Seen):
+                self.answers.append((type(effect), effect.consumer))
         self.core.effects.clear()
+
+    def _deliver(self, effect: Deliver) -> None:
+        consumer, span = effect.consumer, effect.span
+        got = self.delivered.setdefault(consumer, [])
+        bodies = decode(span.encoded()).tolist()
+        assert effect.first_delivery == len(got) + self._forgotten.get(consumer, 0) + 1
+        got += [(body, span.delivered > 0) for body in bodies]
+        self.times.setdefault(consumer, []).extend([span.delivered] * len(bodies))
+        self.spans.setdefault(consumer, []).append(span)
+        self.frames[consumer] = self.frames.get(consumer, 0) + 1
+
+    def forget(self, consumer: Consumer) -> None:
+        """What it got so far is not counted among what it gets from now on."""
+        self._forgotten[consumer] = self._forgotten.get(consumer, 0) + len(self.delivered[consumer])
+        self.delivered[consumer].clear()
+        self.times.pop(consumer, None)
+        self.spans.pop(consumer, None)
 
     def got(self, consumer: Consumer) -> list[bytes]:
         return [body for body, _ in self.delivered[consumer]]
+
+    def left(self, name: str) -> list[bytes]:
+        """What stands in line, in the order in which it would be delivered; nothing changes."""
+        return [body for span in self.queue(name).spans() for body in decode(span.encoded()).tolist()]
+
+    def queue(self, name: str) -> Queue:
+        """`name` without its kind."""
+        return self.core.house.queues[name]
+
+    @property
+    def memory(self) -> int:
+        return self.core.desk.memory
+
+    def said(self, kind: type[Record]) -> list[Any]:
+        """The records of one kind."""
+        return [record for record in self.records if isinstance(record, kind)]

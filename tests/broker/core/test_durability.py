@@ -13,7 +13,7 @@ def test_a_persistent_message_is_neither_seen_nor_confirmed_before_it_is_durable
     consumer, producer = driven.consumer("queue:q"), driven.producer("queue:q")
     driven.send(producer, b"1", persistent=True, confirm=True)
     assert (driven.got(consumer), driven.confirmed) == ([], [])
-    driven.core.durable(driven.core.lsn - 1)
+    driven.core.durable(driven.core.ledger.lsn - 1)
     driven.take()
     assert (driven.got(consumer), driven.confirmed) == ([], [])
     driven.sync()
@@ -40,9 +40,9 @@ def test_what_waits_for_the_disk_waits_for_its_own_record_only() -> None:
     driven.send(driven.producer("queue:done"), b"0", persistent=True)
     driven.sync()
     driven.send(producer, b"1", persistent=True)
-    own = driven.core.lsn
+    own = driven.core.ledger.lsn
     driven.acknowledge(consumer, 1)
-    assert driven.core.lsn == own + 1
+    assert driven.core.ledger.lsn == own + 1
     driven.send(producer, b"2", confirm=True, seq=2)
     driven.do(driven.core.finish_producer, producer)
     driven.do(driven.core.durable, own)
@@ -56,11 +56,11 @@ def test_a_commit_waits_for_its_own_record_only() -> None:
     session = driven.session(transacted=True)
     producer = driven.producer("queue:q", session)
     driven.send(producer, b"1", persistent=True)
-    driven.do(driven.core.commit, session)
-    own = driven.core.lsn
+    driven.commit(session)
+    own = driven.core.ledger.lsn
     driven.producer("queue:another")
     driven.send(producer, b"2")
-    driven.do(driven.core.commit, session)
+    driven.commit(session)
     assert driven.answers == []
     driven.do(driven.core.durable, own)
     assert driven.answers == [(Committed, session)] * 2
@@ -88,7 +88,7 @@ def test_the_journal_learns_what_is_needed_and_no_more() -> None:
     declared, put, removed = driven.records
     assert declared == Declare(1, "q", 1)
     assert isinstance(put, Put)
-    assert (put.queue, put.first_id, decode(put.payload).tolist()) == (1, 2, [b"1", b"2", b"3"])
+    assert (put.targets, decode(put.payload).tolist()) == (((1, 2),), [b"1", b"2", b"3"])
     assert removed == Remove(1, ((2, 2),))
 
 
@@ -103,7 +103,7 @@ def test_a_transaction_is_one_record() -> None:
     driven.acknowledge(consumer, 1)
     driven.send(producer, b"1", persistent=True)
     driven.send(producer, b"2", persistent=True)
-    driven.do(driven.core.commit, session)
+    driven.commit(session)
     declare, commit = driven.records
     assert isinstance(declare, Declare)
     assert isinstance(commit, Commit)
@@ -117,12 +117,13 @@ def test_a_restored_queue_goes_on_where_it_was() -> None:
     before.send(producer, b"1", b"2", persistent=True)
     (put,) = [record for record in before.records if isinstance(record, Put)]
     after = Driven()
-    after.core.restore_queue("q", 7, 3, [Span(put.payload, put.first_id, persistent=True)])
-    assert after.core.flow.size == after.core.queues["q"].size == len(put.payload.data)
+    after.core.house.restore_queue("q", 7, 3, [Span(put.payload, put.targets[0][1], persistent=True)], {})
+    after.core.house.last_number = 7
+    assert after.memory == after.queue("q").size == len(put.payload.data)
     consumer = after.consumer("queue:q")
     assert after.delivered[consumer] == [(b"1", True), (b"2", True)]
     after.send(after.producer("queue:q"), b"3", persistent=True)
     assert isinstance(after.records[-1], Put)
-    assert (after.records[-1].queue, after.records[-1].first_id) == (7, 3)
+    assert after.records[-1].targets == ((7, 3),)
     after.producer("queue:another")
     assert after.records[-1] == Declare(8, "another", 1)

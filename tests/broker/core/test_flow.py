@@ -38,7 +38,7 @@ def test_a_slow_consumer_holds_the_producer_back_at_the_limit_of_the_queue() -> 
     driven = Driven(queue_limit=10_000, producer_window=1000)
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 5)
     sent = send_while_there_is_credit(driven, producer)
-    queue = driven.core.queues["q"]
+    queue = driven.queue("q")
     assert 10_000 <= queue.size == sent * len(BODY) <= 10_000 + 1000
     assert driven.core.flow.held == {producer}
     assert driven.core.flow.holds == 1
@@ -49,7 +49,7 @@ def test_the_producer_goes_on_when_the_queue_has_fallen_to_three_quarters() -> N
     driven = Driven(queue_limit=10_000, producer_window=1000)
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 1_000)
     send_while_there_is_credit(driven, producer)
-    queue = driven.core.queues["q"]
+    queue = driven.queue("q")
     gone = (queue.size - 7_500) // 100
     driven.acknowledge(consumer, gone - 1)
     assert queue.size == 7_600
@@ -73,7 +73,7 @@ def test_nothing_is_lost_on_the_way() -> None:
         else:
             acknowledged += 1
             driven.acknowledge(consumer, acknowledged, 1)
-        most = max(most, driven.core.flow.size)
+        most = max(most, driven.memory)
     driven.acknowledge(consumer, acknowledged, 1000)
     assert driven.got(consumer) == [b"%100d" % n for n in range(200)]
     assert most <= 1_000 + 400
@@ -97,7 +97,7 @@ def test_a_full_broker_holds_everybody_back_and_releases_everybody() -> None:
     for producer in producers:
         send_while_there_is_credit(driven, producer)
     assert driven.core.flow.held == set(producers)
-    assert driven.core.flow.size <= 4_000 + 5 * 400
+    assert driven.memory <= 4_000 + 5 * 400
     consumers = [driven.consumer(f"queue:{n}") for n in range(5)]
     for consumer in consumers:
         driven.acknowledge(consumer, len(driven.got(consumer)))
@@ -117,10 +117,10 @@ def test_a_producer_without_credit_breaks_the_rules() -> None:
     driven = Driven(queue_limit=100, producer_window=400)
     producer = driven.producer("queue:q")
     send_while_there_is_credit(driven, producer)
-    size = driven.core.flow.size
+    size = driven.memory
     with pytest.raises(OverdrawnError):
         driven.send(producer, BODY)
-    assert driven.core.flow.size == size
+    assert driven.memory == size
 
 
 def test_credit_counts_in_a_transaction_too() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from mqlab.broker import limits
-from mqlab.broker.core.broker import RefusedError
+from mqlab.broker.core.errors import RefusedError
 
 from .commands import Driven
 
@@ -67,7 +67,7 @@ def test_what_a_lost_consumer_had_comes_again_in_order_and_marked() -> None:
     one = driven.consumer("queue:q", credit=5)
     driven.send(driven.producer("queue:q"), *(b"%d" % n for n in range(8)))
     driven.acknowledge(one, 2)
-    driven.do(driven.core.close_session, one.session)
+    driven.lose(one.session)
     two = driven.consumer("queue:q")
     marked = [(b"%d" % n, True) for n in range(2, 5)]
     assert driven.delivered[two] == [*marked, *((b"%d" % n, False) for n in range(5, 8))]
@@ -81,7 +81,7 @@ def test_what_several_lost_consumers_had_comes_again_in_one_order() -> None:
         for n in range(9):
             driven.send(producer, b"%d" % n)
         for n in (first_to_go, (first_to_go + 2) % 3, (first_to_go + 1) % 3):
-            driven.do(driven.core.close_consumer, consumers[n])
+            driven.close(consumers[n])
         again = driven.consumer("queue:q")
         assert driven.delivered[again] == [(b"%d" % n, n < 6) for n in range(9)]
 
@@ -90,12 +90,12 @@ def test_an_acknowledgement_may_end_inside_a_batch() -> None:
     driven = Driven()
     consumer = driven.consumer("queue:q")
     driven.send(driven.producer("queue:q"), b"a" * 10, b"b" * 10, b"c" * 10)
-    queue = driven.core.queues["q"]
+    queue = driven.queue("q")
     driven.acknowledge(consumer, 2)
     assert queue.messages == 1
-    assert 0 < queue.size < driven.core.flow.size + 1
+    assert 0 < queue.size < driven.memory + 1
     driven.acknowledge(consumer, 3)
-    assert (queue.messages, queue.size, driven.core.flow.size) == (0, 0, 0)
+    assert (queue.messages, queue.size, driven.memory) == (0, 0, 0)
 
 
 def test_room_is_bounded() -> None:

@@ -14,7 +14,7 @@ def test_a_message_nobody_listens_to_is_gone() -> None:
     driven = Driven()
     producer = driven.producer("topic:t")
     driven.send(producer, b"1")
-    assert driven.core.flow.size == 0
+    assert driven.memory == 0
     assert driven.got(driven.consumer("topic:t")) == []
 
 
@@ -23,10 +23,10 @@ def test_a_subscription_ends_with_its_consumer() -> None:
     producer, one, two = driven.producer("topic:t"), driven.consumer("topic:t", 1), driven.consumer("topic:t")
     driven.send(producer, b"1", b"2", b"3")
     driven.acknowledge(two, 3)
-    assert driven.core.flow.size > 0
-    driven.do(driven.core.close_consumer, one)
-    assert driven.core.flow.size == 0
-    assert driven.core.topics["t"].subscriptions == [two.queue]
+    assert driven.memory > 0
+    driven.close(one)
+    assert driven.memory == 0
+    assert driven.core.house.routing.topics["t"].subscriptions == [two.queue]
 
 
 def test_a_subscription_needs_no_disk() -> None:
@@ -62,7 +62,7 @@ def test_a_producer_goes_on_when_the_slow_subscription_is_closed() -> None:
     for _ in range(3):
         driven.send(producer, b"x" * 100)
     assert driven.core.flow.held == {producer}
-    assert driven.core.flow.size == 1900
-    driven.do(driven.core.close_consumer, slow)
-    assert driven.core.flow.size == 1600 > 2000 * 0.75
+    assert driven.memory == 1900
+    driven.close(slow)
+    assert driven.memory == 1600 > 2000 * 0.75
     assert driven.core.flow.held == set()

@@ -5,8 +5,8 @@ from contextlib import suppress
 import pytest
 
 from mqlab.broker import limits
-from mqlab.broker.core.broker import RefusedError
 from mqlab.broker.core.effects import Committed, RolledBack
+from mqlab.broker.core.errors import RefusedError
 
 from .commands import Driven
 
@@ -18,7 +18,7 @@ def test_nothing_of_an_open_transaction_is_visible() -> None:
     driven.send(producer, b"1")
     driven.send(producer, b"2")
     assert driven.got(consumer) == []
-    driven.do(driven.core.commit, session)
+    driven.commit(session)
     assert driven.got(consumer) == [b"1", b"2"]
     assert driven.answers == [(Committed, session)]
 
@@ -29,7 +29,7 @@ def test_a_persistent_commit_is_answered_and_visible_when_it_is_durable() -> Non
     producer, consumer = driven.producer("queue:q", session), driven.consumer("queue:q")
     driven.send(producer, b"1")
     driven.send(producer, b"2", persistent=True)
-    driven.do(driven.core.commit, session)
+    driven.commit(session)
     assert (driven.got(consumer), driven.answers) == ([], [])
     driven.sync()
     assert (driven.got(consumer), driven.answers) == ([b"1", b"2"], [(Committed, session)])
@@ -40,9 +40,9 @@ def test_rolled_back_sends_never_happened() -> None:
     session = driven.session(transacted=True)
     producer, consumer = driven.producer("queue:q", session), driven.consumer("queue:q")
     driven.send(producer, b"1", persistent=True)
-    driven.do(driven.core.rollback, session)
+    driven.rollback(session)
     driven.send(producer, b"2", persistent=True)
-    driven.do(driven.core.commit, session)
+    driven.commit(session)
     driven.sync()
     assert driven.got(consumer) == [b"2"]
     assert driven.answers == [(RolledBack, session), (Committed, session)]
@@ -54,8 +54,8 @@ def test_rolled_back_receipts_come_again_marked_and_in_order() -> None:
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 4, session)
     driven.send(producer, *(b"%d" % n for n in range(6)))
     driven.acknowledge(consumer, 3)
-    driven.do(driven.core.rollback, session)
-    driven.delivered[consumer].clear()
+    driven.rollback(session)
+    driven.forget(consumer)
     driven.acknowledge(consumer, 0, credit=100)
     assert driven.got(consumer) == [b"%d" % n for n in range(6)]
     assert all(mark for _, mark in driven.delivered[consumer][:3])
@@ -67,7 +67,7 @@ def test_a_rollback_leaves_no_room_until_the_client_gives_some() -> None:
     driven = Driven()
     session = driven.session(transacted=True)
     consumer = driven.consumer("queue:q", 100, session)
-    driven.do(driven.core.rollback, session)
+    driven.rollback(session)
     driven.send(driven.producer("queue:q"), b"1")
     assert driven.got(consumer) == []
 
@@ -80,7 +80,7 @@ def test_a_lost_session_rolls_back_in_order() -> None:
     driven.send(driven.producer("queue:q"), *(b"%d" % n for n in range(6)))
     driven.acknowledge(consumer, 3)
     other = driven.consumer("queue:q")
-    driven.do(driven.core.close_session, session)
+    driven.lose(session)
     assert driven.delivered[other] == [(b"%d" % n, True) for n in range(6)]
 
 
@@ -90,7 +90,7 @@ def test_a_lost_session_gives_nothing_to_its_own_other_consumer() -> None:
     one, two = driven.consumer("queue:q", 2, session), driven.consumer("queue:q", 0, session)
     driven.send(driven.producer("queue:q"), b"1", b"2")
     driven.core.acknowledge(two, 0, 9)
-    driven.do(driven.core.close_session, session)
+    driven.lose(session)
     assert (driven.got(one), driven.got(two)) == ([b"1", b"2"], [])
 
 
@@ -100,9 +100,9 @@ def test_acknowledged_messages_are_gone_with_the_commit_only() -> None:
     consumer = driven.consumer("queue:q", session=session)
     driven.send(driven.producer("queue:q"), b"1", b"2")
     driven.acknowledge(consumer, 2)
-    assert driven.core.queues["q"].messages == 2
-    driven.do(driven.core.commit, session)
-    assert (driven.core.queues["q"].messages, driven.core.flow.size) == (0, 0)
+    assert driven.queue("q").messages == 2
+    driven.commit(session)
+    assert (driven.queue("q").messages, driven.memory) == (0, 0)
 
 
 def test_a_commit_does_not_overtake_an_earlier_one() -> None:
@@ -110,9 +110,9 @@ def test_a_commit_does_not_overtake_an_earlier_one() -> None:
     session = driven.session(transacted=True)
     producer, consumer = driven.producer("queue:q", session), driven.consumer("queue:q")
     driven.send(producer, b"1", persistent=True)
-    driven.do(driven.core.commit, session)
+    driven.commit(session)
     driven.send(producer, b"2")
-    driven.do(driven.core.commit, session)
+    driven.commit(session)
     assert driven.got(consumer) == []
     driven.sync()
     assert driven.got(consumer) == [b"1", b"2"]
@@ -149,8 +149,8 @@ def test_a_transaction_with_something_refused_can_only_be_rolled_back(
         driven.send(producer, b"3")
     with pytest.raises(RefusedError, match="rolled back"):
         driven.core.commit(session)
-    driven.do(driven.core.rollback, session)
+    driven.rollback(session)
     assert driven.got(consumer) == []
     driven.send(producer, b"4")
-    driven.do(driven.core.commit, session)
+    driven.commit(session)
     assert driven.got(consumer) == [b"4"]

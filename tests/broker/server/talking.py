@@ -11,10 +11,11 @@ import uvloop
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
+from mqlab.client.message import Message
 from mqlab.wire import native
 from mqlab.wire.address import Address
 from mqlab.wire.bodies import encode
-from mqlab.wire.native import Flag, Frame, Kind
+from mqlab.wire.native import Frame, Kind
 
 # What the running test has opened; closed when it ends, however it ends.
 _opened: "list[Raw | aio.Connection]" = []
@@ -47,7 +48,12 @@ async def client(address: Address) -> aio.Connection:
 
 def local(**chosen: Any) -> Settings:
     """Settings of a broker on a free port."""
-    return Settings(listen=("tcp:127.0.0.1:0",), **chosen)
+    return Settings.flat(listen=("tcp:127.0.0.1:0",), **chosen)
+
+
+def seen(message: Message) -> tuple[bytes, bool]:
+    """Its body, and whether it is marked as one that may have come before."""
+    return message.body, message.redelivered
 
 
 class Raw:
@@ -113,7 +119,7 @@ class Raw:
 
     def send(self, *bodies: bytes, first: int = 1, link: int = 1, flags: int = 0) -> None:
         payload = encode(bodies)
-        flags |= Flag.LONE if payload.lone else 0
+        flags |= payload.form
         size = len(payload.data)
         head = native.header(Kind.SEND, flags=flags, session=1, link=link, first=first, amount=len(bodies), length=size)
         self.say(head + bytes(payload.data))

@@ -15,11 +15,11 @@ from mqlab.wire.address import Address
 from mqlab.wire.bodies import encode
 from mqlab.wire.native import Flag, Kind
 
-from .talking import Raw, client, in_loop, local
+from .talking import Raw, client, in_loop, local, seen
 
 CLIENTS_KINDS = {
     Kind.HELLO, Kind.CLOSE, Kind.OPEN_SESSION, Kind.OPEN_PRODUCER, Kind.OPEN_CONSUMER, Kind.SEND, Kind.ACKNOWLEDGE,
-    Kind.COMMIT, Kind.ROLLBACK, Kind.STATUS,
+    Kind.COMMIT, Kind.ROLLBACK, Kind.ASK, Kind.ACKNOWLEDGE_ROWS, Kind.RECEIVE, Kind.CANCEL,
 }  # fmt: skip
 
 
@@ -40,7 +40,7 @@ class Neighbour:
         self._number += 1
         await self._producer.send(b"%d" % self._number)
         message = await asyncio.wait_for(self._consumer.receive(), 30)
-        return message == (b"%d" % self._number, False)
+        return seen(message) == (b"%d" % self._number, False)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind != Kind.HELLO])
@@ -51,7 +51,7 @@ async def test_anything_before_hello_is_refused(kind: Kind) -> None:
         raw.say(native.frame(kind, {"destination": "queue:q", "version": 1}, session=1, link=1, amount=1))
         raw.say(native.frame(Kind.HELLO, {"version": native.VERSION}))
         assert "HELLO" in await raw.is_ended()
-        assert broker.core.queues == {}
+        assert broker.core.house.queues == {}
         assert broker.connections == set()
 
 
@@ -139,7 +139,7 @@ async def test_one_who_breaks_the_rules_is_ended_and_no_neighbour_notices(frame:
         assert await raw.is_ended()
         assert await neighbour.is_fine()
         assert len(broker.connections) == 1
-        assert broker.core.queues["q"].messages == 0
+        assert broker.core.house.queues["q"].messages == 0
 
 
 @in_loop
@@ -153,7 +153,10 @@ async def test_noise_from_many_disturbs_no_neighbour(monkeypatch: pytest.MonkeyP
         native.frame(Kind.OPEN_CONSUMER, {"destination": "topic:noise"}, session=2, link=4, amount=5),
         _send(BATCH, 2), _send(b"lone", 1, flags=Flag.LONE | Flag.CONFIRM),
         native.header(Kind.ACKNOWLEDGE, link=4, first=1, amount=1),
-        native.header(Kind.COMMIT, session=2), native.header(Kind.ROLLBACK, session=2), native.header(Kind.STATUS),
+        native.header(Kind.ACKNOWLEDGE_ROWS, link=4, first=1, amount=1), native.header(Kind.CANCEL, link=4),
+        native.header(Kind.RECEIVE, link=4, length=2) + b"id", native.frame(Kind.ASK, {"ask": "temporary"}, first=1),
+        native.header(Kind.COMMIT, session=2), native.header(Kind.ROLLBACK, session=2),
+        native.frame(Kind.ASK, {"ask": "status"}, first=1),
         native.header(Kind.CLOSE, link=3), native.header(Kind.CLOSE, session=2),
     ]  # fmt: skip
     async with running(local(queue_limit=10_000, producer_window=5_000)) as (broker, (address,)):
@@ -207,8 +210,8 @@ async def test_status_says_what_there_is(tmp_path: Path) -> None:
         await raw.open_producer("queue:q")
         raw.send(b"one", b"two", flags=Flag.PERSISTENT | Flag.CONFIRM)
         await raw.hear_until(Kind.CONFIRM)
-        raw.say(native.header(Kind.STATUS))
-        counters = (await raw.hear_until(Kind.COUNTERS)).json()
+        raw.say(native.frame(Kind.ASK, {"ask": "status"}, first=1))
+        counters = (await raw.hear_until(Kind.ANSWER)).json()
         assert (counters["messages"], counters["connections"], counters["held_producers"]) == (2, 1, 0)
         assert counters["bytes"] == len(encode([b"one", b"two"]).data)
         assert counters["syncs"] == 1

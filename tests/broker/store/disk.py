@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import errno
+import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,26 +30,51 @@ class Call(NamedTuple):
 
 
 class RecordedFiles(Files):
-    """The real files, with every call that changes something written down; one call may be made to fail."""
+    """The real files, with every call that changes something written down; one call may be made to fail.
 
-    def __init__(self, log: list[Call] | None = None) -> None:
-        self.log: list[Call] = [] if log is None else log
+    With a capacity, it is a disk of so many bytes.
+    """
+
+    def __init__(self, capacity: int | None = None) -> None:
+        self.log: list[Call] = []
+        self.capacity = capacity
         self.fail_sync_at = -1
         self.fail_append_at = -1
         self.fail_create_at = -1
+        # What a failing create says: access denied.
+        self.create_error = errno.EACCES
         self.creates = 0
         self.syncs = 0
         self.appends = 0
         self._names: dict[int, str] = {}
+        self._sizes: dict[str, int] = {}
+        self._reserved: dict[str, int] = {}
+
+    @property
+    def free(self) -> int:
+        if self.capacity is None:
+            return 1 << 60
+        return self.capacity - sum(max(size, self._reserved.get(name, 0)) for name, size in self._sizes.items())
 
     def create(self, path: Path) -> int:
         self.creates += 1
         if self.creates == self.fail_create_at:
-            raise OSError(24, "Too many open files")
+            raise OSError(self.create_error, os.strerror(self.create_error))
         file = super().create(path)
         self._names[file] = path.name
+        self._sizes[path.name] = self._reserved[path.name] = 0
         self.log.append(Call("create", path.name))
         return file
+
+    def reserve(self, file: int, size: int) -> None:
+        if size > self.free:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._reserved[self._names[file]] = size
+
+    def give_back(self, file: int) -> None:
+        self._reserved[self._names[file]] = 0
+
+    def trim(self, path: Path) -> None: ...
 
     def reopen(self, path: Path) -> int:
         file = super().reopen(path)
@@ -57,11 +84,25 @@ class RecordedFiles(Files):
     def append(self, file: int, data: bytes) -> None:
         self.appends += 1
         if self.appends == self.fail_append_at:
-            # As a full disk does: a part of it is written.
-            super().append(file, bytes(data[: len(data) // 2]))
-            raise OSError(28, "No space left on device")
+            # A part of it is written.
+            self._append(file, data[: len(data) // 2])
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        name = self._names[file]
+        room = self.free + max(0, self._reserved[name] - self._sizes[name])
+        if len(data) > room:
+            self._append(file, data[: max(0, room)])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._append(file, data)
+
+    def _append(self, file: int, data: bytes) -> None:
         super().append(file, data)
-        self.log.append(Call("append", self._names[file], bytes(data)))
+        self._sizes[self._names[file]] += len(data)
+        self.log.append(Call("append", self._names[file], data))
+
+    def cut_back(self, file: int, size: int) -> None:
+        super().cut_back(file, size)
+        self._sizes[self._names[file]] = size
+        self.log.append(Call("cut", self._names[file], size=size))
 
     def sync(self, file: int) -> None:
         self.syncs += 1
@@ -71,7 +112,8 @@ class RecordedFiles(Files):
 
     def close(self, file: int) -> None:
         super().close(file)
-        del self._names[file]
+        # Files that are only read have no name here.
+        self._names.pop(file, None)
 
     def close_all(self) -> None:
         for file in [*self._names]:
@@ -83,6 +125,7 @@ class RecordedFiles(Files):
 
     def remove(self, path: Path) -> None:
         super().remove(path)
+        self._sizes.pop(path.name, None)
         self.log.append(Call("remove", path.name))
 
     def sync_path(self, path: Path) -> None:
@@ -123,6 +166,10 @@ class Disk:
             self.names[call.name].pending.append(call.data)
         elif call.what == "sync":
             self.names[call.name].sync()
+        elif call.what == "cut":
+            inode = self.names[call.name]
+            assert call.size >= len(inode.synced)
+            inode.pending = [inode.whole[len(inode.synced) : call.size]]
         elif call.what == "truncate":
             inode = self.names[call.name]
             inode.synced, inode.pending = inode.whole[: call.size], []

@@ -1,27 +1,23 @@
-"""Core and journal under a schedule: a random workload in which syncs begin, end and fail when the seed says so."""
+"""A small core and a journal under a schedule: a random workload in which syncs begin, end and fail as the seed says."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mqlab.broker.core.broker import Core
-from mqlab.broker.core.effects import Append, Committed, Confirm
-from mqlab.broker.core.links import Consumer, Producer, Session
-from mqlab.broker.core.records import Commit, Declare, Put, Record, Remove
+from mqlab.broker.core.records import Declare, Record, Remember
 from mqlab.broker.settings import Settings
 from mqlab.broker.store import journal as journal_module
 from mqlab.broker.store.journal import Journal
-from mqlab.broker.store.recovery import Recovered, recover
-from mqlab.wire.bodies import decode, encode
+from mqlab.broker.store.recovery import recover
 
 from .disk import Call, RecordedFiles
+from .small_core import SmallCore
 
-QUEUES = ("a", "b", "c")
-# Queue name -> message id -> body.
-Live = dict[str, dict[int, bytes]]
+# So that some payloads are left in the journal after a restart.
+KEEP_IN_MEMORY = 600
 
 
 class Clock:
@@ -44,31 +40,44 @@ class Sync:
     error: BaseException | None = None
 
 
+def small_settings(folder: Path, *, segment_size: int = 800, log_length: int = 3000) -> Settings:
+    """Far below what a person may choose: many files from a few kilobytes."""
+    settings = Settings(data=folder)
+    object.__setattr__(settings, "segment_size", segment_size)
+    object.__setattr__(settings, "log_length", log_length)
+    return settings
+
+
 class Machine:
     """A broker without sockets. It is the journal's host; what the host must do later is done by `step`."""
 
-    def __init__(self, folder: Path, files: RecordedFiles, *, segment_size: int = 800, seed: int = 0) -> None:
-        settings = Settings(data=folder)
-        # Far below what a person may choose: many files from a few kilobytes.
-        object.__setattr__(settings, "segment_size", segment_size)
+    def __init__(self, folder: Path, files: RecordedFiles, *, settings: Settings | None = None, seed: int = 0) -> None:
+        self.settings = settings or small_settings(folder)
         self.chance = random.Random(seed)
         self.files = files
-        self.core = Core(settings)
-        self.recovered = recover(folder, files)
-        for number, queue in self.recovered.queues.items():
-            self.core.restore_queue(queue.name, number, queue.next_id, queue.spans())
-        self.core.lsn = self.recovered.lsn
+        self.recovered = recover(folder, files, KEEP_IN_MEMORY)
+        self.core = SmallCore(seed, self._append)
+        self.core.restore(self.recovered)
+        self.lsn = self.durable = self.recovered.lsn
         self.records: list[tuple[int, Record]] = []
-        self.durable = self.recovered.lsn
         self.failures: list[BaseException] = []
+        self.full: list[str] = []
+        self._waiting: list[int] = []
         self.confirmations = 0
         self.syncs_begun = 0
         self._syncs: list[Sync] = []
         self._timers: list[Callable[[], None]] = []
-        self.journal = Journal(settings, folder, files, self, self.recovered.segments)
+        self.journal = Journal(self.settings, folder, files, self, self.recovered.segments)
         self.journal.start(self.recovered.next_file, self.recovered.lsn)
-        self._numbers = 0
-        self._open_links()
+        self.core.declare()
+
+    def _append(self, record: Record, confirm: bool) -> None:
+        self.lsn += 1
+        self.records.append((self.lsn, record))
+        self.files.log.append(Call("note", note=("record", self.lsn, record)))
+        if confirm:
+            self._waiting.append(self.lsn)
+        self.journal.append(record, self.lsn, self.chance.randrange(5) if confirm else None)
 
     # The journal's host
 
@@ -81,86 +90,52 @@ class Machine:
 
     def on_durable(self, lsn: int) -> None:
         assert not self.failures, "durable after a failure"
-        self.durable = max(self.durable, lsn)
+        assert lsn >= self.durable
+        self.durable = lsn
         self.files.log.append(Call("note", note=("durable", lsn)))
-        self.core.durable(lsn)
-        self.carry_out()
+        self.confirmations += sum(one <= lsn for one in self._waiting)
+        self._waiting = [one for one in self._waiting if one > lsn]
 
     def on_failure(self, error: BaseException) -> None:
         self.failures.append(error)
 
+    def on_full(self, reason: str) -> None:
+        self.full.append(reason)
+        self.core.full = bool(reason)
+
     def declarations(self) -> Iterable[Declare]:
         return self.core.declarations()
 
-    def carry_out(self) -> None:
-        effects = [*self.core.effects]
-        self.core.effects.clear()
-        for effect in effects:
-            if isinstance(effect, Append):
-                self.records.append((effect.lsn, effect.record))
-                self.files.log.append(Call("note", note=("record", effect.lsn, effect.record)))
-                self.journal.append(effect.record, effect.lsn, effect.waiter)
-            elif isinstance(effect, Confirm | Committed):
-                self.confirmations += 1
+    def remembered(self) -> Iterable[Remember]:
+        return self.core.remembered()
+
+    def carry_forward(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
+        self.core.carry_forward(intervals, xids)
 
     # The workload
 
-    def _open_links(self) -> None:
-        plain, self._transacted = Session(self, 1, False), Session(self, 2, True)
-        self._producers = [self.core.open_producer(plain, n, f"queue:{name}") for n, name in enumerate(QUEUES)]
-        self._in_transaction = [
-            self.core.open_producer(self._transacted, 10 + n, f"queue:{name}") for n, name in enumerate(QUEUES)
-        ]
-        self._consumers = [self.core.open_consumer(plain, 20 + n, f"queue:{name}", 6) for n, name in enumerate(QUEUES)]
-        self._consumers.append(self.core.open_consumer(self._transacted, 30, "queue:a", 4))
-        self.carry_out()
-
     def step(self) -> None:
         """One thing that may happen next."""
+        core = self.core
         what = self.chance.choices(
-            (self._send, self._send_in_transaction, self._acknowledge, self._commit, self._rollback, self.journal.flush,
-             self._do_work, self._end_work, self._ring),
-            (5, 3, 10, 4, 0.3, 6, 12, 14, 5),
+            (core.send, core.remove, core.commit, core.prepare, core.decide, core.declare, core.forget,
+             self.journal.flush, self._do_work, self._end_work, self._ring),
+            (5, 7, 4, 1, 1.5, 1, 0.4, 8, 12, 14, 5),
         )[0]  # fmt: skip
         self._let_time_pass()
         what()
-        self.carry_out()
+
+    def drain(self) -> None:
+        """Everything is consumed that can be."""
+        while self.core.prepared:
+            self.core.decide()
+        for _ in range(1000):
+            self.core.remove()
 
     def _let_time_pass(self) -> None:
         clock = journal_module.time
         assert isinstance(clock, Clock)
-        clock.now += self.chance.choice((0.0, 0.0, 0.0001, 0.0006))
-
-    def _bodies(self) -> list[bytes]:
-        rows = self.chance.choice((1, 1, 2, 5))
-        self._numbers += rows
-        fill = b"." * self.chance.choice((0, 10, 90))
-        return [b"%d " % (self._numbers - rows + row) + fill for row in range(rows)]
-
-    def _send(self) -> None:
-        self._send_by(self.chance.choice(self._producers), confirm=True)
-
-    def _send_in_transaction(self) -> None:
-        self._send_by(self.chance.choice(self._in_transaction), confirm=False)
-
-    def _send_by(self, producer: Producer, *, confirm: bool) -> None:
-        if producer.spent < self.core.settings.producer_window:
-            persistent = self.chance.random() < 0.9
-            self.core.send(producer, encode(self._bodies()), self._numbers, persistent=persistent, confirm=confirm)
-
-    def _acknowledge(self) -> None:
-        consumer: Consumer = self.chance.choice(self._consumers)
-        if consumer.unacknowledged:
-            first, span = consumer.unacknowledged[0]
-            rows = self.chance.randint(1, span.rows)
-            self.core.acknowledge(consumer, first + rows - 1, rows)
-
-    def _commit(self) -> None:
-        self.core.commit(self._transacted)
-
-    def _rollback(self) -> None:
-        self.core.rollback(self._transacted)
-        self.core.acknowledge(self._consumers[-1], 0, 4)
+        clock.now += self.chance.choice((0.0, 0.0, 0.0001, 0.0006, 0.1))
 
     def _do_work(self) -> None:
         """A worker's thread waits for the disk, which may serve them in any order."""
@@ -195,46 +170,3 @@ class Machine:
             self._let_time_pass()
             for part in (self.journal.flush, self._do_work, self._end_work, self._ring):
                 part()
-                self.carry_out()
-
-
-def live_after(records: Iterable[tuple[int, Record]], lsn: int) -> Live:
-    """Which persistent messages there are after record `lsn`: the plainest way to say what a journal means."""
-    names: dict[int, str] = {}
-    live: Live = {}
-    for number, record in records:
-        if number > lsn:
-            break
-        if isinstance(record, Declare):
-            names[record.queue] = record.name
-            live.setdefault(record.name, {})
-        for put in _puts(record):
-            bodies = decode(put.payload).tolist()
-            live[names[put.queue]].update({put.first_id + row: body for row, body in enumerate(bodies)})
-        for remove in _removes(record):
-            for first, rows in remove.ranges:
-                for number_of_message in range(first, first + rows):
-                    del live[names[remove.queue]][number_of_message]
-    return {name: messages for name, messages in live.items() if messages}
-
-
-def found_in(recovered: Recovered) -> Live:
-    live: Live = {}
-    for queue in recovered.queues.values():
-        messages: dict[int, bytes] = {}
-        for span in queue.spans():
-            for row, body in enumerate(decode(span.encoded()).tolist()):
-                assert span.first_id + row not in messages
-                messages[span.first_id + row] = body
-        assert max(messages, default=0) < queue.next_id
-        if messages:
-            live[queue.name] = messages
-    return live
-
-
-def _puts(record: Record) -> Iterator[Put]:
-    yield from record.puts if isinstance(record, Commit) else (record,) if isinstance(record, Put) else ()
-
-
-def _removes(record: Record) -> Iterator[Remove]:
-    yield from record.removes if isinstance(record, Commit) else (record,) if isinstance(record, Remove) else ()

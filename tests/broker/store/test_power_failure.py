@@ -1,7 +1,8 @@
 """The power goes, or the process dies, between any two calls of the file layer: nothing confirmed is lost.
 
-Recovery must give the messages as they were after some record that is no earlier than the last one that was called
-durable: so nothing confirmed is lost, nothing appears that was not sent, and no transaction comes back in part.
+Recovery must give everything as it was after some record that is no earlier than the last one that was called
+durable: so nothing confirmed is lost, nothing appears that was not sent, no transaction comes back in part, and what
+was prepared, forgotten or to be remembered is so again. The workload has checkpoints and, in some runs, a full disk.
 """
 
 import os
@@ -11,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.core.records import Record
+from mqlab.broker.core.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remove
 from mqlab.broker.store.files import Files
 from mqlab.broker.store.recovery import recover
 from mqlab.broker.store.segments import path_of
 
 from .disk import Call, Disk, RecordedFiles, write_image
-from .machine import Machine, found_in, live_after
+from .machine import KEEP_IN_MEMORY, Machine, small_settings
+from .meaning import Applied, found_in, is_as
 
 # The long form crashes at more than 10,000 points.
 SEEDS = range(60 if os.environ.get("MQLAB_TORTURE") else 8)
@@ -44,42 +46,45 @@ def _clean(folder: Path) -> Iterator[None]:
 class Crash:
     """A moment after which nothing more happened: what is found then, and what must be true of it."""
 
-    def __init__(self, disk: Disk, records: list[tuple[int, Record]], durable: int) -> None:
+    def __init__(self, disk: Disk, applied: Applied, durable: int) -> None:
         self.disk = disk
-        self.records = records
+        self.applied = applied
+        self.appended = applied.last
         self.durable = durable
 
     def check(self, folder: Path) -> int:
         """Recover, and return the last record that was found."""
         write_image(folder, self.disk.after_kill())
-        found = recover(folder, Files())
-        assert self.durable <= found.lsn, f"record {self.durable} was durable, recovery ends at {found.lsn}"
-        assert found_in(found) == live_after(self.records, found.lsn)
+        found = recover(folder, Files(), KEEP_IN_MEMORY)
+        assert self.durable <= found.lsn <= self.appended, f"{self.durable} was durable, recovery ends at {found.lsn}"
+        assert is_as(found_in(found), self.applied.after(found.lsn))
         return found.lsn
 
 
 def crashes(begin: Disk, log: list[Call], known: list[tuple[int, Record]], seed: int) -> Iterator[Crash]:
     """After every call: killed, and in each way in which the power can fail."""
     chance = random.Random(seed)
-    disk, records, durable = begin.copy(), [*known], known[-1][0] if known else 0
+    disk, applied = begin.copy(), Applied(known)
+    durable = applied.last
     for call in log:
         if call.what == "note":
             said = call.note
             assert isinstance(said, tuple)
             if said[0] == "record":
-                records.append(said[1:])
+                applied.apply(*said[1:])
             else:
                 durable = said[1]
             continue
         disk.do(call)
         # Killed, it still has on its way to disk what it had: the power may go later.
-        yield Crash(disk.copy(), [*records], durable)
+        yield Crash(disk.copy(), applied, durable)
         for image in disk.after_power_failure(chance):
-            yield Crash(Disk(image), [*records], durable)
+            yield Crash(Disk(image), applied, durable)
 
 
-def run(folder: Path, seed: int) -> Machine:
-    machine = Machine(folder, RecordedFiles(), seed=seed)
+def run(folder: Path, seed: int, *, capacity: int | None = None) -> Machine:
+    settings = small_settings(folder, log_length=3000 if seed % 2 else 1500)
+    machine = Machine(folder, RecordedFiles(capacity), settings=settings, seed=seed)
     for _ in range(STEPS):
         machine.step()
     return machine
@@ -87,11 +92,12 @@ def run(folder: Path, seed: int) -> Machine:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_confirmed_is_lost_and_nothing_else_appears(folder: Path, seed: int) -> None:
-    machine = run(folder, seed)
+    # Every third disk is too small.
+    machine = run(folder, seed, capacity=5000 if seed % 3 == 2 else None)
     machine.leave()
     points = torn = 0
     for crash in crashes(Disk({}), machine.files.log, [], seed):
-        torn += crash.check(folder) < len(crash.records)
+        torn += crash.check(folder) < crash.appended
         points += 1
     # A workload that proves nothing would pass too.
     assert machine.confirmations > 10
@@ -112,7 +118,7 @@ def test_a_second_crash_loses_nothing_either(folder: Path, seed: int) -> None:
         write_image(folder, crash.disk.after_kill())
         second = Machine(folder, RecordedFiles(), seed=seed + 1)
         found = second.recovered.lsn
-        known = [one for one in crash.records if one[0] <= found]
+        known = [one for one in first.records if one[0] <= found]
         for _ in range(30):
             second.step()
         second.leave()
@@ -136,6 +142,28 @@ def test_after_a_stop_in_good_order_everything_is_there(folder: Path, seed: int)
             disk.do(call)
     for image in disk.after_power_failure(random.Random(seed)):
         write_image(folder, image)
-        found = recover(folder, Files())
+        found = recover(folder, Files(), KEEP_IN_MEMORY)
         assert found.torn == 0
-        assert found_in(found) == live_after(machine.records, machine.core.lsn)
+        # And one record more, which says that it was a good order.
+        assert found.lsn == machine.lsn + 1
+        assert is_as(found_in(found), Applied(machine.records).after(machine.lsn))
+
+
+def test_the_workload_has_all_that_can_happen(folder: Path) -> None:
+    """Or what is proved above would not be of much use."""
+    kinds: set[type] = set()
+    checkpoints = carried = fulls = cuts = 0
+    for seed in range(6):
+        write_image(folder, {})
+        machine = run(folder, seed, capacity=5000 if seed % 3 == 2 else None)
+        machine.leave()
+        kinds |= {type(record) for _, record in machine.records}
+        checkpoints += machine.journal.counters.checkpoints
+        carried += machine.journal.counters.carried_bytes
+        fulls += len([reason for reason in machine.full if reason])
+        cuts += sum(call.what == "cut" for call in machine.files.log)
+    assert kinds >= {Declare, Forget, Put, Remove, Commit, Prepare, Decide}
+    assert checkpoints > 10
+    assert carried > 2000
+    assert fulls > 2
+    assert cuts > 2

@@ -1,25 +1,35 @@
 """The core itself: every command of a session, and what follows from it."""
 
-from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from itertools import count
 
 from mqlab.broker import limits
+from mqlab.broker.core.acknowledging import taken_back, taken_rows, taken_up_to
+from mqlab.broker.core.browsing import feed, on_queue
 from mqlab.broker.core.destinations import QUEUE, parse
-from mqlab.broker.core.effects import Append, Committed, Confirm, Effect, Finished, RolledBack
+from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, RolledBack, TakenBack
+from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import Flow
-from mqlab.broker.core.links import Consumer, Producer, Session
+from mqlab.broker.core.house import House
+from mqlab.broker.core.leaving import Leaving
+from mqlab.broker.core.ledger import Ledger
+from mqlab.broker.core.links import Consumer, Producer, Session, Transaction
 from mqlab.broker.core.messages import Span
-from mqlab.broker.core.queue import Queue, Topic
-from mqlab.broker.core.records import Commit, Declare, Put, Record, Remove
+from mqlab.broker.core.placing import Placed, Placing, place, puts, removes
+from mqlab.broker.core.prepared import Preparing
+from mqlab.broker.core.queue import Desk, Queue
+from mqlab.broker.core.records import Commit
+from mqlab.broker.core.retrieval import Key
+from mqlab.broker.core.routing import Topic
+from mqlab.broker.core.selectors import compile_selector
+from mqlab.broker.core.subscribing import Wish, check_wish, full_name, subscribe
 from mqlab.broker.settings import Settings
 from mqlab.wire.bodies import Payload
 
-Placed = list[tuple[Queue, Span]]
-
-
-class RefusedError(Exception):
-    """The command cannot be done; the session goes on without it."""
+PLAIN = Wish()
 
 
 class Core:
@@ -27,19 +37,30 @@ class Core:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.effects: list[Effect] = []
-        self.queues: dict[str, Queue] = {}
-        self.topics: dict[str, Topic] = {}
-        self.flow = Flow(settings, self.effects)
-        # Number of the last record given to the journal, and what is to be done once a record is durable: in order.
-        self.lsn = 0
-        self._pending: dict[int, list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
+        self.desk = Desk(wake_at=self._wake_at)
+        self.effects = self.desk.effects
+        self.ledger = Ledger(self.effects)
+        self.house = House(settings, self.desk, self.ledger)
+        self.flow = Flow(settings, self.desk)
+        self.leaving = Leaving(self.house, self.ledger, self.flow)
+        self.preparing = Preparing(self.house, self.ledger, self.leaving, self.flow, self.effects)
+        self.desk.on_expired = self.leaving.expired
+        # Why persistent messages cannot be taken for now, or "".
+        self.disk_full = ""
+        self.sessions: set[Session] = set()
+        self._wakes: list[tuple[int, int, Queue]] = []
+        self._tie = count()
 
     # Links
 
+    def open_session(self, owner: object, number: int, *, transacted: bool, client: str = "") -> Session:
+        session = Session(owner, number, transacted, client)
+        self.sessions.add(session)
+        return session
+
     def open_producer(self, session: Session, link: int, name: str) -> Producer:
-        destination = self._destination(name)
-        producer = Producer(session, link, destination)
+        destination = self.house.destination(name)
+        producer = Producer(session, link, destination, self.flow.window(destination))
         session.producers.append(producer)
         destination.producers.add(producer)
         self.flow.first_credit(producer)
@@ -48,96 +69,136 @@ class Core:
     def finish_producer(self, producer: Producer) -> None:
         """Close it in good order: `Finished` follows when all its sends are where they belong."""
         self.close_producer(producer)
-        self._after(producer.last_lsn, self._finished, producer)
+        self.ledger.after(producer.last_lsn, self._finished, producer)
 
     def close_producer(self, producer: Producer) -> None:
         producer.closed = True
-        self.flow.held.discard(producer)
+        self.flow.let_go(producer)
         producer.session.producers.remove(producer)
         producer.destination.producers.discard(producer)
 
     def open_consumer(
-        self, session: Session, link: int, name: str, credit: int, *, paused: bool = False
+        self, session: Session, link: int, name: str, credit: int, wish: Wish = PLAIN, *, paused: bool = False
     ) -> Consumer:
-        destination = self._destination(name)
-        if isinstance(destination, Topic):
-            queue = Queue(0, destination.name, self.settings.queue_limit, stored=False)
-            queue.topic = destination
-            destination.subscriptions.append(queue)
+        check_wish(name, wish)
+        kind, short = parse(name, patterns=True)
+        selector = compile_selector(wish.selector) if wish.selector else None
+        if kind == QUEUE:
+            queue = self.house.queue(short)
+            if queue.owner is not None and queue.owner is not session.owner:
+                raise RefusedError(f"{name} is another connection's temporary queue")
         else:
-            queue = destination
-        consumer = Consumer(session, link, queue, credit, paused)
+            queue = subscribe(self.house.routing, session, short, wish, self.house.new_subscription)
+            # A subscription's selector is applied when messages come.
+            selector = None
+        consumer = Consumer(session, link, queue, credit, paused, selector, wish.exclusive)
         session.consumers.append(consumer)
-        queue.consumers.append(consumer)
-        queue.dispatch(self.effects)
+        if wish.browse:
+            consumer.browsing = on_queue(queue, selector)
+            feed(consumer, self.effects)
+        else:
+            queue.attach(consumer)
         return consumer
 
-    def close_consumer(self, consumer: Consumer) -> None:
-        """What it was given and did not acknowledge goes back; a subscription of its own ends with it."""
-        self._put_back(self._detach(consumer))
+    def close_consumer(self, consumer: Consumer, seen: int) -> None:
+        """What it was given and did not acknowledge goes back, marked up to the last delivery its application saw.
+
+        A subscription of its own ends with it.
+        """
+        self.leaving.put_back(self._detach(consumer, seen))
 
     def close_session(self, session: Session) -> None:
         """Undo its transaction and let go of its links, in good order or because its connection is gone."""
         session.closed = True
+        self.sessions.discard(session)
         for producer in [*session.producers]:
             self.close_producer(producer)
         # All of it comes back at once: otherwise later messages could reach somebody before earlier ones.
         returned = self._drop_transaction(session)
         for consumer in [*session.consumers]:
-            returned += self._detach(consumer)
-        self._put_back(returned)
+            returned += self._detach(consumer, consumer.next_delivery)
+        self.leaving.put_back(returned)
+
+    def close_connection(self, owner: object) -> None:
+        """Its sessions are closed; its temporary queues go with it."""
+        for queue in [queue for queue in self.house.queues.values() if queue.owner is owner]:
+            self.leaving.delete(queue)
 
     def pause(self, consumer: Consumer) -> None:
         consumer.paused = True
 
     def resume(self, consumer: Consumer) -> None:
         consumer.paused = False
-        consumer.queue.dispatch(self.effects)
+        self._more_room(consumer, 0)
+
+    def unsubscribe(self, client: str, short: str) -> None:
+        name = full_name(client, short)
+        queue = self.house.routing.durable.get(name)
+        if queue is None:
+            raise RefusedError(f"there is no durable subscription {name!r}")
+        if queue.consumers:
+            raise RefusedError(f"the durable subscription {name!r} is in use")
+        self.leaving.delete(queue)
 
     # Messages
 
     def send(self, producer: Producer, payload: Payload, seq: int, *, persistent: bool, confirm: bool) -> None:
         """`seq` is the producer's number of the last row."""
         self.flow.spend(producer, len(payload.data))
-        if persistent and self.settings.data is None:
-            why = "this broker keeps nothing on disk: it was started without a data folder"
-            producer.session.doomed = why if producer.session.transacted else ""
+        session = producer.session
+        why = self._reason_against(producer.destination, persistent=persistent)
+        if why:
+            session.transaction.doomed = why if session.transacted else ""
             self.flow.renew(producer)
             raise RefusedError(why)
-        if producer.session.transacted:
-            self._send_in_transaction(producer.session, producer, payload, persistent)
+        if session.transacted:
+            self._send_in_transaction(session, producer, payload, persistent)
             return
-        placed = self._place(producer, payload, persistent)
-        if persistent and (puts := _puts(placed)):
-            producer.last_lsn = self._append(puts[0], producer)
-        self._after(producer.last_lsn, self._sent, producer, placed, seq, confirm)
+        placing = self._place(producer, payload, persistent)
+        if placing.put is not None:
+            record = Commit((placing.put,), placing.left_out) if placing.left_out else placing.put
+            producer.last_lsn = self.ledger.append(record, producer)
+        elif placing.again:
+            # The first of its kind may still be on its way to the disk: the second is not safe before it.
+            producer.last_lsn = self.ledger.lsn
+        self.ledger.after(producer.last_lsn, self._sent, producer, placing.placed, seq, confirm)
 
     def acknowledge(self, consumer: Consumer, up_to: int, credit: int) -> None:
         """Everything delivered up to this delivery id is done, and there is room for `credit` messages more."""
         if credit > limits.PREFETCH - consumer.credit:
             raise RefusedError(f"room for {consumer.credit + credit} messages; the limit is {limits.PREFETCH}")
-        spans = _acknowledged(consumer.unacknowledged, up_to)
-        session = consumer.session
-        if session.transacted:
-            session.acknowledged.extend((consumer, span) for span in spans)
-        elif spans:
-            if consumer.queue.stored and (removed := _removes([(consumer.queue, span) for span in spans])):
-                self._append(removed[0], None)
-            self.flow.released(consumer.queue, spans)
-        consumer.credit += credit
-        consumer.queue.dispatch(self.effects)
+        self._done(consumer, taken_up_to(consumer, up_to))
+        self._more_room(consumer, credit)
+
+    def acknowledge_rows(self, consumer: Consumer, first: int, rows: int) -> None:
+        """Just these deliveries are done, whatever came before them."""
+        self._done(consumer, taken_rows(consumer, first, rows))
+
+    def receive(self, consumer: Consumer, key: Key) -> None:
+        """One message by its correlation id or message id, at once or when it comes. It needs no room."""
+        if consumer.browsing is not None:
+            raise RefusedError("a browser receives nothing by its id")
+        consumer.queue.receive(consumer, key)
+
+    def cancel(self, consumer: Consumer) -> None:
+        """It has no room any more, and waits for no message."""
+        consumer.credit = 0
+        consumer.queue.forget_wanted(consumer)
+
+    def take_back(self, consumer: Consumer, seen: int) -> None:
+        """All it has not acknowledged comes again, marked up to the last one its application has seen."""
+        self.effects.append(TakenBack(consumer))
+        consumer.credit = 0
+        self.leaving.put_back(taken_back(consumer, seen))
+
+    # Transactions
 
     def commit(self, session: Session) -> None:
         """All of it or, if anything in it was refused, nothing: then only a rollback is left."""
-        if session.doomed:
-            raise RefusedError(f"the transaction can only be rolled back: {session.doomed}")
-        placed = [pair for producer, span in session.sends for pair in self._place_span(producer, span)]
-        removed = [(consumer.queue, span) for consumer, span in session.acknowledged]
-        session.sends, session.acknowledged, session.size = [], [], 0
-        puts, removes = tuple(_puts(placed)), tuple(_removes(removed))
-        if puts or removes:
-            session.last_lsn = self._append(Commit(puts, removes), session)
-        self._after(session.last_lsn, self._committed, session, placed, removed)
+        placed, said, removed = self._end_transaction(session)
+        if said.puts or said.removes:
+            session.last_lsn = self.ledger.append(said, session)
+        self.ledger.after(session.last_lsn, self._committed, session, placed, removed)
 
     def rollback(self, session: Session) -> None:
         """Sends are forgotten; all that was delivered comes again, so the client forgets what it has in hand."""
@@ -145,83 +206,112 @@ class Core:
         returned = self._drop_transaction(session)
         for consumer in session.consumers:
             consumer.credit = 0
-            returned += [(consumer.queue, span) for _, span in consumer.unacknowledged]
-            consumer.unacknowledged.clear()
-        self._put_back(returned)
+            returned += taken_back(consumer, 0)
+        self.leaving.put_back(returned)
 
-    # What the store tells
+    def prepare(self, session: Session, xid: str, answer: Answer) -> None:
+        """The first of two phases. The session begins a new transaction; this one waits for `decide`."""
+        self.preparing.check(xid)
+        placed, said, removed = self._end_transaction(session)
+        self.preparing.prepare(xid, placed, said, removed, answer)
+
+    def decide(self, xid: str, answer: Answer, *, commit: bool) -> None:
+        self.preparing.decide(xid, answer, commit=commit)
+
+    # Time and disk
+
+    def tick(self, now: int) -> None:
+        """It is that late (ms since 1970): what is due then happens."""
+        self.desk.now = now
+        while self._wakes and self._wakes[0][0] <= now:
+            heappop(self._wakes)[2].wake()
+
+    @property
+    def next_wake(self) -> int | None:
+        return self._wakes[0][0] if self._wakes else None
 
     def durable(self, lsn: int) -> None:
         """Every record up to this number is on disk."""
-        pending = self._pending
-        while pending and (first := next(iter(pending))) <= lsn:
-            for action, arguments in pending.pop(first):
-                action(*arguments)
+        self.ledger.durable(lsn)
 
-    def restore_queue(self, name: str, number: int, next_id: int, spans: Iterable[Span]) -> None:
-        """At start: a queue as the journal left it. Its messages may have been delivered before."""
-        queue = self._new_queue(name, number)
-        queue.next_id = next_id
-        for span in spans:
-            span.redelivered = True
-            queue.reserve(span)
-            self.flow.size += span.size
-            queue.spans.append(span)
-
-    def declarations(self) -> list[Declare]:
-        """What a new journal file must say before anything else."""
-        return [Declare(queue.number, queue.name, queue.next_id) for queue in self.queues.values()]
+    def carry_forward(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
+        """Say again what is still needed of these ids ([first, end) of each queue): the file that has it is to go."""
+        in_hand = [pair for session in self.sessions for pair in session.transaction.acknowledged]
+        in_hand += self.preparing.removed()
+        for number, wanted in intervals.items():
+            queue = self.house.numbered.get(number)
+            ranges = [(first, end - first) for first, end in wanted]
+            if queue is not None:
+                for span in (*queue.everything(), *(span for owner, span in in_hand if owner is queue)):
+                    part = span.chosen(span.within(ranges)) if span.persistent else None
+                    for put in puts(queue, part) if part is not None else ():
+                        self.ledger.append(put, self)
+        self.preparing.say_again(xids, self)
 
     # The parts of the commands
 
-    def _destination(self, name: str) -> Queue | Topic:
-        kind, short = parse(name)
-        if kind == QUEUE:
-            queue = self.queues.get(short)
-            if queue is None:
-                queue = self._new_queue(short, 1 + max((q.number for q in self.queues.values()), default=0))
-                if self.settings.data is not None:
-                    self._append(Declare(queue.number, queue.name, queue.next_id), None)
-            return queue
-        return self.topics.setdefault(short, Topic(short))
+    def _reason_against(self, destination: Queue | Topic, *, persistent: bool) -> str:
+        """Why a send is refused, or ""."""
+        if persistent and not self.house.keeps:
+            return "this broker keeps nothing on disk: it was started without a data folder"
+        if persistent and self.disk_full:
+            return f"the disk takes no persistent message now: {self.disk_full}"
+        if isinstance(destination, Queue):
+            if destination.closed:
+                return f"{destination.full_name} is gone"
+            full = destination.full and destination.policy.when_full == "refuse"
+        else:
+            full = any(queue.full and queue.policy.when_full == "refuse" for queue in destination.subscriptions)
+        return f"{destination.full_name} is full" if full else ""
 
-    def _new_queue(self, name: str, number: int) -> Queue:
-        queue = Queue(number, name, self.settings.queue_limit, stored=self.settings.data is not None)
-        self.queues[name] = queue
-        return queue
-
-    def _place(self, producer: Producer, payload: Payload, persistent: bool) -> Placed:
+    def _place(self, producer: Producer, payload: Payload, persistent: bool) -> Placing:
         """Ids and room on every queue the messages go to; they are not visible yet."""
-        destination = producer.destination
-        queues = [destination] if isinstance(destination, Queue) else destination.subscriptions
-        placed = [(queue, Span(payload, queue.new_ids(payload.rows), persistent=persistent)) for queue in queues]
-        for queue, span in placed:
-            queue.reserve(span)
-            self.flow.size += span.size
-        return placed
-
-    def _place_span(self, producer: Producer, span: Span) -> Placed:
-        return self._place(producer, span.payload, span.persistent)
+        destination, sender = producer.destination, producer.session
+        fresh = self.house.without_duplicates(destination.full_name, payload, persistent=persistent)
+        if fresh is None:
+            return Placing([], None, (), again=True)
+        if isinstance(destination, Queue):
+            return place((destination,), fresh, persistent=persistent, origin="", sender=sender)
+        origin = destination.full_name
+        placing = place(destination.subscriptions, fresh, persistent=persistent, origin=origin, sender=sender)
+        for queue, _ in placing.placed:
+            if queue.full and queue.policy.when_full == "drop-oldest":
+                self.leaving.drop_oldest(queue)
+        return placing
 
     def _send_in_transaction(self, session: Session, producer: Producer, payload: Payload, persistent: bool) -> None:
-        session.size += len(payload.data)
-        if session.size > limits.TRANSACTION:
-            session.doomed = f"a transaction has at most {limits.TRANSACTION} bytes"
-            session.sends = []
+        transaction = session.transaction
+        transaction.size += len(payload.data)
+        if transaction.size > limits.TRANSACTION:
+            transaction.doomed = f"a transaction has at most {limits.TRANSACTION} bytes"
+            transaction.sends = []
             self.flow.renew(producer)
-            raise RefusedError(session.doomed)
-        session.sends.append((producer, Span(payload, 0, persistent=persistent)))
+            raise RefusedError(transaction.doomed)
+        transaction.sends.append((producer, Span(payload, 0, persistent=persistent)))
         self.flow.renew(producer)
 
+    def _end_transaction(self, session: Session) -> tuple[Placed, Commit, Placed]:
+        """What it puts, the record of all of it, and what it removes. A new one begins."""
+        transaction = session.transaction
+        if transaction.doomed:
+            raise RefusedError(f"the transaction can only be rolled back: {transaction.doomed}")
+        session.transaction = Transaction()
+        placings = [self._place(producer, span.whole(), span.persistent) for producer, span in transaction.sends]
+        placed = [pair for placing in placings for pair in placing.placed]
+        said = tuple(placing.put for placing in placings if placing.put is not None)
+        left_out = [remove for placing in placings for remove in placing.left_out]
+        return placed, Commit(said, (*left_out, *removes(transaction.acknowledged))), transaction.acknowledged
+
     def _sent(self, producer: Producer, placed: Placed, seq: int, confirm: bool) -> None:
-        self._make_visible(placed)
+        self.leaving.make_visible(placed)
         if confirm and not producer.session.closed:
             self.effects.append(Confirm(producer, seq))
         self.flow.renew(producer)
 
     def _committed(self, session: Session, placed: Placed, removed: Placed) -> None:
-        self._make_visible(placed)
+        self.leaving.make_visible(placed)
         for queue, span in removed:
+            queue.counters.acknowledged += span.rows
             self.flow.released(queue, (span,))
         if not session.closed:
             self.effects.append(Committed(session))
@@ -230,86 +320,43 @@ class Core:
         if not producer.session.closed:
             self.effects.append(Finished(producer))
 
-    def _make_visible(self, placed: Placed) -> None:
-        for queue, span in placed:
-            if queue.closed:
-                self.flow.released(queue, (span,))
-            else:
-                queue.put(span, self.effects)
+    def _done(self, consumer: Consumer, spans: list[Span]) -> None:
+        queue, session = consumer.queue, consumer.session
+        gone = [(queue, span) for span in spans]
+        if session.transacted:
+            session.transaction.acknowledged += gone
+        elif gone:
+            queue.counters.acknowledged += sum(span.rows for span in spans)
+            self.leaving.forget(gone)
+
+    def _more_room(self, consumer: Consumer, credit: int) -> None:
+        consumer.credit += credit
+        if consumer.browsing is not None:
+            feed(consumer, self.effects)
+        else:
+            consumer.queue.dispatch_to(consumer)
 
     def _drop_transaction(self, session: Session) -> Placed:
         """Forget its sends; give back what it had acknowledged, marked as seen."""
-        returned = [(consumer.queue, span) for consumer, span in session.acknowledged]
+        returned, session.transaction = session.transaction.acknowledged, Transaction()
         for _, span in returned:
-            span.redelivered = True
-        session.sends, session.acknowledged, session.size, session.doomed = [], [], 0, ""
+            span.delivered += 1
         return returned
 
-    def _detach(self, consumer: Consumer) -> Placed:
-        """Take a consumer from its queue; returns what it held, marked as seen. A topic's subscription is gone."""
+    def _detach(self, consumer: Consumer, seen: int) -> Placed:
+        """Take a consumer from its queue; returns what it held. A subscription that does not last is gone with it."""
         consumer.session.consumers.remove(consumer)
+        if consumer.browsing is not None:
+            return []
         queue = consumer.queue
-        queue.consumers.remove(consumer)
-        returned = [span for _, span in consumer.unacknowledged]
-        consumer.unacknowledged.clear()
-        topic = queue.topic
-        if topic is None:
-            for span in returned:
-                span.redelivered = True
-            return [(queue, span) for span in returned]
-        topic.subscriptions.remove(queue)
-        queue.topic, queue.closed = None, True
-        self.flow.released(queue, [*returned, *queue.spans])
-        queue.spans.clear()
-        self.flow.reconsider(topic.producers)
-        return []
+        returned = taken_back(consumer, seen)
+        queue.detach(consumer)
+        if queue.subscription is not None and not queue.subscription.durable and not queue.consumers:
+            for _, span in returned:
+                self.flow.released(queue, (span,))
+            self.leaving.delete(queue)
+            return []
+        return returned
 
-    def _put_back(self, returned: Placed) -> None:
-        by_queue: dict[Queue, list[Span]] = {}
-        for queue, span in returned:
-            by_queue.setdefault(queue, []).append(span)
-        for queue, spans in by_queue.items():
-            if queue.closed:
-                self.flow.released(queue, spans)
-            else:
-                queue.put_back(spans, self.effects)
-
-    def _append(self, record: Record, waiter: object | None) -> int:
-        self.lsn += 1
-        self.effects.append(Append(record, self.lsn, waiter))
-        if waiter is not None:
-            self._pending[self.lsn] = []
-        return self.lsn
-
-    def _after(self, lsn: int, action: Callable[..., None], *arguments: Any) -> None:
-        """Do it once this record is durable: at once, if it is already (or was never)."""
-        waiting = self._pending.get(lsn)
-        if waiting is None:
-            action(*arguments)
-        else:
-            waiting.append((action, arguments))
-
-
-def _acknowledged(unacknowledged: deque[tuple[int, Span]], up_to: int) -> list[Span]:
-    """Takes what the acknowledgement covers from the front, in parts where it ends inside a span."""
-    spans = []
-    while unacknowledged and unacknowledged[0][0] <= up_to:
-        first, span = unacknowledged.popleft()
-        covered = up_to - first + 1
-        if covered < span.rows:
-            span, rest = span.split(covered)
-            unacknowledged.appendleft((first + covered, rest))
-        spans.append(span)
-    return spans
-
-
-def _puts(placed: Placed) -> list[Put]:
-    return [Put(q.number, span.first_id, span.payload) for q, span in placed if q.stored and span.persistent]
-
-
-def _removes(removed: Placed) -> list[Remove]:
-    ranges: dict[int, list[tuple[int, int]]] = {}
-    for queue, span in removed:
-        if queue.stored and span.persistent:
-            ranges.setdefault(queue.number, []).append((span.first_id, span.rows))
-    return [Remove(number, tuple(found)) for number, found in ranges.items()]
+    def _wake_at(self, when: int, queue: Queue) -> None:
+        heappush(self._wakes, (when, next(self._tie), queue))

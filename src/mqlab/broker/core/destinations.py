@@ -1,24 +1,40 @@
-"""Names of destinations: `queue:orders`, `topic:prices`."""
+"""Names of destinations: `queue:orders`, `topic:prices.metal.gold`."""
 
 from typing import Final
 
 from mqlab.broker import limits
+from mqlab.broker.patterns import is_pattern
 
 QUEUE: Final = "queue"
 TOPIC: Final = "topic"
+# Queues that go with their connection; nobody else can make one of such a name.
+TEMPORARY: Final = "temporary."
 
 
 class BadNameError(ValueError):
     """The name is none a destination can have."""
 
 
-def parse(name: str) -> tuple[str, str]:
-    """The kind and the short name. Names are keys and log text, never paths, yet stay printable and bounded."""
+def parse(name: str, *, patterns: bool = False) -> tuple[str, str]:
+    """The kind and the short name. Names are keys and log text, never paths, yet stay printable and bounded.
+
+    `patterns` allows a topic with wildcards, which can be subscribed to but not sent to.
+    """
     kind, colon, short = name.partition(":")
     if not colon or kind not in (QUEUE, TOPIC):
         raise BadNameError(f"{name[:80]!r} is no destination; write queue:NAME or topic:NAME")
-    if not short or len(short.encode(errors="replace")) > limits.NAME:
-        raise BadNameError(f"the name of a {kind} has 1 to {limits.NAME} bytes")
-    if not short.isprintable() or short != short.strip():
-        raise BadNameError(f"{short[:80]!r}: a name has printable characters and no blank at its ends")
+    check_name(short, f"the name of a {kind}")
+    if is_pattern(short):
+        if kind == QUEUE or not patterns:
+            raise BadNameError(f"{name[:80]!r}: * and # are for subscriptions to topics")
+        if "#" in short.split(".")[:-1]:
+            raise BadNameError(f"{name[:80]!r}: # stands for all that follows, so only at the end")
     return kind, short
+
+
+def check_name(name: str, what: str) -> None:
+    """Raises BadNameError."""
+    if not name or len(name.encode(errors="replace")) > limits.NAME:
+        raise BadNameError(f"{what} has 1 to {limits.NAME} bytes")
+    if not name.isprintable() or name != name.strip():
+        raise BadNameError(f"{name[:80]!r}: a name has printable characters and no blank at its ends")

@@ -1,6 +1,6 @@
 """What the core wants done. The server carries effects out in their order; nothing in them can fail."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from mqlab.broker.core.links import Consumer, Producer, Session
@@ -44,6 +44,26 @@ class RolledBack(NamedTuple):
     session: "Session"
 
 
+class TakenBack(NamedTuple):
+    """What a consumer had is back on its queue, and it has no room any more."""
+
+    consumer: "Consumer"
+
+
+class Seen(NamedTuple):
+    """A browser has seen all there was."""
+
+    consumer: "Consumer"
+
+
+class Answer(NamedTuple):
+    """A question of a connection has its answer: what it asked for is done, and durable."""
+
+    owner: object
+    number: int
+    value: dict[str, Any]
+
+
 class Append(NamedTuple):
     """Write a record to the journal as number `lsn`.
 
@@ -55,4 +75,4 @@ class Append(NamedTuple):
     waiter: object | None
 
 
-Effect = Deliver | Confirm | Credit | Finished | Committed | RolledBack | Append
+Effect = Deliver | Confirm | Credit | Finished | Committed | RolledBack | TakenBack | Seen | Answer | Append

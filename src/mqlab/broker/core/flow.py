@@ -1,64 +1,92 @@
 """Flow control: producers send on credit, and a full destination, or a full broker, gives none. Nothing is dropped."""
 
-from collections.abc import Iterable
+from __future__ import annotations
 
-from mqlab.broker.core.effects import Credit, Effect
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from mqlab.broker.core.effects import Credit
 from mqlab.broker.core.links import Producer
 from mqlab.broker.core.messages import Span
-from mqlab.broker.core.queue import RELEASE_SHARE, Queue
+from mqlab.broker.core.queue import RELEASE_SHARE, Desk, Queue
+from mqlab.broker.core.routing import Topic
 from mqlab.broker.settings import Settings
+
+# Episodes of holding that are remembered for whoever asks.
+_EPISODES: Final = 1000
 
 
 class OverdrawnError(Exception):
     """A producer breaks the rules of flow control: what it sends would have no bound."""
 
 
+class Episode(NamedTuple):
+    """Producers of a destination were held back, from when to when (ms since 1970)."""
+
+    destination: str
+    began: int
+    ended: int
+
+
 class Flow:
     """How much is held for consumers, and which producers must wait because of it."""
 
-    def __init__(self, settings: Settings, effects: list[Effect]) -> None:
-        self._window = min(settings.producer_window, settings.queue_limit)
-        self._limit = settings.memory_limit
-        self._effects = effects
-        # Bytes of all messages not yet acknowledged. (A topic's message counts once for each subscription.)
-        self.size = 0
+    def __init__(self, settings: Settings, desk: Desk) -> None:
+        self._settings = settings
+        self._desk = desk
         self.held: set[Producer] = set()
-        # How often a producer had to be held back, since the start.
+        # How often a producer had to be held back, and for how long in all (ms), since the start.
         self.holds = 0
+        self.held_ms = 0
+        self.episodes: deque[Episode] = deque(maxlen=_EPISODES)
+
+    def window(self, destination: Queue | Topic) -> int:
+        """Bytes a producer to it may send ahead."""
+        return min(self._settings.producer_window, self._settings.policy_of(destination.full_name).queue_limit)
 
     def first_credit(self, producer: Producer) -> None:
-        self._effects.append(Credit(producer, self._window))
+        self._desk.effects.append(Credit(producer, producer.window))
 
     def spend(self, producer: Producer, size: int) -> None:
         """Raises OverdrawnError for a producer that had no credit left."""
-        if producer.spent >= self._window:
+        if producer.spent >= producer.window:
             raise OverdrawnError("the producer sends without credit")
         producer.spent += size
 
     def renew(self, producer: Producer) -> None:
         """Half a window at a time: a frame for each message would cost more than the message."""
-        if producer.closed or producer.spent * 2 < self._window:
+        if producer.closed or producer.spent * 2 < producer.window:
             return
-        if producer.destination.full or self.size >= self._limit:
+        if self._must_wait(producer.destination):
             if producer not in self.held:
                 self.held.add(producer)
                 self.holds += 1
+                producer.held_since = self._desk.now
             return
-        self._effects.append(Credit(producer, producer.spent))
+        self._desk.effects.append(Credit(producer, producer.spent))
         producer.spent = 0
-        self.held.discard(producer)
+        self.let_go(producer)
+
+    def let_go(self, producer: Producer) -> None:
+        """It waits no more, because it may send again or because it is closed."""
+        if producer in self.held:
+            self.held.discard(producer)
+            now = self._desk.now
+            self.held_ms += now - producer.held_since
+            self.episodes.append(Episode(producer.destination.full_name, producer.held_since, now))
 
     def released(self, queue: Queue, spans: Iterable[Span]) -> None:
         """These messages are gone; whoever waited for their room goes on."""
         was_full = queue.full
         for span in spans:
             queue.release(span)
-            self.size -= span.size
         if not self.held:
             return
         if was_full and not queue.full:
-            self.reconsider((queue.topic or queue).producers)
-        if self.size <= self._limit * RELEASE_SHARE:
+            for destination in queue.feeding:
+                self.reconsider(destination.producers)
+        if self._desk.memory <= self._settings.memory_limit * RELEASE_SHARE:
             self.reconsider(self.held)
 
     def reconsider(self, producers: Iterable[Producer]) -> None:
@@ -66,3 +94,11 @@ class Flow:
         for producer in [*producers]:
             if producer in self.held:
                 self.renew(producer)
+
+    def _must_wait(self, destination: Queue | Topic) -> bool:
+        if self._desk.memory >= self._settings.memory_limit:
+            return True
+        if isinstance(destination, Queue):
+            # A queue loses nothing: where topics drop their oldest messages, it holds.
+            return destination.full and destination.policy.when_full != "refuse"
+        return any(queue.full and queue.policy.when_full == "hold" for queue in destination.subscriptions)

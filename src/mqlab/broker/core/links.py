@@ -1,29 +1,44 @@
 """Who talks to the core: sessions, and the producers and consumers in them."""
 
+from __future__ import annotations
+
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from mqlab.broker.core.line import Cursor, Line
     from mqlab.broker.core.messages import Span
-    from mqlab.broker.core.queue import Queue, Topic
+    from mqlab.broker.core.queue import Queue
+    from mqlab.broker.core.routing import Topic
+    from mqlab.broker.core.selectors import Selector
+
+
+@dataclass(eq=False, slots=True)
+class Transaction:
+    """What a session did since its last commit or rollback."""
+
+    sends: list[tuple[Producer, Span]] = field(default_factory=list)
+    acknowledged: list[tuple[Queue, Span]] = field(default_factory=list)
+    size: int = 0
+    # Why it cannot be committed: something of it was refused.
+    doomed: str = ""
 
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """The scope of a transaction. `owner` is the server's own handle; the core only passes it on."""
+    """The scope of a transaction. `owner` is the connection, the server's own handle; the core only passes it on."""
 
     owner: object
     number: int
     transacted: bool
-    producers: "list[Producer]" = field(default_factory=list)
-    consumers: "list[Consumer]" = field(default_factory=list)
-    # Of the transaction under way: what was sent, and what was acknowledged.
-    sends: "list[tuple[Producer, Span]]" = field(default_factory=list)
-    acknowledged: "list[tuple[Consumer, Span]]" = field(default_factory=list)
-    size: int = 0
-    # Why the transaction cannot be committed: something of it was refused.
-    doomed: str = ""
+    # The name by which a client is known again after it was away, or "".
+    client: str = ""
+    producers: list[Producer] = field(default_factory=list)
+    consumers: list[Consumer] = field(default_factory=list)
+    transaction: Transaction = field(default_factory=Transaction)
     # The record of its last commit: a later commit may not overtake it.
     last_lsn: int = 0
     closed: bool = False
@@ -33,11 +48,15 @@ class Session:
 class Producer:
     session: Session
     link: int
-    destination: "Queue | Topic"
+    destination: Queue | Topic
+    # Bytes it may send ahead.
+    window: int
     # Bytes it has sent since its credit was last renewed.
     spent: int = 0
     # The record of its last persistent send: later sends, persistent or not, may not overtake it.
     last_lsn: int = 0
+    # Since when it is held back (ms since 1970), or 0.
+    held_since: int = 0
     closed: bool = False
 
 
@@ -45,15 +64,29 @@ class Producer:
 class Consumer:
     session: Session
     link: int
-    queue: "Queue"
+    queue: Queue
     # Messages it has room for.
     credit: int
     # The connection cannot take more for now, whatever the credit.
     paused: bool = False
+    selector: Selector | None = None
+    exclusive: bool = False
+    # What a browser has still to see: copies, for nothing leaves the queue. None: it is no browser.
+    browsing: deque[Span] | None = None
     next_delivery: int = 1
     # Delivered, not acknowledged: (first delivery id, span), oldest first.
-    unacknowledged: "deque[tuple[int, Span]]" = field(default_factory=deque)
+    unacknowledged: deque[tuple[int, Span]] = field(default_factory=deque)
+    # It stands in its queue's line of those who have room.
+    waiting: bool = False
+    # With a selector: how far it has looked in each line, and what it knows of the spans ahead.
+    cursors: dict[Line, Cursor] = field(default_factory=dict)
+    known: dict[Span, np.ndarray[Any, Any]] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
         return self.credit > 0 and not self.paused
+
+    @property
+    def holds(self) -> int:
+        """Messages given to it and not acknowledged."""
+        return sum(span.rows for _, span in self.unacknowledged)

@@ -1,46 +1,158 @@
 """Messages as the core moves them: batches that are never changed, and spans of their rows."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import numpy as np
+
 from mqlab.wire.bodies import Payload, cut
 
 
-class Span:
-    """Consecutive messages of one batch on one queue: `rows` of `payload` from `start` on.
+class OnDisk(Protocol):
+    """Stands for a payload that was taken out of memory."""
 
-    Their ids on that queue run from `first_id`. `persistent` says what the producer asked for.
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def load(self) -> Payload: ...
+
+
+class Span:
+    """Messages of one batch on one queue: the rows `index` of `payload`. The id of row r on that queue is `base` + r.
+
+    On a queue a span is also its own link in the line of spans. `persistent` says what the producer asked for,
+    `delivered` how often these messages may have been delivered, `origin` where they were sent if not to this queue.
     """
 
-    __slots__ = ("first_id", "payload", "persistent", "redelivered", "rows", "size", "start")
+    __slots__ = (
+        "after", "base", "before", "delivered", "due", "expires", "index", "line", "origin", "payload", "persistent",
+        "priority", "size",
+    )  # fmt: skip
 
     def __init__(
-        self, payload: Payload, first_id: int, *, persistent: bool, start: int = 0, rows: int = -1,
-        redelivered: bool = False,
-    ) -> None:
+        self, payload: Payload | OnDisk, base: int, *, persistent: bool,
+        index: range | np.ndarray[Any, Any] | None = None, delivered: int = 0, origin: str = "", priority: int = 4,
+        due: int = 0, expires: int = 0,
+    ) -> None:  # fmt: skip
         self.payload = payload
-        self.first_id = first_id
+        self.base = base
+        self.index = range(payload.rows) if index is None else index
         self.persistent = persistent
-        self.start = start
-        self.rows = payload.rows if rows < 0 else rows
-        self.redelivered = redelivered
-        # Its share of the payload's bytes; the shares of all parts of a payload add up to it exactly.
-        whole = len(payload.data)
-        self.size = (
-            whole if self.rows == payload.rows
-            else whole * (start + self.rows) // payload.rows - whole * start // payload.rows
-        )  # fmt: skip
+        self.delivered = delivered
+        self.origin = origin
+        self.priority = priority
+        # When they may be delivered (0: at once), and when the first of them expires (0: none does), in ms since 1970.
+        self.due = due
+        self.expires = expires
+        self.size = self._share(self.index)
+        self.line: object | None = None
+        self.before: Span | None = None
+        self.after: Span | None = None
+
+    @property
+    def rows(self) -> int:
+        return len(self.index)
+
+    @property
+    def first_id(self) -> int:
+        return self.base + int(self.index[0])
+
+    @property
+    def last_id(self) -> int:
+        return self.base + int(self.index[-1])
+
+    @property
+    def in_memory(self) -> bool:
+        return isinstance(self.payload, Payload)
+
+    def whole(self) -> Payload:
+        """The batch it is part of, from disk if it must be."""
+        payload = self.payload
+        return payload if isinstance(payload, Payload) else payload.load()
 
     def encoded(self) -> Payload:
-        return cut(self.payload, self.start, self.rows)
+        return cut(self.whole(), self.index)
 
-    def split(self, rows: int) -> "tuple[Span, Span]":
-        """Its first `rows` messages, and the others."""
-        assert 0 < rows < self.rows
-        return (
-            Span(self.payload, self.first_id, persistent=self.persistent, start=self.start, rows=rows,
-                 redelivered=self.redelivered),
-            Span(self.payload, self.first_id + rows, persistent=self.persistent, start=self.start + rows,
-                 rows=self.rows - rows, redelivered=self.redelivered),
+    def of_rows(self, index: range | np.ndarray[Any, Any]) -> Span:
+        """Other rows of the same batch, on the same queue."""
+        return Span(
+            self.payload, self.base, persistent=self.persistent, index=index, delivered=self.delivered,
+            origin=self.origin, priority=self.priority, due=self.due, expires=self.expires,
         )  # fmt: skip
 
+    def take_first(self, rows: int) -> Span:
+        """Its first `rows` messages leave it and are returned; it keeps at least one."""
+        assert 0 < rows < len(self.index)
+        taken = self.of_rows(self.index[:rows])
+        self._keep(self.index[rows:])
+        return taken
+
+    def take_before(self, first_id: int) -> Span:
+        """Its messages with lower ids leave it; it has some, and keeps at least one."""
+        row = first_id - self.base
+        if isinstance(self.index, range):
+            return self.take_first(row - self.index.start)
+        return self.take_first(int(self.index.searchsorted(row)))
+
+    def take(self, chosen: np.ndarray[Any, Any]) -> Span:
+        """The messages for which `chosen` (a flag for each of its rows, not all set) is true leave it."""
+        rows = np.asarray(self.index)
+        taken = self.of_rows(_as_index(rows[chosen]))
+        self._keep(_as_index(rows[~chosen]))
+        return taken
+
+    def take_at(self, place: int) -> Span:
+        """One of its messages, by its place among them, leaves it; it keeps at least one."""
+        chosen = np.zeros(len(self.index), dtype=bool)
+        chosen[place] = True
+        return self.take(chosen)
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Its ids, as (first, rows)."""
+        if isinstance(self.index, range):
+            return [(self.base + self.index.start, len(self.index))]
+        breaks = np.flatnonzero(np.diff(self.index) > 1) + 1
+        return [(self.base + int(run[0]), len(run)) for run in np.split(self.index, breaks)]
+
+    def within(self, ranges: Iterable[tuple[int, int]]) -> np.ndarray[Any, Any]:
+        """A flag for each of its messages: whether its id is in one of the ranges (first, rows)."""
+        ids = self.base + np.asarray(self.index)
+        flags = np.zeros(len(ids), dtype=bool)
+        for first, rows in ranges:
+            flags |= (ids >= first) & (ids < first + rows)
+        return flags
+
+    def chosen(self, flags: np.ndarray[Any, Any]) -> Span | None:
+        """A copy with those of its messages for which the flag is set; None if there is none."""
+        rows = np.asarray(self.index)[flags]
+        return self.of_rows(_as_index(rows)) if len(rows) else None
+
+    def _keep(self, index: range | np.ndarray[Any, Any]) -> None:
+        self.index = index
+        self.size = self._share(index)
+
+    def _share(self, index: range | np.ndarray[Any, Any]) -> int:
+        """Its part of the payload's bytes; the parts of all rows of a payload add up to it exactly."""
+        payload = self.payload
+        whole, rows = len(payload.data) if isinstance(payload, Payload) else payload.size, payload.rows
+        if len(index) == rows:
+            return whole
+        if isinstance(index, range):
+            return whole * index.stop // rows - whole * index.start // rows
+        return int((whole * (index + 1) // rows - whole * index // rows).sum())
+
     def __repr__(self) -> str:
-        mark = " redelivered" if self.redelivered else ""
-        return f"Span({self.first_id}..{self.first_id + self.rows - 1}{mark})"
+        mark = f" delivered {self.delivered}" if self.delivered else ""
+        return f"Span({self.ranges()}{mark})"
+
+
+def _as_index(rows: np.ndarray[Any, Any]) -> range | np.ndarray[Any, Any]:
+    """A range, where the rows are consecutive: cheaper to cut."""
+    if int(rows[-1]) - int(rows[0]) == len(rows) - 1:
+        return range(int(rows[0]), int(rows[-1]) + 1)
+    return rows

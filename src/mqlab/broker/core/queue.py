@@ -1,114 +1,403 @@
-"""Queues, and topics as sets of queues: each subscription of a topic has one."""
+"""Queues: messages in line, and the consumers that compete for them. Each subscription of a topic has one, too."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from heapq import merge
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
+from mqlab.broker.core import saving, serving
 from mqlab.broker.core.effects import Deliver, Effect
+from mqlab.broker.core.line import Line
 from mqlab.broker.core.links import Consumer, Producer
-from mqlab.broker.core.messages import Span
+from mqlab.broker.core.messages import OnDisk, Span
+from mqlab.broker.core.retrieval import Index, Key, keys, scan
+from mqlab.broker.core.sorting import DEFAULT_PRIORITY, expired, next_expiry
+from mqlab.broker.policy import Policy
+from mqlab.wire.bodies import Payload
+
+if TYPE_CHECKING:
+    from mqlab.broker.core.routing import Subscription, Topic
 
 # A full destination accepts again when it has fallen to this share of its limit: without the gap each message
 # taken would release a producer for one message, with a frame for each.
-RELEASE_SHARE = 0.75
+RELEASE_SHARE: Final = 0.75
+
+
+@dataclass(slots=True)
+class Desk:
+    """What all queues of a broker share. Disk and time come from outside."""
+
+    effects: list[Effect] = field(default_factory=list)
+    # Milliseconds since 1970.
+    now: int = 0
+    # Bytes of all messages in memory that are not yet acknowledged.
+    memory: int = 0
+    # Takes a payload out of memory; None if that is not possible now.
+    page_out: Callable[[Payload], OnDisk | None] = lambda _: None
+    # Messages have expired; they are off their queue.
+    on_expired: Callable[[Queue, Span], None] = lambda *_: None
+    # The queue must be looked at again at that time.
+    wake_at: Callable[[int, Queue], None] = lambda *_: None
+
+
+@dataclass(slots=True)
+class Counters:
+    """Messages since the start."""
+
+    put: int = 0
+    delivered: int = 0
+    acknowledged: int = 0
+    redelivered: int = 0
+    expired: int = 0
+    dead: int = 0
+    dropped: int = 0
+    saved: int = 0
 
 
 class Queue:
-    """Messages in the order of their ids, and the consumers that compete for them."""
-
-    def __init__(self, number: int, name: str, limit: int, *, stored: bool) -> None:
+    def __init__(self, number: int, name: str, policy: Policy, desk: Desk, *, stored: bool) -> None:
         self.number = number
         self.name = name
-        self.limit = limit
+        self.policy = policy
+        self.desk = desk
         # Its persistent messages go to the journal. A non-durable subscription ends with its consumer: nothing to keep.
         self.stored = stored
         self.next_id = 1
-        self.spans: deque[Span] = deque()
-        self.consumers: deque[Consumer] = deque()
+        # By priority, the highest first.
+        self.lines: list[Line] = [Line(DEFAULT_PRIORITY)]
+        self.consumers: list[Consumer] = []
+        # Those of them that have room, in the order in which they came to it.
+        self.ready: deque[Consumer] = deque()
         self.producers: set[Producer] = set()
         # Of all messages not yet acknowledged, delivered or not.
         self.messages = 0
         self.size = 0
+        self.in_memory = 0
         self.full = False
-        # The topic it is a subscription of, until it is closed.
-        self.topic: Topic | None = None
+        # Messages that the journal has or will have, and that are not visible before they are durable.
+        self.unseen: set[Span] = set()
+        # What it subscribes to, if it is a subscription; whose temporary queue it is, if it is one.
+        self.subscription: Subscription | None = None
+        self.owner: object | None = None
         self.closed = False
+        self.counters = Counters()
+        # Which consumer has the messages of a group.
+        self.groups: dict[str, Consumer] = {}
+        self.grouped = False
+        # Messages above the save extent that are still in memory.
+        self.beyond: list[Span] = []
+        self.beyond_size = 0
+        # Dispatch has more to look at than who comes first.
+        self._selective = False
+        self._delayed: list[tuple[int, int, Span]] = []
+        self._expiring: list[tuple[int, int, Span]] = []
+        self._indexes: dict[str, Index] = {}
+        self._wanted: dict[Key, deque[Consumer]] = {}
+
+    @property
+    def full_name(self) -> str:
+        return f"queue:{self.name}" if self.subscription is None else f"subscription:{self.name}"
+
+    @property
+    def feeding(self) -> Iterable[Queue | Topic]:
+        """Whose producers wait when it is full."""
+        return (self,) if self.subscription is None else self.subscription.topics
+
+    def spans(self) -> Iterator[Span]:
+        """All that could be delivered now, best first."""
+        return chain.from_iterable(self.lines)
+
+    @property
+    def oldest(self) -> Span | None:
+        return next(self.spans(), None)
 
     def new_ids(self, rows: int) -> int:
         first = self.next_id
         self.next_id += rows
         return first
 
+    # How much there is
+
     def reserve(self, span: Span) -> None:
         """The queue answers for these messages from now on, be they visible yet or not."""
         self.messages += span.rows
         self.size += span.size
-        if self.size >= self.limit:
+        if span.in_memory:
+            self.in_memory += span.size
+            self.desk.memory += span.size
+        if self.size >= self.policy.queue_limit or 0 < self.policy.message_limit <= self.messages:
             self.full = True
 
     def release(self, span: Span) -> None:
         self.messages -= span.rows
         self.size -= span.size
-        if self.full and self.size <= self.limit * RELEASE_SHARE:
-            self.full = False
+        if span.in_memory:
+            self.in_memory -= span.size
+            self.desk.memory -= span.size
+        policy = self.policy
+        if self.full and self.size <= policy.queue_limit * RELEASE_SHARE:
+            self.full = bool(policy.message_limit) and self.messages > policy.message_limit * RELEASE_SHARE
 
-    def put(self, span: Span, effects: list[Effect]) -> None:
-        """Make reserved messages visible."""
-        self.spans.append(span)
-        self.dispatch(effects)
+    # Consumers
 
-    def put_back(self, spans: Iterable[Span], effects: list[Effect]) -> None:
-        """Messages that were delivered in vain go to where their ids belong."""
-        returned = sorted(spans, key=_first_id)
-        if not self.spans or not returned or returned[-1].first_id < self.spans[0].first_id:
-            self.spans.extendleft(reversed(returned))
+    def attach(self, consumer: Consumer) -> None:
+        self.consumers.append(consumer)
+        self._note_manner()
+        self.dispatch_to(consumer)
+
+    def detach(self, consumer: Consumer) -> None:
+        self.consumers.remove(consumer)
+        if consumer.waiting:
+            self.ready.remove(consumer)
+            consumer.waiting = False
+        self.forget_wanted(consumer)
+        for line, cursor in consumer.cursors.items():
+            line.cursors.remove(cursor)
+        self.groups = {group: owner for group, owner in self.groups.items() if owner is not consumer}
+        self._note_manner()
+
+    def dispatch_to(self, consumer: Consumer) -> None:
+        """It may have room now: it gets in line for what there is."""
+        if not consumer.waiting and consumer.ready:
+            consumer.waiting = True
+            self.ready.append(consumer)
+        self.dispatch()
+
+    def receive(self, consumer: Consumer, key: Key) -> None:
+        """One message by its id: at once, or when it comes; who asked first is served first."""
+        found = self._find(key)
+        if found is None:
+            self._wanted.setdefault(key, deque()).append(consumer)
         else:
-            self.spans = deque(merge(returned, self.spans, key=_first_id))
-        self.dispatch(effects)
+            self.give(consumer, self._take_row(*found))
 
-    def dispatch(self, effects: list[Effect]) -> None:
+    def forget_wanted(self, consumer: Consumer) -> None:
+        """It no longer waits for any message by its id."""
+        for key in [key for key, waiting in self._wanted.items() if consumer in waiting]:
+            left = deque(one for one in self._wanted.pop(key) if one is not consumer)
+            if left:
+                self._wanted[key] = left
+
+    # Messages
+
+    def put(self, span: Span) -> None:
+        """Make reserved messages visible, or known if they are not due yet."""
+        self.counters.put += span.rows
+        if span.due > self.desk.now:
+            heappush(self._delayed, (span.due, span.first_id, span))
+            self.desk.wake_at(span.due, self)
+            return
+        self._enter(span)
+        self.dispatch()
+        if self.policy.save_extent and span.line is not None:
+            saving.save_beyond(self, span)
+
+    def put_back(self, spans: Iterable[Span]) -> None:
+        """Messages that were delivered in vain go to where their ids belong."""
+        for span in spans:
+            self._enter(span, back=True)
+        self.dispatch()
+
+    def restore(self, span: Span) -> None:
+        """At start: a message that the journal had."""
+        self.reserve(span)
+        if span.due > self.desk.now:
+            heappush(self._delayed, (span.due, span.first_id, span))
+            self.desk.wake_at(span.due, self)
+        else:
+            self._enter(span)
+
+    def take_all(self) -> list[Span]:
+        """Everything that is not with a consumer leaves the queue."""
+        spans = [*self.spans()]
+        for span in spans:
+            self.unlink(span)
+        spans += [span for _, _, span in self._delayed]
+        self._delayed.clear()
+        return spans
+
+    def take_ids(self, ranges: Iterable[tuple[int, int]]) -> list[Span]:
+        """These messages (first id, rows) leave the line, as far as they stand in it."""
+        taken = []
+        wanted = [*ranges]
+        for span in [*self.spans()]:
+            flags = span.within(wanted)
+            if flags.all():
+                self.unlink(span)
+                taken.append(span)
+            elif flags.any():
+                taken.append(span.take(flags))
+        return taken
+
+    def everything(self) -> list[Span]:
+        """All that it answers for, but what transactions have in hand."""
+        delayed = (span for _, _, span in self._delayed)
+        given = (span for consumer in self.consumers for _, span in consumer.unacknowledged)
+        return [*self.spans(), *delayed, *given, *self.unseen]
+
+    def dispatch(self) -> None:
         """Give what there is to those who have room, in turn."""
-        while self.spans:
-            consumer = self._next_ready()
-            if consumer is None:
+        if self._selective:
+            serving.dispatch(self)
+            return
+        ready = self.ready
+        while ready:
+            span = self._head()
+            if span is None:
                 return
-            span = self.spans.popleft()
+            consumer = ready.popleft()
+            if not consumer.ready:
+                consumer.waiting = False
+                continue
             if span.rows > consumer.credit:
-                span, rest = span.split(consumer.credit)
-                self.spans.appendleft(rest)
-            first = consumer.next_delivery
-            consumer.next_delivery += span.rows
+                span = span.take_first(consumer.credit)
+            else:
+                self.unlink(span)
             consumer.credit -= span.rows
-            consumer.unacknowledged.append((first, span))
-            effects.append(Deliver(consumer, first, span))
-
-    def _next_ready(self) -> Consumer | None:
-        consumers = self.consumers
-        if len(consumers) == 1:
-            return consumers[0] if consumers[0].ready else None
-        for _ in range(len(consumers)):
-            consumer = consumers[0]
-            consumers.rotate(-1)
+            self.give(consumer, span)
             if consumer.ready:
-                return consumer
+                ready.append(consumer)
+            else:
+                consumer.waiting = False
+
+    def give(self, consumer: Consumer, span: Span) -> None:
+        """These messages, which are off the line, are the consumer's."""
+        first, rows = consumer.next_delivery, span.rows
+        consumer.next_delivery = first + rows
+        consumer.unacknowledged.append((first, span))
+        self.counters.delivered += rows
+        self.desk.effects.append(Deliver(consumer, first, span))
+
+    def unlink(self, span: Span) -> None:
+        line = span.line
+        assert isinstance(line, Line)
+        line.unlink(span)
+
+    def replace(self, run: list[Span], made: Span) -> None:
+        """One span takes the place of others that follow one another in line."""
+        for span in run:
+            self.unlink(span)
+            self.release(span)
+        self.reserve(made)
+        self._line(made.priority).insert(made)
+        for index in self._indexes.values():
+            index.add(made)
+
+    # Time
+
+    def wake(self) -> None:
+        """What is due becomes visible; what has expired leaves."""
+        now = self.desk.now
+        while self._delayed and self._delayed[0][0] <= now:
+            self._enter(heappop(self._delayed)[2], back=True)
+        while self._expiring and self._expiring[0][0] <= now:
+            self.drop_expired(heappop(self._expiring)[2])
+        self.dispatch()
+
+    def drop_expired(self, span: Span) -> bool:
+        """Takes what has expired from a span in line. Whether anything is left of it."""
+        now = self.desk.now
+        if span.line is None or not span.expires or span.expires > now:
+            return span.line is not None
+        flags = expired(span, now)
+        if not flags.any():
+            self._watch_expiry(span, next_expiry(span, now))
+            return True
+        gone = span
+        if flags.all():
+            self.unlink(span)
+        else:
+            gone = span.take(flags)
+            self._watch_expiry(span, next_expiry(span, now))
+        self.counters.expired += gone.rows
+        self.desk.on_expired(self, gone)
+        return span.line is not None
+
+    # The parts
+
+    def _head(self) -> Span | None:
+        now = self.desk.now
+        for line in self.lines:
+            span = line.first
+            while span is not None:
+                if not 0 < span.expires <= now or self.drop_expired(span):
+                    return span
+                span = line.first
         return None
 
+    def _enter(self, span: Span, *, back: bool = False) -> None:
+        line = self._line(span.priority)
+        if back:
+            line.insert(span)
+        else:
+            line.append(span)
+        if span.expires:
+            self._watch_expiry(span, span.expires)
+        if self._indexes:
+            self._add_to_indexes(span)
+        if self._wanted:
+            self._serve_wanted(span)
 
-class Topic:
-    """Every subscription gets every message that is sent while it exists."""
+    def _line(self, priority: int) -> Line:
+        for line in self.lines:
+            if line.priority == priority:
+                return line
+        line = Line(priority)
+        self.lines.append(line)
+        self.lines.sort(key=lambda one: -one.priority)
+        return line
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.subscriptions: list[Queue] = []
-        self.producers: set[Producer] = set()
+    def _watch_expiry(self, span: Span, when: int) -> None:
+        span.expires = when
+        if when:
+            heappush(self._expiring, (when, span.first_id, span))
+            self.desk.wake_at(when, self)
 
-    @property
-    def full(self) -> bool:
-        """The slowest subscription decides: the others wait for it, since nothing may be dropped."""
-        return any(queue.full for queue in self.subscriptions)
+    def _add_to_indexes(self, span: Span) -> None:
+        for name, index in [*self._indexes.items()]:
+            if index.is_worn(self.messages):
+                self._indexes[name] = Index(index.field, self.spans())
+            else:
+                index.add(span)
 
+    def _find(self, key: Key) -> tuple[Span, int] | None:
+        while True:
+            if self.policy.retrieval == "scan":
+                found = scan(self.spans(), key)
+            else:
+                if key.field not in self._indexes:
+                    self._indexes[key.field] = Index(key.field, self.spans())
+                found = self._indexes[key.field].find(key.value)
+            if found is None or not 0 < found[0].expires <= self.desk.now:
+                return found
+            self.drop_expired(found[0])
 
-def _first_id(span: Span) -> int:
-    return span.first_id
+    def _serve_wanted(self, span: Span) -> None:
+        """Somebody may wait for just this message."""
+        for kind in {key.field for key in self._wanted}:
+            for row, value in [*keys(span, kind)]:
+                waiting = self._wanted.get(Key(kind, value))
+                if waiting and span.line is not None and row in span.index:
+                    consumer = waiting.popleft()
+                    if not waiting:
+                        del self._wanted[Key(kind, value)]
+                    self.give(consumer, self._take_row(span, row))
+
+    def _take_row(self, span: Span, row: int) -> Span:
+        """One message leaves the line."""
+        if span.rows == 1:
+            self.unlink(span)
+            return span
+        at = span.index.index(row) if isinstance(span.index, range) else int(span.index.searchsorted(row))
+        return span.take_at(at)
+
+    def _note_manner(self) -> None:
+        self._selective = self.grouped or any(one.selector or one.exclusive for one in self.consumers)
+
+    def note_group(self) -> None:
+        """Messages of groups came: from now on dispatch looks at them."""
+        self.grouped = self._selective = True

@@ -2,22 +2,46 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
+from mqlab.broker.core.administration import totals
 from mqlab.broker.core.broker import Core
-from mqlab.broker.core.effects import Append, Committed, Confirm, Credit, Deliver, Effect, Finished, RolledBack
-from mqlab.broker.core.records import Declare
+from mqlab.broker.core.effects import (
+    Answer,
+    Append,
+    Committed,
+    Confirm,
+    Credit,
+    Deliver,
+    Effect,
+    Finished,
+    RolledBack,
+    Seen,
+    TakenBack,
+)
+from mqlab.broker.core.messages import OnDisk
+from mqlab.broker.core.records import Declare, Remember
+from mqlab.broker.security.guard import Guard
+from mqlab.broker.security.users_file import UsersFile
 from mqlab.broker.server.worker import Done, Worker
 from mqlab.broker.settings import Settings
 from mqlab.broker.store.files import Files, TracedFiles, TurningDisk
 from mqlab.broker.store.group import MOST_UNDER_WAY
-from mqlab.broker.store.journal import Journal, SyncCounters
+from mqlab.broker.store.host import SyncCounters
+from mqlab.broker.store.journal import Journal
 from mqlab.broker.store.lock import FolderLock
+from mqlab.broker.store.pages import Pages
 from mqlab.broker.store.recovery import recover
+from mqlab.wire.bodies import Payload
 
 log = logging.getLogger("mqlab.broker")
+
+# Passwords that are checked at the same time.
+_LOGINS: Final = 2
 
 
 class Broker:
@@ -29,6 +53,9 @@ class Broker:
         # Set when the broker cannot go on: its reason to stop.
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.connections: set[Any] = set()
+        self.guard = Guard()
+        self.users = UsersFile(settings.users) if settings.users is not None else None
+        self.logins = asyncio.Semaphore(_LOGINS)
         # Connections with something to write at the end of this turn.
         self.unsent: list[Any] = []
         self._loop = asyncio.get_running_loop()
@@ -36,8 +63,14 @@ class Broker:
         self._worker: Worker | None = None
         self._lock: FolderLock | None = None
         self._trace: TextIO | None = None
+        self._pages: Pages | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self._flush_is_due = False
         self._carrying_out = False
+        # When the core wants to be woken, as far as that is arranged (ms since 1970), and what will do it.
+        self._wake: asyncio.TimerHandle | None = None
+        self._wakes_at = 0
         self._actions: dict[type[Effect], Callable[[Any], None]] = {
             Deliver: lambda effect: effect.consumer.session.owner.deliver(effect),
             Confirm: lambda effect: effect.producer.session.owner.confirm(effect),
@@ -45,10 +78,16 @@ class Broker:
             Finished: lambda effect: effect.producer.session.owner.finished(effect),
             Committed: lambda effect: effect.session.owner.committed(effect),
             RolledBack: lambda effect: effect.session.owner.rolled_back(effect),
+            TakenBack: lambda effect: effect.consumer.session.owner.taken_back(effect),
+            Seen: lambda effect: effect.consumer.session.owner.seen(effect),
+            Answer: lambda effect: effect.owner.answer(effect),
             Append: self._append,
         }
+        self.look_around()
+        self.core.desk.page_out = self._page_out
         if settings.data is not None:
             self._open_store(settings.data)
+            self.carry_out()
 
     def _open_store(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -61,18 +100,31 @@ class Broker:
 
     def _recover(self, folder: Path) -> None:
         files: Files = TurningDisk(self.settings.disk_marks) if self.settings.disk_marks else Files()
-        found = recover(folder, files)
+        found = recover(folder, files, self.settings.memory_limit // 2)
         if self.settings.file_trace is not None:
             self._trace = self.settings.file_trace.open("w")
             files = TracedFiles(files, self._trace)
+        house = self.core.house
         for number, queue in found.queues.items():
-            self.core.restore_queue(queue.name, number, queue.next_id, queue.spans())
-        self.core.lsn = found.lsn
+            house.restore_queue(queue.name, number, queue.next_id, queue.spans(), queue.options)
+        for destination, ids in found.remembered.items():
+            house.restore_remembered(destination, ids)
+        for prepared in found.prepared.values():
+            self.core.preparing.restore(prepared)
+        house.last_number = found.last_queue
+        self.core.ledger.lsn = found.lsn
         if found.torn:
             log.warning("the journal had a torn tail of %d bytes: cut off, none of it had been confirmed", found.torn)
         self._worker = Worker(self._loop, MOST_UNDER_WAY)
+        self._pages = Pages(folder / "pages", files)
         self._journal = Journal(self.settings, folder, files, self, found.segments)
         self._journal.start(found.next_file, found.lsn)
+
+    def look_around(self) -> None:
+        """What the core must know of the world before it decides: how late it is, and whether the disk is full."""
+        self.core.desk.now = time.time_ns() // 1_000_000
+        if self._journal is not None:
+            self.core.disk_full = self._journal.full_reason
 
     def carry_out(self) -> None:
         """Do what the core wants done, until it wants nothing more."""
@@ -93,27 +145,37 @@ class Broker:
         unsent, self.unsent = self.unsent, []
         for connection in unsent:
             connection.flush()
+        if (wake := self.core.next_wake) is not None and (wake < self._wakes_at or self._wake is None):
+            self._arrange_wake(wake)
+
+    def keep(self, task: "asyncio.Task[None]") -> None:
+        """The loop itself holds tasks only weakly."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def status(self) -> dict[str, Any]:
         """Counters since the start, and the depth now."""
-        core = self.core
         syncs = self._journal.counters if self._journal else SyncCounters()
-        queues = [*core.queues.values(), *(sub for topic in core.topics.values() for sub in topic.subscriptions)]
         return {
-            "messages": sum(queue.messages for queue in queues),
-            "bytes": core.flow.size,
-            "held_producers": len(core.flow.held),
-            "holds": core.flow.holds,
+            **totals(self.core),
             "syncs": syncs.count,
             "sync_seconds": syncs.seconds,
             "journal_bytes": syncs.bytes,
+            "journal_length": self._journal.length if self._journal else 0,
+            "checkpoints": syncs.checkpoints,
+            "checkpoint_seconds": syncs.checkpoint_seconds,
+            "checkpoint_bytes": syncs.carried_bytes,
             "connections": len(self.connections),
         }
 
     async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
         for connection in [*self.connections]:
             connection.drop()
         self.carry_out()
+        if self._wake is not None:
+            self._wake.cancel()
         if self._journal is not None:
             self._journal.closing = True
         if self._worker is not None:
@@ -121,10 +183,37 @@ class Broker:
             await asyncio.sleep(0)  # let the last sync report
         if self._journal is not None:
             self._journal.close()
+        if self._pages is not None:
+            self._pages.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
         if self._trace is not None:
             self._trace.close()
         if self._lock is not None:
             self._lock.release()
+
+    def _arrange_wake(self, when: int) -> None:
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wakes_at = when
+        seconds = max(0.0, when / 1000 - time.time())
+        self._wake = self._loop.call_later(seconds, self._wake_core)
+
+    def _wake_core(self) -> None:
+        self._wake = None
+        self.core.tick(time.time_ns() // 1_000_000)
+        self.carry_out()
+
+    def _page_out(self, payload: Payload) -> OnDisk | None:
+        """A full disk is no reason to stop: the messages stay in memory, and producers wait the sooner."""
+        if self._pages is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="mqlab-pages-")
+            self._pages = Pages(Path(self._temporary.name), Files())
+        try:
+            return self._pages.write(payload)
+        except OSError as error:
+            log.warning("messages cannot be taken out of memory: %s", error)
+            return None
 
     def _append(self, effect: Append) -> None:
         assert self._journal is not None
@@ -161,4 +250,11 @@ class Broker:
             self.failure.set_result(error)
 
     def declarations(self) -> Iterable[Declare]:
-        return self.core.declarations()
+        return self.core.house.declarations()
+
+    def remembered(self) -> Iterable[Remember]:
+        return self.core.house.remembered()
+
+    def carry_forward(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
+        self.core.carry_forward(intervals, xids)
+        self.carry_out()

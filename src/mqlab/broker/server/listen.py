@@ -9,6 +9,7 @@ from pathlib import Path
 
 import uvloop
 
+from mqlab.broker.security.tls import server_context
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native import Connection
 from mqlab.broker.settings import SettingError, Settings
@@ -60,18 +61,28 @@ async def _serve(settings: Settings, announce: Callable[[list[Address]], None]) 
 
 def _refuse_strangers(addresses: list[Address], settings: Settings) -> None:
     for address in addresses:
-        if not address.is_local and not settings.open_to_network:
+        if not address.is_local and settings.users is None and not settings.open_to_network:
             raise SettingError(f"{address} can be reached from other machines, and this broker asks for no password; "
-                               "listen on 127.0.0.1, or say --open-to-network if that is what you want")  # fmt: skip
+                               "listen on 127.0.0.1, give it users (--users FILE), or say --open-to-network "
+                               "if that is what you want")  # fmt: skip
+        if address.tls and settings.tls_certificate is None:
+            raise SettingError(f"{address} needs --tls-certificate and --tls-key")
 
 
 async def _listen(broker: Broker, address: Address) -> tuple[asyncio.Server, Address]:
-    loop = asyncio.get_running_loop()
+    loop, settings = asyncio.get_running_loop(), broker.settings
     if address.path:
         await _remove_stale_socket(Path(address.path))
         return await loop.create_unix_server(lambda: Connection(broker), address.path), address
-    server = await loop.create_server(lambda: Connection(broker), address.host, address.port, backlog=1024)
-    return server, Address(address.host, server.sockets[0].getsockname()[1])
+    tls = None
+    if address.tls:
+        assert settings.tls_certificate is not None
+        assert settings.tls_key is not None
+        tls = server_context(settings.tls_certificate, settings.tls_key)
+    server = await loop.create_server(
+        lambda: Connection(broker), address.host, address.port, backlog=1024, ssl=tls
+    )
+    return server, address._replace(port=server.sockets[0].getsockname()[1])
 
 
 async def _remove_stale_socket(path: Path) -> None:

@@ -6,15 +6,22 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from mqlab.broker import limits
-from mqlab.broker.core.broker import RefusedError
 from mqlab.broker.core.destinations import BadNameError
-from mqlab.broker.core.effects import Committed, Confirm, Credit, Deliver, Finished, RolledBack
+from mqlab.broker.core.effects import Answer, Committed, Confirm, Credit, Deliver, Finished, RolledBack, Seen, TakenBack
+from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.core.links import Consumer, Producer, Session
+from mqlab.broker.core.retrieval import Key
+from mqlab.broker.core.selectors import BadSelectorError
+from mqlab.broker.core.subscribing import Wish
+from mqlab.broker.security.rights import User
+from mqlab.broker.server.asking import Asking
 from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.greeting import Greeter
+from mqlab.broker.server.rights import check_right
 from mqlab.wire import native
 from mqlab.wire.bodies import Buffer, MalformedPayloadError, Payload, check
-from mqlab.wire.native import Flag, Frame, Kind, ProtocolError
+from mqlab.wire.native import FORM, Flag, Frame, Kind, ProtocolError
 
 log = logging.getLogger("mqlab.broker")
 
@@ -25,12 +32,13 @@ _KEEP_IN_PLACE: Final = 32 * 1024
 _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
 
 _SEQUENCE_NUMBERS: Final = 2**63
+_MOST_COUNTED: Final = 0xFFFF
 _DELIVER, _CONFIRMED = int(Kind.DELIVER), int(Kind.CONFIRM)
 _LONE, _PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.LONE, Flag.PERSISTENT, Flag.CONFIRM, Flag.REDELIVERED))
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One client. Anything but HELLO is refused until HELLO was said; a broken rule ends the connection."""
+    """One client. Anything but HELLO is refused until it is greeted back; a broken rule ends the connection."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -39,29 +47,48 @@ class Connection(asyncio.BufferedProtocol):
         self._sessions: dict[int, Session] = {}
         self._producers: dict[int, Producer] = {}
         self._consumers: dict[int, Consumer] = {}
+        # For each consumer: the name it receives from, and where its client thinks that the next delivery comes from.
+        self._names: dict[int, str] = {}
+        self._origins: dict[int, str] = {}
         self._transport: asyncio.Transport | None = None
+        self.peer = ""
         self._unsent: list[Buffer] = []
         self._paused = False
-        self._greeted = False
+        # Who it is, once that is known; None: a stranger.
+        self._user: User | None = None
+        self.client_id = ""
+        self._greeter = Greeter(broker, self)
+        self._asking = Asking(broker, self)
         self._commands: dict[int, Callable[[Frame], None]] = {
             Kind.SEND: self._send,
             Kind.ACKNOWLEDGE: self._acknowledge,
+            Kind.ACKNOWLEDGE_ROWS: self._acknowledge_rows,
+            Kind.RECEIVE: self._receive,
+            Kind.CANCEL: self._cancel,
             Kind.COMMIT: self._commit,
             Kind.ROLLBACK: self._rollback,
             Kind.OPEN_SESSION: self._open_session,
             Kind.OPEN_PRODUCER: self._open_producer,
             Kind.OPEN_CONSUMER: self._open_consumer,
             Kind.CLOSE: self._close,
-            Kind.STATUS: self._status,
+            Kind.ASK: self._ask,
         }
+
+    @property
+    def user(self) -> User:
+        assert self._user is not None
+        return self._user
 
     # From the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not asyncio.Transport by inheritance, only by their methods.
         self._transport = cast(asyncio.Transport, transport)
-        if len(self._broker.connections) >= limits.CONNECTIONS:
-            self._fail("limit", f"this broker serves {limits.CONNECTIONS} connections and no more")
+        peer = transport.get_extra_info("peername")
+        self.peer = str(peer[0]) if isinstance(peer, tuple) else ""
+        refusal = self._broker.guard.arrived(self.peer)
+        if refusal is not None:
+            self.fail("limit", refusal)
             return
         self._broker.connections.add(self)
         self._transport.set_write_buffer_limits(high=_UNSENT_HIGH, low=_UNSENT_LOW)
@@ -71,11 +98,12 @@ class Connection(asyncio.BufferedProtocol):
         return self._receiver.room()
 
     def buffer_updated(self, size: int) -> None:
+        self._broker.look_around()
         try:
             for frame in self._receiver.received(size):
                 self._handle(frame)
         except (ProtocolError, MalformedPayloadError, OverdrawnError) as error:
-            self._fail("protocol", str(error))
+            self.fail("protocol", str(error))
         self._broker.carry_out()
 
     def pause_writing(self) -> None:
@@ -91,9 +119,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - gone is gone
         self._transport = None
+        if self not in self._broker.connections:
+            return
         self._broker.connections.discard(self)
+        self._broker.guard.left(self.peer)
         for session in self._sessions.values():
             self._core.close_session(session)
+        self._core.close_connection(self)
         self._sessions.clear()
         self._producers.clear()
         self._consumers.clear()
@@ -109,10 +141,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def deliver(self, effect: Deliver) -> None:
         consumer, first, span = effect
+        link = consumer.link
+        origin = span.origin or self._names[link]
+        if origin != self._origins[link]:
+            self._origins[link] = origin
+            name = origin.encode()
+            self._write(native.header(Kind.ORIGIN, link=link, length=len(name)))
+            self._write(name)
         payload = span.encoded()
-        flags = (_LONE if payload.lone else 0) | (_REDELIVERED if span.redelivered else 0)
-        data = payload.data
-        self._write(native.HEADER.pack(len(data), _DELIVER, flags, 0, consumer.link, first, span.rows))
+        data, delivered = payload.data, span.delivered
+        flags = payload.form | (_REDELIVERED if delivered else 0) | (_PERSISTENT if span.persistent else 0)
+        count = delivered if delivered < _MOST_COUNTED else _MOST_COUNTED
+        self._write(native.HEADER.pack(len(data), _DELIVER, flags, count, link, first, payload.rows))
         self._write(data)
 
     def confirm(self, effect: Confirm) -> None:
@@ -130,31 +170,37 @@ class Connection(asyncio.BufferedProtocol):
     def rolled_back(self, effect: RolledBack) -> None:
         self._write(native.header(Kind.ROLLED_BACK, session=effect.session.number))
 
+    def taken_back(self, effect: TakenBack) -> None:
+        consumer = effect.consumer
+        self._write(native.header(Kind.ROLLED_BACK, session=consumer.session.number, link=consumer.link))
+
+    def seen(self, effect: Seen) -> None:
+        self._write(native.header(Kind.SEEN, link=effect.consumer.link))
+
+    def answer(self, effect: Answer) -> None:
+        self._write(native.frame(Kind.ANSWER, effect.value, first=effect.number))
+
     # Commands
 
     def _handle(self, frame: Frame) -> None:
         if self._transport is None:
             return
-        if not self._greeted:
-            self._hello(frame)
+        if self._user is None:
+            self._greeter.hello(frame)
             return
         command = self._commands.get(frame.kind)
         if command is None:
             raise ProtocolError(f"frame kind {frame.kind} is not one that a client sends now")
         try:
             command(frame)
-        except (RefusedError, BadNameError) as error:
+        except (RefusedError, BadNameError, BadSelectorError) as error:
             answer = {"code": "refused", "message": str(error)}
             about = {"session": frame.session, "link": frame.link, "first": frame.first, "amount": frame.amount}
             self._write(native.frame(Kind.ERROR, answer, **about))
 
-    def _hello(self, frame: Frame) -> None:
-        if frame.kind != Kind.HELLO:
-            raise ProtocolError("the first frame must be HELLO")
-        version = frame.json().get("version")
-        if version != native.VERSION:
-            raise ProtocolError(f"protocol version {version!r}; this broker speaks {native.VERSION}")
-        self._greeted = True
+    def welcome(self, user: User, client_id: str) -> None:
+        """The greeter lets it in."""
+        self._user, self.client_id = user, client_id
         self._receiver.limit = limits.FRAME
         self._write(native.frame(Kind.HELLO, {"version": native.VERSION, "frame_limit": limits.FRAME}))
 
@@ -163,11 +209,14 @@ class Connection(asyncio.BufferedProtocol):
             raise ProtocolError(f"session {frame.session} cannot be opened (again)")
         if len(self._sessions) >= limits.SESSIONS_A_CONNECTION:
             raise RefusedError(f"a connection has at most {limits.SESSIONS_A_CONNECTION} sessions")
-        self._sessions[frame.session] = Session(self, frame.session, bool(frame.json().get("transacted")))
+        transacted = bool(frame.json().get("transacted"))
+        session = self._core.open_session(self, frame.session, transacted=transacted, client=self.client_id)
+        self._sessions[frame.session] = session
         self._write(native.header(Kind.OPENED, session=frame.session))
 
     def _open_producer(self, frame: Frame) -> None:
         session, name = self._for_new_link(frame)
+        check_right(self._core, self.user, "write", name)
         self._producers[frame.link] = self._core.open_producer(session, frame.link, name)
         self._write(native.header(Kind.OPENED, session=frame.session, link=frame.link))
 
@@ -175,10 +224,12 @@ class Connection(asyncio.BufferedProtocol):
         session, name = self._for_new_link(frame)
         if frame.amount > limits.PREFETCH:
             raise RefusedError(f"room for {frame.amount} messages; the limit is {limits.PREFETCH}")
+        check_right(self._core, self.user, "read", name)
+        # The first delivery, an effect, is carried out after this.
         self._consumers[frame.link] = self._core.open_consumer(
-            session, frame.link, name, frame.amount, paused=self._paused
+            session, frame.link, name, frame.amount, _wish(frame), paused=self._paused
         )
-        # Effects, such as the first delivery, are carried out after this.
+        self._names[frame.link] = self._origins[frame.link] = name
         self._write(native.header(Kind.OPENED, session=frame.session, link=frame.link))
 
     def _for_new_link(self, frame: Frame) -> tuple[Session, str]:
@@ -197,6 +248,12 @@ class Connection(asyncio.BufferedProtocol):
             raise ProtocolError(f"there is no session {frame.session}")
         return session
 
+    def _consumer(self, frame: Frame) -> Consumer:
+        consumer = self._consumers.get(frame.link)
+        if consumer is None:
+            raise ProtocolError(f"there is no consumer {frame.link}")
+        return consumer
+
     def _send(self, frame: Frame) -> None:
         _, flags, _, link, first, rows, view = frame
         producer = self._producers.get(link)
@@ -205,28 +262,47 @@ class Connection(asyncio.BufferedProtocol):
         if first + rows > _SEQUENCE_NUMBERS:
             raise ProtocolError("the sequence numbers are used up")
         data = view if len(view) >= _KEEP_IN_PLACE else bytes(view)
-        payload = Payload(data, rows, bool(flags & _LONE))
+        payload = Payload(data, rows, flags & FORM)
         check(payload)
         persistent, confirm = bool(flags & _PERSISTENT), bool(flags & _CONFIRM)
         self._core.send(producer, payload, first + rows - 1, persistent=persistent, confirm=confirm)
 
     def _acknowledge(self, frame: Frame) -> None:
-        consumer = self._consumers.get(frame.link)
-        if consumer is None:
-            raise ProtocolError(f"there is no consumer {frame.link}")
-        self._core.acknowledge(consumer, frame.first, frame.amount)
+        self._core.acknowledge(self._consumer(frame), frame.first, frame.amount)
+
+    def _acknowledge_rows(self, frame: Frame) -> None:
+        self._core.acknowledge_rows(self._consumer(frame), frame.first, frame.amount)
+
+    def _receive(self, frame: Frame) -> None:
+        value = bytes(frame.payload)
+        if frame.flags & _LONE:
+            if len(value) != 16:
+                raise ProtocolError("a message id has 16 bytes")
+            self._core.receive(self._consumer(frame), Key("id", value))
+            return
+        try:
+            self._core.receive(self._consumer(frame), Key("correlation_id", value.decode()))
+        except UnicodeDecodeError as error:
+            raise ProtocolError("a correlation id is UTF-8") from error
+
+    def _cancel(self, frame: Frame) -> None:
+        self._core.cancel(self._consumer(frame))
+        self._write(native.header(Kind.CANCELLED, link=frame.link))
 
     def _commit(self, frame: Frame) -> None:
         self._core.commit(self._session(frame))
 
     def _rollback(self, frame: Frame) -> None:
-        self._core.rollback(self._session(frame))
+        if frame.link:
+            self._core.take_back(self._consumer(frame), frame.first)
+        else:
+            self._core.rollback(self._session(frame))
 
     def _close(self, frame: Frame) -> None:
         if frame.link in self._producers:
             self._core.finish_producer(self._producers.pop(frame.link))
         elif frame.link in self._consumers:
-            self._core.close_consumer(self._consumers.pop(frame.link))
+            self._core.close_consumer(self._consumers.pop(frame.link), frame.first)
             self._write(native.header(Kind.CLOSED, link=frame.link))
         elif not frame.link and frame.session in self._sessions:
             session = self._sessions.pop(frame.session)
@@ -238,8 +314,14 @@ class Connection(asyncio.BufferedProtocol):
         else:
             raise ProtocolError("there is nothing of that number to close")
 
-    def _status(self, frame: Frame) -> None:  # noqa: ARG002 - it has nothing to say
-        self._write(native.frame(Kind.COUNTERS, self._broker.status()))
+    def _ask(self, frame: Frame) -> None:
+        session = self._sessions.get(frame.session)
+        try:
+            answer = self._asking.answer(frame.json(), frame.first, session)
+        except (RefusedError, BadNameError, BadSelectorError) as error:
+            answer = {"error": str(error)}
+        if answer is not None:
+            self._write(native.frame(Kind.ANSWER, answer, first=frame.first))
 
     # The rest
 
@@ -254,14 +336,27 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.writelines(unsent)
 
-    def _fail(self, code: str, message: str) -> None:
-        log.warning("connection ended: %s", message)
+    def fail(self, code: str, message: str) -> None:
+        """End it, and say why."""
         if self._transport is not None:
+            log.warning("connection ended: %s", message)
             self._write(native.frame(Kind.ERROR, {"code": code, "message": message}))
             self.flush()
             self._transport.close()
             self.connection_lost(None)
 
     def _still_a_stranger(self) -> None:
-        if not self._greeted:
-            self._fail("protocol", f"no HELLO within {limits.HELLO_SECONDS:g} seconds")
+        if self._user is None:
+            self.fail("protocol", f"not logged in within {limits.HELLO_SECONDS:g} seconds")
+
+
+def _wish(frame: Frame) -> Wish:
+    """How a consumer wants to receive. Raises ProtocolError."""
+    said = frame.json()
+    texts = {name: said.get(name, "") for name in ("selector", "durable", "shared")}
+    flags = {name: said.get(name, False) for name in ("no_local", "browse", "exclusive")}
+    if not all(isinstance(text, str) for text in texts.values()) or not all(
+        isinstance(flag, bool) for flag in flags.values()
+    ):
+        raise ProtocolError("selector, durable and shared are texts; no_local, browse and exclusive are true or false")
+    return Wish(**texts, **flags)

@@ -1,10 +1,21 @@
 """The file layer: the few calls by which the broker touches a disk, and two ways to stand in for it."""
 
+import errno
 import os
 import time
 from pathlib import Path
 from threading import Lock
-from typing import TextIO
+from typing import Final, TextIO
+
+from mqlab.broker.store.space import reserve
+from mqlab.wire.bodies import Buffer
+
+# What a caller can wait out, unlike a broken disk: no space, no descriptors.
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+
+
+def is_no_room(error: OSError) -> bool:
+    return error.errno in _NO_ROOM
 
 
 class Files:
@@ -19,9 +30,22 @@ class Files:
         return os.open(path, os.O_WRONLY | os.O_APPEND)
 
     def append(self, file: int, data: bytes) -> None:
+        """All of it, or an error after any part of it: see `cut_back`."""
         view = memoryview(data)
         while view:
             view = view[os.write(file, view) :]
+
+    def cut_back(self, file: int, size: int) -> None:
+        """Take away what a failed append has left behind `size`."""
+        os.ftruncate(file, size)
+
+    def reserve(self, file: int, size: int) -> None:
+        """Take the space for so many bytes, where the file system can; the file is no longer for it."""
+        reserve(file, size)
+
+    def give_back(self, file: int) -> None:
+        """What was reserved and not used is free again."""
+        os.ftruncate(file, os.fstat(file).st_size)
 
     def sync(self, file: int) -> None:
         os.fdatasync(file)
@@ -32,11 +56,36 @@ class Files:
     def read(self, path: Path) -> bytes:
         return path.read_bytes()
 
+    def open_to_read(self, path: Path) -> int:
+        return os.open(path, os.O_RDONLY)
+
+    def read_at(self, file: int, size: int, offset: int) -> bytes:
+        """So many bytes, or fewer where the file ends."""
+        return os.pread(file, size, offset)
+
+    def create_page(self, path: Path) -> int:
+        """A new file for `write_at`, which nobody needs after this process."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+
+    def write_at(self, file: int, data: Buffer, offset: int) -> None:
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(file, view, offset)
+            view, offset = view[written:], offset + written
+
     def truncate(self, path: Path, size: int) -> None:
         file = os.open(path, os.O_WRONLY)
         try:
             os.ftruncate(file, size)
             os.fsync(file)
+        finally:
+            os.close(file)
+
+    def trim(self, path: Path) -> None:
+        """As `give_back`, for a file that a broker before this one has left."""
+        file = os.open(path, os.O_WRONLY)
+        try:
+            self.give_back(file)
         finally:
             os.close(file)
 

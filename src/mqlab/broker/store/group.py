@@ -3,7 +3,7 @@
 Started the moment the last one ends, a sync carries only those who came meanwhile: with n producers that each wait
 for their confirmation, about half, and every confirmation takes two syncs. So a sync holds back for those whom the
 last one released, who are likely to be back at once; but only for a part of the time that syncs take here, which on a
-fast disk is next to nothing. A lone sender holds back for nobody, and there is no fixed delay.
+fast disk is next to nothing. A lone sender holds back for nobody, and there is no fixed delay unless one is set.
 
 Where syncs are slow, a second one may start while the first is under way: on a turning disk all that were asked for
 before a mark complete at it, and who comes late for one sync need not wait for its end.
@@ -23,9 +23,13 @@ MOST_UNDER_WAY: Final = 8
 
 
 class Gathering:
-    """Who waits for the next sync, and how long it should hold back for others. All times are seconds of one clock."""
+    """Who waits for the next sync, and how long it should hold back for others. All times are seconds of one clock.
 
-    def __init__(self) -> None:
+    `delay` is added to what is found worth while: a setting, to show what it does.
+    """
+
+    def __init__(self, delay: float = 0.0) -> None:
+        self._delay = delay
         self.waiting: set[object] = set()
         self._since = 0.0
         self._released: set[object] = set()
@@ -42,7 +46,8 @@ class Gathering:
         """Seconds until the next sync should begin, as far as is known now; None: not before another one has ended."""
         if len(self._under_way) >= MOST_UNDER_WAY:
             return None
-        patience = 0.0 if self._all_are_back() else self._since + _PATIENCE * max(self._seconds, default=0.0) - now
+        patience = 0.0 if self._all_are_back() else _PATIENCE * max(self._seconds, default=0.0)
+        patience += self._since + self._delay - now
         if self._under_way:
             patience = max(patience, self._under_way[-1][0] + _SLOW_SECONDS - now)
         return max(0.0, patience)

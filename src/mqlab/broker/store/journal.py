@@ -2,58 +2,32 @@
 
 Appending writes to the operating system at once; only the sync, which waits for the disk, is done elsewhere.
 A failed write or sync ends it: nothing is tried again, and nothing is called durable afterwards.
+
+A full disk is no failure: the current file goes on where the next cannot begin, and what does not fit into it waits
+in memory, in its order, until there is room. Nobody was told that it is safe.
 """
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from math import inf
 from pathlib import Path
-from typing import Protocol
+from typing import Final
 
-from mqlab.broker.core.records import Declare, Record, Shut
+from mqlab.broker.core.records import Record, Shut
 from mqlab.broker.settings import Settings
+from mqlab.broker.store.current import CurrentFile, NoRoomError
+from mqlab.broker.store.encoding import encode_head, encode_into
 from mqlab.broker.store.files import Files
-from mqlab.broker.store.group import Gathering
-from mqlab.broker.store.records import encode, encode_head
+from mqlab.broker.store.host import Host, SyncCounters
+from mqlab.broker.store.room import RETRY_SECONDS, Room
 from mqlab.broker.store.segments import Segments, path_of
+from mqlab.broker.store.syncs import Sync, Syncs
+from mqlab.wire.bodies import Buffer
 
+__all__ = ["Host", "Journal", "SyncCounters"]
 
-class Host(Protocol):
-    """What the journal needs of whoever runs it."""
-
-    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """Do the work without blocking the caller, then call `done` where the journal is called from."""
-
-    def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Call the action after that time."""
-
-    def on_durable(self, lsn: int) -> None: ...
-
-    def on_failure(self, error: BaseException) -> None: ...
-
-    def declarations(self) -> Iterable[Declare]:
-        """The queues there are, for the head of a new file."""
-
-
-@dataclass(slots=True)
-class SyncCounters:
-    count: int = 0
-    seconds: float = 0.0
-    bytes: int = 0
-
-
-@dataclass(slots=True)
-class _Sync:
-    """One sync: what it covers, through which descriptor, whether the folder goes with it, and how it went."""
-
-    lsn: int
-    file: int
-    folder: bool
-    done: bool = False
-    begin: float = 0.0
-    end: float = 0.0
+# More than this is written at once, and not kept until the host has appended all there was.
+_MOST_UNWRITTEN: Final = 4 * 1024 * 1024
+# The part of a file's size that is reserved on top of it: for what is consumed while the next file cannot begin.
+_RESERVE_SHARE: Final = 8
 
 
 class Journal:
@@ -63,210 +37,263 @@ class Journal:
         self._files = files
         self._host = host
         self._segments = segments
-        self._gathering = Gathering()
-        self.counters = SyncCounters()
+        self._syncs = Syncs(files, folder, host, self, settings.group_delay / 1e6)
+        self._room = Room()
+        self.counters = self._syncs.counters
         self.failed = False
         # Set before the host stops: no new sync is begun, `close` does the last one.
         self.closing = False
-        self._buffer: list[bytes] = []
-        self._lsn = 0
-        self._durable = 0
-        # Syncs begun and not ended, oldest first, and when a timer will look again whether the next one is due.
-        self._under_way: deque[_Sync] = deque()
-        self._timer = inf
-        self._synced_until = 0.0
-        # Set by the worker: after a failed sync none is tried, not even one that was asked for before.
-        self._sync_failed = False
-        self._file = -1
-        # Descriptors of the same file for syncs that overlap: each learns of an error for itself.
-        self._more_files: list[int] = []
-        self._number = 0
-        self._size = 0
-        # A file was removed: the next sync makes that last as well.
-        self._removed = False
+        self._buffer: list[Buffer] = []
+        self._unwritten = 0
+        # The last record appended, the last with the operating system, the last on disk.
+        self._lsn = self._written = self._durable = 0
+        # The last record of the last checkpoint, and the last that the host was told is durable.
+        self._carried = self._confirmed = 0
+        self._file: CurrentFile
+        # The file that was removed last, if no sync has made that last yet: the next one does.
+        self._removed = 0
+
+    @property
+    def full(self) -> bool:
+        """There is no room on disk for another file: only what makes room, such as consumption, should be appended."""
+        return self._room.reason != ""
+
+    @property
+    def full_reason(self) -> str:
+        return self._room.reason
+
+    @property
+    def length(self) -> int:
+        """Bytes of the records in all files."""
+        return self._segments.length
 
     def start(self, number: int, lsn: int) -> None:
         """Begin file `number`; the first record will be the one after `lsn`, all before it are durable."""
-        self._lsn = self._durable = lsn
-        self._open(number)
+        self._lsn = self._written = self._durable = self._confirmed = lsn
+        try:
+            self._file = self._begin(number, self._reserve)
+        except NoRoomError as why:
+            # There may be enough for what is consumed, which makes room; if not even for a head, this is an error.
+            try:
+                self._file = self._begin(number, 0)
+            except NoRoomError as error:
+                raise OSError(str(error)) from error
+            self._has_no_room(why)
 
     def append(self, record: Record, lsn: int, waiter: object | None) -> None:
         if self.failed:
             return
-        data = encode(record, lsn, self._durable)
-        # Not in the midst of a sync: should that fail, the old file must not be synced (again) by the roll.
-        if self._size + len(data) > self._settings.segment_size and not self._under_way:
-            self._roll()
-        self._segments.note(record, lsn, self._number)
-        self._buffer.append(data)
-        self._size += len(data)
+        size = encode_into(self._buffer, record, lsn, self._durable)
+        self._segments.note(record, lsn, self._file.number, size)
+        self._unwritten += size
         self._lsn = lsn
         if waiter is not None:
-            self._gathering.wait(waiter, time.perf_counter())
+            self._syncs.wait(waiter)
+        elif self.full:
+            # Nobody waits for what was consumed, but it makes room only when it is on disk.
+            self._syncs.wait(self)
+        if self._unwritten > _MOST_UNWRITTEN:
+            self._write()
 
     def flush(self) -> None:
-        """Called when the host has appended all there was: write it, and see whether a sync is due."""
-        if self._write_all():
-            self._consider_sync()
+        """Called when the host has appended all there was: write it, and see whether a sync or a new file is due."""
+        if self._write():
+            self._go_on()
 
     def close(self) -> None:
-        """In good order: everything is synced, and then the file says so."""
-        if not self.failed:
-            self._write()
-            self._files.sync(self._file)
+        """In good order: everything is synced, and then the file says so. On a full disk it cannot."""
+        in_order = self._write() and not self._buffer
+        if in_order:
+            self._file.sync()
             self._durable = self._lsn
             self.append(Shut(), self._lsn + 1, None)
-            self._write()
-            self._files.sync(self._file)
+            in_order = self._write() and not self._buffer
+        if in_order:
+            self._file.sync()
             self._files.sync_folder(self._folder)
-        for file in (self._file, *self._more_files):
-            self._files.close(file)
+        self._file.close(in_order=in_order)
 
-    def _write_all(self) -> bool:
-        """Whether everything appended is with the operating system now."""
+    def _write(self) -> bool:
+        """False: the journal has failed. True: everything is with the operating system, or waits for room."""
         if self.failed:
             return False
-        try:
-            self._write()
-        except OSError as error:
-            self._fail(error)
-            return False
-        return True
-
-    def _write(self) -> None:
+        room = self._room
+        if not self._buffer or (room.stuck and not room.may_try(time.perf_counter())):
+            return True
         data = b"".join(self._buffer)
         self._buffer.clear()
-        if data:
-            self._files.append(self._file, data)
-            self.counters.bytes += len(data)
+        try:
+            self._file.write(data)
+        except NoRoomError as why:
+            self._buffer.append(data)
+            room.stuck = True
+            self._has_no_room(why)
+            return True
+        except OSError as error:
+            self.fail(error)
+            return False
+        self._unwritten = 0
+        self._written = self._lsn
+        self.counters.bytes += len(data)
+        if room.stuck:
+            # Those who wait for it may have been taken for served by a sync that did not cover it.
+            room.stuck = False
+            self._syncs.wait(self)
+        return True
 
-    def _consider_sync(self) -> None:
-        gathering = self._gathering
+    def _go_on(self) -> None:
+        """All that can be written is. Is a new file due, or a sync?"""
         if self.closing:
+            return
+        is_due = self._new_file_is_due()
+        # Not in the midst of a sync: should that fail, the old file must not be synced (again) by the roll. And no
+        # further one begins then, or there would always be one under way.
+        if is_due and self._syncs.under_way:
+            return
+        if is_due:
+            self._roll()
+        if self.failed:
             return
         if self._settings.sync == "off":
             # What the operating system has counts as durable.
-            gathering.waiting.clear()
-            self._is_durable(self._lsn)
-            return
-        if not gathering.waiting or self._is_full_and_busy():
-            return
-        now = time.perf_counter()
-        seconds = gathering.hold_back(now)
-        if seconds == 0.0:
-            self._sync()
-        elif seconds is not None and now + seconds < self._timer:
-            self._timer = now + seconds
-            self._host.later(seconds, self._time_is_up)
+            self._syncs.nobody_waits()
+            self._is_durable(self._written)
+        else:
+            self._syncs.consider()
 
-    def _is_full_and_busy(self) -> bool:
-        """Time for a new file, which cannot begin in the midst of syncs: so no further one begins before it."""
-        return self._size > self._settings.segment_size and bool(self._under_way)
+    # What the syncs ask and tell
 
-    def _time_is_up(self) -> None:
-        self._timer = inf
+    def next_sync(self, used: set[int]) -> Sync | None:
+        # A sync confirms only what was written before it began.
+        if not self._write():
+            return None
+        try:
+            file = self._file.descriptor(used)
+        except OSError as error:
+            self.fail(error)
+            return None
+        return None if file is None else Sync(self._written, file, self._removed)
+
+    def synced(self, sync: Sync) -> None:
+        self._durable = sync.lsn
+        if sync.removed == self._removed:
+            self._removed = 0
+        self._is_durable(sync.lsn)
+
+    def after_syncs(self) -> None:
+        self._go_on()
+
+    def fail(self, error: BaseException) -> None:
         if not self.failed:
-            self._consider_sync()
+            self.failed = self._syncs.ended = True
+            self._host.on_failure(error)
 
     def _is_durable(self, lsn: int) -> None:
+        self._confirmed = lsn
         self._segments.durable(lsn)
         self._host.on_durable(lsn)
         # One at a time, and the next after the folder was synced: no disk can then keep a later removal only.
-        number = None if self._removed else self._segments.take_unneeded()
-        if number is None:
-            return
-        try:
-            self._files.remove(path_of(self._folder, number))
-            if self._settings.sync == "off":
-                self._files.sync_folder(self._folder)
-        except OSError as error:
-            self._fail(error)
-        self._removed = self._settings.sync == "on"
-
-    def _sync(self) -> None:
-        # A sync confirms only what was written before it began.
-        if not self._write_all():
-            return
-        try:
-            sync = _Sync(self._lsn, self._free_file(), self._removed)
-        except OSError as error:
-            self._fail(error)
-            return
-        self._gathering.begin(time.perf_counter())
-        self._under_way.append(sync)
-
-        def work() -> None:
-            if self._sync_failed:
-                raise OSError("a sync before this one failed")
-            sync.begin = time.perf_counter()
+        number = None if self._removed else self._segments.unneeded
+        if number is not None:
             try:
-                self._files.sync(sync.file)
-                if sync.folder:
-                    self._files.sync_folder(self._folder)
-            except BaseException:
-                self._sync_failed = True
-                raise
-            sync.end = time.perf_counter()
+                self._remove(number)
+            except OSError as error:
+                self.fail(error)
 
-        def done(error: BaseException | None) -> None:
-            sync.done = True
-            if error is not None:
-                self._fail(error)
-            if not self.failed:
-                self._synced()
+    def _remove(self, number: int) -> None:
+        home = self._segments.homes.get(number)
+        if home is not None and not home.lose_name():
+            return
+        self._files.remove(path_of(self._folder, number))
+        self._segments.removed(number)
+        if self._settings.sync == "off":
+            self._files.sync_folder(self._folder)
+        else:
+            self._removed = number
+        self._room.hope()
+        if self.full:
+            self._syncs.wait(self)
 
-        self._host.sync_in(work, done)
+    # New files
 
-    def _free_file(self) -> int:
-        """A descriptor that no sync under way uses."""
-        used = {sync.file for sync in self._under_way}
-        for file in (self._file, *self._more_files):
-            if file not in used:
-                return file
-        self._more_files.append(self._files.reopen(path_of(self._folder, self._number)))
-        return self._more_files[-1]
+    @property
+    def _reserve(self) -> int:
+        size = self._settings.segment_size
+        return size + size // _RESERVE_SHARE if self._settings.preallocate else 0
 
-    def _synced(self) -> None:
-        """Take the syncs that are done, in the order in which they began: one that fails must be heard of first."""
-        while self._under_way and self._under_way[0].done and not self.failed:
-            sync = self._under_way.popleft()
-            self.counters.count += 1
-            # Of syncs that overlap, the time counts once.
-            self.counters.seconds += max(0.0, sync.end - max(sync.begin, self._synced_until))
-            self._synced_until = max(self._synced_until, sync.end)
-            self._gathering.end(sync.end - sync.begin)
-            self._durable = sync.lsn
-            self._removed = self._removed and not sync.folder
-            self._is_durable(sync.lsn)
-        if self._size > self._settings.segment_size and not self._under_way and not self.failed:
-            self._roll()
-        if not self.failed:
-            self._consider_sync()
+    def _begin(self, number: int, reserve: int) -> CurrentFile:
+        host, segments = self._host, self._segments
+        head = encode_head(number, self._lsn + 1, host.declarations(), host.remembered(), segments.last_queue)
+        file = CurrentFile.begin(self._folder, self._files, number, head, reserve)
+        segments.begin(number)
+        return file
+
+    def _new_file_is_due(self) -> bool:
+        is_due = self.full or self._file.size > self._settings.segment_size
+        return is_due and self._room.may_try(time.perf_counter())
 
     def _roll(self) -> None:
         """Go on in a new file. The old one is synced first, so only the last file of a journal can be torn."""
+        if not self._write() or self._buffer:
+            return
+        old = self._file
         try:
-            self._write()
-            self._files.sync(self._file)
-            old, self._more_files = (self._file, *self._more_files), []
-            self._open(self._number + 1)
-            for file in old:
-                self._files.close(file)
+            old.sync()
+            self._file = self._begin(old.number + 1, self._reserve)
+            old.close(in_order=True)
+        except NoRoomError as why:
+            self._has_no_room(why)
+            return
         except OSError as error:
-            self._fail(error)
+            self.fail(error)
+            return
+        if self.full:
+            self._room.found()
+            self._host.on_full("")
+        segments = self._segments
+        if segments.length > self._settings.log_length and 2 * segments.needed_bytes <= segments.length:
+            self._carry_oldest()
 
-    def _open(self, number: int) -> None:
-        self._file = self._files.create(path_of(self._folder, number))
-        self._number = number
-        self._segments.begin(number)
-        head = encode_head(number, self._lsn + 1, self._host.declarations())
-        self._files.append(self._file, head)
-        # Before any record: a head that cannot be read then means damage, never a torn tail.
-        self._files.sync(self._file)
-        self._files.sync_folder(self._folder)
-        self._size = len(head)
+    def _carry_oldest(self) -> None:
+        """A checkpoint: when what the host appends now is durable, the oldest file is no longer needed."""
+        oldest = self._segments.oldest
+        if oldest is None or self._carried > self._confirmed:
+            return
+        begin, before = time.perf_counter(), self._segments.length
+        try:
+            self._host.carry_forward(*self._segments.begin_carrying(oldest))
+        except Exception as error:
+            # A message that must be kept cannot be read: as a disk that fails.
+            self.fail(error)
+        self._segments.end_carrying()
+        if not self._write():
+            return
+        self._carried = self._lsn
+        self._syncs.wait(self)
+        self.counters.checkpoints += 1
+        self.counters.carried_bytes += self._segments.length - before
+        self.counters.checkpoint_seconds += time.perf_counter() - begin
 
-    def _fail(self, error: BaseException) -> None:
-        if not self.failed:
-            self.failed = True
-            self._host.on_failure(error)
+    # No room
+
+    def _has_no_room(self, why: NoRoomError) -> None:
+        was_full = self.full
+        self._room.lost(str(why), time.perf_counter())
+        if not was_full:
+            # What was consumed so far makes room only when it is on disk.
+            self._syncs.wait(self)
+            self._host.later(RETRY_SECONDS, self._look_again)
+            self._host.on_full(self._room.reason)
+
+    def _look_again(self) -> None:
+        """Others may have made room; and so can a checkpoint, if little of the oldest file is needed."""
+        if not self.full or self.failed or self.closing:
+            return
+        self.flush()
+        if self.full and not self.failed:
+            oldest = self._segments.oldest
+            left = self._reserve - self._file.size - self._unwritten
+            if oldest is not None and 2 * self._segments.needed_in(oldest) < left:
+                self._carry_oldest()
+                self._go_on()
+            self._host.later(RETRY_SECONDS, self._look_again)

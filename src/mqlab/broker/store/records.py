@@ -1,48 +1,70 @@
-"""The form of a journal file.
-
-A file begins with a head (which file this is, and the queues there are) and goes on with records, each
-
-    length u32 | crc32c u32 | lsn u64 | durable u64 | kind u8 | the record
-
-The checksum covers all but itself and the length; a wrong length makes it wrong. `durable` is the last record known
-to be on disk when this one was written. It tells damage from a torn tail: if a record cannot be read although a later
-one says that it was durable, the disk lost it; if none says so, it was still on its way when the power went.
-"""
+"""Records read from the bytes of a journal file. The form is described in `layout`."""
 
 import json
-import struct
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import google_crc32c
+import numpy as np
 
-from mqlab.broker.core.records import Commit, Declare, Put, Record, Remove, Shut
+from mqlab.broker.core.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove, Shut
+from mqlab.broker.store import layout
 from mqlab.wire.bodies import Payload
+from mqlab.wire.payload import Bytes
 
-MAGIC: Final = b"mqlabJ01"
-_HEAD: Final = struct.Struct("<8sQQII")  # magic, number of the file, first lsn, length of the declarations, crc32c
-_FRAME: Final = struct.Struct("<IIQQB")
-_COVERED: Final = struct.Struct("<QQB")
-_PUT: Final = struct.Struct("<IQIIB")  # queue, first id, rows, length, lone
-_REMOVE: Final = struct.Struct("<II")  # queue, ranges
-_RANGE: Final = struct.Struct("<QI")
-_COMMIT: Final = struct.Struct("<II")  # puts, removes
-_DECLARE: Final = struct.Struct("<IQ")  # queue, next id; the name follows
-
-FRAME_SIZE: Final = _FRAME.size
-HEAD_SIZE: Final = _HEAD.size
-_DECLARED, _PUTS, _REMOVED, _COMMITTED, _SHUT = 1, 2, 3, 4, 5
+FRAME_SIZE: Final = layout.FRAME.size
+HEAD_SIZE: Final = layout.HEAD.size
+_UNCOVERED: Final = layout.BEGIN.size
+_ANY_VERSION: Final = layout.MAGIC[:6]
 
 
 class Damaged(Exception):  # noqa: N818 - the reader of a file decides whether this is an error
     """No record can be read here."""
 
 
+class OtherVersion(Damaged):
+    """It has the form of another version of the broker: not damage, and nothing to cut off."""
+
+
 class Head(NamedTuple):
     number: int
     first_lsn: int
     declarations: tuple[Declare, ...]
+    remembered: tuple[Remember, ...]
+    last_queue: int
     size: int
+
+
+class Frame(NamedTuple):
+    """What stands around a record whose checksum is right, and where the record begins and ends."""
+
+    kind: int
+    lsn: int
+    durable: int
+    begin: int
+    end: int
+
+
+class PutAt(NamedTuple):
+    """A put, and where its payload lies in the file."""
+
+    targets: tuple[tuple[int, int], ...]
+    origin: str
+    rows: int
+    form: int
+    begin: int
+    end: int
+
+    def put(self, data: bytes) -> Put:
+        return Put(self.targets, Payload(data[self.begin : self.end], self.rows, self.form), self.origin)
+
+
+class Parts(NamedTuple):
+    """What a commit or a prepare is made of."""
+
+    xid: str
+    puts: tuple[PutAt, ...]
+    removes: tuple[Remove, ...]
 
 
 class Read(NamedTuple):
@@ -54,103 +76,123 @@ class Read(NamedTuple):
     end: int
 
 
-def encode_head(number: int, first_lsn: int, declarations: Iterable[Declare]) -> bytes:
-    said = json.dumps([list(one) for one in declarations]).encode()
-    head = _HEAD.pack(MAGIC, number, first_lsn, len(said), 0)
-    return _HEAD.pack(MAGIC, number, first_lsn, len(said), google_crc32c.value(head + said)) + said
-
-
 def decode_head(data: bytes) -> Head:
     if len(data) < HEAD_SIZE:
         raise Damaged("shorter than its head")
-    magic, number, first_lsn, length, crc = _HEAD.unpack_from(data)
+    magic, number, first_lsn, length, crc = layout.HEAD.unpack_from(data)
+    if magic != layout.MAGIC and magic.startswith(_ANY_VERSION) and magic[len(_ANY_VERSION) :].isdigit():
+        raise OtherVersion(f"it was written by another version of the broker: {magic.decode()}")
     said = data[HEAD_SIZE : HEAD_SIZE + length]
-    bare = _HEAD.pack(magic, number, first_lsn, length, 0)
-    if magic != MAGIC or len(said) != length or google_crc32c.value(bare + said) != crc:
+    bare = layout.HEAD.pack(magic, number, first_lsn, length, 0)
+    if magic != layout.MAGIC or len(said) != length or google_crc32c.value(bare + said) != crc:
         raise Damaged("its head is not one of a journal file")
-    return Head(number, first_lsn, tuple(Declare(*one) for one in json.loads(said)), HEAD_SIZE + length)
+    listed = json.loads(said)
+    declared = tuple(Declare(*one) for one in listed["queues"])
+    remembered = tuple(Remember(destination, tuple(ids)) for destination, ids in listed["remembered"])
+    return Head(number, first_lsn, declared, remembered, listed["last_queue"], HEAD_SIZE + length)
 
 
-def encode(record: Record, lsn: int, durable: int) -> bytes:
-    kind, body = _encoded(record)
-    crc = google_crc32c.extend(google_crc32c.value(_COVERED.pack(lsn, durable, kind)), body)
-    return _FRAME.pack(len(body), crc, lsn, durable, kind) + body
+def frames(data: bytes, at: int) -> Iterator[Frame]:
+    """From `at` to the end of the file. Raises Damaged where the next record cannot be read."""
+    covered, size = np.frombuffer(data, dtype=np.uint8), len(data)
+    while at < size:
+        frame = _frame(data, covered, at)
+        yield frame
+        at = frame.end
+
+
+def frame_at(data: bytes, at: int) -> Frame:
+    return _frame(data, np.frombuffer(data, dtype=np.uint8), at)
+
+
+def _frame(data: bytes, covered: Bytes, at: int) -> Frame:
+    begin = at + FRAME_SIZE
+    if begin > len(data):
+        raise Damaged("it ends inside a record")
+    length, crc, lsn, durable, kind = layout.FRAME.unpack_from(data, at)
+    end = begin + length
+    if end > len(data):
+        raise Damaged("it ends inside a record")
+    if google_crc32c.value(covered[at + _UNCOVERED : end]) != crc:
+        raise Damaged("the checksum of a record is wrong")
+    return Frame(kind, lsn, durable, begin, end)
 
 
 def decode(data: bytes, begin: int) -> Read:
-    if len(data) - begin < FRAME_SIZE:
-        raise Damaged("it ends inside a record")
-    length, crc, lsn, durable, kind = _FRAME.unpack_from(data, begin)
-    body = data[begin + FRAME_SIZE : begin + FRAME_SIZE + length]
-    if len(body) != length:
-        raise Damaged("it ends inside a record")
-    if google_crc32c.extend(google_crc32c.value(_COVERED.pack(lsn, durable, kind)), body) != crc:
-        raise Damaged("the checksum of a record is wrong")
-    return Read(_decoded(kind, body), lsn, durable, begin + FRAME_SIZE + length)
+    frame = frame_at(data, begin)
+    return Read(_record(data, frame), frame.lsn, frame.durable, frame.end)
 
 
-def _encoded(record: Record) -> tuple[int, bytes]:
-    if isinstance(record, Put):
-        return _PUTS, _encoded_put(record)
-    if isinstance(record, Remove):
-        return _REMOVED, _encoded_remove(record)
-    if isinstance(record, Commit):
-        parts = [_COMMIT.pack(len(record.puts), len(record.removes))]
-        parts += [_encoded_put(put) for put in record.puts]
-        parts += [_encoded_remove(remove) for remove in record.removes]
-        return _COMMITTED, b"".join(parts)
-    if isinstance(record, Declare):
-        return _DECLARED, _DECLARE.pack(record.queue, record.next_id) + record.name.encode()
-    return _SHUT, b""
+def _record(data: bytes, frame: Frame) -> Record:
+    parsed = parse(data, frame)
+    if isinstance(parsed, PutAt):
+        return parsed.put(data)
+    if isinstance(parsed, Parts):
+        puts = tuple(one.put(data) for one in parsed.puts)
+        if frame.kind == layout.COMMITTED:
+            return Commit(puts, parsed.removes)
+        return Prepare(parsed.xid, puts, parsed.removes)
+    return parsed
 
 
-def _encoded_put(put: Put) -> bytes:
-    payload = put.payload
-    return b"".join(
-        (_PUT.pack(put.queue, put.first_id, payload.rows, len(payload.data), payload.lone), payload.data)
-    )
+def parse(data: bytes, frame: Frame) -> PutAt | Parts | Record:
+    """The record without its payloads. The checksum was right, so only its kind can be one that is not known."""
+    kind, begin, end = frame.kind, frame.begin, frame.end
+    if kind == layout.PUTS:
+        return put_at(data, begin)
+    if kind == layout.REMOVED:
+        return _remove(data, begin)[0]
+    if kind == layout.COMMITTED:
+        return _parts(data, begin, "")
+    if kind == layout.PREPARED:
+        (length,) = layout.NAME.unpack_from(data, begin)
+        at = begin + layout.NAME.size
+        return _parts(data, at + length, data[at : at + length].decode())
+    return _small(kind, data[begin:end])
 
 
-def _encoded_remove(remove: Remove) -> bytes:
-    return _REMOVE.pack(remove.queue, len(remove.ranges)) + b"".join(_RANGE.pack(*one) for one in remove.ranges)
-
-
-def _decoded(kind: int, body: bytes) -> Record:
-    """The checksum was right, so the body is as it was written: only an unknown kind can be wrong here."""
-    if kind == _PUTS:
-        return _decoded_put(body, 0)[0]
-    if kind == _REMOVED:
-        return _decoded_remove(body, 0)[0]
-    if kind == _COMMITTED:
-        return _decoded_commit(body)
-    if kind == _DECLARED:
-        queue, next_id = _DECLARE.unpack_from(body)
-        return Declare(queue, body[_DECLARE.size :].decode(), next_id)
-    if kind == _SHUT:
+def _small(kind: int, said: bytes) -> Record:
+    if kind == layout.DECIDED:
+        return Decide(said[layout.DECISION.size :].decode(), *layout.DECISION.unpack_from(said))
+    if kind == layout.DECLARED:
+        return Declare(*json.loads(said))
+    if kind == layout.REMEMBERED:
+        destination, ids = json.loads(said)
+        return Remember(destination, tuple(ids))
+    if kind == layout.FORGOTTEN:
+        return Forget(*layout.QUEUE.unpack(said))
+    if kind == layout.SHUT:
         return Shut()
     raise Damaged(f"record kind {kind} is not known")
 
 
-def _decoded_commit(body: bytes) -> Commit:
-    put_count, remove_count = _COMMIT.unpack_from(body)
-    puts, removes, at = [], [], _COMMIT.size
+def put_at(data: bytes, at: int) -> PutAt:
+    count, origin_size, rows, size, form = layout.PUT.unpack_from(data, at)
+    at += layout.PUT.size
+    targets: tuple[tuple[int, int], ...] = (layout.TARGET.unpack_from(data, at),)
+    if count != 1:
+        targets = tuple(layout.TARGET.unpack_from(data, at + n * layout.TARGET.size) for n in range(count))
+    at += count * layout.TARGET.size
+    begin = at + origin_size
+    origin = data[at:begin].decode() if origin_size else ""
+    return PutAt(targets, origin, rows, form, begin, begin + size)
+
+
+def _remove(data: bytes, at: int) -> tuple[Remove, int]:
+    queue, count = layout.REMOVE.unpack_from(data, at)
+    begin = at + layout.REMOVE.size
+    ranges = tuple(layout.RANGE.unpack_from(data, begin + n * layout.RANGE.size) for n in range(count))
+    return Remove(queue, ranges), begin + count * layout.RANGE.size
+
+
+def _parts(data: bytes, at: int, xid: str) -> Parts:
+    put_count, remove_count = layout.PARTS.unpack_from(data, at)
+    at += layout.PARTS.size
+    puts, removes = [], []
     for _ in range(put_count):
-        put, at = _decoded_put(body, at)
-        puts.append(put)
+        puts.append(put_at(data, at))
+        at = puts[-1].end
     for _ in range(remove_count):
-        remove, at = _decoded_remove(body, at)
+        remove, at = _remove(data, at)
         removes.append(remove)
-    return Commit(tuple(puts), tuple(removes))
-
-
-def _decoded_put(body: bytes, at: int) -> tuple[Put, int]:
-    queue, first_id, rows, length, lone = _PUT.unpack_from(body, at)
-    begin = at + _PUT.size
-    return Put(queue, first_id, Payload(body[begin : begin + length], rows, bool(lone))), begin + length
-
-
-def _decoded_remove(body: bytes, at: int) -> tuple[Remove, int]:
-    queue, count = _REMOVE.unpack_from(body, at)
-    begin = at + _REMOVE.size
-    ranges = tuple(_RANGE.unpack_from(body, begin + n * _RANGE.size) for n in range(count))
-    return Remove(queue, ranges), begin + count * _RANGE.size
+    return Parts(xid, tuple(puts), tuple(removes))

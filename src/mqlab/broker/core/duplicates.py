@@ -1,0 +1,59 @@
+"""Once-only delivery: a message whose producer-given id was seen before is confirmed and forgotten."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from mqlab.wire.columns import column
+from mqlab.wire.payload import Payload
+
+
+class Window:
+    """The last ids that came to a destination."""
+
+    def __init__(self, size: int, ids: Iterable[str] = ()) -> None:
+        self._size = size
+        # Whether the message with that id is persistent: only then the id must be known after a restart.
+        self._ids: OrderedDict[str, bool] = OrderedDict.fromkeys(ids, True)
+        self._shorten()
+
+    @property
+    def lasting(self) -> tuple[str, ...]:
+        """Those of persistent messages, oldest first."""
+        return tuple(one for one, persistent in self._ids.items() if persistent)
+
+    def fresh(self, ids: list[str | None], *, persistent: bool) -> list[bool]:
+        """Which of them are new; they are remembered."""
+        flags = []
+        for one in ids:
+            new = one is None or one not in self._ids
+            if one is not None and new:
+                self._ids[one] = persistent
+            flags.append(new)
+        self._shorten()
+        return flags
+
+    def forget(self, ids: Iterable[str | None]) -> None:
+        """They did not happen after all."""
+        for one in ids:
+            if one is not None:
+                self._ids.pop(one, None)
+
+    def _shorten(self) -> None:
+        while len(self._ids) > self._size:
+            self._ids.popitem(last=False)
+
+
+def ids_of(payload: Payload) -> list[str | None] | None:
+    """The producer-given ids of its messages; None if none has one."""
+    found = column(payload, "duplicate_id")
+    if found is None:
+        return None
+    ids: list[str | None] = found.to_pylist()
+    return ids
+
+
+def rows_of(flags: list[bool]) -> "np.ndarray[Any, Any]":
+    return np.flatnonzero(np.array(flags))

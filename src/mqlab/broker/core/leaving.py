@@ -1,0 +1,93 @@
+"""How messages leave a queue other than to a consumer that is done with them, and how they come back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mqlab.broker.core.destinations import parse
+from mqlab.broker.core.flow import Flow
+from mqlab.broker.core.house import House
+from mqlab.broker.core.ledger import Ledger
+from mqlab.broker.core.messages import Span
+from mqlab.broker.core.placing import Placed, place, removes
+from mqlab.broker.core.queue import Queue
+from mqlab.broker.core.records import Commit
+
+
+class Leaving:
+    def __init__(self, house: House, ledger: Ledger, flow: Flow) -> None:
+        self._house = house
+        self._ledger = ledger
+        self._flow = flow
+
+    def forget(self, gone: Placed) -> None:
+        """These messages, off their queues already, are gone for good."""
+        said = removes(gone)
+        if said:
+            self._ledger.append(said[0] if len(said) == 1 else Commit((), tuple(said)), None)
+        for queue, span in gone:
+            self._flow.released(queue, (span,))
+
+    def put_back(self, returned: Placed) -> None:
+        """What was delivered in vain goes back to where it belongs, or to the dead letters, if that was too often."""
+        by_queue: dict[Queue, list[Span]] = {}
+        for queue, span in returned:
+            by_queue.setdefault(queue, []).append(span)
+        for queue, spans in by_queue.items():
+            if queue.closed:
+                self.forget([(queue, span) for span in spans])
+                continue
+            dead = [span for span in spans if self._is_dead(queue, span)]
+            queue.counters.redelivered += sum(span.rows for span in spans if span.delivered)
+            queue.put_back(span for span in spans if span not in dead)
+            if dead:
+                queue.counters.dead += sum(span.rows for span in dead)
+                self.transfer(queue, dead, self._house.queue(parse(queue.policy.dead_letters)[1]))
+
+    def transfer(self, queue: Queue, spans: Sequence[Span], to: Queue) -> None:
+        """These messages, off their queue already, go to another one, in one step each."""
+        for span in spans:
+            origin = span.origin or queue.full_name
+            placing = place((to,), span.encoded(), persistent=span.persistent, origin=origin, sender=None)
+            for _, moved in placing.placed:
+                # A delay is over, and where expired messages are kept they do not expire again.
+                moved.due = moved.expires = 0
+            lsn = 0
+            gone = removes([(queue, span)])
+            if placing.put is not None or gone:
+                said = () if placing.put is None else (placing.put,)
+                lsn = self._ledger.append(Commit(said, tuple(gone)), to)
+            self._flow.released(queue, (span,))
+            self._ledger.after(lsn, self.make_visible, placing.placed)
+
+    def make_visible(self, placed: Placed) -> None:
+        for queue, span in placed:
+            queue.unseen.discard(span)
+            if queue.closed:
+                self.forget([(queue, span)])
+            else:
+                queue.put(span)
+
+    def delete(self, queue: Queue) -> None:
+        """The queue, which has no consumer left, and all on it."""
+        self.forget([(queue, span) for span in queue.take_all()])
+        for destination in self._house.close(queue):
+            self._flow.reconsider(destination.producers)
+
+    def expired(self, queue: Queue, span: Span) -> None:
+        to = queue.policy.expired
+        if to and to != queue.full_name:
+            self.transfer(queue, [span], self._house.queue(parse(to)[1]))
+        else:
+            self.forget([(queue, span)])
+
+    def drop_oldest(self, queue: Queue) -> None:
+        """The policy of the subscription is to lose messages rather than to wait."""
+        while queue.full and (span := queue.oldest) is not None:
+            queue.unlink(span)
+            queue.counters.dropped += span.rows
+            self.forget([(queue, span)])
+
+    def _is_dead(self, queue: Queue, span: Span) -> bool:
+        policy = queue.policy
+        return 0 < policy.redelivery_limit <= span.delivered and queue.full_name != policy.dead_letters

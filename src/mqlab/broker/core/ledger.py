@@ -1,0 +1,39 @@
+"""What the core asks the journal to write, and what is to happen once that is durable."""
+
+from collections.abc import Callable
+from typing import Any
+
+from mqlab.broker.core.effects import Append, Effect
+from mqlab.broker.core.records import Record
+
+
+class Ledger:
+    def __init__(self, effects: list[Effect]) -> None:
+        self._effects = effects
+        # Number of the last record given to the journal.
+        self.lsn = 0
+        # What is to be done once a record is durable: in order.
+        self._pending: dict[int, list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
+
+    def append(self, record: Record, waiter: object | None) -> int:
+        """`waiter` is who waits for it to be durable; None: nobody, it goes with whatever is synced next."""
+        self.lsn += 1
+        self._effects.append(Append(record, self.lsn, waiter))
+        if waiter is not None:
+            self._pending[self.lsn] = []
+        return self.lsn
+
+    def after(self, lsn: int, action: Callable[..., None], *arguments: Any) -> None:
+        """Do it once this record is durable: at once, if it is already (or was never)."""
+        waiting = self._pending.get(lsn)
+        if waiting is None:
+            action(*arguments)
+        else:
+            waiting.append((action, arguments))
+
+    def durable(self, lsn: int) -> None:
+        """Every record up to this number is on disk."""
+        pending = self._pending
+        while pending and (first := next(iter(pending))) <= lsn:
+            for action, arguments in pending.pop(first):
+                action(*arguments)

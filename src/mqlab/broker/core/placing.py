@@ -1,0 +1,127 @@
+"""Where messages go: ids and room on every queue they are for, and what the journal must know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mqlab.broker.core.links import Session
+from mqlab.broker.core.messages import Span
+from mqlab.broker.core.queue import Queue
+from mqlab.broker.core.records import Put, Remove
+from mqlab.broker.core.selection import chosen_of
+from mqlab.broker.core.sorting import Place, places
+from mqlab.wire.bodies import Payload
+
+Placed = list[tuple[Queue, Span]]
+
+
+class Placing(NamedTuple):
+    """Messages that are where they belong, yet not visible."""
+
+    placed: Placed
+    put: Put | None
+    # Rows that a subscription's selector left out of what is put.
+    left_out: tuple[Remove, ...]
+    # All of it had been sent before.
+    again: bool = False
+
+
+def place(
+    queues: Iterable[Queue], payload: Payload, *, persistent: bool, origin: str, sender: Session | None
+) -> Placing:
+    placed: Placed = []
+    targets: list[tuple[int, int]] = []
+    left_out: list[Remove] = []
+    where = places(payload)
+    for queue in queues:
+        wanted = _wanted(queue, payload, persistent, sender)
+        if wanted is not None and not wanted.any():
+            continue
+        base, stored = queue.new_ids(payload.rows), persistent and queue.stored
+        for span in _spans(payload, base, where, wanted, persistent, origin):
+            queue.reserve(span)
+            if stored:
+                queue.unseen.add(span)
+            placed.append((queue, span))
+        if where[0].grouped:
+            queue.note_group()
+        if stored:
+            targets.append((queue.number, base))
+            if wanted is not None and not wanted.all():
+                others = Span(payload, base, persistent=True, index=np.flatnonzero(~wanted))
+                left_out.append(Remove(queue.number, tuple(others.ranges())))
+    return Placing(placed, Put(tuple(targets), payload, origin) if targets else None, tuple(left_out))
+
+
+def restored(payload_span: Span, queue: Queue) -> list[Span]:
+    """A span as the journal gave it back, told apart as it was when it came."""
+    whole = payload_span.whole()
+    moved = bool(payload_span.origin) and queue.subscription is None
+    found = []
+    for where in places(whole):
+        index = _both(payload_span.index, where.rows)
+        if len(index):
+            span = payload_span.of_rows(index)
+            span.priority, span.due = where.priority, 0 if moved else where.due
+            span.expires = 0 if moved else where.expires
+            found.append(span)
+        if where.grouped:
+            queue.note_group()
+    return found
+
+
+def removes(removed: Placed) -> list[Remove]:
+    """What the journal must know of messages that are gone."""
+    ranges: dict[int, list[tuple[int, int]]] = {}
+    for queue, span in removed:
+        if queue.stored and span.persistent and not queue.closed:
+            ranges.setdefault(queue.number, []).extend(span.ranges())
+    return [Remove(number, tuple(found)) for number, found in ranges.items()]
+
+
+def puts(queue: Queue, span: Span) -> list[Put]:
+    """What the journal must know of messages that are there."""
+    if isinstance(span.index, range):
+        return [Put(((queue.number, span.first_id),), span.encoded(), span.origin)]
+    rows = np.asarray(span.index)
+    runs = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
+    parts = (span.of_rows(range(int(run[0]), int(run[-1]) + 1)) for run in runs)
+    return [Put(((queue.number, part.first_id),), part.encoded(), part.origin) for part in parts]
+
+
+def _wanted(queue: Queue, payload: Payload, persistent: bool, sender: Session | None) -> np.ndarray[Any, Any] | None:
+    """Which messages a subscription gets; None: all."""
+    subscription = queue.subscription
+    if subscription is None:
+        return None
+    if sender is not None and not subscription.wants(sender):
+        return np.zeros(payload.rows, dtype=bool)
+    return chosen_of(subscription.selector, payload, persistent=persistent) if subscription.selector else None
+
+
+def _spans(
+    payload: Payload, base: int, where: tuple[Place, ...], wanted: np.ndarray[Any, Any] | None, persistent: bool,
+    origin: str,
+) -> Iterable[Span]:  # fmt: skip
+    for place_ in where:
+        index = place_.rows
+        if wanted is not None:
+            index = _both(range(payload.rows), index)
+            index = np.asarray(index)[wanted[np.asarray(index)]]
+            if not len(index):
+                continue
+        yield Span(
+            payload, base, persistent=persistent, index=index, origin=origin, priority=place_.priority,
+            due=place_.due, expires=place_.expires,
+        )  # fmt: skip
+
+
+def _both(
+    rows: range | np.ndarray[Any, Any], others: range | np.ndarray[Any, Any] | None
+) -> range | np.ndarray[Any, Any]:
+    if others is None:
+        return rows
+    return np.intersect1d(np.asarray(rows), np.asarray(others), assume_unique=True)

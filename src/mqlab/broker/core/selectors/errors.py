@@ -1,0 +1,20 @@
+"""How a text that is no selector is refused."""
+
+from typing import Final
+
+# Enough to find the place; the rest of the text is known to whoever wrote it.
+_SHOWN: Final = 30
+
+
+class BadSelectorError(ValueError):
+    """The text is no selector. The message is one sentence: where, and what was expected."""
+
+
+def bad(start: int, sentence: str) -> BadSelectorError:
+    """An error at an index of the text. People count from 1."""
+    return BadSelectorError(f"the selector is wrong at character {start + 1}: {sentence}")
+
+
+def quoted(text: str) -> str:
+    """A piece of a client's text for a message: short, and on one line whatever it holds."""
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")

@@ -1,0 +1,108 @@
+"""The syntax tree of a selector. Chains of one operator are flat: only brackets make a tree deeper."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    """The types that are told apart; the value says what it is called in a message to a person."""
+
+    NUMBER = "a number"
+    STRING = "a string"
+    BOOLEAN = "a boolean"
+    OTHER = "something else"
+
+
+class Wildcard(Enum):
+    """What LIKE does not take literally."""
+
+    ONE = "_"
+    MANY = "%"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    value: bool | int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Identifier:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """`+x` is not `x`: it is a number or UNKNOWN."""
+
+    operand: "Node"
+    negative: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """From left to right; the operators of one chain have one precedence."""
+
+    first: "Node"
+    rest: "tuple[tuple[str, Node], ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    operator: str
+    left: "Node"
+    right: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    name: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    name: str
+    # A piece is one character or a wildcard.
+    pattern: tuple[str | Wildcard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    operand: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """AND."""
+
+    parts: "tuple[Node, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """OR."""
+
+    parts: "tuple[Node, ...]"
+
+
+Node = Literal | Identifier | Signed | Arithmetic | Comparison | In | Like | IsNull | Not | Every | Some
+
+
+def kind_of(node: Node) -> Kind | None:
+    """What the text alone says of a value's type: nothing, for a property."""
+    match node:
+        case Identifier():
+            return None
+        case Literal(value=str()):
+            return Kind.STRING
+        case Literal(value=bool()):
+            return Kind.BOOLEAN
+        case Literal() | Signed() | Arithmetic():
+            return Kind.NUMBER
+        case _:
+            return Kind.BOOLEAN

@@ -1,0 +1,129 @@
+"""Dispatch where consumers differ: selectors, groups that stay with one consumer, a consumer that excludes others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from mqlab.broker.core.line import Cursor, Line
+from mqlab.broker.core.links import Consumer
+from mqlab.broker.core.messages import Span
+from mqlab.broker.core.selection import chosen_of, chosen_of_lone, is_lone
+from mqlab.broker.core.sorting import groups
+
+if TYPE_CHECKING:
+    from mqlab.broker.core.queue import Queue
+
+# Lone messages that a selector looks at in one go.
+_AHEAD: Final = 1024
+
+
+def dispatch(queue: Queue) -> None:
+    """Everybody who has room gets a span in turn, until nobody can be given anything."""
+    exclusive = next((one for one in queue.consumers if one.exclusive), None)
+    served = True
+    while served:
+        served = False
+        for consumer in [*queue.ready]:
+            if not consumer.ready:
+                queue.ready.remove(consumer)
+                consumer.waiting = False
+            elif exclusive is None or consumer is exclusive:
+                span = _next_for(queue, consumer)
+                if span is not None:
+                    consumer.credit -= span.rows
+                    queue.give(consumer, span)
+                    queue.ready.rotate(-1)
+                    served = True
+
+
+def _next_for(queue: Queue, consumer: Consumer) -> Span | None:
+    """Off the line: what the consumer may have next, no more than it has room for."""
+    for line in queue.lines:
+        cursor = _cursor(line, consumer)
+        span = line.after(cursor) if cursor else line.first
+        while span is not None:
+            following = span.after
+            if queue.drop_expired(span):
+                flags = _flags(queue, consumer, span)
+                if flags is None or flags.any():
+                    return _take(queue, span, flags, consumer.credit)
+                if cursor is not None:
+                    cursor.at = span
+            span = following
+    return None
+
+
+def _cursor(line: Line, consumer: Consumer) -> Cursor | None:
+    """How far a selector has looked. What groups allow changes with time: there is no place from which to go on."""
+    if consumer.selector is None or consumer.queue.grouped:
+        return None
+    if line not in consumer.cursors:
+        consumer.cursors[line] = Cursor()
+        line.cursors.append(consumer.cursors[line])
+    return consumer.cursors[line]
+
+
+def _flags(queue: Queue, consumer: Consumer, span: Span) -> np.ndarray[Any, Any] | None:
+    """Which messages of the span the consumer may have; None: all."""
+    flags = None if consumer.selector is None else _chosen(consumer, span)
+    if queue.grouped and (flags is None or flags.any()):
+        flags = _of_its_groups(queue, consumer, span, np.ones(span.rows, dtype=bool) if flags is None else flags)
+    return flags
+
+
+def _chosen(consumer: Consumer, span: Span) -> np.ndarray[Any, Any]:
+    if span not in consumer.known:
+        _look_ahead(consumer, span)
+    flags: np.ndarray[Any, Any] = consumer.known[span][np.asarray(span.index)]
+    return flags
+
+
+def _look_ahead(consumer: Consumer, span: Span) -> None:
+    """Evaluate the selector for a whole batch, or for all lone messages that follow one another."""
+    assert consumer.selector is not None
+    consumer.known.clear()
+    if not is_lone(span):
+        consumer.known[span] = chosen_of(consumer.selector, span.whole(), persistent=span.persistent)
+        return
+    ahead: list[Span] = []
+    following: Span | None = span
+    while following is not None and is_lone(following) and len(ahead) < _AHEAD:
+        ahead.append(following)
+        following = following.after
+    flags = chosen_of_lone(consumer.selector, ahead)
+    consumer.known.update((one, flags[at : at + 1]) for at, one in enumerate(ahead))
+
+
+def _of_its_groups(
+    queue: Queue, consumer: Consumer, span: Span, flags: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """Messages of no group, of the consumer's groups, and of one new group, which is its own from now on.
+
+    One at a time: so that the groups spread over the consumers.
+    """
+    new: str | None = None
+    for at, group in enumerate(groups(span)):
+        if not flags[at] or group is None:
+            continue
+        owner = queue.groups.get(group)
+        if owner is None and new is None:
+            new = group
+            queue.groups[group] = consumer
+        elif owner is not consumer:
+            flags[at] = group == new
+    return flags
+
+
+def _take(queue: Queue, span: Span, flags: np.ndarray[Any, Any] | None, most: int) -> Span:
+    if flags is None or bool(flags.all()):
+        if span.rows > most:
+            return span.take_first(most)
+        queue.unlink(span)
+        return span
+    rows = np.flatnonzero(flags)
+    if len(rows) > most:
+        flags = np.zeros(len(flags), dtype=bool)
+        flags[rows[:most]] = True
+    return span.take(flags)

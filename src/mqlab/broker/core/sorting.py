@@ -1,0 +1,102 @@
+"""What a queue must know of messages before they stand in line: priority, due time, expiry, group."""
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mqlab.broker.core.messages import Span
+from mqlab.wire.bodies import COLUMNS, LONE, Payload
+from mqlab.wire.columns import decode_batch, decode_lone
+
+DEFAULT_PRIORITY: Final = 4
+_SORTED_BY: Final = frozenset(("priority", "deliver_at", "expiration", "group"))
+
+
+class Place(NamedTuple):
+    """Rows of a batch (None: all) that stand together."""
+
+    rows: "range | np.ndarray[Any, Any] | None" = None
+    priority: int = DEFAULT_PRIORITY
+    # When they may be delivered, and when the first of them expires, in ms since 1970; 0: at once, never.
+    due: int = 0
+    expires: int = 0
+    grouped: bool = False
+
+
+_PLAIN: Final = (Place(),)
+
+
+def places(payload: Payload) -> tuple[Place, ...]:
+    """Usually one: only messages with a priority or delay of their own are told apart."""
+    if not payload.form & COLUMNS:
+        return _PLAIN
+    if payload.form & LONE:
+        values: dict[str, Any] = decode_lone(payload).values
+        if _SORTED_BY.isdisjoint(values):
+            return _PLAIN
+        priority = values.get("priority", DEFAULT_PRIORITY)
+        due, expires = values.get("deliver_at", 0), values.get("expiration", 0)
+        return (Place(None, _clamped(priority), due, expires, "group" in values),)
+    batch = decode_batch(payload)
+    names = _SORTED_BY.intersection(batch.schema.names)
+    return _of_batch(batch, names) if names else _PLAIN
+
+
+def _of_batch(batch: pa.RecordBatch, names: frozenset[str]) -> tuple[Place, ...]:
+    rows = batch.num_rows
+    priority = _numbers(batch, "priority", DEFAULT_PRIORITY) if "priority" in names else None
+    due = _numbers(batch, "deliver_at", 0) if "deliver_at" in names else None
+    expires = _numbers(batch, "expiration", 0) if "expiration" in names else None
+    found = []
+    keys = np.zeros((rows, 2), dtype=np.int64)
+    keys[:, 0] = DEFAULT_PRIORITY if priority is None else np.clip(priority, 0, 9)
+    keys[:, 1] = 0 if due is None else due
+    for level, when in np.unique(keys, axis=0).tolist():
+        chosen = np.flatnonzero((keys[:, 0] == level) & (keys[:, 1] == when))
+        first = 0
+        if expires is not None:
+            some = expires[chosen]
+            first = int(some[some > 0].min(initial=np.iinfo(np.int64).max)) if bool((some > 0).any()) else 0
+        index = None if len(chosen) == rows else _index(chosen)
+        found.append(Place(index, level, when, first, "group" in names))
+    return tuple(found)
+
+
+def expired(span: Span, now: int) -> "np.ndarray[Any, Any]":
+    """A flag for each of its messages."""
+    times = _numbers(decode_batch(span.whole()), "expiration", 0)[np.asarray(span.index)]
+    gone: np.ndarray[Any, Any] = (times > 0) & (times <= now)
+    return gone
+
+
+def next_expiry(span: Span, now: int) -> int:
+    """When the next of its messages expires; 0: none does."""
+    times = _numbers(decode_batch(span.whole()), "expiration", 0)[np.asarray(span.index)]
+    later = times[times > now]
+    return int(later.min()) if len(later) else 0
+
+
+def groups(span: Span) -> list[str | None]:
+    """The group of each of its messages."""
+    batch = decode_batch(span.whole())
+    if "group" not in batch.schema.names:
+        return [None] * span.rows
+    values: list[str | None] = batch.column("group").to_pylist()
+    return [values[row] for row in span.index]
+
+
+def _numbers(batch: pa.RecordBatch, name: str, otherwise: int) -> "np.ndarray[Any, Any]":
+    column = batch.column(name).cast(pa.int64()).fill_null(otherwise)
+    numbers: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _index(rows: "np.ndarray[Any, Any]") -> "range | np.ndarray[Any, Any]":
+    if int(rows[-1]) - int(rows[0]) == len(rows) - 1:
+        return range(int(rows[0]), int(rows[-1]) + 1)
+    return rows
+
+
+def _clamped(priority: int) -> int:
+    return min(9, max(0, priority))

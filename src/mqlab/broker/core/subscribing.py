@@ -1,0 +1,84 @@
+"""Opening what consumers receive from: a queue, a subscription of their own, one that is shared, one that lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mqlab.broker.core.destinations import QUEUE, check_name, parse
+from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.links import Session
+from mqlab.broker.core.queue import Queue
+from mqlab.broker.core.routing import Routing, Subscription, Terms
+
+# Makes a queue for a subscription: its name, what it subscribes to, and whether it outlives the broker.
+NewQueue = Callable[[str, Subscription], Queue]
+
+
+class Wish(NamedTuple):
+    """How a consumer wants to receive."""
+
+    selector: str = ""
+    # Names of a subscription: one that lasts while nobody receives from it, or one that several consumers share.
+    durable: str = ""
+    shared: str = ""
+    no_local: bool = False
+    browse: bool = False
+    exclusive: bool = False
+
+
+def check_wish(name: str, wish: Wish) -> None:
+    """Raises RefusedError for what does not go together."""
+    kind, _ = parse(name, patterns=True)
+    if kind == QUEUE and (wish.durable or wish.shared or wish.no_local):
+        raise RefusedError("durable, shared and no_local are for subscriptions to topics")
+    if kind != QUEUE and (wish.browse or wish.exclusive):
+        raise RefusedError("browse and exclusive are for queues")
+    for given in (wish.durable, wish.shared):
+        if given:
+            check_name(given, "the name of a subscription")
+    if wish.durable and wish.shared and wish.durable != wish.shared:
+        raise RefusedError("a shared durable subscription has one name: give durable and shared the same")
+
+
+def subscribe(routing: Routing, session: Session, topic: str, wish: Wish, new_queue: NewQueue) -> Queue:
+    """The queue of the subscription, found again or made."""
+    terms = Terms(topic, wish.selector, wish.no_local, bool(wish.shared), session.client if wish.durable else "")
+    if wish.durable:
+        return _durable(routing, session, wish.durable, terms, new_queue)
+    owner = session.owner
+    if wish.shared:
+        name = full_name(session.client, wish.shared)
+        queue = routing.shared.get(name)
+        if queue is None:
+            queue = routing.shared[name] = new_queue(name, Subscription(terms, durable=False, owner=owner))
+            routing.add(queue)
+        elif queue.subscription is None or queue.subscription.terms != terms:
+            raise RefusedError(f"the shared subscription {name!r} is used with another topic or selector")
+        return queue
+    queue = new_queue(topic, Subscription(terms, durable=False, owner=owner))
+    routing.add(queue)
+    return queue
+
+
+def full_name(client: str, name: str) -> str:
+    """Names of subscriptions belong to a client, if it has a name; otherwise to everybody."""
+    return f"{client}/{name}" if client else name
+
+
+def _durable(routing: Routing, session: Session, short: str, terms: Terms, new_queue: NewQueue) -> Queue:
+    name = full_name(session.client, short)
+    queue = routing.durable.get(name)
+    if queue is None:
+        queue = routing.durable[name] = new_queue(name, Subscription(terms, durable=True, owner=session.owner))
+        routing.add(queue)
+        return queue
+    assert queue.subscription is not None
+    if queue.subscription.terms != terms:
+        raise RefusedError(
+            f"the durable subscription {name!r} is of another topic, selector or kind; unsubscribe it first"
+        )
+    if queue.consumers and not terms.shared:
+        raise RefusedError(f"the durable subscription {name!r} is in use")
+    queue.subscription.owner = session.owner
+    return queue

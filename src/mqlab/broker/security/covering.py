@@ -1,0 +1,55 @@
+"""Patterns of destinations in rights, and whether one covers another.
+
+A right names `queue:orders`, `queue:orders.#`, `topic:prices.*.gold`, or `all`: every destination of either kind.
+"""
+
+from typing import Final
+
+from mqlab.broker import limits
+from mqlab.broker.settings import SettingError
+
+# A word, since `#` alone begins a comment in YAML and in a shell.
+EVERYTHING: Final = "all"
+
+
+def check_pattern(pattern: str) -> str:
+    """The same pattern, or SettingError: what would never match must not look like a right."""
+    if pattern == EVERYTHING:
+        return pattern
+    kind, colon, name = pattern.partition(":")
+    if not colon or kind not in ("queue", "topic") or not name:
+        raise SettingError(f"{pattern[:80]!r} is no pattern; write queue:NAME, topic:NAME or {EVERYTHING}")
+    if not name.isprintable() or name != name.strip() or len(name.encode()) > limits.NAME:
+        raise SettingError(f"{pattern[:80]!r}: a name has 1 to {limits.NAME} printable bytes, no blank at its ends")
+    *levels, last = name.split(".")
+    if any("#" in level for level in levels) or ("#" in last and last != "#"):
+        raise SettingError(f"{pattern[:80]!r}: # stands for all levels that follow, alone at the end: orders.#")
+    if any("*" in level and level != "*" for level in (*levels, last)):
+        raise SettingError(f"{pattern[:80]!r}: * stands for one whole level: orders.*.new")
+    return pattern
+
+
+def covers(granted: str, asked: str) -> bool:
+    """Whether every name that `asked` (a name or a pattern) can match is one that `granted` matches."""
+    if granted in (EVERYTHING, asked):
+        return True
+    kind, colon, granted_name = granted.partition(":")
+    if not colon or not asked.startswith(kind + colon):
+        return False
+    given, all_below = _levels(granted_name)
+    wanted, any_below = _levels(asked[len(kind) + 1 :])
+    if len(given) > len(wanted) or (not all_below and (any_below or len(given) < len(wanted))):
+        return False
+    return all(one in ("*", other) for one, other in zip(given, wanted, strict=False))
+
+
+def _levels(name: str) -> tuple[list[str], bool]:
+    """The levels before the first `#`, and whether there is one.
+
+    A `#` before the end is a level like others to some; taken as one at the end it means more than any reading of it.
+    """
+    levels = name.split(".")
+    if "#" not in levels:
+        return levels, False
+    # Every name has a level, so `#` alone and `*.#` match the same.
+    return levels[: levels.index("#")] or ["*"], True

@@ -1,0 +1,77 @@
+"""What a user may do, by destination: read, write, create and admin (purge, browse, move, delete).
+
+None implies another. Several patterns are not put together: what is asked must be covered by one of them.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, get_args
+
+from mqlab.broker import limits
+from mqlab.broker.security.covering import EVERYTHING, check_pattern, covers
+from mqlab.broker.settings import SettingError
+
+Right = Literal["read", "write", "create", "admin"]
+RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
+
+
+def check_right(text: str) -> Right:
+    for right in RIGHTS:
+        if text == right:
+            return right
+    raise SettingError(f"{text[:80]!r} is no right; there are: {', '.join(RIGHTS)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """Patterns of destinations for each right."""
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    create: tuple[str, ...] = ()
+    admin: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for right in RIGHTS:
+            for pattern in self.of(right):
+                check_pattern(pattern)
+        if sum(len(self.of(right)) for right in RIGHTS) > limits.RIGHTS_A_USER:
+            raise SettingError(f"a user has at most {limits.RIGHTS_A_USER} rights")
+
+    def of(self, right: Right) -> tuple[str, ...]:
+        patterns: tuple[str, ...] = getattr(self, right)
+        return patterns
+
+    def granted(self, right: Right, pattern: str) -> "Rights":
+        patterns = self.of(right)
+        return self if pattern in patterns else replace(self, **{right: (*patterns, pattern)})
+
+    def revoked(self, right: Right, pattern: str) -> "Rights":
+        """Without that very pattern, as it was granted."""
+        patterns = self.of(right)
+        if pattern not in patterns:
+            has = ", ".join(patterns) or "nothing"
+            raise SettingError(f"there is no right to {right} {pattern[:80]!r}; there is {right}: {has}")
+        return replace(self, **{right: tuple(one for one in patterns if one != pattern)})
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Somebody who logged in."""
+
+    name: str
+    rights: Rights
+    _answers: dict[tuple[Right, str], bool] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def may(self, right: Right, destination: str) -> bool:
+        """`destination` with its kind. A pattern asks for all it can match; `all` for everything there is."""
+        answer = self._answers.get((right, destination))
+        if answer is None:
+            if len(self._answers) >= limits.ANSWERS_A_USER:
+                self._answers.clear()
+            answer = any(covers(granted, destination) for granted in self.rights.of(right))
+            self._answers[right, destination] = answer
+        return answer
+
+
+# The user of a broker that has none.
+ANYONE: Final = User("anyone", Rights(**dict.fromkeys(RIGHTS, (EVERYTHING,))))

@@ -1,0 +1,62 @@
+"""TLS for both ends: version 1.2 or later, and the ciphers that Python and OpenSSL hold for good today."""
+
+import ssl
+from pathlib import Path
+from typing import NoReturn
+
+from mqlab.broker.settings import SettingError
+
+
+def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """`certificate`: its chain in PEM, the broker's own first. Raises SettingError with the file that is wrong."""
+    _check_readable("tls_certificate", certificate)
+    _check_readable("tls_key", key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _harden(context)
+    # A client that asks for new keys again and again would cost the broker far more than itself.
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    try:
+        context.load_cert_chain(certificate, key, password=lambda: _encrypted(key))
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise SettingError(f"tls_key: {key} is not the key of the certificate in {certificate}") from None
+        raise SettingError(f"tls_certificate, tls_key: {certificate} and {key} must hold a certificate and its private "
+                           f"key in PEM ({_reason(error)})") from None  # fmt: skip
+    return context
+
+
+def client_context(ca: Path | None = None) -> ssl.SSLContext:
+    """Checks the broker's certificate and name, against `ca` (certificates in PEM) or those this machine trusts."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _harden(context)
+    if ca is None:
+        context.load_default_certs()
+        return context
+    _check_readable("ca", ca)
+    try:
+        context.load_verify_locations(ca)
+    except ssl.SSLError as error:
+        raise SettingError(f"ca: {ca} must hold certificates in PEM ({_reason(error)})") from None
+    return context
+
+
+def _harden(context: ssl.SSLContext) -> None:
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # Compressed secrets can be guessed from the length of what is sent.
+    context.options |= ssl.OP_NO_COMPRESSION
+
+
+def _check_readable(what: str, path: Path) -> None:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise SettingError(f"{what}: {path} cannot be read: {error.strerror}") from None
+
+
+def _encrypted(key: Path) -> NoReturn:
+    """Else OpenSSL asks on the terminal, and a broker without one waits for ever."""
+    raise SettingError(f"tls_key: {key} is encrypted; a broker starts with nobody to ask, so give it the key in clear")
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (error.reason or "no reason given").replace("_", " ").lower()

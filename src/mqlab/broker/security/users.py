@@ -1,0 +1,147 @@
+"""The users of a broker, in a file: for each name under `users` a hash as `password`, and `rights`, such as
+`{read: [queue:orders.#, topic:prices.*], write: [all]}`.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import yaml
+
+from mqlab.broker import limits
+from mqlab.broker.security.passwords import PasswordHash
+from mqlab.broker.security.rights import RIGHTS, Right, Rights, User, check_right
+from mqlab.broker.security.safe_file import sole_changer, write_whole
+from mqlab.broker.settings import SettingError
+from mqlab.broker.yaml_file import Part, read_yaml
+
+# Letters that look like others, blanks and line ends would let one user pass for another in a log.
+_NAME: Final = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.@+-]{{0,{limits.USER_NAME - 1}}}")
+_NAME_RULE: Final = f"it has 1 to {limits.USER_NAME} of a-z A-Z 0-9 _ . @ + - and does not begin with . @ + -"
+_HEAD: Final = "# The users of a broker. `mqlab broker users` changes it; rights are read, write, create and admin.\n"
+
+
+class _Entry(NamedTuple):
+    user: User
+    password: PasswordHash
+
+
+class Users:
+    """Names, hashed passwords and rights. What cannot be is a SettingError."""
+
+    def __init__(self, entries: dict[str, _Entry] | None = None) -> None:
+        self._entries = entries or {}
+        # Stands in for whoever is unknown, at the cost that the known ones have.
+        cost = next((entry.password.cost for entry in self._entries.values()), None)
+        self._nobody = PasswordHash.of_nobody(cost)
+
+    @classmethod
+    def empty(cls) -> "Users":
+        return cls()
+
+    @classmethod
+    def read(cls, path: Path) -> "Users":
+        found = read_yaml(path).mapping(("users",)).get("users")
+        return cls({name: _entry(name, part) for name, part in found.mapping().items()} if found else None)
+
+    def write(self, path: Path) -> None:
+        """In one step, readable by its owner only."""
+        users = {name: _written(entry) for name, entry in sorted(self._entries.items())}
+        text = yaml.safe_dump({"users": users}, sort_keys=False, default_flow_style=None, width=10_000)
+        try:
+            write_whole(path, (_HEAD + text).encode())
+        except OSError as error:
+            raise SettingError(f"{path}: cannot be written: {error.strerror}") from None
+
+    @classmethod
+    @contextmanager
+    def change(cls, path: Path) -> Iterator["Users"]:
+        """The users of a file (none if there is no file), written back at the end; others wait meanwhile."""
+        if not path.resolve().parent.is_dir():
+            raise SettingError(f"{path}: there is no folder for it")
+        with sole_changer(path):
+            users = cls.read(path) if path.exists() else cls.empty()
+            yield users
+            users.write(path)
+
+    def login(self, name: str, password: str) -> User | None:
+        """None: there is no such user, or the password is wrong; which one, not even the time tells.
+
+        Computes for about 50 ms: call it in a thread.
+        """
+        entry = self._entries.get(name)
+        fits = (entry.password if entry else self._nobody).fits(password)
+        return entry.user if entry and fits else None
+
+    def add(self, name: str, password: str, rights: Rights = Rights()) -> None:  # noqa: B008 - it is frozen
+        if _NAME.fullmatch(name) is None:
+            raise SettingError(f"{name[:80]!r} is no name of a user; {_NAME_RULE}")
+        if name in self._entries:
+            raise SettingError(f"there is a user {name} already")
+        self._entries[name] = _Entry(User(name, rights), PasswordHash.of(password))
+
+    def remove(self, name: str) -> None:
+        self._entry(name)
+        del self._entries[name]
+
+    def set_password(self, name: str, password: str) -> None:
+        self._entries[name] = self._entry(name)._replace(password=PasswordHash.of(password))
+
+    def grant(self, name: str, right: Right, pattern: str) -> None:
+        self._set_rights(name, self._entry(name).user.rights.granted(right, pattern))
+
+    def revoke(self, name: str, right: Right, pattern: str) -> None:
+        self._set_rights(name, self._entry(name).user.rights.revoked(right, pattern))
+
+    def __iter__(self) -> Iterator[User]:
+        return (entry.user for _, entry in sorted(self._entries.items()))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return f"Users({', '.join(sorted(self._entries))})"
+
+    def _entry(self, name: str) -> _Entry:
+        entry = self._entries.get(name)
+        if entry is None:
+            known = ", ".join(sorted(self._entries)) or "none"
+            raise SettingError(f"there is no user {name[:80]!r}; there are: {known}")
+        return entry
+
+    def _set_rights(self, name: str, rights: Rights) -> None:
+        entry = self._entry(name)
+        self._entries[name] = entry._replace(user=replace(entry.user, rights=rights))
+
+
+def _entry(name: str, part: Part) -> _Entry:
+    if _NAME.fullmatch(name) is None:
+        raise part.error(f"is no name of a user; {_NAME_RULE}")
+    keys = part.mapping(("password", "rights"))
+    if "password" not in keys:
+        raise part.error("needs a password")
+    password = keys["password"].text()
+    try:
+        hashed = PasswordHash.parse(password)
+    except SettingError as error:
+        raise keys["password"].error(str(error)) from None
+    return _Entry(User(name, _rights(keys["rights"]) if "rights" in keys else Rights()), hashed)
+
+
+def _rights(part: Part) -> Rights:
+    rights = Rights()
+    for right, patterns in part.mapping(RIGHTS).items():
+        for item in patterns.items():
+            try:
+                rights = rights.granted(check_right(right), item.text())
+            except SettingError as error:
+                raise item.error(str(error)) from None
+    return rights
+
+
+def _written(entry: _Entry) -> dict[str, object]:
+    rights = {right: list(entry.user.rights.of(right)) for right in RIGHTS if entry.user.rights.of(right)}
+    return {"password": entry.password.written(), "rights": rights}

@@ -1,0 +1,130 @@
+"""Questions of a client that are not about messages: rare ones, so in JSON, each answered by its number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from mqlab.broker.core import administration
+from mqlab.broker.core.effects import Answer
+from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.links import Session
+from mqlab.broker.server.broker import Broker
+from mqlab.broker.security.rights import Right
+from mqlab.broker.server.rights import check_right
+
+Said = dict[str, Any]
+
+
+class Question(NamedTuple):
+    said: Said
+    number: int
+    session: Session | None
+
+    def text(self, key: str) -> str:
+        value = self.said.get(key)
+        if not isinstance(value, str) or not value:
+            raise RefusedError(f"the question needs {key}")
+        return value
+
+    def optional(self, key: str) -> str:
+        return self.text(key) if self.said.get(key) else ""
+
+
+class Asking:
+    """Answers one connection's questions. An answer of None comes later, as an effect."""
+
+    def __init__(self, broker: Broker, connection: Any) -> None:
+        self._broker = broker
+        self._core = broker.core
+        self._connection = connection
+        self._answers: dict[str, Callable[[Question], Said | None]] = {
+            "status": self._status,
+            "temporary": self._temporary,
+            "delete_temporary": self._delete_temporary,
+            "unsubscribe": self._unsubscribe,
+            "prepare": self._prepare,
+            "commit": self._commit,
+            "rollback": self._rollback,
+            "prepared": self._prepared,
+            "list": self._list,
+            "show": self._show,
+            "purge": self._purge,
+            "move": self._move,
+            "delete": self._delete,
+        }
+
+    def answer(self, said: Said, number: int, session: Session | None) -> Said | None:
+        """Raises RefusedError (and what the core raises for names and selectors)."""
+        answer = self._answers.get(str(said.get("ask")))
+        if answer is None:
+            raise RefusedError(f"{str(said.get('ask'))[:80]!r} is no question this broker knows")
+        return answer(Question(said, number, session))
+
+    def _status(self, _question: Question) -> Said:
+        return self._broker.status()
+
+    def _temporary(self, _question: Question) -> Said:
+        return {"name": self._core.house.temporary_queue(self._connection).full_name}
+
+    def _delete_temporary(self, question: Question) -> Said:
+        queue = administration.find(self._core, question.text("name"))
+        if queue.owner is not self._connection:
+            raise RefusedError("only a connection's own temporary queues can be deleted this way")
+        administration.delete(self._core, queue.full_name)
+        return {}
+
+    def _unsubscribe(self, question: Question) -> Said:
+        self._core.unsubscribe(self._connection.client_id, question.text("name"))
+        return {}
+
+    def _prepare(self, question: Question) -> None:
+        session = question.session
+        if session is None or not session.transacted:
+            raise RefusedError("only a transacted session can prepare")
+        self._core.prepare(session, question.text("xid"), Answer(self._connection, question.number, {}))
+
+    def _commit(self, question: Question) -> None:
+        self._core.decide(question.text("xid"), Answer(self._connection, question.number, {}), commit=True)
+
+    def _rollback(self, question: Question) -> None:
+        self._core.decide(question.text("xid"), Answer(self._connection, question.number, {}), commit=False)
+
+    def _prepared(self, _question: Question) -> Said:
+        return {"prepared": administration.prepared(self._core)}
+
+    def _list(self, _question: Question) -> Said:
+        user = self._connection.user
+        return {"destinations": [one for one in administration.listed(self._core) if user.may("read", _guarded(one))]}
+
+    def _show(self, question: Question) -> Said:
+        self._check("read", question)
+        return administration.shown(self._core, question.text("name"))
+
+    def _purge(self, question: Question) -> Said:
+        self._check("admin", question)
+        return {"messages": administration.purge(self._core, question.text("name"), question.optional("selector"))}
+
+    def _move(self, question: Question) -> Said:
+        self._check("admin", question)
+        check_right(self._core, self._connection.user, "write", question.text("to"))
+        most = question.said.get("most")
+        if most is not None and (not isinstance(most, int) or most < 0):
+            raise RefusedError(f"most: {most!r} is no number of messages")
+        selector = question.optional("selector")
+        return {"messages": administration.move(self._core, question.text("name"), question.text("to"), selector, most)}
+
+    def _delete(self, question: Question) -> Said:
+        self._check("admin", question)
+        administration.delete(self._core, question.text("name"))
+        return {}
+
+    def _check(self, right: Right, question: Question) -> None:
+        queue = administration.find(self._core, question.text("name"))
+        name = queue.full_name if queue.subscription is None else f"topic:{queue.subscription.terms.topic}"
+        check_right(self._core, self._connection.user, right, name)
+
+
+def _guarded(one: Said) -> str:
+    """The destination whose rights decide about a queue or subscription."""
+    return str(one.get("topic", one["name"]))

@@ -1,0 +1,77 @@
+"""The first frame of a client: which protocol it speaks, who it is, and whether it may come in."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from mqlab.broker.core.destinations import BadNameError, check_name
+from mqlab.broker.security.rights import ANYONE, User
+from mqlab.broker.server.broker import Broker
+from mqlab.wire import native
+from mqlab.wire.native import Frame, Kind, ProtocolError
+
+if TYPE_CHECKING:
+    from mqlab.broker.server.native import Connection
+
+
+class Greeter:
+    """Greets one connection. Until it is let in, nothing else of it is looked at."""
+
+    def __init__(self, broker: Broker, connection: Connection) -> None:
+        self._broker = broker
+        self._connection = connection
+        self._greeted = False
+
+    def hello(self, frame: Frame) -> None:
+        """Raises ProtocolError. A login takes a while; the connection is let in, or ended, when it is done."""
+        if frame.kind != Kind.HELLO or self._greeted:
+            raise ProtocolError("the first frame must be HELLO, and nothing follows before its answer")
+        self._greeted = True
+        said = frame.json()
+        version, client_id = said.get("version"), said.get("client_id", "")
+        if version != native.VERSION:
+            raise ProtocolError(f"protocol version {version!r}; this broker speaks {native.VERSION}")
+        if not isinstance(client_id, str):
+            raise ProtocolError("client_id: not a text")
+        if self._broker.users is None:
+            self._let_in(ANYONE, client_id)
+            return
+        name, password = said.get("user"), said.get("password")
+        if not isinstance(name, str) or not isinstance(password, str):
+            self._connection.fail("login", "this broker wants a user and a password")
+            return
+        task = asyncio.ensure_future(self._log_in(name, password, client_id))
+        self._broker.keep(task)
+
+    async def _log_in(self, name: str, password: str, client_id: str) -> None:
+        broker, loop = self._broker, asyncio.get_running_loop()
+        assert broker.users is not None
+        peer = self._connection.peer
+        # Checking a password takes long on purpose: few at once, so that others and the messages go on.
+        async with broker.logins:
+            refusal = broker.guard.refuses_login(peer, loop.time())
+            user = None if refusal else await loop.run_in_executor(None, broker.users.login, name, password)
+        if user is None and refusal is None:
+            # Counted whether or not the peer is still there to hear of it.
+            await asyncio.sleep(broker.guard.failed_login(peer, loop.time()))
+        if user is None:
+            self._connection.fail("login", refusal or "wrong user or password")
+            return
+        try:
+            self._let_in(user, client_id)
+        except ProtocolError as error:
+            self._connection.fail("protocol", str(error))
+        broker.carry_out()
+
+    def _let_in(self, user: User, client_id: str) -> None:
+        """A client that is known by a name is connected once: its subscriptions are its own."""
+        if client_id:
+            try:
+                check_name(client_id, "a client id")
+            except BadNameError as error:
+                raise ProtocolError(str(error)) from error
+            others: set[Any] = self._broker.connections - {self._connection}
+            if any(other.client_id == client_id for other in others):
+                raise ProtocolError(f"client id {client_id!r} is connected already")
+        self._connection.welcome(user, client_id)

@@ -1,0 +1,76 @@
+"""The broker's counters over HTTP: `/metrics` for Prometheus, `/status.json` and `/destinations.json` for the rest."""
+
+import json
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from mqlab.broker.core import administration
+from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.families import Families
+from mqlab.broker.server.web import Answer, Page, Web, Writer, log
+from mqlab.broker.settings import SettingError
+from mqlab.wire.address import Address, BadAddressError
+
+_JSON: Final = "application/json"
+
+
+class Metrics:
+    """The endpoint of one broker."""
+
+    def __init__(self, web: Web, address: str) -> None:
+        self._web = web
+        # As in http://127.0.0.1:9766
+        self.address = address
+
+    async def close(self) -> None:
+        await self._web.close()
+
+
+async def start_metrics(broker: Broker, where: str) -> Metrics:
+    """Serve at HOST:PORT (port 0: a free one). Raises SettingError for an address it cannot have, and OSError."""
+    address = _parsed(where)
+    web = Web(pages(broker))
+    port = await web.listen(address.host, address.port)
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    metrics = Metrics(web, f"http://{host}:{port}")
+    log.info("counters at %s/metrics", metrics.address)
+    return metrics
+
+
+def pages(broker: Broker) -> dict[str, Page]:
+    families = Families(broker)
+
+    def prometheus() -> Writer:
+        registry = CollectorRegistry()
+        registry.register(families.taken())
+
+        def write(accept: str) -> Answer:
+            encode, content = choose_encoder(accept)
+            return Answer(content, encode(registry))
+
+        return write
+
+    def status() -> Writer:
+        return _json(broker.status())
+
+    def destinations() -> Writer:
+        return _json({"destinations": administration.listed(broker.core)})
+
+    return {"/metrics": prometheus, "/status.json": status, "/destinations.json": destinations}
+
+
+def _json(document: dict[str, Any]) -> Writer:
+    return lambda _: Answer(_JSON, json.dumps(document).encode())
+
+
+def _parsed(where: str) -> Address:
+    try:
+        address = Address.parse(f"tcp:{where}")
+    except BadAddressError:
+        raise SettingError(f"metrics: {where[:80]!r} is no HOST:PORT, such as 127.0.0.1:9766") from None
+    if not address.is_local:
+        raise SettingError(f"metrics: {where[:80]} can be reached from other machines, and nobody is asked for a "
+                           "password there; use 127.0.0.1, behind a proxy that asks for one if need be")  # fmt: skip
+    return address

@@ -1,0 +1,116 @@
+"""The YAML files of a broker, read strictly: every part knows its line, and scalars stay the text that was written.
+
+So `no` and `0755` mean what the key that holds them says. An error quotes no value by itself: it may be a password.
+"""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from mqlab.broker import limits
+from mqlab.broker.settings import SettingError
+
+_QUOTED: Final = re.compile(r"'[^']{2,}'")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Text, a list of parts or a mapping to parts; `name` says which: users.ann.password."""
+
+    value: "str | list[Part] | dict[str, Part]"
+    path: Path
+    line: int
+    name: str
+
+    def error(self, message: str) -> SettingError:
+        return _error(f"{self.name}: {message}" if self.name else message, self.path, self.line)
+
+    def text(self) -> str:
+        if not isinstance(self.value, str):
+            raise self.error("must be one value")
+        if not self.value.isprintable():
+            raise self.error("has a character that cannot be printed")
+        return self.value
+
+    def items(self) -> "list[Part]":
+        if not isinstance(self.value, list):
+            raise self.error("must be a list: [one, two]")
+        return self.value
+
+    def mapping(self, accepted: Collection[str] | None = None) -> "dict[str, Part]":
+        """What it maps to; keys other than the accepted ones are errors."""
+        if not isinstance(self.value, dict):
+            raise self.error(f"must have keys{': ' + ', '.join(accepted) if accepted else ' with values'}")
+        for key, part in self.value.items():
+            if accepted is not None and key not in accepted:
+                known = f"there is no {key[:80]!r}; there are: {', '.join(accepted)}"
+                raise _error(f"{self.name}: {known}" if self.name else known, self.path, part.line)
+        return self.value
+
+
+def read_yaml(path: Path) -> Part:
+    """The whole file. Raises SettingError for what is no text, no YAML or says a thing twice."""
+    try:
+        node = yaml.compose(_read_text(path), Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        problem = _QUOTED.sub("...", error.problem or error.context or "")
+        raise _error(problem if isinstance(error, _AnchorError) else f"is not YAML: {problem}", path, line) from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise _error(f"is not YAML: {' '.join(str(error).split())}", path) from None
+    if not isinstance(node, yaml.Node):
+        raise _error("is empty", path)
+    return _part(node, path, node.start_mark.line + 1, "")
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(limits.WRITTEN_FILE + 1)
+        text = data.decode("utf-8")
+    except OSError as error:
+        raise _error(f"cannot be read: {error.strerror}", path) from None
+    except UnicodeDecodeError:
+        raise _error("is not text in UTF-8", path) from None
+    if len(data) > limits.WRITTEN_FILE:
+        raise _error(f"is longer than {limits.WRITTEN_FILE} bytes", path)
+    return text
+
+
+def _part(node: yaml.Node, path: Path, line: int, name: str) -> Part:
+    if isinstance(node, yaml.SequenceNode):
+        return Part([_part(item, path, item.start_mark.line + 1, name) for item in node.value], path, line, name)
+    if not isinstance(node, yaml.MappingNode):
+        return Part(str(node.value), path, line, name)
+    found: dict[str, Part] = {}
+    for key, value in node.value:
+        here = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise _error("a key must be a word", path, here)
+        if key.value in found:
+            raise found[key.value].error(f"stands here and again in line {here}; write it once")
+        short = key.value[:80]
+        found[key.value] = _part(value, path, here, f"{name}.{short}" if name else short)
+    return Part(found, path, line, name)
+
+
+def _error(message: str, path: Path, line: int | None = None) -> SettingError:
+    """On one line, and with nothing that a terminal would obey: names come from the file."""
+    text = f"{path}: {message}" if line is None else f"{path}:{line}: {message}"
+    return SettingError("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
+
+
+class _AnchorError(yaml.MarkedYAMLError):
+    """Good YAML, but not accepted here: a few lines can stand for gigabytes."""
+
+
+class _Loader(yaml.SafeLoader):
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs of PyYAML leave it out
+        if getattr(event, "anchor", None) is not None:
+            raise _AnchorError(None, None, "anchors are not accepted; write it out", event.start_mark)
+        return super().compose_node(parent, index)

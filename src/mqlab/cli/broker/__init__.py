@@ -1,0 +1,34 @@
+"""`mqlab broker`: run the embedded broker, administer one that runs, examine its files. One file a command.
+
+What is done is the broker's or the client library's; here are only options, questions and tables.
+"""
+
+import typer
+
+from mqlab.cli.broker.browse import browse
+#C from mqlab.cli.broker.check import check
+from mqlab.cli.broker.delete import delete
+from mqlab.cli.broker.example_config import example_config
+from mqlab.cli.broker.list import list_all
+from mqlab.cli.broker.move import move
+from mqlab.cli.broker.purge import purge
+from mqlab.cli.broker.run import run_server
+from mqlab.cli.broker.show import show_one
+from mqlab.cli.broker.status import status
+from mqlab.cli.broker.transactions import transactions
+from mqlab.cli.broker.users import users
+
+_RUNNING, _FILES = "A running broker", "Files of a broker"
+
+broker = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND [ARGS]...]")
+broker.callback()(run_server)
+for name, command in {
+    "status": status, "list": list_all, "show": show_one, "browse": browse, "purge": purge, "move": move,
+    "delete": delete, "transactions": transactions,
+}.items():  # fmt: skip
+    broker.command(name, rich_help_panel=_RUNNING)(command)
+broker.add_typer(users, name="users", rich_help_panel=_FILES)
+#C broker.command("check", rich_help_panel=_FILES)(check)
+broker.command("example-config", rich_help_panel=_FILES)(example_config)
+
+__all__ = ["broker"]

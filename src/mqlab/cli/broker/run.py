@@ -1,0 +1,55 @@
+"""`mqlab broker`: the embedded broker as a server."""
+
+import inspect
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from mqlab.broker.config import settings_from
+from mqlab.broker.server.listen import BrokerFailedError, serve
+from mqlab.broker.settings import SettingError, Settings
+from mqlab.broker.store.lock import FolderInUseError
+from mqlab.broker.store.recovery import DamagedJournalError
+from mqlab.cli.broker.options import ConfigOption, chosen, option, parameters
+from mqlab.cli.console import Exit, fail
+from mqlab.wire.address import Address, BadAddressError
+
+
+def run_server(context: typer.Context, config: Path | None = None, **given: Any) -> None:
+    """Run the embedded broker until Ctrl-C or SIGTERM; with a command, administer one that runs, or its files.
+
+    The addresses it listens on are printed when it is ready. Each option can be given as an environment variable,
+    too: --queue-limit as MQLAB_BROKER_QUEUE_LIMIT.
+    """
+    if context.invoked_subcommand is not None:
+        _refuse_options(context)
+        return
+    values = chosen(given)
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    try:
+        serve(Settings.flat(**values) if config is None else settings_from(config, values), _announce)
+    except (SettingError, BadAddressError) as error:
+        fail(str(error), Exit.USAGE)
+    except (FolderInUseError, DamagedJournalError, BrokerFailedError, OSError) as error:
+        fail(str(error), Exit.SYSTEM_UNAVAILABLE)
+
+
+_CONFIG = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ConfigOption)
+_CONTEXT = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+run_server.__signature__ = inspect.Signature([_CONTEXT, _CONFIG, *parameters()])  # type: ignore[attr-defined]
+
+
+def _refuse_options(context: typer.Context) -> None:
+    """An option of the server before a command would be taken for one of the command, and do nothing."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            fail(f"{option(name)} is for a broker that is started, not for `{context.invoked_subcommand}`", Exit.USAGE)
+
+
+def _announce(addresses: list[Address]) -> None:
+    for address in addresses:
+        print(f"listening on {address}", flush=True)

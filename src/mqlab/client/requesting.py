@@ -1,0 +1,45 @@
+"""Request and reply: a requester sends, and waits for the reply to just that request."""
+
+import secrets
+from collections.abc import Mapping
+from typing import Unpack
+
+from mqlab.client.consuming import Consumer
+from mqlab.client.headers import Headers
+from mqlab.client.message import Message
+from mqlab.client.producing import Producer
+from mqlab.wire.bodies import Buffer
+from mqlab.wire.columns import Value
+
+
+class Requester:
+    """One request at a time. On a shared queue the reply is found by its correlation id, whatever else lies there."""
+
+    def __init__(self, producer: Producer, consumer: Consumer, *, persistent: bool, shared: bool) -> None:
+        self.reply_to = consumer.destination
+        self._producer = producer
+        self._consumer = consumer
+        self._persistent = persistent
+        self._shared = shared
+        self._token = secrets.token_hex(8)
+        self._requests = 0
+
+    async def request(
+        self, body: Buffer, timeout: float | None = None, *, properties: Mapping[str, Value] | None = None,
+        **headers: Unpack[Headers],
+    ) -> Message:  # fmt: skip
+        """Raises TimeoutError if no reply came in so many seconds; one that comes later is not mistaken for another."""
+        self._requests += 1
+        correlation_id = headers.setdefault("correlation_id", f"{self._token}-{self._requests}")
+        headers["reply_to"] = self.reply_to
+        await self._producer.send(body, persistent=self._persistent, properties=properties, **headers)
+        if self._shared:
+            return await self._consumer.receive(timeout, correlation_id=correlation_id)
+        while True:
+            reply = await self._consumer.receive(timeout)
+            if reply.correlation_id == correlation_id:
+                return reply
+
+    async def close(self) -> None:
+        await self._producer.close()
+        await self._consumer.close()

@@ -1,0 +1,74 @@
+"""What a message frame carries, and the bodies in it as they lie in memory."""
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+Buffer = bytes | bytearray | memoryview
+Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
+Offsets = np.ndarray[tuple[int], np.dtype[np.int32]]
+
+# The forms of a payload, as bits: one message without a record batch; columns beside the bodies.
+LONE: Final = 1
+COLUMNS: Final = 16
+
+BINARY: Final = pa.binary()
+
+
+class MalformedPayloadError(ValueError):
+    """The payload is not what its frame announced."""
+
+
+class Payload(NamedTuple):
+    """What a message frame carries: `rows` messages, encoded in a form that its bits tell."""
+
+    data: Buffer
+    rows: int
+    form: int
+
+
+class Bodies:
+    """Message bodies as they lie in memory: body i is `data[offsets[i]:offsets[i + 1]]`."""
+
+    __slots__ = ("data", "offsets")
+
+    def __init__(self, data: Bytes, offsets: Offsets) -> None:
+        self.data = data
+        self.offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.offsets[-1]) - int(self.offsets[0])
+
+    def __getitem__(self, row: int) -> bytes:
+        return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes()
+
+    def tolist(self) -> list[bytes]:
+        if len(self) == 1:
+            return [self[0]]
+        bodies: list[bytes] = self.column().to_pylist()
+        return bodies
+
+    def column(self) -> pa.Array:
+        return pa.Array.from_buffers(BINARY, len(self), [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)])
+
+    def table(self) -> "np.ndarray[tuple[int, int], np.dtype[np.uint8]] | None":
+        """The bodies as the rows of one matrix, if they all have the same size."""
+        rows, begin = len(self), int(self.offsets[0])
+        size, rest = divmod(self.nbytes, rows) if rows else (0, 0)
+        offsets = self.offsets - begin if begin else self.offsets
+        if rest or (rows > 1 and not bool((offsets == equal_steps(rows, size)).all())):
+            return None
+        return self.data[begin : begin + rows * size].reshape(rows, size)
+
+
+@lru_cache(maxsize=64)
+def equal_steps(rows: int, size: int) -> Offsets:
+    steps = np.arange(rows + 1, dtype=np.int32) * np.int32(size)
+    steps.flags.writeable = False
+    return steps

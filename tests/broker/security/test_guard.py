@@ -1,0 +1,156 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mqlab.broker import limits
+from mqlab.broker.security.guard import Bounds, Guard
+
+HERE, THERE = "192.0.2.1", "192.0.2.2"
+
+
+def test_the_limits_are_those_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Bounds().connections == limits.CONNECTIONS
+    assert Bounds().an_address == limits.CONNECTIONS_AN_ADDRESS < limits.CONNECTIONS
+    monkeypatch.setattr(limits, "CONNECTIONS", 1)
+    guard = Guard()
+    assert guard.arrived(HERE) is None
+    assert guard.arrived(THERE) == "this broker serves 1 connections and no more"
+
+
+def test_connections_in_all() -> None:
+    guard = Guard(Bounds(connections=3))
+    assert [guard.arrived(f"192.0.2.{number}") for number in range(3)] == [None] * 3
+    assert "3 connections and no more" in str(guard.arrived("192.0.2.9"))
+    guard.left("192.0.2.0")
+    assert guard.arrived("192.0.2.9") is None
+    assert guard.arrived("") is not None
+
+
+def test_connections_of_an_address() -> None:
+    guard = Guard(Bounds(an_address=2))
+    assert [guard.arrived(HERE) for _ in range(2)] == [None, None]
+    assert guard.arrived(HERE) == "this broker serves 2 connections from one address and no more"
+    assert guard.arrived(THERE) is None
+    guard.left(HERE)
+    assert guard.arrived(HERE) is None
+    assert guard.arrived(HERE) is not None
+
+
+def test_unix_sockets_have_no_address() -> None:
+    guard = Guard(Bounds(connections=5, an_address=2))
+    assert [guard.arrived("") for _ in range(5)] == [None] * 5
+    assert guard.arrived("") is not None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8:0:1::1", "2001:db8:0:1:ffff::2", True),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+        ("fe80::1%eth0", "fe80::2%eth1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("something", "something else", False),
+    ],
+)
+def test_what_is_one_address(one: str, other: str, same: bool) -> None:
+    guard = Guard(Bounds(an_address=1))
+    assert guard.arrived(one) is None
+    assert (guard.arrived(other) is not None) is same
+
+
+def test_leaving_without_arriving_is_noticed() -> None:
+    with pytest.raises(AssertionError, match="without having arrived"):
+        Guard().left(HERE)
+
+
+peers = st.sampled_from([HERE, THERE, "", "2001:db8::1", "2001:db8::2"])
+
+
+@given(st.lists(st.tuples(st.booleans(), peers), max_size=60))
+def test_the_count_is_that_of_those_who_are_here(steps: list[tuple[bool, str]]) -> None:
+    guard, here = Guard(Bounds(connections=5, an_address=3)), list[str]()
+    for arrives, peer in steps:
+        if arrives:
+            alike = [one for one in here if one == peer or (":" in one and ":" in peer)]
+            refused = len(here) >= 5 or (bool(peer) and len(alike) >= 3)
+            assert (guard.arrived(peer) is not None) is refused
+            if not refused:
+                here.append(peer)
+        elif peer in here:
+            here.remove(peer)
+            guard.left(peer)
+    for peer in here:
+        guard.left(peer)
+    assert not guard._connections
+
+
+def test_each_failure_delays_the_answer_twice_as_long() -> None:
+    guard = Guard()
+    assert [guard.failed_login(HERE, 0.0) for _ in range(8)] == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
+    assert guard.failed_login(THERE, 0.0) == 0.25
+
+
+def test_old_failures_are_forgotten() -> None:
+    guard = Guard(Bounds(failure_seconds=60))
+    assert [guard.failed_login(HERE, now) for now in (0.0, 30.0, 59.9)] == [0.25, 0.5, 1.0]
+    assert guard.failed_login(HERE, 60.0) == 1.0
+    assert guard.failed_login(HERE, 1000.0) == 0.25
+
+
+def test_after_so_many_failures_no_password_is_looked_at() -> None:
+    guard = Guard(Bounds(failures=3, failure_seconds=60))
+    for second in range(3):
+        assert guard.refuses_login(HERE, second) is None
+        guard.failed_login(HERE, second)
+    assert guard.refuses_login(HERE, 3.0) == "too many failed logins from this address; try again later"
+    assert guard.refuses_login(THERE, 3.0) is None
+    assert guard.refuses_login(HERE, 59.9) is not None
+    assert guard.refuses_login(HERE, 60.0) is None
+    guard.failed_login(HERE, 60.0)
+    assert guard.refuses_login(HERE, 60.5) is not None
+    assert guard.refuses_login(HERE, 500.0) is None
+
+
+def test_tries_side_by_side_count_each() -> None:
+    """They all began before the first had failed."""
+    guard = Guard(Bounds(failures=3, failure_seconds=60))
+    for _ in range(10):
+        guard.failed_login("", 1.0)
+    assert guard.refuses_login("", 60.9) is not None
+    assert guard.refuses_login("", 61.0) is None
+
+
+def test_one_client_with_a_wrong_password_is_slowed_and_not_refused() -> None:
+    guard, now, times = Guard(), 0.0, list[float]()
+    while now < 600:
+        assert guard.refuses_login(HERE, now) is None
+        times.append(now)
+        now += guard.failed_login(HERE, now)
+    busiest = max(sum(begin <= time < begin + 60 for time in times) for begin in times)
+    assert busiest < limits.LOGIN_FAILURES
+    assert busiest <= 12
+
+
+def test_memory_is_bounded_whatever_fails() -> None:
+    guard = Guard(Bounds(failing_addresses=10, failures=5))
+    for number in range(100):
+        for _ in range(20):
+            guard.failed_login(f"10.0.0.{number}", float(number))
+    assert len(guard._failures) == 10
+    assert all(len(times) <= 5 for times in guard._failures.values())
+    # The one that failed longest ago was forgotten, the last are known.
+    assert guard.refuses_login("10.0.0.89", 100.0) is None
+    assert guard.refuses_login("10.0.0.90", 100.0) is not None
+
+
+def test_the_address_that_goes_on_failing_is_the_last_to_be_forgotten() -> None:
+    guard = Guard(Bounds(failing_addresses=2, failures=2))
+    for peer in (HERE, THERE, HERE, "192.0.2.3", THERE):
+        guard.failed_login(peer, 0.0)
+    assert guard.refuses_login(HERE, 0.0) is None
+    guard = Guard(Bounds(failing_addresses=2, failures=2))
+    for peer in (HERE, THERE, HERE, "192.0.2.3"):
+        guard.failed_login(peer, 0.0)
+    assert guard.refuses_login(HERE, 0.0) is not None
