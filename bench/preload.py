@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import uvloop
-from _common import arguments, finish, interleaved, medians, ratio, say
 
+from _common import arguments, finish, interleaved, medians, ratio, say
 from mqlab.client import aio
 from mqlab.systems import Running, system
 from mqlab.wire.columns import encode_columns
@@ -99,7 +99,7 @@ def main() -> None:
                 benches[name] = loop.run_until_complete(Bench.start(name, Path(folder)))
                 loop.run_until_complete(benches[name].rate(0.3))
             sides = {
-                name: lambda one=one: loop.run_until_complete(one.rate(seconds))  # type: ignore[misc]
+                name: lambda one=one: loop.run_until_complete(one.rate(seconds))
                 for name, one in benches.items()
             }
             found = interleaved(sides, chosen.rounds or rounds)

@@ -46,8 +46,7 @@ class Figures:
 
 
 def crowd(victim: Victim, ledger: Ledger, seed: int) -> tuple[list[Producer], list[Role]]:
-    """Confirmed sends, transactions of sends and of receipts, durable subscriptions, messages that move on in one or two
-    phases."""
+    """Confirmed sends, transactions of sends and of receipts, durable subscriptions, messages that move on in phases."""
     producers = [
         Producer(victim, ledger, 1, "queue:plain", ("queue:plain",), 0),
         Producer(victim, ledger, 2, "queue:plain", ("queue:plain",), 0),

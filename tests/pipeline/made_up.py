@@ -61,7 +61,9 @@ class Run:
         return self
 
     def sample(self, source: str, at: int, **counters: Any) -> "Run":
-        absent = dict.fromkeys("syncs sync_seconds bytes_read bytes_written depth blocked holds held_seconds".split())
+        absent = dict.fromkeys(
+            ("syncs", "sync_seconds", "bytes_read", "bytes_written", "depth", "blocked", "holds", "held_seconds")
+        )
         self.samples.append({"source": source, "t": at, "cpu_seconds": 0.0, "rss": 0} | absent | counters)
         return self
 

@@ -16,7 +16,7 @@ Fields = tuple[int, int, int, int, int, int, bytes]
 
 kinds = st.sampled_from([int(kind) for kind in Kind])
 small = st.binary(max_size=60)
-# Bodies around the size of the receiver's memory (1 MiB), where a frame must move to new memory.
+# Payloads up to and beyond the receiver's chunk of memory (64 KiB), where a frame must move to new memory.
 large = st.integers(0, 70_000).map(lambda size: bytes(range(256)) * (size // 256 + 1))
 frames = st.tuples(
     kinds, st.integers(0, 255), st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1),

@@ -5,12 +5,15 @@ import threading
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from mqlab.wire import native
-from mqlab.wire.bodies import Payload, cut, decode, encode
+from mqlab.wire.bodies import COLUMNS, Payload, cut, decode, encode
+from mqlab.wire.columns import column as wire_column
+from mqlab.wire.columns import encode_columns
 from mqlab.wire.memory import memory
-from mqlab.wire.native import Kind, Receiver
+from mqlab.wire.native import FORM, Kind, Receiver
 
 
 def stream(chance: random.Random, count: int) -> tuple[bytes, list[list[bytes]]]:
@@ -20,24 +23,33 @@ def stream(chance: random.Random, count: int) -> tuple[bytes, list[list[bytes]]]
         rows = chance.choice((1, 2, 5))
         body = chance.randbytes(8) * chance.choice((1, 10, 100, 3_000, 12_000))
         bodies = [bytes([row]) + body for row in range(rows)]
-        payload = encode(bodies)
+        more = numbered(rows) if chance.random() < 0.5 else {}
+        payload = encode_columns(pa.array(bodies, pa.binary()), more) if more else encode(bodies)
         sent.append(bodies)
-        data.append(native.header(Kind.SEND, amount=rows, length=len(payload.data)) + bytes(payload.data))
+        head = native.header(Kind.SEND, flags=payload.form, amount=rows, length=len(payload.data))
+        data.append(head + bytes(payload.data))
     return b"".join(data), sent
+
+
+def numbered(rows: int) -> dict[str, pa.Array]:
+    return {".number": pa.array(range(rows), pa.int64()), "type": pa.array([f"type {row}" for row in range(rows)])}
 
 
 def looks(chance: random.Random, payload: Payload) -> tuple[Any, Any]:
     """Something that refers to the received memory in one of the ways of broker and client, and how to check it."""
-    bodies = decode(payload)
+    bodies, last = decode(payload), range(payload.rows - 1, payload.rows)
     expected = bodies.tolist()
     ways = {
         "payload": (payload, lambda kept: decode(kept).tolist() == expected),
-        "view": (payload.data, lambda kept: decode(Payload(kept, payload.rows, payload.lone)).tolist() == expected),
+        "view": (payload.data, lambda kept: decode(Payload(kept, payload.rows, payload.form)).tolist() == expected),
         "numpy": (bodies.data, lambda kept: kept.tobytes() == was),
         "row": (bodies.data[3:7], lambda kept: kept.tobytes() == was[3:7]),
         "column": (bodies.column(), lambda kept: kept.to_pylist() == expected),
-        "cut": (cut(payload, payload.rows - 1, 1), lambda kept: decode(kept).tolist() == expected[-1:]),
+        "cut": (cut(payload, last), lambda kept: decode(kept).tolist() == expected[-1:]),
     }
+    if payload.form & COLUMNS:
+        types = numbered(payload.rows)["type"]
+        ways["type"] = (wire_column(payload, "type"), lambda kept: kept.equals(types))
     was = bodies.data.tobytes()
     return ways[chance.choice(sorted(ways))]
 
@@ -50,7 +62,7 @@ def receive(seed: int, faults: list[str]) -> None:
     while at < len(data):
         size = chance.choice((100, 5_000, 60_000, 200_000))
         for frame in receiver.feed(data[at : at + size]):
-            payload = Payload(frame.payload, frame.amount, frame.amount == 1)
+            payload = Payload(frame.payload, frame.amount, frame.flags & FORM)
             if decode(payload).tolist() != sent[number]:
                 faults.append(f"frame {number} came wrong")
             number += 1

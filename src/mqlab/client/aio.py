@@ -133,7 +133,7 @@ class Session:
         self, destination: str, *, priority: int = 4, time_to_live: int = 0, delay: int = 0, ids: bool = True,
         timestamps: bool = True,
     ) -> Producer:  # fmt: skip
-        """`queue:NAME` or `topic:NAME`. Times are milliseconds; `ids` and `timestamps` can be left out to save bytes."""
+        """`queue:NAME` or `topic:NAME`. Times are ms; `ids` and `timestamps` can be left out to save bytes."""
         stamp = Stamp(Standing(priority, time_to_live, delay, ids, timestamps))
         link = self._wire.new_link()
         producer = Producer(self._wire, self._number, link, destination, stamp, transacted=self.transacted)

@@ -5,9 +5,9 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
+from mqlab.broker.security.tls import client_context
 from mqlab.client.errors import ClosedError, LoginError, MessagingError, RefusedError
 from mqlab.wire import native
-from mqlab.client.tls import client_context
 from mqlab.wire.address import Address
 from mqlab.wire.bodies import Buffer
 from mqlab.wire.native import Frame, Kind, ProtocolError

@@ -5,7 +5,7 @@ from collections import deque
 from typing import Final, Literal
 
 from mqlab.client.connection import Wire
-from mqlab.client.errors import ClosedError, MessagingError
+from mqlab.client.errors import ClosedError, MessagingError, SeenAllError
 from mqlab.client.message import ID_PREFIX, Delivery, Message
 from mqlab.wire import native
 from mqlab.wire.bodies import Payload
@@ -22,6 +22,9 @@ _BY_ITSELF: Final = frozenset(("auto", "dups_ok", "transacted"))
 
 class Consumer:
     """Receives from one destination, at most `prefetch` messages ahead of its application; 0: only when it asks."""
+
+    # What ends an iteration over it.
+    end: type[ClosedError] = ClosedError
 
     def __init__(
         self, wire: Wire, session: int, link: int, destination: str, prefetch: int, acknowledge: Acknowledge
@@ -109,7 +112,7 @@ class Consumer:
     async def __anext__(self) -> Message:
         try:
             return await self.receive()
-        except ClosedError:
+        except self.end:
             raise StopAsyncIteration from None
 
     # For the session: what is in hand, and what is still on its way, will come again.
@@ -241,12 +244,14 @@ class Consumer:
 class Browser(Consumer):
     """Gives the messages that were on a queue when it was opened, and takes none of them away."""
 
+    end = SeenAllError
+
     def __init__(self, wire: Wire, session: int, link: int, destination: str, prefetch: int) -> None:
         super().__init__(wire, session, link, destination, prefetch, "dups_ok")
 
     def handle(self, frame: Frame) -> None:
         if frame.kind == Kind.SEEN:
-            self.lost(ClosedError("the browser has seen all there was"))
+            self.lost(SeenAllError("the browser has seen all there was"))
         else:
             super().handle(frame)
 

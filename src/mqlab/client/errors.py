@@ -9,6 +9,10 @@ class ClosedError(MessagingError):
     """The connection (or this part of it) is closed; sends without a confirmation may or may not have arrived."""
 
 
+class SeenAllError(ClosedError):
+    """A browser has seen all there was."""
+
+
 class RefusedError(MessagingError):
     """The broker said no; nothing of it happened."""
 

@@ -188,7 +188,7 @@ class Session:
         self, destination: str, *, priority: int = 4, time_to_live: int = 0, delay: int = 0, ids: bool = True,
         timestamps: bool = True,
     ) -> "Producer":  # fmt: skip
-        """`queue:NAME` or `topic:NAME`. Times are milliseconds; `ids` and `timestamps` can be left out to save bytes."""
+        """`queue:NAME` or `topic:NAME`. Times are ms; `ids` and `timestamps` can be left out to save bytes."""
         opening = self._aio.producer(
             destination, priority=priority, time_to_live=time_to_live, delay=delay, ids=ids, timestamps=timestamps
         )
@@ -411,7 +411,7 @@ class Consumer:
                     if self._prompt and not self._aio.settling:
                         self._settle_soon()
                     yield in_hand.pop()
-            except ClosedError:
+            except self._aio.end:
                 return
 
     def _settle_soon(self) -> None:

@@ -44,8 +44,7 @@ def layout_of(data: Buffer, rows: int) -> Layout:
 def read_batch(data: Buffer, rows: int, schema: pa.Schema) -> pa.RecordBatch:
     """A batch whose columns were not yet looked at, see `check_batch`. Raises MalformedPayloadError."""
     try:
-        if _sizes_told(_metadata(data)) > len(data):
-            raise MalformedPayloadError("its columns overlap: the size of a copy would be the sender's choice")
+        _refuse_growing(_metadata(data), len(data))
         batch = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
     except (struct.error, pa.ArrowException, OSError, EOFError) as error:
         raise MalformedPayloadError(f"not a record batch: {error}") from error
@@ -75,7 +74,7 @@ def _metadata(data: Buffer) -> bytes:
 @lru_cache(maxsize=256)
 def _layout(metadata: bytes, size: int) -> Layout:
     """Arrow itself reads a batch with this metadata, with zeros for its columns."""
-    _sizes_told(metadata)
+    _refuse_growing(metadata, size)
     blank = pa.py_buffer(metadata + bytes(size - len(metadata)))
     batch = pa.ipc.read_record_batch(blank, BODY_ONLY)
     column, rows = batch.column(0), batch.num_rows
@@ -98,8 +97,14 @@ def _layout(metadata: bytes, size: int) -> Layout:
     return layout
 
 
+def _refuse_growing(metadata: bytes, size: int) -> None:
+    """Whoever copies the columns of a batch must not need much more memory than the batch has."""
+    if _told(metadata) > size:
+        raise MalformedPayloadError("its columns lie in the same place, or outside of it")
+
+
 @lru_cache(maxsize=256)
-def _sizes_told(metadata: bytes) -> int:
+def _told(metadata: bytes) -> int:
     """How large the metadata (a flatbuffer: Message, in it RecordBatch) says that all columns are together.
 
     Raises MalformedPayloadError for a compressed batch, struct.error for metadata that make no sense.

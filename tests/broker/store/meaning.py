@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from mqlab.broker.core.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
 from mqlab.broker.store.recovery import Recovered
@@ -141,8 +141,8 @@ def found_in(recovered: Recovered) -> Meaning:
     return found
 
 
-def is_as(found: Meaning, expected: Meaning) -> bool:
-    """Also if it says why not."""
+def differences(found: Meaning, expected: Meaning) -> dict[str, object]:
+    """What is not as it should be, and both."""
     expected.remembered = {destination: ids for destination, ids in expected.remembered.items() if ids}
-    assert found == expected
-    return True
+    pairs = {one.name: (getattr(found, one.name), getattr(expected, one.name)) for one in fields(Meaning)}
+    return {name: (was, should_be) for name, (was, should_be) in pairs.items() if was != should_be}

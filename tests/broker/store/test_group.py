@@ -2,21 +2,21 @@
 
 import heapq
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
-from mqlab.broker.core.records import Declare, Put
+from mqlab.broker.core.records import Declare, Put, Remember
 from mqlab.broker.settings import Settings
 from mqlab.broker.store import journal as journal_module
 from mqlab.broker.store.files import Files
 from mqlab.broker.store.group import MOST_UNDER_WAY
 from mqlab.broker.store.journal import Journal
 from mqlab.broker.store.segments import Segments
-from mqlab.wire.bodies import Payload
+from mqlab.wire.bodies import LONE, Payload
 
-PAYLOAD = Payload(b"x" * 12, 1, True)
+PAYLOAD = Payload(b"x" * 12, 1, LONE)
 TURN = 0.004
 
 
@@ -38,6 +38,10 @@ class NoFiles(Files):
 
     def append(self, file: int, data: bytes) -> None: ...
 
+    def reserve(self, file: int, size: int) -> None: ...
+
+    def give_back(self, file: int) -> None: ...
+
     def sync(self, file: int) -> None:  # noqa: ARG002
         self.on_sync()
 
@@ -52,8 +56,9 @@ class Simulation:
     """The journal's host, in a world where only events take time."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, sync_ends: Callable[[float], float], segment_size: int = 64 * 1024 * 1024
-    ) -> None:
+        self, monkeypatch: pytest.MonkeyPatch, sync_ends: Callable[[float], float], *,
+        segment_size: int = 64 * 1024 * 1024, group_delay: int = 0,
+    ) -> None:  # fmt: skip
         self.now = 1.0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._sync_ends = sync_ends
@@ -62,9 +67,10 @@ class Simulation:
         self.waits: list[float] = []
         self.asked: list[float] = []
         self._lsn = self._durable = 0
+        # The same clock is in place of the module everywhere in the journal.
         monkeypatch.setattr(journal_module.time, "perf_counter", lambda: self.now)
         self.files = NoFiles()
-        settings = Settings(data=Path("unused"), segment_size=segment_size)
+        settings = Settings(data=Path("unused"), segment_size=segment_size, group_delay=group_delay)
         self.journal = Journal(settings, Path("unused"), self.files, self, Segments())
         self.journal.start(1, 0)
 
@@ -74,7 +80,7 @@ class Simulation:
     def send(self, producer: object, confirmed: Callable[[], None]) -> None:
         self._lsn += 1
         self._waiting.append((self._lsn, confirmed))
-        self.journal.append(Put(1, self._lsn, PAYLOAD), self._lsn, producer)
+        self.journal.append(Put(((1, self._lsn),), PAYLOAD), self._lsn, producer)
         self.journal.flush()
 
     def run(self, until: float) -> None:
@@ -109,8 +115,18 @@ class Simulation:
     def on_failure(self, error: BaseException) -> None:
         raise AssertionError(error)
 
+    def on_full(self, reason: str) -> None:
+        raise AssertionError(reason)
+
     def declarations(self) -> Iterable[Declare]:
         return []
+
+    def remembered(self) -> Iterable[Remember]:
+        return []
+
+    def carry_forward(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
+        """Nothing is ever consumed here, so nothing is ever carried forward."""
+        raise AssertionError((intervals, xids))
 
 
 class WaitingProducer:
@@ -213,3 +229,17 @@ def test_patience_is_next_to_nothing_on_a_fast_disk(monkeypatch: pytest.MonkeyPa
     simulation.run(until=3.0)
     assert simulation.waits
     assert max(simulation.waits) <= 0.0005
+
+
+@pytest.mark.parametrize("count", [1, 2, 10])
+def test_a_fixed_delay_holds_every_sync_back(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for a lone sender: it is a setting, to show what it costs and what it brings."""
+    delay = 2000
+    simulation = Simulation(monkeypatch, lambda now: now + 50e-6, group_delay=delay)
+    made = producers(simulation, count, seed=3)
+    simulation.run(until=2.0)
+    assert min(one.confirmed for one in made) > 0.85 * 1.0 / (delay / 1e6 + 450e-6)
+    assert max(one.confirmed for one in made) < 1.0 / (delay / 1e6 + 50e-6)
+    # All of them come back within the delay, so each sync serves all.
+    settled = simulation.groups[10:]
+    assert sum(settled) / len(settled) > 0.9 * count

@@ -4,13 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.core.records import Put, Remove
+from mqlab.broker.core.records import Declare, Put, Remove
 from mqlab.broker.store.records import Damaged, decode, decode_head
-from mqlab.broker.store.segments import Segments, numbers_in, path_of
+from mqlab.broker.store.segments import numbers_in, path_of
 from mqlab.wire.bodies import encode
 
 from .disk import Call, Disk, RecordedFiles
-from .machine import Machine, found_in, live_after
+from .machine import Machine, small_settings
+from .meaning import Applied, differences, found_in
+from .small_core import Message, SmallCore
 
 
 def test_a_record_is_called_durable_only_when_it_was_written_and_then_synced(tmp_path: Path) -> None:
@@ -48,7 +50,7 @@ def _last_record_in(disk: Disk) -> int:
 
 def test_consumed_files_are_removed_and_the_rest_stays(tmp_path: Path) -> None:
     machine = Machine(tmp_path, RecordedFiles(), seed=4)
-    for _ in range(600):
+    for _ in range(800):
         machine.step()
     machine.finish()
     made = sum(call.what == "create" for call in machine.files.log)
@@ -58,16 +60,16 @@ def test_consumed_files_are_removed_and_the_rest_stays(tmp_path: Path) -> None:
     assert left == [*range(left[0], made + 1)]
     machine.journal.close()
     again = Machine(tmp_path, RecordedFiles())
-    assert found_in(again.recovered) == live_after(machine.records, machine.core.lsn)
+    assert not differences(found_in(again.recovered), Applied(machine.records).after(machine.lsn))
     assert again.recovered.torn == 0
     assert again.recovered.next_file == made + 1
 
 
 def test_without_sync_files_are_removed_and_closed_too(tmp_path: Path) -> None:
     machine = Machine(tmp_path, RecordedFiles(), seed=4)
-    object.__setattr__(machine.core.settings, "sync", "off")
+    object.__setattr__(machine.settings, "sync", "off")
     heads = machine.files.syncs
-    for _ in range(600):
+    for _ in range(800):
         machine.step()
     made = sum(call.what == "create" for call in machine.files.log)
     assert made > 20
@@ -77,34 +79,104 @@ def test_without_sync_files_are_removed_and_closed_too(tmp_path: Path) -> None:
     assert machine.files.syncs - heads <= 2 * made
 
 
-def test_a_file_goes_only_when_its_consumption_is_durable() -> None:
-    """Until then a crash brings the messages back, and they must be somewhere."""
-    segments = Segments()
-    segments.begin(1)
-    segments.note(Put(1, 1, encode([b"a", b"b", b"c"])), 1, 1)
-    segments.begin(2)
-    segments.note(Remove(1, ((1, 2),)), 2, 2)
-    segments.note(Remove(1, ((3, 1),)), 3, 2)
-    segments.durable(2)
-    assert segments.take_unneeded() is None
-    segments.durable(3)
-    assert segments.take_unneeded() == 1
-    assert segments.take_unneeded() is None
+def test_a_removal_lasts_before_the_next_file_is_removed(tmp_path: Path) -> None:
+    """Also where syncs overlap: one that began before a removal says nothing of it."""
+    for seed in range(40):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        machine = Machine(folder, RecordedFiles(), seed=seed)
+        for _ in range(300):
+            machine.step()
+        unsynced = 0
+        for call in machine.files.log:
+            if call.what == "sync_folder":
+                unsynced = 0
+            unsynced += call.what == "remove"
+            assert unsynced < 2
+        machine.leave()
 
 
-def test_a_file_stays_as_long_as_one_before_it_is_needed() -> None:
-    """It may say what was consumed of the older one."""
-    segments = Segments()
-    for number, first_id in ((1, 1), (2, 3), (3, 5)):
-        segments.begin(number)
-        segments.note(Put(1, first_id, encode([b"a", b"b"])), number, number)
-    segments.note(Remove(1, ((3, 2), (5, 2))), 4, 3)
-    segments.durable(4)
-    assert segments.take_unneeded() is None
-    segments.note(Remove(1, ((1, 2),)), 5, 3)
-    segments.durable(5)
-    # One at a time and the oldest first: if a crash undoes removals, no file between two others is missing.
-    assert [segments.take_unneeded() for _ in range(3)] == [1, 2, None]
+def journal_with_a_survivor(folder: Path, *, log_length: int) -> Machine:
+    """One message in the first file is never consumed, all others are."""
+    machine = Machine(folder, RecordedFiles(), settings=small_settings(folder, log_length=log_length))
+    queue = machine.core.queues[1]
+    for number in range(60):
+        machine.core.emit(Put(((1, queue.next_id),), encode([b"%d" % number + b"." * 90])), True)
+        machine.core.queues[1].live[queue.next_id] = machine_message(number)
+        if number:
+            del queue.live[queue.next_id]
+            machine.core.emit(Remove(1, ((queue.next_id, 1),)), False)
+        queue.next_id += 1
+        machine.finish()
+    return machine
+
+
+def machine_message(number: int) -> Message:
+    return Message(b"%d" % number + b"." * 90)
+
+
+def test_a_checkpoint_carries_what_is_needed_forward_so_that_old_files_go(tmp_path: Path) -> None:
+    machine = journal_with_a_survivor(tmp_path, log_length=3000)
+    counters = machine.journal.counters
+    assert counters.checkpoints > 1
+    assert 0 < counters.carried_bytes < 1000
+    assert machine.journal.length < 3000 + 2 * 1000
+    assert len(numbers_in(tmp_path)) < 6
+    machine.journal.close()
+    again = Machine(tmp_path, RecordedFiles())
+    assert found_in(again.recovered).live == {1: {1: machine_message(0).body}}
+
+
+def test_a_journal_that_is_short_enough_is_left_alone(tmp_path: Path) -> None:
+    machine = journal_with_a_survivor(tmp_path, log_length=1_000_000)
+    assert machine.journal.counters.checkpoints == 0
+    assert numbers_in(tmp_path)[0] == 1
+
+
+def test_a_journal_that_is_needed_is_left_alone(tmp_path: Path) -> None:
+    """To write all of it again would not make it shorter."""
+    machine = Machine(tmp_path, RecordedFiles(), settings=small_settings(tmp_path, log_length=1000))
+    for number in range(1, 60):
+        machine.core.emit(Put(((1, number),), encode([b"." * 90])), True)
+        machine.finish()
+    assert len(numbers_in(tmp_path)) > 5
+    assert machine.journal.counters.checkpoints == 0
+
+
+def test_what_cannot_be_carried_forward_ends_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that is needed and cannot be read: going on would lose it."""
+
+    def unreadable(*_: object) -> None:
+        raise OSError("cannot be read")
+
+    monkeypatch.setattr(SmallCore, "carry_forward", unreadable)
+    machine = journal_with_a_survivor(tmp_path, log_length=3000)
+    assert [str(error) for error in machine.failures] == ["cannot be read"]
+    assert 1 in numbers_in(tmp_path)
+
+
+def test_a_new_file_says_what_must_be_known_without_the_old_ones(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, RecordedFiles(), seed=3)
+    for _ in range(600):
+        machine.step()
+    newest = max(numbers_in(tmp_path))
+    assert newest > 10
+    head = decode_head(path_of(tmp_path, newest).read_bytes())
+    state = Applied(machine.records).after(head.first_lsn - 1)
+    assert {one.queue: one.name for one in head.declarations} == state.names
+    assert {one.queue: one.options for one in head.declarations} == state.options
+    assert {one.destination: [*one.ids] for one in head.remembered} == {
+        destination: ids for destination, ids in state.remembered.items() if ids
+    }
+    assert head.last_queue == max(one.queue for _, one in machine.records if isinstance(one, Declare))
+
+
+def test_a_large_append_is_written_before_the_host_says_that_this_was_all(tmp_path: Path) -> None:
+    """A checkpoint of a large file would otherwise be in memory twice."""
+    machine = Machine(tmp_path, RecordedFiles())
+    appends = machine.files.appends
+    machine.core.emit(Put(((1, 1),), encode([bytes(5 * 1024 * 1024)])), False)
+    assert machine.files.appends == appends + 1
 
 
 def test_other_names_in_the_folder_are_not_touched(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from mqlab.broker.store.segments import path_of
 
 from .disk import Call, Disk, RecordedFiles, write_image
 from .machine import KEEP_IN_MEMORY, Machine, small_settings
-from .meaning import Applied, found_in, is_as
+from .meaning import Applied, differences, found_in
 
 # The long form crashes at more than 10,000 points.
 SEEDS = range(60 if os.environ.get("MQLAB_TORTURE") else 8)
@@ -57,7 +57,7 @@ class Crash:
         write_image(folder, self.disk.after_kill())
         found = recover(folder, Files(), KEEP_IN_MEMORY)
         assert self.durable <= found.lsn <= self.appended, f"{self.durable} was durable, recovery ends at {found.lsn}"
-        assert is_as(found_in(found), self.applied.after(found.lsn))
+        assert not differences(found_in(found), self.applied.after(found.lsn))
         return found.lsn
 
 
@@ -92,19 +92,20 @@ def run(folder: Path, seed: int, *, capacity: int | None = None) -> Machine:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_confirmed_is_lost_and_nothing_else_appears(folder: Path, seed: int) -> None:
-    # Every third disk is too small.
-    machine = run(folder, seed, capacity=5000 if seed % 3 == 2 else None)
+    small = seed % 3 == 2
+    machine = run(folder, seed, capacity=5000 if small else None)
     machine.leave()
     points = torn = 0
     for crash in crashes(Disk({}), machine.files.log, [], seed):
         torn += crash.check(folder) < crash.appended
         points += 1
-    # A workload that proves nothing would pass too.
-    assert machine.confirmations > 10
-    assert len({call.name for call in machine.files.log if call.what == "create"}) > 3
-    assert any(call.what == "remove" for call in machine.files.log)
-    assert points > 150
+    # A workload that proves nothing would pass too. On a small disk little happens while it is full.
+    assert points > 100
     assert torn > 20
+    if not small:
+        assert machine.confirmations > 10
+        assert len({call.name for call in machine.files.log if call.what == "create"}) > 3
+        assert any(call.what == "remove" for call in machine.files.log)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -146,7 +147,7 @@ def test_after_a_stop_in_good_order_everything_is_there(folder: Path, seed: int)
         assert found.torn == 0
         # And one record more, which says that it was a good order.
         assert found.lsn == machine.lsn + 1
-        assert is_as(found_in(found), Applied(machine.records).after(machine.lsn))
+        assert not differences(found_in(found), Applied(machine.records).after(machine.lsn))
 
 
 def test_the_workload_has_all_that_can_happen(folder: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from mqlab.broker.core import saving, serving
+from mqlab.broker.core.agenda import Agenda
 from mqlab.broker.core.effects import Deliver, Effect
 from mqlab.broker.core.line import Line
 from mqlab.broker.core.links import Consumer, Producer
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # A full destination accepts again when it has fallen to this share of its limit: without the gap each message
 # taken would release a producer for one message, with a frame for each.
 RELEASE_SHARE: Final = 0.75
+# Times of messages that have left are forgotten when they outnumber the messages that are there by so much.
+_SLACK: Final = 1024
 
 
 @dataclass(slots=True)
@@ -93,14 +95,21 @@ class Queue:
         self.beyond_size = 0
         # Dispatch has more to look at than who comes first.
         self._selective = False
-        self._delayed: list[tuple[int, int, Span]] = []
-        self._expiring: list[tuple[int, int, Span]] = []
+        self._delayed = Agenda()
+        self._expiring = Agenda()
+        # When it will be woken, as far as that is arranged.
+        self._wakes_at: int | None = None
         self._indexes: dict[str, Index] = {}
         self._wanted: dict[Key, deque[Consumer]] = {}
 
     @property
     def full_name(self) -> str:
         return f"queue:{self.name}" if self.subscription is None else f"subscription:{self.name}"
+
+    @property
+    def guarded_as(self) -> str:
+        """The destination whose rights decide about it."""
+        return self.full_name if self.subscription is None else f"topic:{self.subscription.terms.topic}"
 
     @property
     def feeding(self) -> Iterable[Queue | Topic]:
@@ -188,8 +197,7 @@ class Queue:
         """Make reserved messages visible, or known if they are not due yet."""
         self.counters.put += span.rows
         if span.due > self.desk.now:
-            heappush(self._delayed, (span.due, span.first_id, span))
-            self.desk.wake_at(span.due, self)
+            self._delay(span)
             return
         self._enter(span)
         self.dispatch()
@@ -198,16 +206,15 @@ class Queue:
 
     def put_back(self, spans: Iterable[Span]) -> None:
         """Messages that were delivered in vain go to where their ids belong."""
-        for span in spans:
-            self._enter(span, back=True)
+        for span in sorted(spans, key=_first_id):
+            self._enter(span)
         self.dispatch()
 
     def restore(self, span: Span) -> None:
         """At start: a message that the journal had."""
         self.reserve(span)
         if span.due > self.desk.now:
-            heappush(self._delayed, (span.due, span.first_id, span))
-            self.desk.wake_at(span.due, self)
+            self._delay(span)
         else:
             self._enter(span)
 
@@ -216,9 +223,7 @@ class Queue:
         spans = [*self.spans()]
         for span in spans:
             self.unlink(span)
-        spans += [span for _, _, span in self._delayed]
-        self._delayed.clear()
-        return spans
+        return spans + self._delayed.take_all()
 
     def take_ids(self, ranges: Iterable[tuple[int, int]]) -> list[Span]:
         """These messages (first id, rows) leave the line, as far as they stand in it."""
@@ -235,9 +240,8 @@ class Queue:
 
     def everything(self) -> list[Span]:
         """All that it answers for, but what transactions have in hand."""
-        delayed = (span for _, _, span in self._delayed)
         given = (span for consumer in self.consumers for _, span in consumer.unacknowledged)
-        return [*self.spans(), *delayed, *given, *self.unseen]
+        return [*self.spans(), *self._delayed, *given, *self.unseen]
 
     def dispatch(self) -> None:
         """Give what there is to those who have room, in turn."""
@@ -291,12 +295,15 @@ class Queue:
 
     def wake(self) -> None:
         """What is due becomes visible; what has expired leaves."""
-        now = self.desk.now
-        while self._delayed and self._delayed[0][0] <= now:
-            self._enter(heappop(self._delayed)[2], back=True)
-        while self._expiring and self._expiring[0][0] <= now:
-            self.drop_expired(heappop(self._expiring)[2])
+        now, self._wakes_at = self.desk.now, None
+        for span in self._delayed.take_until(now):
+            self._enter(span)
+        for span in self._expiring.take_until(now):
+            self.drop_expired(span)
         self.dispatch()
+        for agenda in (self._delayed, self._expiring):
+            if agenda.next_time is not None:
+                self._wake_at(agenda.next_time)
 
     def drop_expired(self, span: Span) -> bool:
         """Takes what has expired from a span in line. Whether anything is left of it."""
@@ -329,18 +336,16 @@ class Queue:
                 span = line.first
         return None
 
-    def _enter(self, span: Span, *, back: bool = False) -> None:
-        line = self._line(span.priority)
-        if back:
-            line.insert(span)
-        else:
-            line.append(span)
-        if span.expires:
-            self._watch_expiry(span, span.expires)
-        if self._indexes:
-            self._add_to_indexes(span)
-        if self._wanted:
-            self._serve_wanted(span)
+    def _enter(self, span: Span) -> None:
+        for part in self._line(span.priority).insert(span):
+            if part.expires > self.desk.now:
+                self._watch_expiry(part, part.expires)
+            elif part.expires and not self.drop_expired(part):
+                continue
+            if self._indexes:
+                self._add_to_indexes(part)
+            if self._wanted:
+                self._serve_wanted(part)
 
     def _line(self, priority: int) -> Line:
         for line in self.lines:
@@ -354,7 +359,18 @@ class Queue:
     def _watch_expiry(self, span: Span, when: int) -> None:
         span.expires = when
         if when:
-            heappush(self._expiring, (when, span.first_id, span))
+            self._expiring.note(when, span)
+            self._wake_at(when)
+            if len(self._expiring) > 2 * self.messages + _SLACK:
+                self._expiring.keep(lambda when, one: one.line is not None and one.expires == when)
+
+    def _delay(self, span: Span) -> None:
+        self._delayed.note(span.due, span)
+        self._wake_at(span.due)
+
+    def _wake_at(self, when: int) -> None:
+        if self._wakes_at is None or when < self._wakes_at:
+            self._wakes_at = when
             self.desk.wake_at(when, self)
 
     def _add_to_indexes(self, span: Span) -> None:
@@ -374,7 +390,9 @@ class Queue:
                 found = self._indexes[key.field].find(key.value)
             if found is None or not 0 < found[0].expires <= self.desk.now:
                 return found
-            self.drop_expired(found[0])
+            span, row = found
+            if self.drop_expired(span) and row in span.index:
+                return found
 
     def _serve_wanted(self, span: Span) -> None:
         """Somebody may wait for just this message."""
@@ -401,3 +419,7 @@ class Queue:
     def note_group(self) -> None:
         """Messages of groups came: from now on dispatch looks at them."""
         self.grouped = self._selective = True
+
+
+def _first_id(span: Span) -> int:
+    return span.first_id

@@ -34,8 +34,14 @@ _FIELDS: Final[Mapping[str, str]] = {
     "JMSMessageID": "id", "JMSTimestamp": "timestamp", "JMSCorrelationID": "correlation_id", "JMSType": "type",
     "JMSPriority": "priority", "JMSXGroupID": "group",
 }  # fmt: skip
+
+
+def _as_texts(ids: pa.Array) -> pa.Array:
+    return pa.array([None if one is None else as_text(one) for one in ids.to_pylist()], pa.string())
+
+
 _MADE: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = {
-    "JMSMessageID": lambda ids: pa.array([None if one is None else as_text(one) for one in ids.to_pylist()], pa.string()),
+    "JMSMessageID": _as_texts,
     "JMSPriority": lambda priorities: priorities.fill_null(DEFAULT_PRIORITY),
 }
 

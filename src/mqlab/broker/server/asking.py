@@ -85,13 +85,16 @@ class Asking:
         self._core.prepare(session, question.text("xid"), Answer(self._connection, question.number, {}))
 
     def _commit(self, question: Question) -> None:
+        self._check_prepared(question)
         self._core.decide(question.text("xid"), Answer(self._connection, question.number, {}), commit=True)
 
     def _rollback(self, question: Question) -> None:
+        self._check_prepared(question)
         self._core.decide(question.text("xid"), Answer(self._connection, question.number, {}), commit=False)
 
     def _prepared(self, _question: Question) -> Said:
-        return {"prepared": administration.prepared(self._core)}
+        found = administration.prepared(self._core)
+        return {"prepared": [one for one in found if self._may_decide(one["xid"])]}
 
     def _list(self, _question: Question) -> Said:
         user = self._connection.user
@@ -119,10 +122,21 @@ class Asking:
         administration.delete(self._core, question.text("name"))
         return {}
 
+    def _check_prepared(self, question: Question) -> None:
+        if not self._may_decide(question.text("xid")):
+            raise RefusedError(f"{self._connection.user.name} has no right to all that this transaction sent and received")
+
+    def _may_decide(self, xid: str) -> bool:
+        """Who could have sent and received all of it may decide about it."""
+        user, prepared = self._connection.user, self._core.preparing.waiting.get(xid)
+        if prepared is None:
+            return True
+        sent = all(user.may("write", span.origin or queue.full_name) for queue, span in prepared.placed)
+        return sent and all(user.may("read", queue.guarded_as) for queue, _ in prepared.removed)
+
     def _check(self, right: Right, question: Question) -> None:
         queue = administration.find(self._core, question.text("name"))
-        name = queue.full_name if queue.subscription is None else f"topic:{queue.subscription.terms.topic}"
-        check_right(self._core, self._connection.user, right, name)
+        check_right(self._core, self._connection.user, right, queue.guarded_as)
 
 
 def _guarded(one: Said) -> str:

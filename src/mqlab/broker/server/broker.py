@@ -83,7 +83,7 @@ class Broker:
             Answer: lambda effect: effect.owner.answer(effect),
             Append: self._append,
         }
-        self.look_around()
+        self.look_at_the_clock()
         self.core.desk.page_out = self._page_out
         if settings.data is not None:
             self._open_store(settings.data)
@@ -120,11 +120,9 @@ class Broker:
         self._journal = Journal(self.settings, folder, files, self, found.segments)
         self._journal.start(found.next_file, found.lsn)
 
-    def look_around(self) -> None:
-        """What the core must know of the world before it decides: how late it is, and whether the disk is full."""
+    def look_at_the_clock(self) -> None:
+        """What the core must know of the world before it decides: how late it is."""
         self.core.desk.now = time.time_ns() // 1_000_000
-        if self._journal is not None:
-            self.core.disk_full = self._journal.full_reason
 
     def carry_out(self) -> None:
         """Do what the core wants done, until it wants nothing more."""
@@ -248,6 +246,10 @@ class Broker:
             connection.drop()
         if not self.failure.done():
             self.failure.set_result(error)
+
+    def on_full(self, reason: str) -> None:
+        """Producers of persistent messages are refused with the reason; consumers go on."""
+        self.core.disk_full = reason
 
     def declarations(self) -> Iterable[Declare]:
         return self.core.house.declarations()

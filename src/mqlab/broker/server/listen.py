@@ -11,6 +11,7 @@ import uvloop
 
 from mqlab.broker.security.tls import server_context
 from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.metrics import Metrics, start_metrics
 from mqlab.broker.server.native import Connection
 from mqlab.broker.settings import SettingError, Settings
 from mqlab.wire.address import Address
@@ -27,11 +28,16 @@ async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Addres
     _refuse_strangers(addresses, settings)
     broker = Broker(settings)
     servers: list[tuple[asyncio.Server, Address]] = []
+    metrics: Metrics | None = None
     try:
+        if settings.metrics:
+            metrics = await start_metrics(broker, settings.metrics)
         for address in addresses:
             servers.append(await _listen(broker, address))  # noqa: PERF401 - if one fails, the others must be known
         yield broker, [actual for _, actual in servers]
     finally:
+        if metrics is not None:
+            await metrics.close()
         for server, address in servers:
             server.close()
             if address.path:

@@ -98,7 +98,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._receiver.room()
 
     def buffer_updated(self, size: int) -> None:
-        self._broker.look_around()
+        self._broker.look_at_the_clock()
         try:
             for frame in self._receiver.received(size):
                 self._handle(frame)

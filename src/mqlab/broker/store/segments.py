@@ -29,7 +29,7 @@ class _File:
     rows: int = 0
     queues: set[int] = field(default_factory=set)
     live: dict[int, int] = field(default_factory=dict)
-    # Transactions prepared there that wait for their decision.
+    # Transactions prepared there that wait for their decision, or whose decision is not yet in the head of a file.
     undecided: int = 0
 
     @property
@@ -66,6 +66,10 @@ class Segments:
         self._prepared: dict[str, _Prepared] = {}
         # Queues that are gone, though a transaction that waits for its decision still names them.
         self.forgotten: set[int] = set()
+        # Files with a transaction that was decided in the newest file. The heads of files between them say which ids
+        # are remembered because of it, so whoever reads them must also know what it was that was decided.
+        self._just_decided: list[int] = []
+        self._lsn = 0
         self._later: deque[tuple[int, Callable[..., None], tuple[Any, ...]]] = deque()
         # Puts of ids that are known come from a checkpoint: the messages move to the newer file.
         self._carrying = False
@@ -74,11 +78,14 @@ class Segments:
         """File `number` is there now, with so many bytes of records."""
         self._files[number] = _File(size)
         self.length += size
+        self._later += [(self._lsn, self._decided, (one,)) for one in self._just_decided]
+        self._just_decided = []
 
     def note(self, record: Record, lsn: int, number: int, size: int) -> None:
         """The record, of so many bytes, goes to file `number`."""
         self._files[number].size += size
         self.length += size
+        self._lsn = lsn
         if isinstance(record, Put):
             self._put(record, lsn, number, size)
         elif isinstance(record, Remove):
@@ -196,7 +203,7 @@ class Segments:
             return
         if not self._prepared:
             self.forgotten.clear()
-        self._later.append((lsn, self._decided, (prepared.number,)))
+        self._just_decided.append(prepared.number)
         gone = prepared.record.removes if record.commit else _as_removes(prepared.record.puts)
         self._later.append((lsn, self._remove_all, (gone,)))
 

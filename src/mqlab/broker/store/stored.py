@@ -43,6 +43,9 @@ class Reader:
             self._path = None
             self.files.close(self._file)
 
+    def __del__(self) -> None:
+        self.close()
+
 
 class Home:
     """A file in which stored payloads lie. It can be read as long as one of them is in use, even without a name."""

@@ -1,5 +1,10 @@
-"""Random selectors agree with two engines that know nothing of this one: SQLite and Spark SQL."""
+"""Random selectors agree with two engines that know nothing of this one: SQLite and Spark SQL.
 
+SQLite takes all of them. Spark, which needs some milliseconds to read and plan each, takes as many as fit into half a
+minute on a busy machine, and all of them with MQLAB_TORTURE=1.
+"""
+
+import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,6 +18,7 @@ from .expressions import Expressions, Said
 
 SEED = 38
 COUNT = 10_000
+SPARK_COUNT = COUNT if os.environ.get("MQLAB_TORTURE") == "1" else 4_000
 # Spark plans many expressions as one query at little more than the price of reading them.
 CHUNK = 500
 
@@ -56,7 +62,6 @@ def test_the_expressions_are_worth_comparing(said: list[Said], ours: Outcomes) -
     assert min(counted[letter] for letter in "TFU") > COUNT * table.ROWS / 5
     assert sum(len(set(one)) > 1 for one in ours) > COUNT * 0.8
     assert len({one.selector for one in said}) > COUNT * 0.8
-    assert {letter for one in ours for letter in one} == {"T", "F", "U"}
 
 
 def test_sqlite_agrees(said: list[Said], ours: Outcomes, messages: dict[str, list[Any]]) -> None:
@@ -84,6 +89,6 @@ def test_spark_agrees(
         return [letters(column.to_pylist()) for column in chunk.columns]
 
     with ThreadPoolExecutor(2) as pool:
-        theirs = [one for chunk in pool.map(evaluated, range(0, COUNT, CHUNK)) for one in chunk]
+        theirs = [one for chunk in pool.map(evaluated, range(0, SPARK_COUNT, CHUNK)) for one in chunk]
     frame.unpersist()
-    check(said, ours, theirs)
+    check(said[:SPARK_COUNT], ours[:SPARK_COUNT], theirs)

@@ -16,7 +16,7 @@ from mqlab.broker.limits import SELECTOR
 
 # Fields that an index can find messages by.
 _INDEXED: Final = ("JMSMessageID", "JMSCorrelationID")
-# A requester may ask with the same text again and again. The longest selectors take half a megabyte each.
+# A requester may ask with the same text again and again. The largest selectors take a third of a megabyte each.
 _CACHED: Final = 256
 
 

@@ -130,7 +130,3 @@ def few(batch: Columns, size: int, rounds: int) -> list[float]:
             selector.mask(size, part)
         found.append((perf_counter() - begin) * 1e3)
     return found
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,25 @@
+"""Every row of the feature matrix has its test, or a reason why not."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from . import rows
+
+
+def _tests() -> set[str]:
+    here = Path(__file__).parent
+    modules = [importlib.import_module(f"{__package__}.{path.stem}") for path in here.glob("test_*.py")]
+    return {name for module in modules for name in vars(module) if name.startswith("test_")}
+
+
+@pytest.mark.parametrize("row", [*rows.FEATURES, *rows.KNOBS])
+def test_every_row_has_its_test_or_a_reason_why_not(row: str) -> None:
+    without = rows.LATER.keys() | rows.NOT_THE_BROKERS.keys()
+    assert (rows.name_of(row) in _tests()) != (row in without)
+
+
+def test_reasons_are_given_for_rows_only() -> None:
+    assert rows.LATER.keys() | rows.NOT_THE_BROKERS.keys() <= {*rows.FEATURES, *rows.KNOBS}
+    assert not rows.LATER.keys() & rows.NOT_THE_BROKERS.keys()
