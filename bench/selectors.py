@@ -1,4 +1,4 @@
-# ruff: noqa: A005 - the name that was promised; see below
+# ruff: noqa: A005 (the name that was promised; see below)
 """Selectors over columns, against row by row in Python: see `_selecting.py`.
 
 Python looks beside a script for its modules first, so whatever in this folder imports the standard library's

@@ -47,6 +47,7 @@ class AtTerminal:
             self.said += data
 
     def wait_until_said(self, words: str, times: int = 1) -> None:
+        """What is typed before a password is asked for is lost: wait for the blank after the colon."""
         deadline = time.monotonic() + ENDING
         while self.said.decode().count(words) < times:
             assert time.monotonic() < deadline, self.said

@@ -1,11 +1,14 @@
 """The commands over a running broker."""
 
 import math
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trustme
 
+from mqlab.cli.broker import asking
 from mqlab.client import Connection, connect
 
 from .command import document, here
@@ -225,10 +228,10 @@ class TestErrors:
             (["show", "orders"], "queue:NAME"),
             (["show", "topic:t"], "subscription:NAME"),
             (["purge", "queue:none", "--yes"], "there is no 'queue:none'"),
-            (["purge", "queue:errors", "--yes", "--selector", "a ="], "a ="),
+            (["purge", "queue:errors", "--yes", "--selector", "a ="], "the selector is wrong at character"),
             (["move", "queue:errors", "topic:t"], "moved to a queue"),
             (["move", "queue:errors", "queue:errors"], "another queue"),
-            (["browse", "queue:errors", "--selector", "a LIKE 3"], "LIKE"),
+            (["browse", "queue:errors", "--selector", "a LIKE 3"], "the selector is wrong at character 8"),
             (["list", "--at", "nonsense"], "'nonsense' is no address"),
         ],
     )
@@ -249,3 +252,27 @@ class TestErrors:
             assert (result.exit_code, result.stdout) == (7, "")
             assert f"the broker at {address} cannot be asked" in result.stderr
             assert len(result.stderr.splitlines()) == 1
+
+    def test_one_that_does_not_answer(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(asking, "_CONNECT_SECONDS", 0.3)
+        with broker_process(tmp_path) as (command, address):
+            command.process.send_signal(signal.SIGSTOP)
+            result = here("broker", "status", "--at", address)
+            assert (result.exit_code, result.stdout) == (7, "")
+            assert "it takes too long" in result.stderr
+
+
+def test_over_tls(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    certificate, key, ca, other = (tmp_path / name for name in ("certificate", "key", "ca", "other"))
+    issued = authority.issue_cert("localhost", "127.0.0.1")
+    issued.private_key_pem.write_to_path(key)
+    certificate.write_bytes(b"".join(part.bytes() for part in issued.cert_chain_pems))
+    authority.cert_pem.write_to_path(ca)
+    trustme.CA().cert_pem.write_to_path(other)
+    options = ("--listen", "tls:127.0.0.1:0", "--tls-certificate", certificate, "--tls-key", key)
+    with broker_process(tmp_path, *options) as (_, address):
+        assert here("broker", "status", "--at", address, "--ca", ca).exit_code == 0
+        for arguments, code in (([], 7), (["--ca", other], 7), (["--ca", tmp_path / "none"], 2)):
+            result = here("broker", "status", "--at", address, *arguments)
+            assert (result.exit_code, result.stdout) == (code, ""), arguments

@@ -35,11 +35,12 @@ class TestFile:
         assert (added.returncode, added.stdout) == (0, "")
         for right, pattern in (("read", "queue:orders.#"), ("read", "topic:*"), ("admin", "all")):
             assert here("broker", "users", file, "grant", "ann", right, pattern).exit_code == 0
-        listed = here("broker", "users", file, "--json")
+        listed = here("broker", "users", file, "list", "--json")
         assert document(listed.stdout)["users"] == [
             {"name": "ann", "read": ["queue:orders.#", "topic:*"], "write": [], "create": [], "admin": ["all"]}
         ]
-        said = here("broker", "users", file, "list").stdout
+        said = here("broker", "users", file).stdout
+        assert said == here("broker", "users", file, "list").stdout
         assert "queue:orders.# topic:*" in said
         assert "scrypt" not in said
         assert here("broker", "users", file, "revoke", "ann", "read", "topic:*").exit_code == 0
@@ -101,11 +102,11 @@ class TestFile:
         file = tmp_path / "users.yaml"
         with AtTerminal("broker", "users", file, "add", "ann") as command:
             for line in (SECRET, OTHER):
-                command.wait_until_said("New password:" if line is SECRET else "Again:")
+                command.wait_until_said("New password: " if line is SECRET else "Again: ")
                 command.enter(line)
-            command.wait_until_said("New password:", 2)
+            command.wait_until_said("New password: ", 2)
             command.enter(SECRET)
-            command.wait_until_said("Again:", 2)
+            command.wait_until_said("Again: ", 2)
             command.enter(SECRET)
             assert command.end() == 0, command.said
             assert SECRET.encode() not in command.said
@@ -137,7 +138,7 @@ def test_a_broker_with_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert "1 messages removed" in here("broker", "purge", "queue:b", "--yes").stderr
         monkeypatch.delenv("MQLAB_PASSWORD")
         with AtTerminal("broker", "show", "queue:a", "--at", address, "--user", "ann") as asked:
-            asked.wait_until_said("Password:")
+            asked.wait_until_said("Password: ")
             asked.enter(SECRET)
             assert asked.end() == 0, asked.said
         assert SECRET not in command.said

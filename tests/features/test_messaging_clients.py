@@ -26,7 +26,7 @@ from .receiving import numbers, receive
 
 @in_loop
 async def test_jms_api(tmp_path: Path) -> None:
-    """Headers, property types and header names in selectors as Jakarta Messaging has them. (Its Java interfaces: later.)"""
+    """Headers, types of properties and selectors as Jakarta Messaging has them. (Its Java interfaces: later.)"""
     properties = {
         "flag": True, "byte": Byte(-128), "short": Short(32767), "int": Int(-(2**31)), "long": 2**62,
         "float": Float(0.5), "double": 1e300, "text": "größe",

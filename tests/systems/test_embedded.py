@@ -1,4 +1,5 @@
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Awaitable, Callable
@@ -8,6 +9,7 @@ import psutil
 import pytest
 import uvloop
 
+from mqlab.broker.settings import POLICY_FIELDS
 from mqlab.client import aio
 from mqlab.events.schema import TABLES
 from mqlab.systems import Running, SystemFailedError, SystemSettingError, system
@@ -43,6 +45,9 @@ class TestNames:
             ("embedded:queue_limit=0", ["queue_limit", "0"]),
             ("embedded:queue_limit=1.5", ["queue_limit", "'1.5'"]),
             ("embedded:sync=off,sync=on", ["sync", "twice"]),
+            ("embedded:save_extent=8MiBs", ["save_extent", "'8MiBs'"]),
+            ("embedded:retrieval=guess", ["retrieval", "'guess'", "indexed, scan"]),
+            ("embedded:preallocate=perhaps", ["preallocate", "'perhaps'"]),
         ],
     )
     def test_what_is_not_known_is_one_sentence(self, text: str, words: list[str]) -> None:
@@ -52,7 +57,7 @@ class TestNames:
             assert word in str(caught.value)
         assert "\n" not in str(caught.value)
 
-    @pytest.mark.parametrize("name", ["data", "listen", "open_to_network"])
+    @pytest.mark.parametrize("name", ["data", "listen", "open_to_network", "users", "tls_key", "metrics", "policies"])
     def test_what_the_lab_decides_is_not_offered(self, name: str) -> None:
         with pytest.raises(SystemSettingError, match=f"no setting '{name}'"):
             system(f"embedded:{name}=1")
@@ -68,6 +73,14 @@ class TestDescription:
         assert found["settings"]["sync"] == "on"
         assert not {"data", "listen"} & found["settings"].keys()
 
+    def test_every_setting_of_a_destination_can_be_chosen(self) -> None:
+        text = "embedded:save_extent=2MiB,retrieval=scan,expired=queue:late,preallocate=no"
+        shown = system(text).describe()["settings"]
+        assert set(POLICY_FIELDS) < shown.keys()
+        assert (shown["save_extent"], shown["retrieval"]) == (2 * 1024 * 1024, "scan")
+        assert (shown["expired"], shown["preallocate"], shown["log_length"]) == ("queue:late", False, 512 * 1024 * 1024)
+        json.dumps(shown)
+
     def test_what_makes_a_figure_special_is_stamped(self) -> None:
         assert system("embedded").describe()["stamps"] == []
         (off,) = system("embedded:sync=off").describe()["stamps"]
@@ -75,6 +88,10 @@ class TestDescription:
         (marks,) = system("embedded:disk_marks=250").describe()["stamps"]
         assert "250" in marks
         assert len(system("embedded:sync=off,disk_marks=250").describe()["stamps"]) == 2
+        (dropping,) = system("embedded:when_full=drop-oldest").describe()["stamps"]
+        assert "loses messages" in dropping
+        (scanning,) = system("embedded:retrieval=scan").describe()["stamps"]
+        assert "depth" in scanning
 
 
 Play = Callable[[Running, psutil.Process], Awaitable[None]]
@@ -137,6 +154,32 @@ def test_its_settings_reach_it(tmp_path: Path) -> None:
         assert {"--sync=off", "--queue-limit=4096", "--disk-marks=10"} <= set(process.cmdline())
 
     with_one(tmp_path, play, "embedded:sync=off,queue_limit=4096,disk_marks=10")
+
+
+def test_each_of_them_is_one_that_it_knows(tmp_path: Path) -> None:
+    async def play(_: Running, process: psutil.Process) -> None:
+        assert {"--no-preallocate", "--save-extent=65536", "--dead-letters=none"} <= set(process.cmdline())
+
+    chosen = {
+        "group_delay": "1", "memory_limit": "64MiB", "producer_window": "64KiB", "segment_size": "1MiB",
+        "preallocate": "no", "log_length": "4MiB", "file_trace": str(tmp_path / "trace"), "message_limit": "1000",
+        "when_full": "refuse", "save_extent": "64KiB", "retrieval": "scan", "redelivery_limit": "0",
+        "dead_letters": "none", "expired": "queue:e", "duplicate_window": "10", "sync": "on", "disk_marks": "0",
+        "queue_limit": "1MB",
+    }  # fmt: skip
+    assert set(chosen) == set(system("embedded").describe()["settings"])
+    with_one(tmp_path, play, "embedded:" + ",".join(f"{key}={value}" for key, value in chosen.items()))
+
+
+def test_settings_of_the_environment_do_not_reach_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would change what is measured, and no record would say so."""
+    monkeypatch.setenv("MQLAB_BROKER_SYNC", "off")
+    monkeypatch.setenv("MQLAB_BROKER_QUEUE_LIMIT", "nonsense")
+
+    async def play(_: Running, process: psutil.Process) -> None:
+        assert not [key for key in process.environ() if key.startswith("MQLAB_BROKER_")]
+
+    with_one(tmp_path, play)
 
 
 def test_once_it_is_gone_that_is_said(tmp_path: Path) -> None:

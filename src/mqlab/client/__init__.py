@@ -7,7 +7,8 @@ What goes over the wire is `wire`'s; what a broker does with it is not known her
 from mqlab.client.errors import ClosedError, LoginError, MessagingError, RefusedError
 from mqlab.client.headers import Byte, Float, Int, Short
 from mqlab.client.message import Delivery, Message
-from mqlab.client.plain import Connection, Consumer, Producer, Requester, Session, connect
+from mqlab.client.plain import Connection, Requester, Session, connect
+from mqlab.client.plain_links import Consumer, Producer
 
 __all__ = [
     "Byte",

@@ -62,7 +62,11 @@ class Wire(asyncio.BufferedProtocol):
         else:
             _, wire = await loop.create_connection(cls, to.host, to.port)
         said = {"version": native.VERSION, "client": "mqlab", **{key: value for key, value in hello.items() if value}}
-        await wire.ask(native.frame(Kind.HELLO, said), Kind.HELLO)
+        try:
+            await wire.ask(native.frame(Kind.HELLO, said), Kind.HELLO)
+        except BaseException:
+            await wire.close()
+            raise
         return wire
 
     def new_session(self) -> int:

@@ -206,8 +206,12 @@ def _now() -> int:
 
 
 def _check(priority: object, time_to_live: object, delay: object) -> None:
-    if type(priority) is not int or not 0 <= priority <= 9:
+    if not _is_whole(priority, 9):
         raise ValueError(f"priority: {priority!r} is not a whole number from 0 to 9")
     for name, value in (("time_to_live", time_to_live), ("delay", delay)):
-        if type(value) is not int or not 0 <= value <= _MOST_MILLISECONDS:
+        if not _is_whole(value, _MOST_MILLISECONDS):
             raise ValueError(f"{name}: {value!r} is not a number of milliseconds of 0 or more")
+
+
+def _is_whole(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most

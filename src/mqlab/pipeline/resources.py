@@ -13,6 +13,11 @@ BUSY: Final = 85.0
 # Above this share of its time inside a sync, a broker waits for the disk more than for anything else.
 SYNCING: Final = 60.0
 
+_USED: Final = (
+    "cpu_broker", "cpu_agents", "cpu_busiest_agent", "rss_broker", "rss_agents", "syncs", "sync_share", "holds",
+    "held_seconds",
+)  # fmt: skip
+
 
 def usage(samples: DataFrame, spans: DataFrame) -> DataFrame:
     """One row a run: percent of one core, bytes, syncs a second, percent of the time inside a sync; null if unknown.
@@ -35,10 +40,7 @@ def usage(samples: DataFrame, spans: DataFrame) -> DataFrame:
             fn.max(fn.when(broker, fn.col("holds"))).alias("holds"),
             fn.max(fn.when(broker, fn.col("held_seconds"))).alias("held_seconds"),
         )
-        .select(
-            "run", "cpu_broker", "cpu_agents", "cpu_busiest_agent", "rss_broker", "rss_agents", "syncs", "sync_share",
-            "holds", "held_seconds",
-        )  # fmt: skip
+        .select("run", *_USED)
     )
 
 

@@ -61,11 +61,12 @@ def is_property_name(name: str) -> bool:
     return name.replace("$", "_").isidentifier() and len(name.encode()) <= 255
 
 
-@lru_cache(maxsize=1024)
+# What is kept for each list can be 100 KiB, if somebody wants it to be.
+@lru_cache(maxsize=256)
 def columns(said: bytes) -> Columns:
     """Reads a list of columns. Raises MalformedPayloadError."""
     try:
-        parts = said.decode().split(",")
+        parts = said.decode().split(",", _MOST_COLUMNS)
     except UnicodeDecodeError as error:
         raise MalformedPayloadError("the list of columns is not UTF-8") from error
     letters, names = [part[:1] for part in parts], tuple(part[1:] for part in parts)
@@ -87,7 +88,7 @@ def columns(said: bytes) -> Columns:
     )  # fmt: skip
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _named(names: tuple[str, ...], letters: str) -> Columns:
     return columns(",".join(letter + name for letter, name in zip(letters, names, strict=True)).encode())
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -240,6 +241,19 @@ class TestRequests:
         async with served() as one:
             assert parsed(await one.say(b"GET /met", half_close=True)).status == 400
             assert await one.say(b"", half_close=True) == b""
+
+    @in_loop
+    async def test_whatever_comes_is_answered_or_dropped(self) -> None:
+        good = b"GET /status.json HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\nContent-Length: 3\r\n\r\nabc"
+        chance = random.Random(4)
+        async with served() as one:
+            for _ in range(300):
+                data = bytearray(good)
+                for _ in range(chance.randint(1, 5)):
+                    data[chance.randrange(len(data))] = chance.choice((0, 10, 13, 32, 58, 255, chance.randrange(256)))
+                answer = await one.say(bytes(data), half_close=True)
+                assert answer == b"" or 200 <= parsed(answer).status < 500, bytes(data)
+            assert (await one.get("/status.json")).status == 200
 
     @in_loop
     async def test_one_answer_a_connection(self) -> None:

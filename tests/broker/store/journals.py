@@ -1,14 +1,18 @@
 """Journals in memory, and recovery from them: for tests that damage one in thousands of ways."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mqlab.broker.core.records import Commit, Declare, Put, Record, Remove, Shut
+from mqlab.broker.core.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove, Shut
+from mqlab.broker.store.encoding import encode, encode_head
 from mqlab.broker.store.files import Files
-from mqlab.broker.store.records import encode, encode_head
 from mqlab.broker.store.recovery import Recovered, recover
 from mqlab.broker.store.segments import path_of
 from mqlab.wire.bodies import encode as encode_bodies
+
+DECLARED = [Declare(1, "orders", 1), Declare(2, "prices.eu", 1)]
+REMEMBERED = [Remember("queue:orders", ("an id", "another"))]
 
 
 class MemoryFiles(Files):
@@ -27,11 +31,11 @@ class MemoryFiles(Files):
     def remove(self, path: Path) -> None:
         self.changes.append(("remove", path.name, 0))
 
-    def sync_path(self, path: Path) -> None:
-        pass
+    def trim(self, path: Path) -> None: ...
 
-    def sync_folder(self, path: Path) -> None:
-        pass
+    def sync_path(self, path: Path) -> None: ...
+
+    def sync_folder(self, path: Path) -> None: ...
 
 
 @dataclass
@@ -56,31 +60,51 @@ class Written:
 
 
 def workload(least: int, *, body: int = 900, batch: int = 1) -> list[Record]:
-    """Sends of batches and lone messages to two queues, acknowledgements of parts, transactions."""
-    records: list[Record] = [Declare(1, "orders", 1), Declare(2, "prices.eu", 1)]
+    """Every kind of record: sends of batches and lone messages to two queues and to both, acknowledgements of parts,
+    transactions in one phase and in two, messages carried forward, and a queue that comes and goes."""
+    records: list[Record] = [*DECLARED]
     size, next_id, n = 0, {1: 1, 2: 1}, 0
     while size < least:
         n += 1
         queue = 1 + n % 2
         bodies = [b"%06d" % (n * 100 + row) + b"." * body for row in range(1 if n % 3 else batch)]
-        put = Put(queue, next_id[queue], encode_bodies(bodies))
-        next_id[queue] += len(bodies)
-        removed = Remove(queue, ((put.first_id, (len(bodies) + 1) // 2),))
-        if n % 4 == 0:
-            records.append(Commit((put,), (Remove(3 - queue, ()),)))
-        else:
-            records.append(put)
-        if n % 5 == 0:
-            records.append(removed)
+        several = n % 7 == 3
+        targets = tuple((one, next_id[one]) for one in ((1, 2) if several else (queue,)))
+        put = Put(targets, encode_bodies(bodies), "topic:all" if several else "")
+        for one, _ in targets:
+            next_id[one] += len(bodies)
+        records += _steps(n, put, Remove(queue, ((targets[-1][1], (len(bodies) + 1) // 2),)))
         size += len(put.payload.data)
     return records
+
+
+def _steps(n: int, put: Put, removed: Remove) -> Iterator[Record]:
+    (queue, first_id), xid = put.targets[-1], f"xid {n}"
+    if n % 4 == 0:
+        yield Commit((put,), (Remove(3 - queue, ()),))
+    elif n % 4 == 1:
+        yield Prepare(xid, (put,), ())
+        # One in two is decided, and half of these are rolled back.
+        if n % 8 == 1:
+            yield Decide(xid, n % 16 == 1)
+    else:
+        yield put
+        if n % 5 == 0:
+            yield removed
+        elif n % 5 == 1:
+            yield Put(((queue, first_id),), put.payload, put.origin)
+    if n % 6 == 0:
+        yield Declare(100 + n, f"for a while {n}", 1, {"since": n})
+        yield Remember("queue:orders", (f"id {n}",))
+    if n % 12 == 0:
+        yield Forget(100 + n)
 
 
 def written(
     records: list[Record], *, number: int = 1, first_lsn: int = 1, group: int = 3, shut: bool = False
 ) -> Written:
     """As a journal would write them if every `group` records were synced together."""
-    head = encode_head(number, first_lsn, [Declare(1, "orders", 1), Declare(2, "prices.eu", 1)])
+    head = encode_head(number, first_lsn, DECLARED, REMEMBERED, 2)
     data, where, durable = bytearray(head), [], first_lsn - 1
     for n, record in enumerate(records):
         lsn = first_lsn + n
@@ -99,4 +123,4 @@ def recovered(folder: Path, contents: dict[int, bytes]) -> tuple[Recovered, Memo
     for number in contents:
         path_of(folder, number).touch()
     files = MemoryFiles({path_of(folder, number).name: data for number, data in contents.items()})
-    return recover(folder, files), files
+    return recover(folder, files, 1 << 30), files

@@ -106,6 +106,8 @@ class Core:
         A subscription of its own ends with it.
         """
         self.leaving.put_back(self._detach(consumer, seen))
+        # What was reserved for it, such as its groups, is anybody's now.
+        consumer.queue.dispatch()
 
     def close_session(self, session: Session) -> None:
         """Undo its transaction and let go of its links, in good order or because its connection is gone."""
@@ -115,9 +117,12 @@ class Core:
             self.close_producer(producer)
         # All of it comes back at once: otherwise later messages could reach somebody before earlier ones.
         returned = self._drop_transaction(session)
-        for consumer in [*session.consumers]:
+        consumers = [*session.consumers]
+        for consumer in consumers:
             returned += self._detach(consumer, consumer.next_delivery)
         self.leaving.put_back(returned)
+        for consumer in consumers:
+            consumer.queue.dispatch()
 
     def close_connection(self, owner: object) -> None:
         """Its sessions are closed; its temporary queues go with it."""

@@ -18,6 +18,8 @@ def on_queue(queue: Queue, selector: Selector | None) -> deque[Span]:
     """Copies of what could be delivered now, best first, as far as a selector chooses it."""
     copies: deque[Span] = deque()
     for span in queue.spans():
+        if not queue.drop_expired(span):
+            continue
         index = span.index if selector is None else np.asarray(span.index)[chosen(selector, span)]
         if len(index):
             copies.append(span.of_rows(index))

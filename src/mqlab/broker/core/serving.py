@@ -34,7 +34,8 @@ def dispatch(queue: Queue) -> None:
                 if span is not None:
                     consumer.credit -= span.rows
                     queue.give(consumer, span)
-                    queue.ready.rotate(-1)
+                    queue.ready.remove(consumer)
+                    queue.ready.append(consumer)
                     served = True
 
 
@@ -101,18 +102,21 @@ def _of_its_groups(
 ) -> np.ndarray[Any, Any]:
     """Messages of no group, of the consumer's groups, and of one new group, which is its own from now on.
 
-    One at a time: so that the groups spread over the consumers.
+    One at a time, so that the groups spread over the consumers; and only if there is room for a message of it.
     """
-    new: str | None = None
+    room, may_claim = consumer.credit, True
     for at, group in enumerate(groups(span)):
-        if not flags[at] or group is None:
+        if not flags[at]:
             continue
-        owner = queue.groups.get(group)
-        if owner is None and new is None:
-            new = group
-            queue.groups[group] = consumer
-        elif owner is not consumer:
-            flags[at] = group == new
+        if room and group is not None:
+            owner = queue.groups.get(group)
+            if owner is None and may_claim:
+                owner = queue.groups[group] = consumer
+                may_claim = False
+            flags[at] = owner is consumer
+        else:
+            flags[at] = room > 0
+        room -= int(flags[at])
     return flags
 
 

@@ -9,8 +9,8 @@ from mqlab.broker.core import administration
 from mqlab.broker.core.effects import Answer
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.links import Session
-from mqlab.broker.server.broker import Broker
 from mqlab.broker.security.rights import Right
+from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.rights import check_right
 
 Said = dict[str, Any]
@@ -124,7 +124,8 @@ class Asking:
 
     def _check_prepared(self, question: Question) -> None:
         if not self._may_decide(question.text("xid")):
-            raise RefusedError(f"{self._connection.user.name} has no right to all that this transaction sent and received")
+            who = self._connection.user.name
+            raise RefusedError(f"{who} has no right to all that this transaction sent and received")
 
     def _may_decide(self, xid: str) -> bool:
         """Who could have sent and received all of it may decide about it."""

@@ -76,19 +76,18 @@ class Families:
 
     def taken(self) -> Collector:
         """The counters as they are now."""
+        self._broker.look_at_the_clock()
         shown: dict[str, Values] = {}
         for queue in self._broker.core.house.all():
             label, lasting = _label(queue)
-            now = {"messages": queue.messages, "bytes": queue.size, "consumers": len(queue.consumers),
-                   "full": int(queue.full)}  # fmt: skip
             counted: Values = dict(asdict(queue.counters))
-            _add(shown.setdefault(label, {}), now)
+            _add(shown.setdefault(label, {}), _now(queue))
             if lasting:
                 _add(shown[label], counted)
             else:
                 self._count(label, queue, counted)
         for label, counted in self._fleeting.items():
-            _add(shown.setdefault(label, dict.fromkeys(("messages", "bytes", "consumers", "full"), 0)), counted)
+            _add(shown.setdefault(label, _now(None)), counted)
         return _Taken(self._broker.status(), shown)
 
     def _count(self, label: str, queue: Queue, counted: Values) -> None:
@@ -131,6 +130,18 @@ def _label(queue: Queue) -> tuple[str, bool]:
     if subscription is None or subscription.durable or subscription.terms.shared:
         return queue.full_name, True
     return f"topic:{subscription.terms.topic}", False
+
+
+def _now(queue: Queue | None) -> Values:
+    """What is in it; of one that is gone, nothing."""
+    if queue is None:
+        return {"messages": 0, "bytes": 0, "consumers": 0, "full": 0}
+    return {
+        "messages": queue.messages,
+        "bytes": queue.size,
+        "consumers": len(queue.consumers),
+        "full": int(queue.full),
+    }
 
 
 def _number(value: float | str) -> float:

@@ -47,7 +47,7 @@ class Gathering:
         if len(self._under_way) >= MOST_UNDER_WAY:
             return None
         patience = 0.0 if self._all_are_back() else _PATIENCE * max(self._seconds, default=0.0)
-        patience += self._since + self._delay - now
+        patience = self._since + (patience + self._delay) - now
         if self._under_way:
             patience = max(patience, self._under_way[-1][0] + _SLOW_SECONDS - now)
         return max(0.0, patience)

@@ -17,6 +17,7 @@ from mqlab.wire.columns import column
 
 # Smaller payloads stay in memory: what would stand for them is no smaller.
 _SMALL: Final = 256
+_NOTHING: Final = np.empty(0, dtype=np.uint8)
 
 Targets = tuple[tuple[int, int], ...]
 
@@ -64,7 +65,7 @@ class Replay:
         self.last_queue = 0
         self.lsn = 0
         # Of the file read last.
-        self.head_size = 0
+        self.head_size = self.first_lsn = 0
         # Whether the last record says that the broker stopped in good order.
         self.shut = False
         # Destination, and ids that producers gave, or a payload that may have some (looked at only if it must be);
@@ -74,20 +75,23 @@ class Replay:
         self._kept = 0
         # Puts and removes since the last settling, and parts that were left by that.
         self._noted = self._left = 0
-        self._data = b""
+        # The file being read.
+        self._data, self._bytes = b"", _NOTHING
         self._number = 0
         self._home: Home
 
-    def read_file(self, data: bytes, number: int, home: Home, *, first: bool) -> int:
-        """All of a file; `first`: it may begin with any record. Returns how many records. Raises Unreadable."""
+    def read_file(self, data: bytes, number: int, home: Home, *, first: bool) -> None:
+        """All of a file; `first`: it may begin with any record. Raises Unreadable."""
         try:
             head = decode_head(data)
         except Damaged as why:
             raise Unreadable(0, str(why)) from why
+        if head.number != number:
+            raise Unreadable(0, f"it is journal file {head.number} under the name of another")
         if not first and head.first_lsn != self.lsn + 1:
             raise Unreadable(0, f"it begins with record {head.first_lsn} instead of {self.lsn + 1}")
         self._begin_file(head, data, number, home)
-        self.head_size = head.size
+        self.head_size, self.first_lsn = head.size, head.first_lsn
         at = head.size
         try:
             for frame in frames(data, at):
@@ -98,9 +102,10 @@ class Replay:
         except Damaged as why:
             raise Unreadable(at, str(why)) from why
         finally:
+            # A file at a time is enough in memory.
+            self._data, self._bytes = b"", _NOTHING
             if self._noted > self._left:
                 self.settle()
-        return self.lsn - head.first_lsn + 1
 
     def settle(self) -> None:
         """Drop what is known to be gone. Not too often: it looks at all that is left."""

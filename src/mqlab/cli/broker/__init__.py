@@ -6,7 +6,7 @@ What is done is the broker's or the client library's; here are only options, que
 import typer
 
 from mqlab.cli.broker.browse import browse
-#C from mqlab.cli.broker.check import check
+from mqlab.cli.broker.check import check
 from mqlab.cli.broker.delete import delete
 from mqlab.cli.broker.example_config import example_config
 from mqlab.cli.broker.list import list_all
@@ -28,7 +28,7 @@ for name, command in {
 }.items():  # fmt: skip
     broker.command(name, rich_help_panel=_RUNNING)(command)
 broker.add_typer(users, name="users", rich_help_panel=_FILES)
-#C broker.command("check", rich_help_panel=_FILES)(check)
+broker.command("check", rich_help_panel=_FILES)(check)
 broker.command("example-config", rich_help_panel=_FILES)(example_config)
 
 __all__ = ["broker"]

@@ -46,8 +46,12 @@ async def browse(
 
 
 def _table(messages: list[Message], bodies: bool) -> Table:
+    """A line a message, however long its texts are."""
     columns = ("id", "sent", "priority", "persistent", "deliveries", "correlation id", "type", "properties", "size")
-    table = Table(*columns, *(("body",) if bodies else ()), box=None)
+    table = Table(box=None)
+    for name in (*columns, *(("body",) if bodies else ())):
+        whole = max((len(one.id or "") for one in messages), default=0) if name == "id" else len(name)
+        table.add_column(name, no_wrap=True, overflow="ellipsis", min_width=whole)
     for one in messages:
         properties = ", ".join(f"{key}={value!r}" for key, value in one.properties.items())
         cells = (one.id, _time(one.timestamp), one.priority, one.persistent, one.delivery_count - 1, one.correlation_id,

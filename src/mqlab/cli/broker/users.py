@@ -29,15 +29,14 @@ FromStdin = Annotated[bool, typer.Option("--stdin", help="Read the password from
 def about(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The broker's file of users; add makes it.")],
-    as_json: AsJson = False,
 ) -> None:
-    """Users of a broker: list them, add and remove them, set passwords, grant and revoke rights.
+    """Users of a broker: list them (without a command), add and remove them, set passwords, grant and revoke rights.
 
     A broker that runs takes a change up at the next login.
     """
     context.obj = file
     if context.invoked_subcommand is None:
-        list_users(context, as_json)
+        list_users(context)
 
 
 @users.command("list")

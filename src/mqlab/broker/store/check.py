@@ -1,0 +1,114 @@
+"""A store examined while no broker uses it: what its files hold, and whether all of it can be read. Changes nothing."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from mqlab.broker.store.evidence import was_on_disk
+from mqlab.broker.store.files import Files
+from mqlab.broker.store.records import OtherVersion
+from mqlab.broker.store.replay import Replay, Unreadable
+from mqlab.broker.store.segments import numbers_in, path_of
+from mqlab.broker.store.stored import Home, Reader
+
+State = Literal["whole", "torn", "damaged", "missing"]
+Verdict = Literal["sound", "torn tail", "damaged"]
+
+
+@dataclass(frozen=True)
+class FileReport:
+    number: int
+    path: Path
+    bytes: int
+    # Records that can be read, and the numbers of the first and the last of them (0: there is none).
+    records: int
+    first_lsn: int
+    last_lsn: int
+    state: State
+    # Unless it is whole: from which byte on it cannot be read, and why.
+    at: int = 0
+    why: str = ""
+
+    @property
+    def torn_bytes(self) -> int:
+        """What recovery would cut off."""
+        return self.bytes - self.at if self.state == "torn" else 0
+
+
+@dataclass(frozen=True)
+class QueueReport:
+    number: int
+    name: str
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Examination:
+    """Of a damaged store, queues and transactions are what the readable part says."""
+
+    files: list[FileReport] = field(default_factory=list)
+    queues: list[QueueReport] = field(default_factory=list)
+    # Names of transactions that wait for their decision.
+    prepared: list[str] = field(default_factory=list)
+    # Whether the last broker stopped in good order; None: there never was one.
+    stopped_in_order: bool | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        states = {file.state for file in self.files}
+        if states & {"damaged", "missing"}:
+            return "damaged"
+        return "torn tail" if "torn" in states else "sound"
+
+
+def examine(folder: Path) -> Examination:
+    """Raises NotADirectoryError if there is no such folder."""
+    if not folder.is_dir():
+        raise NotADirectoryError(f"{folder}: there is no such folder")
+    examiner = _Examiner(folder)
+    numbers = numbers_in(folder)
+    reports: list[FileReport] = []
+    for number in numbers:
+        while reports and reports[-1].number + 1 < number:
+            missing = reports[-1].number + 1
+            reports.append(FileReport(missing, path_of(folder, missing), 0, 0, 0, 0, "missing", why="it is not there"))
+        follows = bool(reports) and reports[-1].state == "whole"
+        reports.append(examiner.file(number, follows=follows, last=number == numbers[-1]))
+    replay = examiner.replay
+    replay.settle()
+    queues = [
+        QueueReport(number, queue.name, sum(part.rows for part in queue.parts), sum(part.size for part in queue.parts))
+        for number, queue in sorted(replay.queues.items())
+    ]
+    in_order = replay.shut and reports[-1].state == "whole" if reports else None
+    return Examination(reports, queues, [*replay.prepared], in_order)
+
+
+class _Examiner:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files = Files()
+        self._reader = Reader(self._files)
+        self.replay = Replay(keep_in_memory=0)
+
+    def file(self, number: int, *, follows: bool, last: bool) -> FileReport:
+        """`follows`: the file before it was read to its end."""
+        path, replay = path_of(self._folder, number), self.replay
+        try:
+            data = self._files.read(path)
+        except OSError as error:
+            return FileReport(number, path, 0, 0, 0, 0, "damaged", why=str(error))
+        state: State = "whole"
+        at, why, replay.head_size = 0, "", 0
+        try:
+            replay.read_file(data, number, Home(path, self._reader), first=not follows)
+        except Unreadable as found:
+            at, why = found.at, str(found)
+            other = isinstance(found.__cause__, OtherVersion)
+            state = "damaged" if not last or other or was_on_disk(data, at, replay.lsn + 1) else "torn"
+        if not replay.head_size:
+            return FileReport(number, path, len(data), 0, 0, 0, state, at, why)
+        records = replay.lsn - replay.first_lsn + 1
+        first, last_lsn = (replay.first_lsn, replay.lsn) if records else (0, 0)
+        return FileReport(number, path, len(data), records, first, last_lsn, state, at, why)

@@ -1,0 +1,153 @@
+"""Message groups: all of a group go to one consumer, in order, for as long as it is there."""
+
+from collections import defaultdict
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mqlab.broker.core.links import Consumer
+
+from .commands import Driven
+from .payloads import batch, lone
+
+
+def groups_of(driven: Driven, consumer: Consumer) -> list[bytes]:
+    """Bodies begin with the letter of their group."""
+    return sorted({body[:1] for body in driven.got(consumer)})
+
+
+def test_a_group_stays_with_one_consumer() -> None:
+    driven = Driven()
+    consumers = [driven.consumer("queue:q", 100) for _ in range(3)]
+    producer = driven.producer("queue:q")
+    for number in range(30):
+        group = "abc"[number % 3]
+        driven.put(producer, lone(b"%s%d" % (group.encode(), number), group=group))
+    assert [groups_of(driven, one) for one in consumers] == [[b"a"], [b"b"], [b"c"]]
+    assert [driven.got(one) for one in consumers] == [
+        [b"%s%d" % (group, n) for n in range(at, 30, 3)] for at, group in enumerate((b"a", b"b", b"c"))
+    ]
+
+
+def test_groups_of_one_batch_spread_over_the_consumers() -> None:
+    driven = Driven()
+    consumers = [driven.consumer("queue:q", 100) for _ in range(2)]
+    rows = [(b"%s%d" % (group.encode(), turn), {"group": group}) for turn in range(3) for group in "abcd"]
+    driven.put(driven.producer("queue:q"), batch(*rows))
+    assert [groups_of(driven, one) for one in consumers] == [[b"a", b"c"], [b"b", b"d"]]
+    for consumer in consumers:
+        for group in groups_of(driven, consumer):
+            assert [body for body in driven.got(consumer) if body[:1] == group] == [group + b"%d" % n for n in range(3)]
+
+
+def test_a_consumer_without_room_keeps_its_groups_and_holds_up_no_other() -> None:
+    driven = Driven()
+    one, two = driven.consumer("queue:q", 1), driven.consumer("queue:q", 100)
+    producer = driven.producer("queue:q")
+    for number in range(6):
+        group = "ab"[number % 2]
+        driven.put(producer, lone(b"%s%d" % (group.encode(), number), group=group))
+    assert (driven.got(one), driven.got(two)) == ([b"a0"], [b"b1", b"b3", b"b5"])
+    driven.acknowledge(one, 1, 5)
+    assert driven.got(one) == [b"a0", b"a2", b"a4"]
+
+
+def test_a_group_is_claimed_with_its_first_message_and_not_before() -> None:
+    """One that has room for a message of its own group only does not take another group it cannot receive from."""
+    driven = Driven()
+    one, two = driven.consumer("queue:q", 1), driven.consumer("queue:q", 0)
+    producer = driven.producer("queue:q")
+    driven.put(producer, lone(b"a0", group="a"))
+    driven.put(producer, batch((b"a1", {"group": "a"}), (b"b1", {"group": "b"})))
+    driven.acknowledge(one, 1, 1)
+    driven.acknowledge(two, 0, 9)
+    assert (driven.got(one), driven.got(two)) == ([b"a0", b"a1"], [b"b1"])
+
+
+def test_messages_of_no_group_go_to_anybody() -> None:
+    driven = Driven()
+    one, two = driven.consumer("queue:q", 2), driven.consumer("queue:q", 100)
+    producer = driven.producer("queue:q")
+    driven.put(producer, lone(b"a", group="a"))
+    driven.put(producer, batch((b"1", {}), (b"a", {"group": "a"}), (b"2", {})))
+    driven.send(producer, b"3")
+    assert sorted(driven.got(one) + driven.got(two)) == [b"1", b"2", b"3", b"a", b"a"]
+    assert driven.got(one).count(b"a") in (0, 2)
+
+
+def test_a_group_is_released_when_its_consumer_goes() -> None:
+    driven = Driven()
+    one, two = driven.consumer("queue:q", 2), driven.consumer("queue:q", 100)
+    producer = driven.producer("queue:q")
+    for number in range(6):
+        driven.put(producer, lone(b"a%d" % number, group="a"))
+    assert (driven.got(one), driven.got(two)) == ([b"a0", b"a1"], [])
+    driven.acknowledge(one, 1)
+    driven.close(one)
+    assert driven.got(two) == [b"a%d" % n for n in range(1, 6)]
+
+
+def test_it_is_released_also_by_one_that_has_nothing_in_hand() -> None:
+    driven = Driven()
+    one, two = driven.consumer("queue:q", 1), driven.consumer("queue:q", 100)
+    producer = driven.producer("queue:q")
+    driven.put(producer, lone(b"a0", group="a"))
+    driven.put(producer, lone(b"a1", group="a"))
+    driven.acknowledge(one, 1)
+    driven.lose(one.session)
+    assert driven.got(two) == [b"a1"]
+
+
+def test_what_comes_back_goes_to_the_consumer_of_its_group() -> None:
+    driven = Driven()
+    one, two = driven.consumer("queue:q", 9), driven.consumer("queue:q", 9)
+    producer = driven.producer("queue:q")
+    for number in range(3):
+        driven.put(producer, lone(b"a%d" % number, group="a"))
+    driven.do(driven.core.take_back, one, 3)
+    assert driven.got(two) == []
+    driven.acknowledge(one, 0, 9)
+    assert driven.delivered[one][3:] == [(b"a0", True), (b"a1", True), (b"a2", True)]
+
+
+def test_groups_hold_after_a_restart() -> None:
+    driven = Driven()
+    producer = driven.producer("queue:q")
+    for number in range(6):
+        group = "ab"[number % 2]
+        driven.put(producer, lone(b"%s%d" % (group.encode(), number), group=group), persistent=True)
+    driven.sync()
+    after = driven.restarted()
+    one, two = after.consumer("queue:q", 1), after.consumer("queue:q", 100)
+    assert (after.got(one), after.got(two)) == ([b"a0"], [b"b1", b"b3", b"b5"])
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(["", "a", "b", "c"]), min_size=1, max_size=5), min_size=1, max_size=8),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=15), st.integers(0, 4),
+)  # fmt: skip
+def test_order_inside_a_group_whoever_comes_and_goes(
+    sends: list[list[str]], rooms: list[tuple[int, int]], leaves_after: int
+) -> None:
+    driven = Driven()
+    producer, sent = driven.producer("queue:q"), 0
+    consumers = [driven.consumer("queue:q", 0) for _ in range(3)]
+    for groups in sends:
+        rows = [(b"%s%d" % (group.encode(), sent + at), {"group": group} if group else {}) for at, group in enumerate(groups)]
+        driven.put(producer, batch(*rows))
+        sent += len(rows)
+    for turn, (of, room) in enumerate(rooms):
+        driven.acknowledge(consumers[of], 0, room)
+        if turn == leaves_after:
+            driven.close(consumers[0])
+            driven.delivered[consumers[0]].clear()
+            consumers[0] = driven.consumer("queue:q", 0)
+    owners: dict[bytes, set[int]] = defaultdict(set)
+    for at, consumer in enumerate(consumers):
+        for group in (b"a", b"b", b"c"):
+            got = [int(body[1:]) for body in driven.got(consumer) if body[:1] == group]
+            assert got == sorted(got)
+            owners[group] |= {at} if got else set()
+    assert all(len(some) <= 1 for some in owners.values())
+    delivered = [body for consumer in consumers for body in driven.got(consumer)]
+    assert len(delivered) + len(driven.left("q")) == sent

@@ -1,0 +1,140 @@
+"""Messages and deliveries as a consumer sees them."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from mqlab.client.message import Delivery, Message
+from mqlab.wire.bodies import Payload, cut, encode
+from mqlab.wire.columns import encode_columns, encode_lone
+
+FULL: dict[str, tuple[str, Any]] = {
+    "id": ("u", bytes(range(16))), "timestamp": ("q", 1_700_000_000_000), "correlation_id": ("s", "c-1"),
+    "reply_to": ("s", "queue:replies"), "type": ("s", "order"), "priority": ("b", 0), "expiration": ("q", 5),
+    "deliver_at": ("q", 3), "group": ("s", "g"), ".count": ("i", 7), ".colour": ("s", ""), ".known": ("?", False),
+}  # fmt: skip
+
+
+def full() -> Payload:
+    values = [value for _, value in FULL.values()]
+    return encode_lone(b"body", tuple(FULL), "".join(letter for letter, _ in FULL.values()), values)
+
+
+def mixed() -> Payload:
+    """Three messages, of which only the second has all that the batch has columns for."""
+    types = {"u": pa.binary(16), "q": pa.int64(), "s": pa.string(), "b": pa.int8(), "i": pa.int32(), "?": pa.bool_()}
+    columns = {name: pa.array([None, value, None], types[letter]) for name, (letter, value) in FULL.items()}
+    return encode_columns(pa.array([b"a", b"body", b"c"], pa.binary()), columns)
+
+
+def delivered(payload: Payload, **other: Any) -> Delivery:
+    return Delivery(**({"first": 1, "delivered": 0, "persistent": False, "destination": "queue:q"} | other), payload=payload)
+
+
+def seen(message: Message) -> dict[str, Any]:
+    return {
+        name: getattr(message, name)
+        for name in (
+            "body", "id", "timestamp", "correlation_id", "reply_to", "type", "priority", "expiration", "deliver_at",
+            "group", "properties",
+        )
+    }  # fmt: skip
+
+
+ALL = {
+    "body": b"body", "id": "ID:000102030405060708090a0b0c0d0e0f", "timestamp": 1_700_000_000_000,
+    "correlation_id": "c-1", "reply_to": "queue:replies", "type": "order", "priority": 0, "expiration": 5,
+    "deliver_at": 3, "group": "g", "properties": {"count": 7, "colour": "", "known": False},
+}  # fmt: skip
+NOTHING = {
+    "id": None, "timestamp": None, "correlation_id": None, "reply_to": None, "type": None, "priority": 4,
+    "expiration": 0, "deliver_at": 0, "group": None, "properties": {},
+}  # fmt: skip
+
+
+def test_a_lone_message_with_everything() -> None:
+    (message,) = delivered(full()).messages()
+    assert seen(message) == ALL
+
+
+@pytest.mark.parametrize("payload", [encode([b"body"]), cut(mixed(), range(2, 3))], ids=["plain", "cut"])
+def test_a_lone_message_with_nothing(payload: Payload) -> None:
+    (message,) = delivered(payload).messages()
+    assert seen(message) == NOTHING | {"body": message.body}
+
+
+def test_messages_that_came_together() -> None:
+    assert [seen(message) for message in delivered(mixed()).messages()] == [
+        NOTHING | {"body": b"a"}, ALL, NOTHING | {"body": b"c"},
+    ]  # fmt: skip
+
+
+def test_messages_that_came_together_with_nothing_but_bodies() -> None:
+    assert [seen(message) for message in delivered(encode([b"a", b"b"])).messages()] == [
+        NOTHING | {"body": b"a"}, NOTHING | {"body": b"b"},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("payload", [full(), mixed()], ids=["lone", "batch"])
+def test_headers_of_a_delivery_that_was_never_taken_apart(payload: Payload) -> None:
+    delivery, row = delivered(payload), payload.rows // 2
+    assert delivery.header("correlation_id", row) == "c-1"
+    assert delivery.header(".count", row) == 7
+    assert delivery.header("duplicate_id", row) is None
+    assert delivery.properties(row) == ALL["properties"]
+
+
+def test_one_column_of_all() -> None:
+    batch, lone = delivered(mixed()), delivered(full())
+    assert batch.column("correlation_id").to_pylist() == [None, "c-1", None]
+    assert batch.column(".count").type == lone.column(".count").type == pa.int32()
+    assert lone.column(".count").to_pylist() == [7]
+    assert batch.column("duplicate_id") is None
+    assert delivered(encode([b"a", b"b"])).column("correlation_id") is None
+    assert batch.batch().schema.names == ["body", *FULL]
+
+
+def test_bodies_of_all() -> None:
+    assert delivered(mixed()).bodies().tolist() == [b"a", b"body", b"c"]
+    assert delivered(full()).bodies().tolist() == [b"body"]
+
+
+@pytest.mark.parametrize("times", [0, 1, 5])
+def test_how_often_it_was_delivered(times: int) -> None:
+    delivery = delivered(mixed(), delivered=times)
+    assert delivery.redelivered is (times > 0)
+    for message in delivery.messages():
+        assert (message.redelivered, message.delivery_count) == (times > 0, times + 1)
+
+
+def test_where_it_comes_from() -> None:
+    delivery = delivered(mixed(), first=40, persistent=True, destination="topic:news.de")
+    assert delivery.rows == 3
+    messages = delivery.messages()
+    assert [message.delivery_id for message in messages] == [40, 41, 42]
+    assert {message.destination for message in messages} == {"topic:news.de"}
+    assert all(message.persistent for message in messages)
+    assert not any(message.persistent for message in delivered(mixed()).messages())
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_the_rest_of_a_delivery(rows: int) -> None:
+    whole = delivered(mixed(), first=40, delivered=2, persistent=True, destination="topic:t")
+    rest = whole.after(rows)
+    assert (rest.first, rest.rows) == (40 + rows, 3 - rows)
+    assert (rest.delivered, rest.persistent, rest.destination) == (2, True, "topic:t")
+    assert [seen(message) for message in rest.messages()] == [seen(message) for message in whole.messages()[rows:]]
+
+
+def test_a_message_keeps_its_values_when_the_memory_it_came_in_is_used_again() -> None:
+    """Body and headers of a lone message are copies; a batch keeps its memory as long as a message of it lives."""
+    memory = bytearray(full().data)
+    (message,) = delivered(Payload(memoryview(memory), 1, full().form)).messages()
+    memory[:] = bytes(len(memory))
+    assert seen(message) == ALL
+    held = np.frombuffer(bytes(mixed().data), dtype=np.uint8)
+    message = delivered(Payload(held.data, 3, mixed().form)).messages()[1]
+    del held
+    assert seen(message) == ALL

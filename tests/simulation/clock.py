@@ -1,0 +1,37 @@
+"""Time that passes only when the simulation says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from mqlab.broker.core import saving
+from mqlab.broker.store import journal, syncs
+
+_BEGIN_MS = 1_000_000
+
+
+class Clock:
+    """Stands in for the module `time`, as far as the store uses it."""
+
+    def __init__(self) -> None:
+        self.seconds = 1.0
+
+    def perf_counter(self) -> float:
+        return self.seconds
+
+    @property
+    def ms(self) -> int:
+        """As the core counts it, since 1970."""
+        return _BEGIN_MS + int(self.seconds * 1000)
+
+
+@contextmanager
+def in_place(clock: Clock) -> Iterator[None]:
+    """The store lives by this clock, and few messages are enough for what goes to disk together."""
+    with (
+        patch.object(journal, "time", clock), patch.object(syncs, "time", clock),
+        patch.object(saving, "_PAGE", 600), patch.object(saving, "_MOST_TOGETHER", 5),
+    ):  # fmt: skip
+        yield

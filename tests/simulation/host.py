@@ -1,0 +1,221 @@
+"""A broker without sockets or threads: the real core and the real store, and a loop that turns when it is told to."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from mqlab.broker.core.broker import Core
+from mqlab.broker.core.effects import (
+    Answer,
+    Append,
+    Committed,
+    Confirm,
+    Credit,
+    Deliver,
+    Effect,
+    Finished,
+    RolledBack,
+    Seen,
+    TakenBack,
+)
+from mqlab.broker.core.messages import OnDisk
+from mqlab.broker.core.records import Declare, Remember
+from mqlab.broker.settings import Settings
+from mqlab.broker.store.journal import Journal
+from mqlab.broker.store.pages import Pages
+from mqlab.broker.store.recovery import Recovered, recover
+from mqlab.wire.bodies import Payload
+
+from .books import Books
+from .clock import Clock
+from .copies import Event
+from .files import SimulatedFiles
+
+
+@dataclass(eq=False)
+class Sync:
+    """Handed to the workers; several may be under way."""
+
+    work: Callable[[], None]
+    done: Callable[[BaseException | None], None]
+    is_worked: bool = False
+    error: BaseException | None = None
+
+
+class SimulatedBroker:
+    """One life of it: made by recovery, ended by a crash. It does what `server.broker.Broker` does."""
+
+    def __init__(
+        self, settings: Settings, folder: Path, files: SimulatedFiles, clock: Clock, books: Books, chance: random.Random
+    ) -> None:
+        self.settings = settings
+        self.core = Core(settings)
+        self.books = books
+        self.files = files
+        self.failure: BaseException | None = None
+        self.full = False
+        self._folder = folder
+        self._clock = clock
+        self._chance = chance
+        self._syncs: list[Sync] = []
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._tie = count()
+        self._flush_is_due = False
+        self._carrying_out = False
+        self._actions: dict[type[Effect], Callable[[Any], None]] = {
+            Deliver: lambda effect: effect.consumer.session.owner.deliver(effect),
+            Confirm: lambda effect: effect.producer.session.owner.confirm(effect),
+            Credit: lambda effect: effect.producer.session.owner.credit(effect),
+            Finished: lambda effect: effect.producer.session.owner.finished(effect),
+            Committed: lambda effect: effect.session.owner.committed(effect),
+            RolledBack: lambda effect: effect.session.owner.rolled_back(effect),
+            TakenBack: lambda effect: effect.consumer.session.owner.taken_back(effect),
+            Seen: lambda effect: effect.consumer.session.owner.seen(effect),
+            Answer: lambda effect: effect.owner.answer(effect),
+            Append: self._append,
+        }
+
+    # Its life
+
+    def recover(self, keep_in_memory: int) -> Recovered:
+        return recover(self._folder, self.files, keep_in_memory)
+
+    def start(self, found: Recovered) -> None:
+        """Raises OSError where a journal cannot begin."""
+        self.core.desk.now = self._clock.ms
+        self.core.desk.page_out = self._page_out
+        house = self.core.house
+        for number, queue in found.queues.items():
+            house.restore_queue(queue.name, number, queue.next_id, queue.spans(), queue.options)
+        for destination, ids in found.remembered.items():
+            house.restore_remembered(destination, ids)
+        for prepared in found.prepared.values():
+            self.core.preparing.restore(prepared)
+        house.last_number = found.last_queue
+        self.core.ledger.lsn = found.lsn
+        self.pages = Pages(self._folder.with_name("pages"), self.files)
+        self.journal = Journal(self.settings, self._folder, self.files, self, found.segments)
+        self.journal.start(found.next_file, found.lsn)
+        with self.command():
+            pass
+
+    def stop(self) -> None:
+        """In good order, when everybody is gone."""
+        self.journal.closing = True
+        while self._syncs:
+            self.do_work()
+            self.end_work()
+        if self.failure is None:
+            self.journal.close()
+            self.pages.close()
+
+    @contextmanager
+    def command(self) -> Iterator[Event]:
+        """Commands of the core, and notes about them in the books; what follows from them happens at the end."""
+        self.core.desk.now = self._clock.ms
+        event = self.books.begin(self.core.ledger.lsn, self._clock.ms)
+        yield event
+        event.high = self.core.ledger.lsn
+        self.books.look_at(self.core)
+        self._carry_out()
+
+    def _carry_out(self) -> None:
+        if self._carrying_out:
+            return
+        self._carrying_out = True
+        effects = self.core.effects
+        while effects:
+            batch = effects.copy()
+            effects.clear()
+            for effect in batch:
+                self._actions[type(effect)](effect)
+        self._carrying_out = False
+
+    def _append(self, effect: Append) -> None:
+        self.journal.append(effect.record, effect.lsn, effect.waiter)
+        self._flush_is_due = True
+
+    def _page_out(self, payload: Payload) -> OnDisk | None:
+        try:
+            return self.pages.write(payload)
+        except OSError:
+            return None
+
+    # What its loop and its threads do next
+
+    def flush(self) -> None:
+        if self._flush_is_due:
+            self._flush_is_due = False
+            self.journal.flush()
+
+    def do_work(self) -> None:
+        """A worker's thread waits for the disk, which may serve them in any order."""
+        waiting = [sync for sync in self._syncs if not sync.is_worked]
+        if waiting:
+            sync = self._chance.choice(waiting)
+            sync.is_worked = True
+            try:
+                sync.work()
+            except OSError as error:
+                sync.error = error
+
+    def end_work(self) -> None:
+        """... and the loop hears of it."""
+        worked = [sync for sync in self._syncs if sync.is_worked]
+        if worked:
+            sync = self._chance.choice(worked)
+            self._syncs.remove(sync)
+            sync.done(sync.error)
+
+    def let_time_pass(self, seconds: float) -> None:
+        self._clock.seconds += seconds
+        while self._timers and self._timers[0][0] <= self._clock.seconds:
+            heappop(self._timers)[2]()
+        if self.core.next_wake is not None and self.core.next_wake <= self._clock.ms:
+            with self.command():
+                self.core.tick(self._clock.ms)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._syncs and not self._flush_is_due
+
+    # What the journal needs of its host
+
+    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        self._syncs.append(Sync(work, done))
+
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
+        heappush(self._timers, (self._clock.seconds + seconds, next(self._tie), action))
+
+    def on_durable(self, lsn: int) -> None:
+        assert self.failure is None, "durable after a failure"
+        with self.command():
+            self.core.durable(lsn)
+            self.books.look_at(self.core)
+            self.books.became_durable(lsn)
+
+    def on_failure(self, error: BaseException) -> None:
+        self.failure = error
+
+    def on_full(self, reason: str) -> None:
+        self.full = bool(reason)
+        self.core.disk_full = reason
+        self.books.count("full disks", self.full)
+
+    def declarations(self) -> Iterable[Declare]:
+        return self.core.house.declarations()
+
+    def remembered(self) -> Iterable[Remember]:
+        return self.core.house.remembered()
+
+    def carry_forward(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
+        self.books.count("checkpoints")
+        with self.command():
+            self.core.carry_forward(intervals, xids)
