@@ -32,8 +32,8 @@ def sent(payload: Payload) -> list[Message]:
     return Delivery(1, payload, 0, False, "queue:q").messages()
 
 
-def said(headers: Headers, standing: Standing = Standing(), **properties: Any) -> Message:
-    (message,) = sent(Stamp(standing).message(b"body", headers, properties))
+def said(headers: Headers, standing: Standing | None = None, **properties: Any) -> Message:
+    (message,) = sent(Stamp(standing or Standing()).message(b"body", headers, properties))
     assert message.body == b"body"
     return message
 
@@ -108,13 +108,13 @@ def test_what_goes_without_saying_is_not_sent() -> None:
         ({}, {}, 0, 0),
         ({"time_to_live": 500}, {}, NOW + 500, 0),
         ({"delay": 500}, {}, 0, NOW + 500),
-        # It lives from the time it can be delivered on.
-        ({"time_to_live": 500, "delay": 70}, {}, NOW + 570, NOW + 70),
-        ({}, {"time_to_live": 500, "delay": 70}, NOW + 570, NOW + 70),
+        # As in JMS: it lives from the time it is sent on.
+        ({"time_to_live": 500, "delay": 70}, {}, NOW + 500, NOW + 70),
+        ({}, {"time_to_live": 500, "delay": 70}, NOW + 500, NOW + 70),
         ({"time_to_live": 0}, {"time_to_live": 500, "delay": 70}, 0, NOW + 70),
         ({"delay": 0}, {"time_to_live": 500, "delay": 70}, NOW + 500, 0),
         ({"time_to_live": None}, {"time_to_live": 500}, NOW + 500, 0),
-        ({"time_to_live": 2**61, "delay": 2**61}, {}, NOW + 2**62, NOW + 2**61),
+        ({"time_to_live": 2**61, "delay": 2**61}, {}, NOW + 2**61, NOW + 2**61),
     ],
 )
 def test_times_become_absolute(said_of_one: Any, standing: Any, expiration: int, deliver_at: int) -> None:
@@ -128,7 +128,7 @@ def test_what_a_producer_says_of_all_its_messages(rows: int) -> None:
     payload = stamp.batch([b"x"] * rows)
     assert payload.form == COLUMNS | (LONE if rows == 1 else 0)
     for message in sent(payload):
-        assert (message.priority, message.expiration, message.deliver_at) == (7, NOW + 1_010, NOW + 10)
+        assert (message.priority, message.expiration, message.deliver_at) == (7, NOW + 1_000, NOW + 10)
     (other,) = sent(stamp.message(b"", {"priority": 4, "time_to_live": 0, "delay": 0}, None))
     assert (other.priority, other.expiration, other.deliver_at) == (4, 0, 0)
 
@@ -140,11 +140,11 @@ def test_every_priority(priority: int) -> None:
 
 
 TYPED = [
-    (True, pa.bool_()), (False, pa.bool_()), (Byte(-128), pa.int8()), (Byte(127), pa.int8()), (Short(-32768), pa.int16()),
-    (Short(32767), pa.int16()), (Int(-(2**31)), pa.int32()), (Int(2**31 - 1), pa.int32()), (-(2**63), pa.int64()),
-    (2**63 - 1, pa.int64()), (0, pa.int64()), (Float(0.5), pa.float32()), (Float(math.inf), pa.float32()),
-    (Float(-3.4028234663852886e38), pa.float32()), (0.1, pa.float64()), (-1e300, pa.float64()), ("", pa.string()),
-    ("grün 名", pa.string()),
+    (True, pa.bool_()), (False, pa.bool_()), (Byte(-128), pa.int8()), (Byte(127), pa.int8()),
+    (Short(-32768), pa.int16()), (Short(32767), pa.int16()), (Int(-(2**31)), pa.int32()), (Int(2**31 - 1), pa.int32()),
+    (-(2**63), pa.int64()), (2**63 - 1, pa.int64()), (0, pa.int64()), (Float(0.5), pa.float32()),
+    (Float(math.inf), pa.float32()), (Float(-3.4028234663852886e38), pa.float32()), (0.1, pa.float64()),
+    (-1e300, pa.float64()), ("", pa.string()), ("grün 名", pa.string()),
 ]  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def test_a_float_of_32_bits_is_rounded() -> None:
     assert said({}, p=Float(0.1)).properties["p"] == float(np.float32(0.1))
 
 
-@pytest.mark.parametrize("name", ["a", "colour", "$cost", "straße", "JMSXUserID", "JMS_Vendor", "jmsType", "nulls", "priority"])
+@pytest.mark.parametrize("name", ["a", "colour", "$cost", "straße", "JMSXUserID", "JMS_Vendor", "jmsType", "nulls"])
 def test_names_of_properties(name: str) -> None:
     assert said({}, **{name: 5}).properties == {name: 5}
 
@@ -207,7 +207,7 @@ def test_what_is_no_type_of_a_property(value: Any) -> None:
     ids=repr,
 )  # fmt: skip
 def test_numbers_that_do_not_fit(value: Any) -> None:
-    with pytest.raises(ValueError, match="property p: .* does not fit its type"):
+    with pytest.raises(ValueError, match=r"property p: .* does not fit its type"):
         said({}, p=value)
 
 
@@ -221,11 +221,9 @@ def test_half_a_character_is_no_text(properties: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("priority", value) for value in (-1, 10, 4.0, "4", True, 2**70)
-    ]
+    [("priority", value) for value in (-1, 10, 4.0, "4", True, 2**70)]
     + [(name, value) for name in ("time_to_live", "delay") for value in (-1, 0.5, "1s", True, 2**61 + 1, 2**63)],
-)  # fmt: skip
+)
 def test_numbers_that_a_message_cannot_have(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"{name}: .* is not a"):
         said({name: value})  # type: ignore[misc]
@@ -242,7 +240,6 @@ def test_texts_are_texts(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("name", ["id", "timestamp", "expiration", "deliver_at", "corelation_id", "body"])
 def test_what_a_message_does_not_have(name: str) -> None:
-    """The last time of the sender's choice is the time to live: its clock is not the broker's."""
     with pytest.raises(TypeError, match=f"no '{name}'; it has: correlation_id, reply_to"):
         said({name: "x"})  # type: ignore[misc]
 

@@ -38,8 +38,14 @@ class Books:
         self.event = LONG_AGO
         self.now = 0
         self.counts: dict[str, int] = {}
+        # Tell what happens, for whoever looks for a mistake.
+        self.verbose = False
         # For messages and transactions.
         self.numbers = count(1)
+
+    def tell(self, what: str) -> None:
+        if self.verbose:
+            print(f"{self.command:6} {what}")
 
     def count(self, what: str, number: int = 1) -> None:
         self.counts[what] = self.counts.get(what, 0) + number
@@ -92,7 +98,8 @@ class Books:
         """Returns what the next commit of the session cannot overtake."""
         work.commit = self.event
         self._placed(work)
-        if any(copy.lasting for copy in (*work.made, *work.taken)):
+        work.lasting = any(copy.lasting for copy in (*work.made, *work.taken) if copy.state != "gone")
+        if work.lasting:
             last = work
         for copy in work.made:
             copy.shown = last
@@ -184,7 +191,12 @@ class Books:
         """A place and all that is there."""
         place.removed = self.event
         for copy in [*place.copies.values()]:
-            copy.go(self.event)
+            late = [one for one in self.places.values() if one.name == place.policy.expired]
+            if late and copy.is_late(self.now):
+                # Perhaps it had left for there before.
+                copy.may_have_moved(late[0])
+            else:
+                copy.go(self.event)
         if not place.stored:
             del self.places[place.number]
 
@@ -217,10 +229,10 @@ class Books:
         self.durable = lsn
         waiting = []
         for work in self._deciding:
-            if work.outcome(lsn) == "prepared":
-                waiting.append(work)
-            else:
+            if work.decide is not None and work.decide.outcome(lsn) == "yes":
                 self._decided(work)
+            else:
+                waiting.append(work)
         self._deciding = waiting
 
     def _decided(self, work: Work) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .books import Books, Fault
-from .copies import Copy, Deed, Event, Place
+from .copies import Copy, Deed, Event, Place, Work
 from .takers import Taker
 
 
@@ -83,7 +83,7 @@ def _check_turn(books: Books, taker: Taker, copy: Copy, about: str) -> None:
     for other in taker.place.copies.values():
         if other is copy or other.state != "line" or not taker.wants(other):
             continue
-        if _is_before(other, copy, books.now):
+        if _is_before(other, copy, books.now) and not _was_decided_late(books, other):
             raise Fault(f"{about}: overtakes message {other.message.number} of the same producer")
         group = other.message.group
         if other.message.priority > copy.message.priority and not group and books.surely_visible(other):
@@ -98,6 +98,11 @@ def _is_before(other: Copy, copy: Copy, now: int) -> bool:
         return False
     one, another = other.message, copy.message
     return (one.priority, one.group) == (another.priority, another.group)
+
+
+def _was_decided_late(books: Books, other: Copy) -> bool:
+    """A prepared transaction takes its place when it is decided about: others may have gone before."""
+    return isinstance(other.put, Work) and other.put.prepare is not None and not books.surely_visible(other)
 
 
 def promised(books: Books, deed: Deed, about: str) -> None:

@@ -19,7 +19,6 @@ from mqlab.broker.core.effects import (
     Seen,
     TakenBack,
 )
-from mqlab.broker.core.errors import RefusedError
 
 from .books import Books, Fault
 from .checking import delivered, promised
@@ -36,7 +35,7 @@ Action = Callable[[], None]
 
 
 class Client:
-    """`owner` to the core. What the broker says waits in `inbox` until the client hears it."""
+    """What the broker says waits in `inbox` until the client hears it."""
 
     def __init__(self, name: str, chance: random.Random, books: Books, mode: Mode = "auto") -> None:
         self.name = name
@@ -46,15 +45,13 @@ class Client:
         self.sender: Sender | None = None
         self.receiver: Receiver | None = None
         self.broker: SimulatedBroker | None = None
+        self.connection = Connection(self)
         self.inbox: deque[Action] = deque()
         # It waits for the answer to a commit, rollback or question, and does nothing else.
         self.waits = False
         self.work = Work()
         self.last: Deed = LONG_AGO
         self._doomed = False
-        self._asked: dict[int, Deed] = {}
-        self._committing: deque[Work] = deque()
-        self._numbers = count(1)
 
     @property
     def transacted(self) -> bool:
@@ -64,7 +61,11 @@ class Client:
 
     def connect(self, broker: SimulatedBroker) -> None:
         self.broker = broker
-        self.session = broker.core.open_session(self, 1, transacted=self.transacted)
+        self.connection = self.new_connection()
+        self.session = broker.core.open_session(self.connection, 1, transacted=self.transacted)
+
+    def new_connection(self) -> Connection:
+        return Connection(self)
 
     def die(self) -> None:
         """The connection is gone, and the broker notices."""
@@ -72,7 +73,7 @@ class Client:
         assert broker is not None
         with broker.command():
             broker.core.close_session(self.session)
-            broker.core.close_connection(self)
+            broker.core.close_connection(self.connection)
             self.books.look_at(broker.core)
             self.books.dropped(self.work)
             if self.receiver is not None and self.receiver.taker is not None:
@@ -82,10 +83,9 @@ class Client:
     def forget(self) -> None:
         """It begins anew: whatever it knew was of that connection."""
         self.broker = None
+        self.connection.closed = True
         self.inbox.clear()
         self.work, self.waits, self.last, self._doomed = Work(), False, LONG_AGO, False
-        self._asked.clear()
-        self._committing.clear()
         for part in (self.sender, self.receiver):
             if part is not None:
                 part.forget()
@@ -101,7 +101,7 @@ class Client:
         for part in (self.sender, self.receiver):
             if part is not None:
                 choices += part.choices()
-        if self.transacted and (self.work.puts or self.work.taken or self._doomed):
+        if self.transacted and (self.work.puts or self.work.taken or self.work.relies_on or self._doomed):
             choices += [(3.0, self.commit), (0.7, self.rollback), (1.0, self.prepare)]
         if choices:
             self.chance.choices([what for _, what in choices], [weight for weight, _ in choices])[0]()
@@ -116,19 +116,21 @@ class Client:
         assert self.broker is not None
         with self.broker.command():
             self.broker.core.commit(self.session)
-            self._committing.append(self.work)
+            self.connection.committing.append(self.work)
             self.last = self.books.committed(self.work, self.last)
         self.work, self.waits = Work(), True
 
     def rollback(self) -> None:
         self._settle()
         assert self.broker is not None
+        if self.receiver is not None:
+            self.receiver.drop()
         with self.broker.command():
             self.broker.core.rollback(self.session)
             self.books.look_at(self.broker.core)
             self.books.dropped(self.work)
             if self.receiver is not None:
-                self.receiver.rolled_back()
+                self.receiver.taken_back(0)
         self.work, self.waits, self._doomed = Work(), True, False
         self.books.count("rollbacks")
 
@@ -138,19 +140,16 @@ class Client:
             self.rollback()
             return
         assert self.broker is not None
-        xid, number = f"xid-{next(self.books.numbers)}", next(self._numbers)
+        xid = f"xid-{next(self.books.numbers)}"
         with self.broker.command():
-            self._asked[number] = self.books.event
-            self.broker.core.prepare(self.session, xid, Answer(self, number, {}))
+            self.broker.core.prepare(self.session, xid, self.connection.asks())
             self.books.prepares(self.work, xid)
         self.work, self.waits = Work(), True
 
     def decide(self, xid: str, *, commit: bool) -> None:
         assert self.broker is not None
-        number = next(self._numbers)
         with self.broker.command():
-            self._asked[number] = self.books.event
-            self.broker.core.decide(xid, Answer(self, number, {}), commit=commit)
+            self.broker.core.decide(xid, self.connection.asks(), commit=commit)
             self.books.decides(xid, commit=commit)
 
     def doom(self) -> None:
@@ -162,53 +161,74 @@ class Client:
         if self.receiver is not None:
             self.receiver.tell()
 
-    # What the broker says
-
-    def deliver(self, effect: Deliver) -> None:
-        consumer, first, span = effect
-        numbers = numbers_in(span.encoded())
-        receiver = self.receiver
-        if receiver is None or receiver.taker is None or receiver.taker.consumer is not consumer:
-            raise Fault(f"{self.name}: a delivery to a consumer that is closed")
-        delivered(self.books, receiver.taker, first, numbers, span.delivered)
-        self.inbox.append(lambda: receiver.came(consumer, first, numbers))
-
-    def confirm(self, effect: Confirm) -> None:
-        if self.sender is not None:
-            self.sender.confirmed(effect.producer, effect.seq)
-
-    def credit(self, effect: Credit) -> None:
-        sender = self.sender
-        if sender is not None:
-            self.inbox.append(lambda: sender.may_send(effect.producer, effect.size))
-
-    def finished(self, effect: Finished) -> None:
-        if self.sender is not None:
-            self.sender.finished(effect.producer)
-
-    def committed(self, _effect: Committed) -> None:
-        work = self._committing.popleft()
-        if any(copy.lasting for copy in (*work.made, *work.taken)):
-            promised(self.books, work, f"{self.name}: a commit")
-        self.inbox.append(self._go_on)
-
-    def rolled_back(self, _effect: RolledBack) -> None:
-        self.inbox.append(self._go_on)
-
-    def taken_back(self, _effect: TakenBack) -> None:
-        self.inbox.append(self._go_on)
-
-    def seen(self, _effect: Seen) -> None:
-        raise AssertionError("no browser is opened here")
-
-    def answer(self, effect: Answer) -> None:
-        promised(self.books, self._asked.pop(effect.number), f"{self.name}: an answer")
-        self.inbox.append(self._go_on)
-
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
+        """What it waited for has come."""
         self.waits = False
         if self.receiver is not None:
             self.receiver.go_on()
 
 
-__all__ = ["Client", "Mode", "RefusedError"]
+class Connection:
+    """The core's `owner`: what the broker says is checked here, and waits for the client to hear it."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.closed = False
+        self.committing: deque[Work] = deque()
+        self._books = client.books
+        self._asked: dict[int, Deed] = {}
+        self._numbers = count(1)
+
+    def asks(self) -> Answer:
+        """The answer to a question of now: what this command does is durable by then."""
+        number = next(self._numbers)
+        self._asked[number] = self._books.event
+        return Answer(self, number, {})
+
+    def say(self, action: Action) -> None:
+        if not self.closed:
+            self.client.inbox.append(action)
+
+    def deliver(self, effect: Deliver) -> None:
+        consumer, first, span = effect
+        numbers = numbers_in(span.encoded())
+        receiver = self.client.receiver
+        if self.closed or receiver is None or receiver.taker is None or receiver.taker.consumer is not consumer:
+            raise Fault(f"{self.client.name}: a delivery to a consumer that is closed")
+        self._books.tell(f"    {self.client.name} gets {first}: {numbers} ({span.delivered})")
+        delivered(self._books, receiver.taker, first, numbers, span.delivered)
+        self.say(lambda: receiver.came(consumer, first, numbers))
+
+    def confirm(self, effect: Confirm) -> None:
+        if self.client.sender is not None:
+            self.client.sender.confirmed(effect.producer, effect.seq)
+
+    def credit(self, effect: Credit) -> None:
+        sender = self.client.sender
+        if sender is not None:
+            self.say(lambda: sender.may_send(effect.producer, effect.size))
+
+    def finished(self, effect: Finished) -> None:
+        if self.client.sender is not None:
+            self.client.sender.finished(effect.producer)
+
+    def committed(self, _effect: Committed) -> None:
+        work = self.committing.popleft()
+        if work.lasting:
+            promised(self._books, work, f"{self.client.name}: a commit")
+        for deed in work.relies_on:
+            promised(self._books, deed, f"{self.client.name}: a commit of what was sent before")
+        self.say(self.client.go_on)
+
+    def rolled_back(self, _effect: RolledBack) -> None:
+        self.say(self.client.go_on)
+
+    def taken_back(self, _effect: TakenBack) -> None:
+        self.say(self.client.go_on)
+
+    def seen(self, _effect: Seen) -> None:
+        raise AssertionError("no browser is opened here")
+
+    def answer(self, effect: Answer) -> None:
+        promised(self._books, self._asked.pop(effect.number), f"{self.client.name}: an answer")
+        self.say(self.client.go_on)

@@ -28,7 +28,7 @@ class Deed(Protocol):
         """What became of it in a journal that ends with record `last`."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Event:
     """A command of the core: what it wrote stands in records after `low`, up to `high`."""
 
@@ -45,7 +45,7 @@ class Event:
 LONG_AGO = Event(0, 0)
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Perhaps:
     """Nobody can tell."""
 
@@ -61,11 +61,15 @@ class Work:
     taken: list[Copy] = field(default_factory=list)
     # What it put, once that has places.
     made: list[Copy] = field(default_factory=list)
+    # Deeds that its commit promises besides: what it sent had been sent before.
+    relies_on: list[Deed] = field(default_factory=list)
     xid: str = ""
     commit: Event | None = None
     prepare: Event | None = None
     decide: Event | None = None
     commits: bool = False
+    # Whether the journal has anything of it.
+    lasting: bool = False
     # What the first message that could tell told of it.
     told: bool | None = None
 

@@ -26,7 +26,8 @@ from mqlab.broker.core.effects import (
     TakenBack,
 )
 from mqlab.broker.core.messages import OnDisk
-from mqlab.broker.core.records import Declare, Remember
+from mqlab.broker.core.records import Commit, Declare, Prepare, Put, Record, Remember
+from mqlab.broker.core.restoring import restore
 from mqlab.broker.settings import Settings
 from mqlab.broker.store.journal import Journal
 from mqlab.broker.store.pages import Pages
@@ -37,6 +38,7 @@ from .books import Books
 from .clock import Clock
 from .copies import Event
 from .files import SimulatedFiles
+from .messages import numbers_in
 
 
 @dataclass(eq=False)
@@ -91,15 +93,7 @@ class SimulatedBroker:
         """Raises OSError where a journal cannot begin."""
         self.core.desk.now = self._clock.ms
         self.core.desk.page_out = self._page_out
-        house = self.core.house
-        for number, queue in found.queues.items():
-            house.restore_queue(queue.name, number, queue.next_id, queue.spans(), queue.options)
-        for destination, ids in found.remembered.items():
-            house.restore_remembered(destination, ids)
-        for prepared in found.prepared.values():
-            self.core.preparing.restore(prepared)
-        house.last_number = found.last_queue
-        self.core.ledger.lsn = found.lsn
+        restore(self.core, found)
         self.pages = Pages(self._folder.with_name("pages"), self.files)
         self.journal = Journal(self.settings, self._folder, self.files, self, found.segments)
         self.journal.start(found.next_file, found.lsn)
@@ -139,6 +133,7 @@ class SimulatedBroker:
         self._carrying_out = False
 
     def _append(self, effect: Append) -> None:
+        self.books.tell(f"  record {effect.lsn}: {_short(effect.record)}")
         self.journal.append(effect.record, effect.lsn, effect.waiter)
         self._flush_is_due = True
 
@@ -196,6 +191,7 @@ class SimulatedBroker:
 
     def on_durable(self, lsn: int) -> None:
         assert self.failure is None, "durable after a failure"
+        self.books.tell(f"durable up to {lsn}")
         with self.command():
             self.core.durable(lsn)
             self.books.look_at(self.core)
@@ -217,5 +213,16 @@ class SimulatedBroker:
 
     def carry_forward(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
         self.books.count("checkpoints")
+        self.books.tell(f"checkpoint: {intervals}, {xids}")
         with self.command():
             self.core.carry_forward(intervals, xids)
+
+
+def _short(record: Record) -> str:
+    """With the numbers of its messages in place of their bytes."""
+    if isinstance(record, Put):
+        return f"Put {record.targets} {numbers_in(record.payload)} {record.origin}"
+    if isinstance(record, Commit | Prepare):
+        name = record.xid if isinstance(record, Prepare) else ""
+        return f"{type(record).__name__} {name} {[_short(put) for put in record.puts]} {record.removes}"
+    return str(record)

@@ -51,7 +51,7 @@ class Receiver:
 
     def choices(self) -> list[tuple[float, Action]]:
         if self.taker is None:
-            return [(2.0, self._open)]
+            return [(2.0, self.open)]
         if self._dropping:
             return []
         found: list[tuple[float, Action]] = [(0.1, self._close), (0.2, self._pause)]
@@ -71,7 +71,7 @@ class Receiver:
 
     # Its link
 
-    def _open(self) -> None:
+    def open(self) -> None:
         broker, source = self._client.broker, self._source
         assert broker is not None
         core, room = broker.core, 0 if source.by_key else source.prefetch
@@ -132,6 +132,12 @@ class Receiver:
         sender = self._client.sender
         if sender is not None and self._client.transacted:
             sender.send(copy.message.persistent)
+
+    def take_all(self) -> None:
+        """Everything that came, and done with it."""
+        while self._hand:
+            self._take()
+        self.tell()
 
     def tell(self) -> None:
         """All that was given is done."""
@@ -195,30 +201,29 @@ class Receiver:
         broker, taker = self._client.broker, self.taker
         assert broker is not None
         assert taker is not None
-        with broker.command():
-            broker.core.take_back(taker.consumer, self._given)
-            self._books.look_at(broker.core)
-            taker.room = 0
-            for delivery, copy in taker.take_all():
-                self._books.returned(copy, marked=delivery <= self._given)
-        self._drop()
+        seen = self._given
+        self.drop()
         self._client.waits = True
+        with broker.command():
+            broker.core.take_back(taker.consumer, seen)
+            self._books.look_at(broker.core)
+            self.taken_back(seen)
         self._books.count("recovers")
 
-    def rolled_back(self) -> None:
-        """With its session."""
+    def drop(self) -> None:
+        """What is in hand, and what is on its way, will come again."""
+        if self.taker is not None:
+            self._dropping = True
+            self._hand.clear()
+            self._open_ones.clear()
+            self._given = self._told = self.taker.consumer.next_delivery - 1
+
+    def taken_back(self, seen: int) -> None:
+        """The broker has let it have none of it."""
         if self.taker is not None:
             self.taker.room = 0
-            for _, copy in self.taker.take_all():
-                self._books.returned(copy, marked=False)
-            self._drop()
-
-    def _drop(self) -> None:
-        assert self.taker is not None
-        self._dropping = True
-        self._hand.clear()
-        self._open_ones.clear()
-        self._given = self._told = self.taker.consumer.next_delivery - 1
+            for delivery, copy in self.taker.take_all():
+                self._books.returned(copy, marked=delivery <= seen)
 
     def go_on(self) -> None:
         """The broker has taken all back: there is room again."""

@@ -9,7 +9,7 @@ from mqlab.broker.core.links import Producer
 
 from .checking import promised
 from .client import Action, Client
-from .copies import Copy, Deed, Line, Sending
+from .copies import Copy, Deed, Line, Sending, Work
 from .messages import Message, payload_of
 
 COLOURS = ("", "red", "blue")
@@ -58,7 +58,7 @@ class Sender:
         found: list[tuple[float, Action]] = [(0.1, self._close)]
         if self._credit > 0:
             found.append((6.0, self._send))
-            if self._once and not self._client.transacted and self._destination.startswith("queue:"):
+            if self._once and self._destination.startswith("queue:"):
                 found.append((1.5, self._send_again))
         return found
 
@@ -85,7 +85,7 @@ class Sender:
         persistent = chance.random() < habits.persistent
         rows = chance.randint(2, 4) if chance.random() < habits.batch else 1
         messages = [self._message(persistent) for _ in range(rows)]
-        if self._put(messages) and not self._client.transacted:
+        if self._put(messages):
             self._once += [one for one in messages if one.duplicate_id]
 
     def send(self, persistent: bool) -> None:
@@ -99,8 +99,11 @@ class Sender:
         assert broker is not None
         message = self._chance.choice(self._once)
         before = self._books.given.get((self._destination, message.duplicate_id))
-        if before is None and message.number in self._books.copies:
-            # Where nobody lasting got it, it is known as long as this broker lives, and nobody can tell.
+        if before is None and (self._client.transacted or message.number in self._books.copies):
+            # In a transaction it would have to be remembered until the commit that it is on its way again.
+            return
+        if isinstance(before, Work) and before.prepare is not None and before.outcome(self._books.durable) != "yes":
+            # The first one may be rolled back, and the second is forgotten nevertheless.
             return
         self._books.count("duplicates", before is not None)
         self._put([message], before)
@@ -125,7 +128,9 @@ class Sender:
                 self._refused()
                 return False
             deed: Deed = event
-            if self._client.transacted:
+            if self._client.transacted and before is not None:
+                self._client.work.relies_on.append(before)
+            elif self._client.transacted:
                 self._client.work.puts += sendings
             elif before is not None:
                 deed = before

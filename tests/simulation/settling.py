@@ -68,6 +68,7 @@ def _settle_copy(books: Books, copy: Copy, last: int, found: Found) -> bool:
     number = copy.message.number
     hits = [queue for queue in found.get(number, []) if any(place.number == queue for place in places)]
     if not copy.lasting:
+        copy.go(LONG_AGO)
         return False
     came, went = copy.put.outcome(last), "no" if copy.gone is None else copy.gone.outcome(last)
     expected = _both(came, went)
@@ -154,11 +155,11 @@ def _settle_remembered(books: Books, recovered: Recovered, last: int) -> None:
     for (destination, given), deed in [*books.given.items()]:
         known = given in recovered.remembered.get(destination, ())
         outcome = deed.outcome(last)
-        if outcome in ("yes", "prepared") and not known:
+        if outcome == "yes" and not known:
             raise Fault(f"{given} to {destination} is no longer known as a duplicate")
         if outcome == "no" and known:
             raise Fault(f"{given} to {destination} is known as a duplicate, and its message never came")
-        if known:
-            books.given[destination, given] = deed if outcome == "prepared" else LONG_AGO
-        else:
+        if known and outcome != "prepared":
+            books.given[destination, given] = LONG_AGO
+        elif outcome != "prepared":
             del books.given[destination, given]

@@ -86,7 +86,7 @@ def compressed(arrays: Mapping[str, pa.Array], codec: str, *, in_the_old_way: bo
         writer.write_batch(batch, custom_metadata=more)
     reader = pa.ipc.MessageReader.open_stream(sink.getvalue())
     reader.read_next_message()  # the schema
-    data = reader.read_next_message().serialize().to_pybytes()
+    data = bytes(reader.read_next_message().serialize())
     if not in_the_old_way:
         return data
     forged = Forged(data)

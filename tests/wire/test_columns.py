@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mqlab.wire.bodies import COLUMNS, LONE, MalformedPayloadError, Payload, check, cut, decode
 from mqlab.wire.columns import (
     HEADERS,
+    Value,
     column,
     column_names,
     decode_batch,
@@ -154,10 +155,10 @@ def test_one_column_of_a_batch_or_of_a_lone_message() -> None:
         (EVERY_TYPE.payload(), ["grün", None, "c"], [True, None, False]),
         (EVERY_TYPE.lone(2), ["c"], [False]),
     ):
-        found = column(payload, "correlation_id")
-        assert found is not None
-        assert found.to_pylist() == texts
-        assert column(payload, ".known").to_pylist() == flags
+        for name, values in (("correlation_id", texts), (".known", flags)):
+            found = column(payload, name)
+            assert found is not None
+            assert found.to_pylist() == values
         assert has_column(payload, ".known")
     for nothing in (encode_columns(pa.array([b"a", b"b"], pa.binary()), {}), encode_lone(b"a", (), "", ())):
         assert column(nothing, "correlation_id") is None
@@ -209,7 +210,7 @@ def test_what_is_no_name_of_a_property(name: str) -> None:
 def test_how_a_lone_message_is_written() -> None:
     """Other clients rely on it."""
     said = b"uid,scorrelation_id,bpriority,s.colour,d.weight"
-    values = [bytes(range(16)), "c-1", 7, "grün", 2.5]
+    values: list[Value] = [bytes(range(16)), "c-1", 7, "grün", 2.5]
     payload = encode_lone(b"body", ("id", "correlation_id", "priority", ".colour", ".weight"), "usbsd", values)
     fixed = bytes(range(16)) + struct.pack("<IbId", 3, 7, 5, 2.5)
     assert payload.data == struct.pack("<H", len(said)) + said + fixed + b"c-1" + "grün".encode() + b"body"

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mqlab.wire import native
+from mqlab.wire.bodies import COLUMNS, LONE
 from mqlab.wire.native import HEADER, HEADER_SIZE, Flag, Frame, Kind, ProtocolError, Receiver
 
 LIMIT = 100_000
@@ -161,3 +162,10 @@ def test_the_header_has_the_size_that_is_written_down() -> None:
         amount=0x0F101112, length=0x13141516,
     ) == bytes.fromhex("16151413 0d 03 0201 06050403 0e0d0c0b0a090807 1211100f")  # fmt: skip
     assert HEADER.size == HEADER_SIZE == 24
+
+
+def test_the_form_of_a_payload_is_among_the_flags() -> None:
+    """A payload's form goes into the flags of its frame as it is, and comes out as it was."""
+    assert (Flag.LONE, Flag.COLUMNS) == (LONE, COLUMNS)
+    assert native.FORM == LONE | COLUMNS
+    assert not native.FORM & (Flag.PERSISTENT | Flag.CONFIRM | Flag.REDELIVERED)

@@ -52,7 +52,7 @@ def test_every_bit_changed() -> None:
 def test_every_byte_changed_to_the_values_that_hurt_most() -> None:
     data = bytes(EVERY_TYPE.payload().data)
     for at in range(len(data)):
-        for value in (0x00, 0x01, 0x7F, 0x80, 0xFF):
+        for value in (0x00, 0x7F, 0xFF):
             if value != data[at]:
                 use(Payload(changed(data, at, value), 3, COLUMNS))
 

@@ -123,6 +123,8 @@ LISTS: dict[str, bytes] = {
     "101 columns": b",".join(b"b.p%d" % number for number in range(101)),
     "as many commas as fit": b"," * 65_535,
     "one name as long as fits": b"s." + b"a" * 65_533,
+    "one header as long as fits": b"s" + b"a" * 65_534,
+    "line breaks as many as fit": b"s" + b"\n" * 65_534,
 }
 
 

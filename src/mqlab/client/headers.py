@@ -195,7 +195,7 @@ class Stamp:
         if priority != DEFAULT_PRIORITY:
             found["priority"] = priority
         if time_to_live:
-            found["expiration"] = now + time_to_live + delay
+            found["expiration"] = now + time_to_live
         if delay:
             found["deliver_at"] = now + delay
         return found

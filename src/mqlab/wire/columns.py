@@ -129,12 +129,12 @@ def decode_lone(payload: Payload) -> Lone:
     if not form & COLUMNS:
         return Lone({}, data, 0)
     listed = _list_of(data)
-    values, begin = _values(data, listed)
+    values, begin = values_of(data, listed)
     return Lone(dict(zip(listed.names, values)), data, begin)  # noqa: B905 `strict` would cost a tenth of all this
 
 
-def _values(data: Buffer, listed: Columns) -> tuple[Sequence[Any], int]:
-    """The values of a lone message, and where they end."""
+def values_of(data: Buffer, listed: Columns) -> tuple[Sequence[Any], int]:
+    """The values of a lone message, and where they end. Raises MalformedPayloadError."""
     end = listed.strings_at
     try:
         values = listed.fixed.unpack_from(data, len(listed.written))
@@ -186,6 +186,11 @@ def has_column(payload: Payload, name: str) -> bool:
     return name in column_names(payload)
 
 
+def columns_of(payload: Payload) -> Columns | None:
+    """The list of its columns; None if it has none beside its bodies."""
+    return _list_of(payload.data) if payload.form & COLUMNS else None
+
+
 def column_names(payload: Payload) -> tuple[str, ...]:
     return _list_of(payload.data).names if payload.form & COLUMNS else ()
 
@@ -229,7 +234,7 @@ def check_columns(payload: Payload) -> None:
     if payload.form & LONE:
         if payload.rows != 1:
             raise MalformedPayloadError(f"a lone message cannot have {payload.rows} rows")
-        _values(payload.data, _list_of(payload.data))
+        values_of(payload.data, _list_of(payload.data))
     else:
         check_batch(decode_batch(payload))
 

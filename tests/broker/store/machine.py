@@ -1,4 +1,4 @@
-"""A small core and a journal under a schedule: a random workload in which syncs begin, end and fail as the seed says."""
+"""A small core and a journal under a schedule: random work, during which syncs begin, end and fail as the seed says."""
 
 from __future__ import annotations
 
@@ -132,10 +132,10 @@ class Machine:
         for _ in range(1000):
             self.core.remove()
 
-    def _let_time_pass(self) -> None:
+    def _let_time_pass(self, seconds: float | None = None) -> None:
         clock = journal_module.time
         assert isinstance(clock, Clock)
-        clock.now += self.chance.choice((0.0, 0.0, 0.0001, 0.0006, 0.1))
+        clock.now += self.chance.choice((0.0, 0.0, 0.0001, 0.0006, 0.1)) if seconds is None else seconds
 
     def _do_work(self) -> None:
         """A worker's thread waits for the disk, which may serve them in any order."""
@@ -167,6 +167,6 @@ class Machine:
     def finish(self) -> None:
         """Let everything that is under way come to its end."""
         for _ in range(50):
-            self._let_time_pass()
+            self._let_time_pass(0.05)
             for part in (self.journal.flush, self._do_work, self._end_work, self._ring):
                 part()

@@ -117,7 +117,7 @@ def _add(remembered: dict[str, list[str]], destination: str, ids: Iterable[str])
 
 def said(prepare: Prepare) -> object:
     """Comparable."""
-    puts = [(put.targets, bytes(put.payload.data), put.payload.rows, put.payload.form, put.origin) for put in prepare.puts]
+    puts = [(one.targets, bytes(one.payload.data), *one.payload[1:], one.origin) for one in prepare.puts]
     return puts, prepare.removes
 
 

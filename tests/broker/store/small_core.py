@@ -172,11 +172,11 @@ class SmallCore:
         for _ in range(rows):
             self._numbers += 1
             messages.append(Message(b"%d " % self._numbers + fill, f"id {self._numbers}" if named else ""))
-        put = Put(tuple((one.number, one.next_id) for one in targets), payload_of(messages), "topic:t" if several else "")
+        first_ids = tuple((one.number, one.next_id) for one in targets)
         for one in targets:
             # Some ids go to messages that nobody keeps.
             one.next_id += rows + self.chance.choice((0, 0, 3))
-        return put
+        return Put(first_ids, payload_of(messages), "topic:t" if several else "")
 
     def _remove(self) -> Remove | None:
         """From the front of a queue, or from anywhere in it."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.core.records import Declare, Decide, Prepare, Put, Record, Remove
+from mqlab.broker.core.records import Decide, Declare, Prepare, Put, Record, Remove
 from mqlab.broker.store.check import examine
 from mqlab.broker.store.files import Files
 from mqlab.broker.store.recovery import DamagedJournalError, recover

@@ -61,7 +61,7 @@ def test_what_is_left_agrees_with_a_dictionary() -> None:
             begin, rows = chance.randrange(1, 30), chance.randrange(1, 12)
             payload = Payload(bytes(rows * 10), rows, 0)
             parts.append(Part(begin, begin + rows, begin, payload, lsn, number=lsn, origin=""))
-            plain.update({one: (lsn, begin) for one in range(begin, begin + rows)})
+            plain.update(dict.fromkeys(range(begin, begin + rows), (lsn, begin)))
         removed = [(chance.randrange(1, 40), chance.randrange(1, 9)) for _ in range(chance.randrange(6))]
         gone = {one for first, rows in removed for one in range(first, first + rows)}
         left = left_of(chance.sample(parts, len(parts)), removed)

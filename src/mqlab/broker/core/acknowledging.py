@@ -26,6 +26,9 @@ def taken_up_to(consumer: Consumer, up_to: int) -> list[Span]:
 
 def taken_rows(consumer: Consumer, first: int, rows: int) -> list[Span]:
     """Just these deliveries, as far as they are not acknowledged yet."""
+    if consumer.unacknowledged and first <= consumer.unacknowledged[0][0]:
+        # The oldest ones, as usual: nothing is searched for.
+        return taken_up_to(consumer, first + rows - 1)
     held = [*consumer.unacknowledged]
     at = max(0, bisect_right(held, first, key=lambda one: one[0]) - 1)
     taken, kept = [], held[:at]

@@ -10,6 +10,7 @@ from mqlab.broker import limits
 from mqlab.broker.core.acknowledging import taken_back, taken_rows, taken_up_to
 from mqlab.broker.core.browsing import feed, on_queue
 from mqlab.broker.core.destinations import QUEUE, parse
+from mqlab.broker.core.duplicates import Sent, ids_of
 from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, RolledBack, TakenBack
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import Flow
@@ -18,7 +19,7 @@ from mqlab.broker.core.leaving import Leaving
 from mqlab.broker.core.ledger import Ledger
 from mqlab.broker.core.links import Consumer, Producer, Session, Transaction
 from mqlab.broker.core.messages import Span
-from mqlab.broker.core.placing import Placed, Placing, place, puts, removes
+from mqlab.broker.core.placing import Ended, Placed, Placing, place, puts, removes
 from mqlab.broker.core.prepared import Preparing
 from mqlab.broker.core.queue import Desk, Queue
 from mqlab.broker.core.records import Commit
@@ -165,7 +166,7 @@ class Core:
             producer.last_lsn = self.ledger.append(record, producer)
         elif placing.again:
             # The first of its kind may still be on its way to the disk: the second is not safe before it.
-            producer.last_lsn = self.ledger.lsn
+            producer.last_lsn = self.ledger.last_awaited
         self.ledger.after(producer.last_lsn, self._sent, producer, placing.placed, seq, confirm)
 
     def acknowledge(self, consumer: Consumer, up_to: int, credit: int) -> None:
@@ -200,10 +201,10 @@ class Core:
 
     def commit(self, session: Session) -> None:
         """All of it or, if anything in it was refused, nothing: then only a rollback is left."""
-        placed, said, removed = self._end_transaction(session)
-        if said.puts or said.removes:
-            session.last_lsn = self.ledger.append(said, session)
-        self.ledger.after(session.last_lsn, self._committed, session, placed, removed)
+        ended = self._end_transaction(session)
+        if ended.said.puts or ended.said.removes:
+            session.last_lsn = self.ledger.append(ended.said, session)
+        self.ledger.after(session.last_lsn, self._committed, session, ended)
 
     def rollback(self, session: Session) -> None:
         """Sends are forgotten; all that was delivered comes again, so the client forgets what it has in hand."""
@@ -217,8 +218,7 @@ class Core:
     def prepare(self, session: Session, xid: str, answer: Answer) -> None:
         """The first of two phases. The session begins a new transaction; this one waits for `decide`."""
         self.preparing.check(xid)
-        placed, said, removed = self._end_transaction(session)
-        self.preparing.prepare(xid, placed, said, removed, answer)
+        self.preparing.prepare(xid, self._end_transaction(session), answer)
 
     def decide(self, xid: str, answer: Answer, *, commit: bool) -> None:
         self.preparing.decide(xid, answer, commit=commit)
@@ -243,12 +243,13 @@ class Core:
         """Say again what is still needed of these ids ([first, end) of each queue): the file that has it is to go."""
         in_hand = [pair for session in self.sessions for pair in session.transaction.acknowledged]
         in_hand += self.preparing.removed()
+        hidden = self.preparing.placed()
         for number, wanted in intervals.items():
             queue = self.house.numbered.get(number)
             ranges = [(first, end - first) for first, end in wanted]
             if queue is not None:
                 for span in (*queue.everything(), *(span for owner, span in in_hand if owner is queue)):
-                    part = span.chosen(span.within(ranges)) if span.persistent else None
+                    part = span.chosen(span.within(ranges)) if span.persistent and span not in hidden else None
                     for put in puts(queue, part) if part is not None else ():
                         self.ledger.append(put, self)
         self.preparing.say_again(xids, self)
@@ -276,13 +277,14 @@ class Core:
         if fresh is None:
             return Placing([], None, (), again=True)
         if isinstance(destination, Queue):
-            return place((destination,), fresh, persistent=persistent, origin="", sender=sender)
-        origin = destination.full_name
-        placing = place(destination.subscriptions, fresh, persistent=persistent, origin=origin, sender=sender)
-        for queue, _ in placing.placed:
-            if queue.full and queue.policy.when_full == "drop-oldest":
-                self.leaving.drop_oldest(queue)
-        return placing
+            placing = place((destination,), fresh, persistent=persistent, origin="", sender=sender)
+        else:
+            origin = destination.full_name
+            placing = place(destination.subscriptions, fresh, persistent=persistent, origin=origin, sender=sender)
+            for queue, _ in placing.placed:
+                if queue.full and queue.policy.when_full == "drop-oldest":
+                    self.leaving.drop_oldest(queue)
+        return placing._replace(fresh=fresh, again=fresh is not payload)
 
     def _send_in_transaction(self, session: Session, producer: Producer, payload: Payload, persistent: bool) -> None:
         transaction = session.transaction
@@ -295,17 +297,25 @@ class Core:
         transaction.sends.append((producer, Span(payload, 0, persistent=persistent)))
         self.flow.renew(producer)
 
-    def _end_transaction(self, session: Session) -> tuple[Placed, Commit, Placed]:
-        """What it puts, the record of all of it, and what it removes. A new one begins."""
+    def _end_transaction(self, session: Session) -> Ended:
+        """Its messages are where they belong, yet not visible. A new one begins."""
         transaction = session.transaction
         if transaction.doomed:
             raise RefusedError(f"the transaction can only be rolled back: {transaction.doomed}")
         session.transaction = Transaction()
         placings = [self._place(producer, span.whole(), span.persistent) for producer, span in transaction.sends]
+        if any(placing.again for placing in placings):
+            session.last_lsn = self.ledger.last_awaited
         placed = [pair for placing in placings for pair in placing.placed]
         said = tuple(placing.put for placing in placings if placing.put is not None)
         left_out = [remove for placing in placings for remove in placing.left_out]
-        return placed, Commit(said, (*left_out, *removes(transaction.acknowledged))), transaction.acknowledged
+        sent = [
+            Sent(producer.destination.full_name, ids, span.persistent)
+            for (producer, span), placing in zip(transaction.sends, placings, strict=True)
+            if placing.fresh is not None and (ids := ids_of(placing.fresh)) is not None
+        ]
+        record = Commit(said, (*left_out, *removes(transaction.acknowledged)))
+        return Ended(placed, transaction.acknowledged, record, sent)
 
     def _sent(self, producer: Producer, placed: Placed, seq: int, confirm: bool) -> None:
         self.leaving.make_visible(placed)
@@ -313,9 +323,9 @@ class Core:
             self.effects.append(Confirm(producer, seq))
         self.flow.renew(producer)
 
-    def _committed(self, session: Session, placed: Placed, removed: Placed) -> None:
-        self.leaving.make_visible(placed)
-        for queue, span in removed:
+    def _committed(self, session: Session, ended: Ended) -> None:
+        self.leaving.make_visible(ended.placed)
+        for queue, span in ended.removed:
             queue.counters.acknowledged += span.rows
             self.flow.released(queue, (span,))
         if not session.closed:

@@ -2,12 +2,20 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mqlab.wire.columns import column
 from mqlab.wire.payload import Payload
+
+
+class Sent(NamedTuple):
+    """Producer-given ids of messages that a transaction has sent somewhere."""
+
+    destination: str
+    ids: list[str | None]
+    persistent: bool
 
 
 class Window:
@@ -31,9 +39,15 @@ class Window:
             new = one is None or one not in self._ids
             if one is not None and new:
                 self._ids[one] = persistent
+                self._shorten()
             flags.append(new)
-        self._shorten()
         return flags
+
+    def mark(self, ids: Iterable[str | None], *, lasting: bool) -> None:
+        """Whether they must be known after a restart, as far as they are known now."""
+        for one in ids:
+            if one is not None and one in self._ids:
+                self._ids[one] = lasting
 
     def forget(self, ids: Iterable[str | None]) -> None:
         """They did not happen after all."""

@@ -36,6 +36,8 @@ class Flow:
         self._settings = settings
         self._desk = desk
         self.held: set[Producer] = set()
+        # Somebody waits because there is too little memory, and not for a destination alone.
+        self._short = False
         # How often a producer had to be held back, and for how long in all (ms), since the start.
         self.holds = 0
         self.held_ms = 0
@@ -56,6 +58,8 @@ class Flow:
 
     def renew(self, producer: Producer) -> None:
         """Half a window at a time: a frame for each message would cost more than the message."""
+        if self._short:
+            self._look_at_memory()
         if producer.closed or producer.spent * 2 < producer.window:
             return
         if self._must_wait(producer.destination):
@@ -86,8 +90,8 @@ class Flow:
         if was_full and not queue.full:
             for destination in queue.feeding:
                 self.reconsider(destination.producers)
-        if self._desk.memory <= self._settings.memory_limit * RELEASE_SHARE:
-            self.reconsider(self.held)
+        if self._short:
+            self._look_at_memory()
 
     def reconsider(self, producers: Iterable[Producer]) -> None:
         """Those of them that are held go on, if nothing stands against it any more."""
@@ -95,8 +99,15 @@ class Flow:
             if producer in self.held:
                 self.renew(producer)
 
+    def _look_at_memory(self) -> None:
+        """Also what goes to disk makes room for everybody, though nothing was consumed."""
+        if self._desk.memory <= self._settings.memory_limit * RELEASE_SHARE:
+            self._short = False
+            self.reconsider(self.held)
+
     def _must_wait(self, destination: Queue | Topic) -> bool:
         if self._desk.memory >= self._settings.memory_limit:
+            self._short = True
             return True
         if isinstance(destination, Queue):
             # A queue loses nothing: where topics drop their oldest messages, it holds.

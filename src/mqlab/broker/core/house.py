@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mqlab.broker.core.destinations import QUEUE, TEMPORARY, TOPIC, parse
-from mqlab.broker.core.duplicates import Window, ids_of, rows_of
+from mqlab.broker.core.duplicates import Sent, Window, ids_of, rows_of
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.ledger import Ledger
 from mqlab.broker.core.messages import Span
@@ -101,9 +101,15 @@ class House:
             return payload
         return cut(payload, rows_of(flags)) if any(flags) else None
 
-    def forget_ids(self, destination: str, payload: Payload) -> None:
-        """It was not sent after all."""
-        self._window(destination).forget(ids_of(payload) or ())
+    def know_ids(self, sent: Sent, *, lasting: bool) -> None:
+        """They were sent there; `lasting`: the next file of the journal must say so."""
+        window = self._window(sent.destination)
+        window.fresh(sent.ids, persistent=lasting)
+        window.mark(sent.ids, lasting=lasting)
+
+    def forget_ids(self, sent: Sent) -> None:
+        """They were not sent after all."""
+        self._window(sent.destination).forget(sent.ids)
 
     # The journal
 

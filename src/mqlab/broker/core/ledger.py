@@ -31,6 +31,11 @@ class Ledger:
         else:
             waiting.append((action, arguments))
 
+    @property
+    def last_awaited(self) -> int:
+        """The newest record that somebody waits for; 0 if nobody does."""
+        return next(reversed(self._pending), 0)
+
     def durable(self, lsn: int) -> None:
         """Every record up to this number is on disk."""
         pending = self._pending

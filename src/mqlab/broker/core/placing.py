@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mqlab.broker.core.duplicates import Sent
 from mqlab.broker.core.links import Session
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.queue import Queue
-from mqlab.broker.core.records import Put, Remove
+from mqlab.broker.core.records import Commit, Put, Remove
 from mqlab.broker.core.selection import chosen_of
 from mqlab.broker.core.sorting import Place, places
 from mqlab.wire.bodies import Payload
@@ -25,8 +26,21 @@ class Placing(NamedTuple):
     put: Put | None
     # Rows that a subscription's selector left out of what is put.
     left_out: tuple[Remove, ...]
-    # All of it had been sent before.
+    # What of it had not been sent before, if it can be told.
+    fresh: Payload | None = None
+    # Some of it had been sent before.
     again: bool = False
+
+
+class Ended(NamedTuple):
+    """A transaction with nothing left to do but to be decided."""
+
+    # What it puts and what it removes, and the record of both.
+    placed: Placed
+    removed: Placed
+    said: Commit
+    # What duplicates of its sends are known by.
+    sent: list[Sent]
 
 
 def place(

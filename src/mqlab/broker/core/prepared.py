@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mqlab.broker import limits
+from mqlab.broker.core.duplicates import Sent, ids_of
 from mqlab.broker.core.effects import Answer, Effect
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import Flow
@@ -14,15 +15,16 @@ from mqlab.broker.core.house import House
 from mqlab.broker.core.leaving import Leaving
 from mqlab.broker.core.ledger import Ledger
 from mqlab.broker.core.messages import Span
-from mqlab.broker.core.placing import Placed, restored
-from mqlab.broker.core.records import Commit, Decide, Prepare
+from mqlab.broker.core.placing import Ended, Placed, restored
+from mqlab.broker.core.records import Decide, Prepare
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Prepared:
     said: Prepare
     placed: Placed
     removed: Placed
+    sent: list[Sent]
 
 
 class Preparing:
@@ -33,6 +35,8 @@ class Preparing:
         self._flow = flow
         self._effects = effects
         self.waiting: dict[str, Prepared] = {}
+        # Rolled back, and the record of that is on its way to the disk: until then nothing of it shows.
+        self._undone: list[Prepared] = []
 
     def check(self, xid: str) -> None:
         """Raises RefusedError for a name that a new transaction cannot have."""
@@ -41,9 +45,10 @@ class Preparing:
         if xid in self.waiting:
             raise RefusedError(f"transaction {xid!r} is prepared already")
 
-    def prepare(self, xid: str, placed: Placed, said: Commit, removed: Placed, answer: Answer) -> None:
-        record = Prepare(xid, said.puts, said.removes)
-        self.waiting[xid] = Prepared(record, placed, removed)
+    def prepare(self, xid: str, ended: Ended, answer: Answer) -> None:
+        record = Prepare(xid, ended.said.puts, ended.said.removes)
+        self.waiting[xid] = Prepared(record, ended.placed, ended.removed, ended.sent)
+        self._know(ended.sent)
         self._ledger.after(self._append(record), self._effects.append, answer)
 
     def decide(self, xid: str, answer: Answer, *, commit: bool) -> None:
@@ -51,6 +56,14 @@ class Preparing:
         prepared = self.waiting.pop(xid, None)
         if prepared is None:
             raise RefusedError(f"there is no prepared transaction {xid!r}")
+        if not commit:
+            self._undone.append(prepared)
+        # Now, and not when it is durable: the journal may begin a new file meanwhile, which says what is known.
+        for sent in prepared.sent:
+            if commit:
+                self._house.know_ids(sent, lasting=sent.persistent)
+            else:
+                self._house.forget_ids(sent)
         self._ledger.after(self._append(Decide(xid, commit)), self._decided, prepared, answer, commit)
 
     def restore(self, said: Prepare) -> None:
@@ -73,17 +86,32 @@ class Preparing:
             if remove.queue in self._house.numbered
             for span in self._house.numbered[remove.queue].take_ids(remove.ranges)
         ]
-        self.waiting[said.xid] = Prepared(said, placed, removed)
+        sent = [
+            Sent(put.origin or self._house.name_of(put.targets[0][0]), ids, persistent=True)
+            for put in said.puts
+            if (ids := ids_of(put.payload)) is not None
+        ]
+        self._know(sent)
+        self.waiting[said.xid] = Prepared(said, placed, removed, sent)
 
     def removed(self) -> Placed:
-        """Messages that wait for a decision about their removal: they are still needed."""
-        return [pair for prepared in self.waiting.values() for pair in prepared.removed]
+        """Messages that wait for a decision about their removal, or for their return: they are still needed."""
+        return [pair for prepared in (*self.waiting.values(), *self._undone) for pair in prepared.removed]
+
+    def placed(self) -> set[Span]:
+        """Messages that were not sent yet, or never will have been: the journal has them only in their transaction."""
+        return {span for prepared in (*self.waiting.values(), *self._undone) for _, span in prepared.placed}
 
     def say_again(self, xids: Iterable[str], waiter: object) -> None:
         """The journal's file that has them is to go."""
         for xid in xids:
             if xid in self.waiting:
                 self._ledger.append(self.waiting[xid].said, waiter)
+
+    def _know(self, sent: Iterable[Sent]) -> None:
+        """Duplicates are found before the decision as well; that is not for the journal, which has the transaction."""
+        for one in sent:
+            self._house.know_ids(one, lasting=False)
 
     def _append(self, record: Prepare | Decide) -> int:
         """A broker without a disk forgets what is prepared when it stops, as it forgets everything."""
@@ -96,11 +124,10 @@ class Preparing:
                 queue.counters.acknowledged += span.rows
                 self._flow.released(queue, (span,))
         else:
+            self._undone.remove(prepared)
             for queue, span in prepared.placed:
                 queue.unseen.discard(span)
                 self._flow.released(queue, (span,))
-            for put in prepared.said.puts:
-                self._house.forget_ids(put.origin or self._house.name_of(put.targets[0][0]), put.payload)
             for _, span in prepared.removed:
                 span.delivered += 1
             self._leaving.put_back(prepared.removed)

@@ -211,12 +211,13 @@ class Queue:
         self.dispatch()
 
     def restore(self, span: Span) -> None:
-        """At start: a message that the journal had."""
+        """At start: a message that the journal had. If it has expired meanwhile, it leaves with the first wake."""
         self.reserve(span)
         if span.due > self.desk.now:
             self._delay(span)
-        else:
-            self._enter(span)
+            return
+        for part in self._line(span.priority).insert(span):
+            self._watch_expiry(part, part.expires)
 
     def take_all(self) -> list[Span]:
         """Everything that is not with a consumer leaves the queue."""
@@ -289,7 +290,7 @@ class Queue:
         self.reserve(made)
         self._line(made.priority).insert(made)
         for index in self._indexes.values():
-            index.add(made)
+            index.replace(made)
 
     # Time
 

@@ -69,6 +69,15 @@ class Index:
         if found:
             self._add_span(span)
 
+    def replace(self, made: Span) -> None:
+        """It took the place of other batches, with the same ids."""
+        bases = self._bases
+        begin, end = bisect_right(bases, made.base), bisect_right(bases, made.last_id)
+        for base in bases[begin:end]:
+            del self._spans[base]
+        del bases[begin:end]
+        self._add_span(made)
+
     def find(self, value: Value) -> tuple[Span, int] | None:
         """The oldest message with that id, which is then no longer indexed."""
         while (ids := self._ids.pop(value, None)) is not None:

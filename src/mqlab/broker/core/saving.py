@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from mqlab.broker.core.messages import Span
-from mqlab.wire.bodies import Payload
-from mqlab.wire.columns import decode_batch, encode_columns
+from mqlab.wire.bodies import LONE, Payload
+from mqlab.wire.columns import columns_of, decode_batch, encode_columns
+from mqlab.wire.joining import join_lone
 
 if TYPE_CHECKING:
     from mqlab.broker.core.queue import Queue
@@ -68,8 +69,10 @@ def _follows(one: Span, other: Span) -> bool:
     return whole and alike and not one.expires and not other.expires
 
 
-def _form(span: Span) -> pa.Schema:
-    return decode_batch(span.whole()).schema
+def _form(span: Span) -> bytes:
+    """Payloads with the same columns have the same schema."""
+    listed = columns_of(span.whole())
+    return b"" if listed is None else listed.written
 
 
 def _joined(queue: Queue, run: list[Span]) -> Span:
@@ -77,12 +80,17 @@ def _joined(queue: Queue, run: list[Span]) -> Span:
     first = run[0]
     if len(run) == 1:
         return first
-    table = pa.Table.from_batches([decode_batch(span.whole()) for span in run]).combine_chunks()
-    columns = {name: table.column(name).chunk(0) for name in table.column_names}
-    body = columns.pop("body")
     made = Span(
-        encode_columns(body, columns), first.first_id, persistent=first.persistent, delivered=first.delivered,
-        origin=first.origin, priority=first.priority,
+        _payload([span.whole() for span in run]), first.first_id, persistent=first.persistent,
+        delivered=first.delivered, origin=first.origin, priority=first.priority,
     )  # fmt: skip
     queue.replace(run, made)
     return made
+
+
+def _payload(payloads: list[Payload]) -> Payload:
+    if all(payload.form & LONE for payload in payloads):
+        return join_lone(payloads)
+    table = pa.Table.from_batches([decode_batch(payload) for payload in payloads]).combine_chunks()
+    columns = {name: table.column(name).chunk(0) for name in table.column_names}
+    return encode_columns(columns.pop("body"), columns)

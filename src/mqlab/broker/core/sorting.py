@@ -10,6 +10,8 @@ from mqlab.wire.bodies import COLUMNS, LONE, Payload
 from mqlab.wire.columns import decode_batch, decode_lone
 
 DEFAULT_PRIORITY: Final = 4
+# Different times of delivery in one batch.
+_MOST_TIMES: Final = 1024
 _SORTED_BY: Final = frozenset(("priority", "deliver_at", "expiration", "group"))
 
 
@@ -48,19 +50,33 @@ def _of_batch(batch: pa.RecordBatch, names: frozenset[str]) -> tuple[Place, ...]
     priority = _numbers(batch, "priority", DEFAULT_PRIORITY) if "priority" in names else None
     due = _numbers(batch, "deliver_at", 0) if "deliver_at" in names else None
     expires = _numbers(batch, "expiration", 0) if "expiration" in names else None
+    levels = np.full(rows, DEFAULT_PRIORITY) if priority is None else np.clip(priority, 0, 9)
+    times = np.zeros(rows, dtype=np.int64) if due is None else _few(due)
     found = []
-    keys = np.zeros((rows, 2), dtype=np.int64)
-    keys[:, 0] = DEFAULT_PRIORITY if priority is None else np.clip(priority, 0, 9)
-    keys[:, 1] = 0 if due is None else due
-    for level, when in np.unique(keys, axis=0).tolist():
-        chosen = np.flatnonzero((keys[:, 0] == level) & (keys[:, 1] == when))
+    for chosen in _alike(levels, times):
         first = 0
         if expires is not None:
             some = expires[chosen]
-            first = int(some[some > 0].min(initial=np.iinfo(np.int64).max)) if bool((some > 0).any()) else 0
+            first = int(some[some > 0].min()) if bool((some > 0).any()) else 0
         index = None if len(chosen) == rows else _index(chosen)
-        found.append(Place(index, level, when, first, "group" in names))
+        found.append(Place(index, int(levels[chosen[0]]), int(times[chosen[0]]), first, "group" in names))
     return tuple(found)
+
+
+def _alike(levels: "np.ndarray[Any, Any]", times: "np.ndarray[Any, Any]") -> "list[np.ndarray[Any, Any]]":
+    """The rows that share a priority and a time, in their order."""
+    order = np.lexsort((times, levels))
+    changes = np.flatnonzero((np.diff(levels[order]) != 0) | (np.diff(times[order]) != 0)) + 1
+    return [np.sort(rows) for rows in np.split(order, changes)]
+
+
+def _few(times: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """No more different times than a queue can watch for one batch: neighbours wait for the latest of them."""
+    different, which = np.unique(times, return_inverse=True)
+    together = -(-len(different) // _MOST_TIMES)
+    last = np.minimum((np.arange(len(different)) // together + 1) * together, len(different)) - 1
+    few: np.ndarray[Any, Any] = different[last][which]
+    return few
 
 
 def expired(span: Span, now: int) -> "np.ndarray[Any, Any]":

@@ -25,6 +25,7 @@ from mqlab.broker.core.effects import (
 )
 from mqlab.broker.core.messages import OnDisk
 from mqlab.broker.core.records import Declare, Remember
+from mqlab.broker.core.restoring import restore
 from mqlab.broker.security.guard import Guard
 from mqlab.broker.security.users_file import UsersFile
 from mqlab.broker.server.worker import Done, Worker
@@ -104,15 +105,7 @@ class Broker:
         if self.settings.file_trace is not None:
             self._trace = self.settings.file_trace.open("w")
             files = TracedFiles(files, self._trace)
-        house = self.core.house
-        for number, queue in found.queues.items():
-            house.restore_queue(queue.name, number, queue.next_id, queue.spans(), queue.options)
-        for destination, ids in found.remembered.items():
-            house.restore_remembered(destination, ids)
-        for prepared in found.prepared.values():
-            self.core.preparing.restore(prepared)
-        house.last_number = found.last_queue
-        self.core.ledger.lsn = found.lsn
+        restore(self.core, found)
         if found.torn:
             log.warning("the journal had a torn tail of %d bytes: cut off, none of it had been confirmed", found.torn)
         self._worker = Worker(self._loop, MOST_UNDER_WAY)
@@ -236,6 +229,7 @@ class Broker:
         self._loop.call_later(seconds, action)
 
     def on_durable(self, lsn: int) -> None:
+        self.look_at_the_clock()
         self.core.durable(lsn)
         self.carry_out()
 

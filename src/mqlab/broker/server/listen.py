@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pyarrow as pa
 import uvloop
 
 from mqlab.broker.security.tls import server_context
@@ -57,6 +58,8 @@ async def _serve(settings: Settings, announce: Callable[[list[Address]], None]) 
     async with running(settings) as (broker, bound):
         # What is there now stays: no garbage collection need look at it again.
         gc.freeze()
+        # Arrow's own allocator keeps tens of MiB that it has freed: a bound on memory would have to allow for them.
+        pa.set_memory_pool(pa.system_memory_pool())
         announce(bound)
         stop = asyncio.ensure_future(stopped.wait())
         await asyncio.wait((stop, broker.failure), return_when=asyncio.FIRST_COMPLETED)

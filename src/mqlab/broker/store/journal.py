@@ -4,7 +4,7 @@ Appending writes to the operating system at once; only the sync, which waits for
 A failed write or sync ends it: nothing is tried again, and nothing is called durable afterwards.
 
 A full disk is no failure: the current file goes on where the next cannot begin, and what does not fit into it waits
-in memory, in its order, until there is room. Nobody was told that it is safe.
+in memory, in its order, until there is room. Nobody was told that it is safe. A sync that fails is one, whatever for.
 """
 
 import time

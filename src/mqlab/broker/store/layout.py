@@ -33,6 +33,9 @@ DECISION: Final = struct.Struct("<?")  # whether it is a commit; the name follow
 # What nearly all records are, in one piece: a put with one target and no origin, a remove of one range.
 PLAIN_PUT: Final = struct.Struct("<QQBIHIIBIQ")
 PLAIN_REMOVE: Final = struct.Struct("<QQBIIQI")
+# The same with the whole frame, to be read at once.
+FRAMED_PUT: Final = struct.Struct("<IIQQBIHIIBIQ")
+FRAMED_REMOVE: Final = struct.Struct("<IIQQBIIQI")
 
 # Kinds of records.
 DECLARED, PUTS, REMOVED, COMMITTED, SHUT, FORGOTTEN, PREPARED, DECIDED, REMEMBERED = range(1, 10)

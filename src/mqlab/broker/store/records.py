@@ -1,7 +1,6 @@
 """Records read from the bytes of a journal file. The form is described in `layout`."""
 
 import json
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import google_crc32c
@@ -10,7 +9,6 @@ import numpy as np
 from mqlab.broker.core.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove, Shut
 from mqlab.broker.store import layout
 from mqlab.wire.bodies import Payload
-from mqlab.wire.payload import Bytes
 
 FRAME_SIZE: Final = layout.FRAME.size
 HEAD_SIZE: Final = layout.HEAD.size
@@ -92,20 +90,7 @@ def decode_head(data: bytes) -> Head:
     return Head(number, first_lsn, declared, remembered, listed["last_queue"], HEAD_SIZE + length)
 
 
-def frames(data: bytes, at: int) -> Iterator[Frame]:
-    """From `at` to the end of the file. Raises Damaged where the next record cannot be read."""
-    covered, size = np.frombuffer(data, dtype=np.uint8), len(data)
-    while at < size:
-        frame = _frame(data, covered, at)
-        yield frame
-        at = frame.end
-
-
 def frame_at(data: bytes, at: int) -> Frame:
-    return _frame(data, np.frombuffer(data, dtype=np.uint8), at)
-
-
-def _frame(data: bytes, covered: Bytes, at: int) -> Frame:
     begin = at + FRAME_SIZE
     if begin > len(data):
         raise Damaged("it ends inside a record")
@@ -113,7 +98,9 @@ def _frame(data: bytes, covered: Bytes, at: int) -> Frame:
     end = begin + length
     if end > len(data):
         raise Damaged("it ends inside a record")
-    if google_crc32c.value(covered[at + _UNCOVERED : end]) != crc:
+    # A view: the record may be long, and the checksum takes no memoryview.
+    covered = np.frombuffer(data, dtype=np.uint8, count=end - at - _UNCOVERED, offset=at + _UNCOVERED)
+    if google_crc32c.value(covered) != crc:
         raise Damaged("the checksum of a record is wrong")
     return Frame(kind, lsn, durable, begin, end)
 
@@ -139,7 +126,7 @@ def parse(data: bytes, frame: Frame) -> PutAt | Parts | Record:
     """The record without its payloads. The checksum was right, so only its kind can be one that is not known."""
     kind, begin, end = frame.kind, frame.begin, frame.end
     if kind == layout.PUTS:
-        return put_at(data, begin)
+        return _put(data, begin)
     if kind == layout.REMOVED:
         return _remove(data, begin)[0]
     if kind == layout.COMMITTED:
@@ -166,7 +153,7 @@ def _small(kind: int, said: bytes) -> Record:
     raise Damaged(f"record kind {kind} is not known")
 
 
-def put_at(data: bytes, at: int) -> PutAt:
+def _put(data: bytes, at: int) -> PutAt:
     count, origin_size, rows, size, form = layout.PUT.unpack_from(data, at)
     at += layout.PUT.size
     targets: tuple[tuple[int, int], ...] = (layout.TARGET.unpack_from(data, at),)
@@ -190,7 +177,7 @@ def _parts(data: bytes, at: int, xid: str) -> Parts:
     at += layout.PARTS.size
     puts, removes = [], []
     for _ in range(put_count):
-        puts.append(put_at(data, at))
+        puts.append(_put(data, at))
         at = puts[-1].end
     for _ in range(remove_count):
         remove, at = _remove(data, at)

@@ -10,13 +10,21 @@ from mqlab.broker.core.messages import Span
 from mqlab.broker.core.records import Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove, Shut
 from mqlab.broker.store import layout
 from mqlab.broker.store.parts import Part, left_of
-from mqlab.broker.store.records import Damaged, Frame, Head, Parts, PutAt, decode_head, frames, parse
+from mqlab.broker.store.records import FRAME_SIZE, Damaged, Frame, Head, Parts, PutAt, decode_head, frame_at, parse
 from mqlab.broker.store.stored import Home, Stored
 from mqlab.wire.bodies import COLUMNS, MalformedPayloadError, Payload
 from mqlab.wire.columns import column
 
 # Smaller payloads stay in memory: what would stand for them is no smaller.
 _SMALL: Final = 256
+# Up to here a copy costs less than a view.
+_SHORT: Final = 1024
+_LONGEST_PLAIN: Final = layout.FRAMED_PUT.size
+_UNCOVERED: Final = layout.BEGIN.size
+_KIND_AT: Final = FRAME_SIZE - 1
+_framed_put, _framed_remove = layout.FRAMED_PUT.unpack_from, layout.FRAMED_REMOVE.unpack_from
+# Half the time of making a named tuple goes into naming.
+_new = tuple.__new__
 _NOTHING: Final = np.empty(0, dtype=np.uint8)
 
 Targets = tuple[tuple[int, int], ...]
@@ -94,7 +102,8 @@ class Replay:
         self.head_size, self.first_lsn = head.size, head.first_lsn
         at = head.size
         try:
-            for frame in frames(data, at):
+            while (at := self._plain_records(at)) < len(data):
+                frame = frame_at(data, at)
                 if frame.lsn != self.lsn + 1:
                     raise Damaged(f"record {frame.lsn} stands where {self.lsn + 1} must be")
                 self._apply(frame)
@@ -109,12 +118,16 @@ class Replay:
 
     def settle(self) -> None:
         """Drop what is known to be gone. Not too often: it looks at all that is left."""
-        kept: dict[int, int] = {}
-        for queue in self.queues.values():
+        if not self._noted:
+            return
+        queues = self.queues.values()
+        for queue in queues:
             queue.parts, queue.removed = left_of(queue.parts, queue.removed), []
-            kept |= {id(part.payload): len(part.payload.data) for part in queue.parts if type(part.payload) is Payload}
-        self._kept = sum(kept.values())
-        self._noted, self._left = 0, sum(len(queue.parts) for queue in self.queues.values())
+        self._noted, self._left = 0, sum(len(queue.parts) for queue in queues)
+        if self._kept > self._keep_in_memory // 2:
+            # Where several queues have a message, it is in memory once.
+            held = {id(part.payload): part.payload for queue in queues for part in queue.parts}
+            self._kept = sum(len(one.data) for one in held.values() if isinstance(one, Payload))
 
     def remembered(self) -> dict[str, list[str]]:
         """Ids of producers, by destination, oldest first."""
@@ -139,6 +152,42 @@ class Replay:
             self._declare(declared)
         # The head says all that must be remembered of the files before it.
         self._to_remember = [(*one, True) for one in head.remembered]
+
+    def _plain_records(self, at: int) -> int:
+        """Reads from `at` on; returns where something begins that is no plain put or remove, or is not right.
+
+        Nearly all records are plain, and there may be millions: each function called for one would be seen in the time.
+        """
+        data, size, covered, queues = self._data, len(self._data), self._bytes, self.queues
+        lsn, kept, noted, number = self.lsn, self._kept, self._noted, self._number
+        while at <= size - _LONGEST_PLAIN:
+            kind = data[at + _KIND_AT]
+            if kind == layout.PUTS:
+                length, crc, found, _, _, count, origin, rows, bytes_, form, target, first_id = _framed_put(data, at)
+                if origin or form & COLUMNS or (bytes_ > _SMALL and kept + bytes_ > self._keep_in_memory):
+                    break
+            elif kind == layout.REMOVED:
+                length, crc, found, _, _, target, count, first_id, rows = _framed_remove(data, at)
+            else:
+                break
+            begin, end, queue = at + _UNCOVERED, at + FRAME_SIZE + length, queues.get(target)
+            if count != 1 or found != lsn + 1 or end > size or queue is None:
+                break
+            if google_crc32c.value(data[begin:end] if length < _SHORT else covered[begin:end]) != crc:
+                break
+            if kind == layout.PUTS:
+                payload = _new(Payload, (data[end - bytes_ : end], rows, form))
+                queue.parts.append(_new(Part, (first_id, first_id + rows, first_id, payload, found, number, "")))
+                if first_id + rows > queue.next_id:
+                    queue.next_id = first_id + rows
+                kept += bytes_
+            else:
+                queue.removed.append((first_id, rows))
+            noted += 1
+            lsn, at = found, end
+        self.shut = self.shut and lsn == self.lsn
+        self.lsn, self._kept, self._noted = lsn, kept, noted
+        return at
 
     def _apply(self, frame: Frame) -> None:
         parsed = parse(self._data, frame)
@@ -227,8 +276,8 @@ class Replay:
         for targets, payload, origin in prepared.record.puts:
             if record.commit:
                 self._place(targets, payload, origin, lsn, prepared.number)
-            else:
-                self._note_columns(targets, origin, payload, happened=False)
+            # Also of a commit: heads of files since the prepare do not say what is not decided.
+            self._note_columns(targets, origin, payload, happened=record.commit)
         if record.commit:
             for remove in prepared.record.removes:
                 self._remove(remove)

@@ -183,6 +183,11 @@ class Segments:
                 self._later.append((lsn, self._take, (queue, old, moved)))
         places.move(first_id, rows, number)
 
+    def restore(self, queue: int, first_id: int, end: int, rows: int, size: int, number: int) -> None:
+        """At start: so many messages with ids [first_id, end), beyond all known of the queue, lie in file `number`."""
+        self.put(queue, first_id, rows, size, 0, number)
+        self._places[queue].end = end
+
     def prepare(self, record: Prepare, lsn: int, number: int) -> None:
         for put in record.puts:
             self._put(put, lsn, number, len(put.payload.data))

@@ -1,0 +1,223 @@
+"""One simulation: brokers that live and crash, clients that live and die, and a disk, all driven by one seed."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from pathlib import Path
+
+from broker.store.disk import Disk, write_image
+from mqlab.broker.store.recovery import Recovered
+
+from .books import Books, Fault
+from .cast import cast, settings
+from .checking import nobody_waits_in_vain
+from .clock import Clock, in_place
+from .files import Crashed, SimulatedFiles
+from .host import SimulatedBroker
+from .last import come_to_rest, drain, nothing_is_left
+from .settling import settle
+
+# Bytes of payloads that recovery keeps in memory: so few that some stay in the journal.
+_KEEP_IN_MEMORY = 2000
+# Between two looks at whether somebody waits for what is there.
+_LOOK_EVERY = 25
+
+
+class Simulation:
+    """`folder` is for its files, and empty."""
+
+    def __init__(self, seed: int, folder: Path, steps: int = 5000) -> None:
+        self.seed = seed
+        self.steps = steps
+        self.chance = random.Random(seed)
+        self.clock = Clock()
+        self._folder = folder / "journal"
+        self._folder.mkdir()
+        self.settings = settings(self._folder, self.chance)
+        self.books = Books(self.settings)
+        self.clients = cast(self.chance, self.books)
+        self.disk = Disk({})
+        self.capacity = self.chance.choice((None, None, None, self.settings.segment_size * 9))
+        self.broker: SimulatedBroker
+        self._ended_in_order = False
+        # What must be there at the least after the crash of a broker that never got to its feet.
+        self._durable = self._appended = 0
+
+    def run(self) -> dict[str, int]:
+        """What happened, in numbers. Raises Fault."""
+        with in_place(self.clock):
+            self._begin_life()
+            for number in range(self.steps):
+                self._step()
+                if number % _LOOK_EVERY == 0 and self.broker.failure is None:
+                    nobody_waits_in_vain(self.books)
+                    self.books.forget_the_past()
+            self._end()
+        return self.books.counts
+
+    # Steps
+
+    def _step(self) -> None:
+        chance = self.chance
+        try:
+            what = chance.choices(
+                (self._act, self._hear, self.broker.flush, self.broker.do_work, self.broker.end_work, self._wait,
+                 self._fault),
+                (40, 40, 25, 20, 20, 10, 0.5),
+            )[0]  # fmt: skip
+            what()
+        except Crashed:
+            self._crash()
+            return
+        if self.broker.failure is not None:
+            self._stop_after_failure()
+
+    def _act(self) -> None:
+        client = self.chance.choice(self.clients)
+        if client.broker is None:
+            client.connect(self.broker)
+        else:
+            client.act()
+
+    def _hear(self) -> None:
+        listening = [client for client in self.clients if client.inbox]
+        if listening:
+            self.chance.choice(listening).hear()
+
+    def _wait(self) -> None:
+        self.broker.let_time_pass(self.chance.choice((0.0, 0.0001, 0.0006, 0.01, 0.3)))
+
+    def _fault(self) -> None:
+        what = self.chance.choices(
+            ("death", "crash", "crash soon", "failing sync", "failing write", "stop"), (6, 1, 2, 0.7, 0.3, 0.7)
+        )[0]
+        self.books.count(what)
+        self.books.tell(what)
+        if what == "death":
+            living = [client for client in self.clients if client.broker is not None]
+            if living:
+                self.chance.choice(living).die()
+        elif what == "crash":
+            raise Crashed
+        elif what == "crash soon":
+            self.broker.files.crash_in = self.chance.randrange(12)
+        elif what == "failing sync":
+            self.broker.files.fail_a_sync_soon()
+        elif what == "failing write":
+            self.broker.files.fail_an_append_soon()
+        else:
+            self._stop()
+
+    # Lives
+
+    def _begin_life(self) -> None:
+        """Until a broker is on its feet: it may crash on the way there, too."""
+        while True:
+            files = SimulatedFiles(self._folder, self.chance, self.capacity)
+            if self.chance.random() < 0.2:
+                files.crash_in = self.chance.randrange(8)
+            self.broker = SimulatedBroker(
+                self.settings, self._folder, files, self.clock, self.books, self.chance
+            )
+            try:
+                found = self.broker.recover(_KEEP_IN_MEMORY)
+                self.books.tell(f"recovery ends at {found.lsn}: {self._durable} to {self._appended}")
+                self._check_end(found)
+                settle(self.books, found, self.clock.ms)
+                self.broker.start(found)
+            except Crashed:
+                self._leave(settled=False)
+                continue
+            except OSError:
+                # Not even room for the head of a file: somebody must make some.
+                self._leave(settled=False)
+                self.capacity = (self.capacity or 0) + self.settings.segment_size * 2
+                continue
+            files.crash_in = None
+            self._check_restored()
+            return
+
+    def _check_end(self, found: Recovered) -> None:
+        """The journal ends with a record that is no earlier than the last one that was called durable."""
+        if not self._durable <= found.lsn <= self._appended:
+            raise Fault(f"{self._durable} was durable, {self._appended} appended, recovery ends at {found.lsn}")
+        if self._ended_in_order and (found.torn or found.lsn < self._appended):
+            raise Fault(f"stopped in good order after {self._appended}, recovery ends at {found.lsn}")
+        # From here on nothing of it may be lost: it was synced.
+        self._durable = self._appended = found.lsn
+        self._ended_in_order = False
+
+    def _check_restored(self) -> None:
+        for number, queue in self.broker.core.house.numbered.items():
+            there = self.books.places[number].copies.values()
+            sure = [copy for copy in there if not copy.unsure and not copy.is_late(self.clock.ms)]
+            if not len(sure) <= queue.messages <= len(there):
+                raise Fault(f"{queue.full_name} has {queue.messages} messages in place of {len(there)}")
+
+    def _crash(self) -> None:
+        """The process is gone, or the power is."""
+        self.books.count("crashes")
+        self._durable = self.books.durable
+        self._appended = self.broker.core.ledger.lsn
+        for client in self.clients:
+            # What the broker has said may still arrive.
+            if self.chance.random() < 0.5:
+                client.inbox.clear()
+            client.forget()
+        self._leave()
+        self._begin_life()
+
+    def _leave(self, *, settled: bool = True) -> None:
+        """What is left on disk is what the next broker finds."""
+        files = self.broker.files
+        files.end()
+        for call in files.log:
+            self.disk.do(call)
+        if self.chance.random() < 0.6:
+            self.books.count("power failures")
+            self.disk = Disk(self.chance.choice([*self.disk.after_power_failure(self.chance)]))
+        write_image(self._folder, self.disk.after_kill())
+        if not settled:
+            self.books.count("crashes at start")
+
+    def _stop(self) -> None:
+        """In good order."""
+        for client in self.clients:
+            if client.broker is not None:
+                client.die()
+        # Its last record, which may or may not be there, says that it was stopped.
+        ledger = self.broker.core.ledger
+        said = ledger.lsn
+        ledger.lsn += 1
+        with suppress(OSError):
+            self.broker.stop()
+            self._ended_in_order = self.broker.failure is None and not self.broker.full
+        if self._ended_in_order:
+            self.books.durable = said + 1
+        self._crash()
+
+    def _stop_after_failure(self) -> None:
+        self.books.count("failures")
+        self.broker.journal.close()
+        self._crash()
+
+    def _end(self) -> None:
+        """No more faults: everything that is there can be had, and then nothing is left."""
+        self._be_kind()
+        come_to_rest(self.broker)
+        if self.broker.failure is not None:
+            self._stop_after_failure()
+            self._be_kind()
+        for client in self.clients:
+            if client.broker is not None:
+                client.die()
+        drain(self.broker, self.books, self.chance)
+        nothing_is_left(self.broker, self.books)
+        self.broker.stop()
+        self._leave()
+
+    def _be_kind(self) -> None:
+        files = self.broker.files
+        files.fail_sync_at = files.fail_append_at = -1
+        files.crash_in = files.capacity = None
