@@ -19,7 +19,7 @@ MIB = 1024 * 1024
 TORTURE = os.environ.get("MQLAB_TORTURE") == "1"
 TIMES = 10
 ROWS = 256
-LIMIT = (64 if TORTURE else 16) * MIB
+LIMIT = (64 if TORTURE else 24) * MIB
 SECONDS = 600 if TORTURE else 60
 
 

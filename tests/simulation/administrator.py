@@ -23,6 +23,8 @@ class Administrator(Client):
     def __init__(self, chance: random.Random, books: Books) -> None:
         super().__init__("administrator", chance, books)
         self.browsed: list[int] = []
+        # Where they are rare, prepared transactions live to see checkpoints.
+        self._decisions = chance.choice((0.3, 1.0, 5.0))
 
     def new_connection(self) -> Connection:
         return Browsing(self)
@@ -32,7 +34,7 @@ class Administrator(Client):
         place = self._some_place()
         if place is not None:
             what = (self._purge, self._move, self._delete, self._browse, self._decide)
-            self.chance.choices(what, (0.5, 1.0, 0.15, 2.0, 6.0))[0](self.broker, place)
+            self.chance.choices(what, (0.5, 1.0, 0.15, 2.0, self._decisions))[0](self.broker, place)
 
     def _some_place(self) -> Place | None:
         places = [one for one in self.books.places.values() if one.removed is None and one.stored]

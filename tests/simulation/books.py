@@ -13,11 +13,11 @@ from mqlab.broker.core.broker import Core
 from mqlab.broker.core.queue import Queue
 from mqlab.broker.settings import Settings
 
-from .copies import LONG_AGO, Copy, Deed, Event, Place, Sending, Terms, Work
+from .copies import LONG_AGO, ByThen, Copy, Deed, Event, Place, Sending, Terms, Work
 from .takers import Taker
 
 
-class Fault(AssertionError):
+class Fault(AssertionError):  # noqa: N818 - of the broker, not of the simulation
     """The broker broke a promise."""
 
 
@@ -36,6 +36,8 @@ class Books:
         self.durable = self.durable_before = 0
         self.command = 0
         self.event = LONG_AGO
+        # What came back with the command under way, because a prepared transaction was rolled back.
+        self.back_by_decision: set[Copy] = set()
         self.now = 0
         self.counts: dict[str, int] = {}
         # Tell what happens, for whoever looks for a mistake.
@@ -56,6 +58,7 @@ class Books:
         self.command += 1
         self.durable_before, self.now = self.durable, now
         self.event = Event(lsn, lsn)
+        self.back_by_decision.clear()
         return self.event
 
     def look_at(self, core: Core) -> None:
@@ -101,6 +104,9 @@ class Books:
         work.lasting = any(copy.lasting for copy in (*work.made, *work.taken) if copy.state != "gone")
         if work.lasting:
             last = work
+        elif work.relies_on:
+            # It waits for what was sent before, which is among the records that others wait for.
+            last = ByThen(self.event)
         for copy in work.made:
             copy.shown = last
         for copy in work.taken:
@@ -250,6 +256,7 @@ class Books:
                 copy.go(work)
             elif copy.state == "leaving":
                 self.returned(copy, marked=True)
+                self.back_by_decision.add(copy)
 
     def forget_the_past(self) -> None:
         """What is gone for certain need not be remembered."""

@@ -50,11 +50,11 @@ def settings(folder: Path, chance: random.Random) -> Settings:
     made = Settings(
         data=folder, memory_limit=chance.choice((6_000, 30_000, 1_000_000)), producer_window=1500,
         group_delay=chance.choice((0, 0, 200)), preallocate=chance.random() < 0.7,
-        policy=Policy(redelivery_limit=0), policies=Policies(_RULES),
+        sync="off" if chance.random() < 0.1 else "on", policy=Policy(redelivery_limit=0), policies=Policies(_RULES),
     )  # fmt: skip
-    segment_size = chance.choice((1500, 3000, 8000))
+    segment_size = chance.choice((800, 1500, 4000))
     object.__setattr__(made, "segment_size", segment_size)
-    object.__setattr__(made, "log_length", segment_size * chance.choice((1, 3, 6)))
+    object.__setattr__(made, "log_length", segment_size * chance.choice((1, 2, 4)))
     return made
 
 

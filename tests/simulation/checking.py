@@ -102,6 +102,8 @@ def _is_before(other: Copy, copy: Copy, now: int) -> bool:
 
 def _was_decided_late(books: Books, other: Copy) -> bool:
     """A prepared transaction takes its place when it is decided about: others may have gone before."""
+    if other in books.back_by_decision:
+        return True
     return isinstance(other.put, Work) and other.put.prepare is not None and not books.surely_visible(other)
 
 

@@ -51,6 +51,7 @@ class Client:
         self.waits = False
         self.work = Work()
         self.last: Deed = LONG_AGO
+        self._prepares = chance.choice((0.3, 3.0))
         self._doomed = False
 
     @property
@@ -102,7 +103,7 @@ class Client:
             if part is not None:
                 choices += part.choices()
         if self.transacted and (self.work.puts or self.work.taken or self.work.relies_on or self._doomed):
-            choices += [(3.0, self.commit), (0.7, self.rollback), (1.0, self.prepare)]
+            choices += [(3.0, self.commit), (0.7, self.rollback), (self._prepares, self.prepare)]
         if choices:
             self.chance.choices([what for _, what in choices], [weight for weight, _ in choices])[0]()
 

@@ -28,7 +28,7 @@ class Deed(Protocol):
         """What became of it in a journal that ends with record `last`."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Event:
     """A command of the core: what it wrote stands in records after `low`, up to `high`."""
 
@@ -45,7 +45,17 @@ class Event:
 LONG_AGO = Event(0, 0)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
+class ByThen:
+    """It happened at the latest with what a command wrote, perhaps before."""
+
+    event: Event
+
+    def outcome(self, last: int) -> Outcome:
+        return "yes" if self.event.high <= last else None
+
+
+@dataclass(eq=False, repr=False, slots=True)
 class Perhaps:
     """Nobody can tell."""
 
@@ -53,7 +63,7 @@ class Perhaps:
         return None
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Work:
     """A transaction: it happens as a whole or not at all."""
 
@@ -97,7 +107,7 @@ class Terms:
         return fnmatchcase(topic, self.topic) and self.colour in ("", message.colour)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Place:
     """A queue, or a subscription's."""
 
@@ -119,7 +129,7 @@ class Place:
         return self.terms is not None and self.policy.when_full == "drop-oldest"
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Line:
     """A producer as long as it is open: its messages keep their order."""
 
@@ -137,7 +147,7 @@ class Sending:
     destination: str
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Copy:
     """A message on one queue, from its coming to its end, wherever it is moved to meanwhile."""
 

@@ -63,7 +63,7 @@ class SimulatedBroker:
         self.files = files
         self.failure: BaseException | None = None
         self.full = False
-        self._folder = folder
+        self.folder = folder
         self._clock = clock
         self._chance = chance
         self._syncs: list[Sync] = []
@@ -87,15 +87,15 @@ class SimulatedBroker:
     # Its life
 
     def recover(self, keep_in_memory: int) -> Recovered:
-        return recover(self._folder, self.files, keep_in_memory)
+        return recover(self.folder, self.files, keep_in_memory)
 
     def start(self, found: Recovered) -> None:
         """Raises OSError where a journal cannot begin."""
         self.core.desk.now = self._clock.ms
         self.core.desk.page_out = self._page_out
         restore(self.core, found)
-        self.pages = Pages(self._folder.with_name("pages"), self.files)
-        self.journal = Journal(self.settings, self._folder, self.files, self, found.segments)
+        self.pages = Pages(self.folder.with_name("pages"), self.files)
+        self.journal = Journal(self.settings, self.folder, self.files, self, found.segments)
         self.journal.start(found.next_file, found.lsn)
         with self.command():
             pass

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 
 from mqlab.broker.core.administration import totals
+from mqlab.broker.store.segments import numbers_in
 
 from .books import Books, Fault
 from .client import Client
 from .copies import Place
 from .host import SimulatedBroker
 from .receiver import Receiver, Source
+from .sender import Habits, Sender
 
 # Everything is due by then, and much has expired.
 _LATER_SECONDS = 10.0
@@ -86,3 +88,23 @@ def nothing_is_left(broker: SimulatedBroker, books: Books) -> None:
     for queue in core.house.all():
         if queue.unseen or queue.in_memory or queue.full or queue.oldest:
             raise Fault(f"{queue.full_name} is empty, and not all of it knows: {queue.in_memory} bytes in memory")
+
+
+def old_files_go(broker: SimulatedBroker, books: Books, chance: random.Random) -> None:
+    """When nothing in them is needed: a mistake in counting that would keep them for ever."""
+    client = Client("last of all", chance, books)
+    client.connect(broker)
+    client.sender = Sender(client, "queue:last of all", Habits(persistent=1.0, batch=1.0))
+    client.receiver = Receiver(client, Source("queue:last of all", 1000))
+    client.receiver.open()
+    newest = max(numbers_in(broker.folder))
+    least = 2 * broker.settings.segment_size + broker.journal.counters.bytes
+    # A file goes when a later sync is done, so some more messages than two files hold.
+    while min(numbers_in(broker.folder)) <= newest:
+        if broker.journal.counters.bytes > 4 * least:
+            raise Fault(f"journal file {min(numbers_in(broker.folder))} stays, and nothing in it is needed")
+        client.sender.go_on()
+        come_to_rest(broker)
+        _take_all(client)
+    client.die()
+    come_to_rest(broker)

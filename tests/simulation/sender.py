@@ -9,7 +9,7 @@ from mqlab.broker.core.links import Producer
 
 from .checking import promised
 from .client import Action, Client
-from .copies import Copy, Deed, Line, Sending, Work
+from .copies import ByThen, Copy, Deed, Line, Sending, Work
 from .messages import Message, payload_of
 
 COLOURS = ("", "red", "blue")
@@ -62,6 +62,13 @@ class Sender:
                 found.append((1.5, self._send_again))
         return found
 
+    def go_on(self) -> None:
+        """Send, if that can be done now."""
+        if self.link is None:
+            self._open()
+        elif self._credit > 0:
+            self._send()
+
     def _open(self) -> None:
         broker = self._client.broker
         assert broker is not None
@@ -99,8 +106,9 @@ class Sender:
         assert broker is not None
         message = self._chance.choice(self._once)
         before = self._books.given.get((self._destination, message.duplicate_id))
-        if before is None and (self._client.transacted or message.number in self._books.copies):
-            # In a transaction it would have to be remembered until the commit that it is on its way again.
+        under_way = [one.message for one in self._client.work.puts]
+        if before is None and (message in under_way or message.number in self._books.copies):
+            # Until its transaction is committed, nobody knows it.
             return
         if isinstance(before, Work) and before.prepare is not None and before.outcome(self._books.durable) != "yes":
             # The first one may be rolled back, and the second is forgotten nevertheless.
@@ -134,6 +142,8 @@ class Sender:
                 self._client.work.puts += sendings
             elif before is not None:
                 deed = before
+                # What follows waits for it, too.
+                line.last = ByThen(event)
             else:
                 made = self._books.sent(sendings)
                 deed = self._safe(made, line)

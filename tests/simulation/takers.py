@@ -11,7 +11,7 @@ from mqlab.broker.core.links import Consumer
 from .copies import Copy, Place
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Taker:
     consumer: Consumer
     place: Place

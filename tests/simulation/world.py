@@ -15,7 +15,7 @@ from .checking import nobody_waits_in_vain
 from .clock import Clock, in_place
 from .files import Crashed, SimulatedFiles
 from .host import SimulatedBroker
-from .last import come_to_rest, drain, nothing_is_left
+from .last import come_to_rest, drain, nothing_is_left, old_files_go
 from .settling import settle
 
 # Bytes of payloads that recovery keeps in memory: so few that some stay in the journal.
@@ -39,10 +39,13 @@ class Simulation:
         self.clients = cast(self.chance, self.books)
         self.disk = Disk({})
         self.capacity = self.chance.choice((None, None, None, self.settings.segment_size * 9))
+        # How often something goes wrong: a long life has checkpoints, a short one many crashes.
+        self._faults = self.chance.choice((0.1, 0.4, 0.8))
         self.broker: SimulatedBroker
         self._ended_in_order = False
         # What must be there at the least after the crash of a broker that never got to its feet.
         self._durable = self._appended = 0
+        self._last_words = 0
 
     def run(self) -> dict[str, int]:
         """What happened, in numbers. Raises Fault."""
@@ -64,7 +67,7 @@ class Simulation:
             what = chance.choices(
                 (self._act, self._hear, self.broker.flush, self.broker.do_work, self.broker.end_work, self._wait,
                  self._fault),
-                (40, 40, 25, 20, 20, 10, 0.5),
+                (40, 40, 25, 20, 20, 10, self._faults),
             )[0]  # fmt: skip
             what()
         except Crashed:
@@ -159,7 +162,8 @@ class Simulation:
         """The process is gone, or the power is."""
         self.books.count("crashes")
         self._durable = self.books.durable
-        self._appended = self.broker.core.ledger.lsn
+        self._appended = self.broker.core.ledger.lsn + self._last_words
+        self._last_words = 0
         for client in self.clients:
             # What the broker has said may still arrive.
             if self.chance.random() < 0.5:
@@ -174,7 +178,8 @@ class Simulation:
         files.end()
         for call in files.log:
             self.disk.do(call)
-        if self.chance.random() < 0.6:
+        # Without syncs a power failure may take what was confirmed, and the setting says so.
+        if self.chance.random() < 0.6 and self.settings.sync == "on":
             self.books.count("power failures")
             self.disk = Disk(self.chance.choice([*self.disk.after_power_failure(self.chance)]))
         write_image(self._folder, self.disk.after_kill())
@@ -187,14 +192,12 @@ class Simulation:
             if client.broker is not None:
                 client.die()
         # Its last record, which may or may not be there, says that it was stopped.
-        ledger = self.broker.core.ledger
-        said = ledger.lsn
-        ledger.lsn += 1
+        self._last_words = 1
         with suppress(OSError):
             self.broker.stop()
             self._ended_in_order = self.broker.failure is None and not self.broker.full
         if self._ended_in_order:
-            self.books.durable = said + 1
+            self.books.durable = self.broker.core.ledger.lsn + 1
         self._crash()
 
     def _stop_after_failure(self) -> None:
@@ -214,6 +217,7 @@ class Simulation:
                 client.die()
         drain(self.broker, self.books, self.chance)
         nothing_is_left(self.broker, self.books)
+        old_files_go(self.broker, self.books, self.chance)
         self.broker.stop()
         self._leave()
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Unpack, get_args
 
+from mqlab.client.browsing import Browser
 from mqlab.client.connection import Wire
-from mqlab.client.consuming import Acknowledge, Browser, Consumer
+from mqlab.client.consuming import Acknowledge, Consumer
 from mqlab.client.errors import ClosedError, MessagingError, RefusedError
 from mqlab.client.headers import Headers, Stamp, Standing
 from mqlab.client.message import Delivery, Message
@@ -172,6 +173,8 @@ class Session:
 
     async def requester(self, destination: str, *, reply_to: str = "", persistent: bool = False) -> Requester:
         """Sends requests and waits for their replies, on a queue that many share, or on a temporary one of its own."""
+        if self.transacted:
+            raise MessagingError("a request in a transaction leaves with the commit: nobody can wait for its reply")
         to = reply_to or str((await self._wire.question("temporary"))["name"])
         return Requester(
             await self.producer(destination), await self.consumer(to, prefetch=0), persistent=persistent,
@@ -209,18 +212,21 @@ class Session:
 
     async def prepare(self, xid: str) -> None:
         """The first of two phases: the transaction now waits, whatever happens, for `Connection.commit` or rollback."""
+        self._must_be_transacted()
         await self.flush()
         self.acknowledge()
         await self._wire.question("prepare", session=self._number, xid=xid)
 
     async def commit(self) -> None:
         """All sends become visible and all receipts final; durable, if anything in it is persistent."""
+        self._must_be_transacted()
         await self.flush()
         self.acknowledge()
         await self._ask(Kind.COMMIT, Kind.COMMITTED)
 
     async def rollback(self) -> None:
         """Sends are forgotten, receipts come again."""
+        self._must_be_transacted()
         with suppress(RefusedError):
             await self.flush()
         consumers = self._open_consumers()
@@ -247,6 +253,10 @@ class Session:
             producer.detach()
         for consumer in self._consumers:
             consumer.detach()
+
+    def _must_be_transacted(self) -> None:
+        if not self.transacted:
+            raise MessagingError(f"only a transacted session has a transaction; this one is {self.acknowledge_mode}")
 
     def _open_consumers(self) -> list[Consumer]:
         return [consumer for consumer in self._consumers if not consumer.closed]

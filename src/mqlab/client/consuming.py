@@ -2,11 +2,13 @@
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import Final, Literal
 
 from mqlab.client.connection import Wire
-from mqlab.client.errors import ClosedError, MessagingError, SeenAllError
-from mqlab.client.message import ID_PREFIX, Delivery, Message
+from mqlab.client.errors import ClosedError, MessagingError
+from mqlab.client.keys import asking_for
+from mqlab.client.message import Delivery, Message
 from mqlab.wire import native
 from mqlab.wire.bodies import Payload
 from mqlab.wire.native import FORM, Flag, Frame, Kind
@@ -37,6 +39,8 @@ class Consumer:
         self._prefetch = prefetch
         self._deliveries: deque[Delivery] = deque()
         self._came: asyncio.Future[None] | None = None
+        # A receive was given up, and the broker has not said yet that it knows.
+        self._withdrawal: asyncio.Future[None] | None = None
         self._error: MessagingError | None = None
         # Where what is delivered next was sent to.
         self._origin = destination
@@ -68,7 +72,13 @@ class Consumer:
     ) -> Message:
         """The next message, or the one with that id. Raises TimeoutError if none came in so many seconds."""
         if correlation_id is not None or message_id is not None:
-            await self._fetch(timeout, self._asking_for(correlation_id, message_id))
+            if self._prefetch:
+                raise ValueError("receiving by an id needs a consumer with prefetch 0: others get what comes next")
+            asking = asking_for(self._link, correlation_id, message_id)
+            await self._withdrawn()
+            # What is left of a receive that was given up is another message.
+            self._give_back()
+            await self._fetch(timeout, asking)
             return self._take().messages()[0]
         if not self.in_hand:
             await self.fill_hand(timeout)
@@ -87,7 +97,8 @@ class Consumer:
     def settle(self) -> None:
         """Tell the broker that all is done but the message that the application got last."""
         self.settling = False
-        self._tell(self.given - 1)
+        if self._error is None and not self._dropping:
+            self._tell(self.given - 1)
 
     def acknowledge(self, what: "Message | Delivery | None" = None) -> None:
         """All that this consumer gave to the application is done; or, with `individual`, just these messages."""
@@ -97,11 +108,11 @@ class Consumer:
         first, rows = (what.delivery_id, 1) if isinstance(what, Message) else (what.first, what.rows)
         self._wire.write(native.header(Kind.ACKNOWLEDGE_ROWS, link=self._link, first=first, amount=rows))
 
-    async def close(self) -> None:
-        """What was not given to the application goes back to the queue."""
+    async def close(self, *, undone: int = 0) -> None:
+        """What was not given to the application goes back to the queue, and so do the last `undone` messages."""
         if self._error is None:
             if self.mode in _BY_ITSELF:
-                self.acknowledge()
+                self._tell(self.given - undone)
             closing = native.header(Kind.CLOSE, link=self._link, first=self.given)
             await self._wire.ask(closing, Kind.CLOSED, link=self._link)
             self.detach()
@@ -120,6 +131,8 @@ class Consumer:
     def drop(self) -> None:
         self._dropping = True
         self._deliveries.clear()
+        # What was in hand was not given.
+        self._taken = self.given
         self.in_hand.clear()
 
     def go_on(self) -> None:
@@ -171,6 +184,8 @@ class Consumer:
             self._give_room(self._room_up_to(self.given))
         if self._deliveries:
             return
+        if self._came is not None and not self._came.done():
+            raise MessagingError("somebody waits at this consumer already: one at a time can receive")
         if not self._prefetch:
             self._raise_error()
             if asking is None:
@@ -184,23 +199,33 @@ class Consumer:
                 async with asyncio.timeout(timeout):
                     await self._wait()
         except (TimeoutError, asyncio.CancelledError) as error:
+            given_up = isinstance(error, asyncio.CancelledError)
             if not self._prefetch and self._error is None:
-                await asyncio.shield(self._withdraw())
-            # The message may have been on its way: then it is in time, or waits for the next who asks.
-            if not self._deliveries or isinstance(error, asyncio.CancelledError):
+                self._withdrawal = asyncio.ensure_future(self._withdraw(give_back=given_up))
+                await self._withdrawn()
+            # A message may have been on its way, and is in time. For one who gave up it goes back, or waits.
+            if not self._deliveries or given_up:
                 raise
 
-    async def _withdraw(self) -> None:
-        await self._wire.ask(native.header(Kind.CANCEL, link=self._link), Kind.CANCELLED, link=self._link)
+    async def _withdraw(self, *, give_back: bool) -> None:
+        # Whatever was wrong with the connection is told to whoever uses it next.
+        with suppress(MessagingError):
+            await self._wire.ask(native.header(Kind.CANCEL, link=self._link), Kind.CANCELLED, link=self._link)
+            if give_back:
+                self._give_back()
 
-    def _asking_for(self, correlation_id: str | None, message_id: str | None) -> bytes:
-        if self._prefetch:
-            raise ValueError("receiving by an id needs a consumer with prefetch 0: others get what comes next")
-        if message_id is None:
-            value, flags = str(correlation_id).encode(), 0
-        else:
-            value, flags = bytes.fromhex(message_id.removeprefix(ID_PREFIX)), int(Flag.LONE)
-        return native.header(Kind.RECEIVE, flags=flags, link=self._link, length=len(value)) + value
+    async def _withdrawn(self) -> None:
+        """Nothing is on its way any more for a receive that was given up."""
+        if self._withdrawal is not None:
+            await asyncio.shield(self._withdrawal)
+            self._withdrawal = None
+
+    def _give_back(self) -> None:
+        """What came for nobody goes back, as if it had never left its queue."""
+        while self._deliveries:
+            delivery = self._deliveries.popleft()
+            about = {"session": self._session, "link": self._link, "first": delivery.first, "amount": delivery.rows}
+            self._wire.write(native.header(Kind.ROLLBACK, **about))
 
     def _take(self) -> Delivery:
         delivery = self._deliveries.popleft()
@@ -239,23 +264,3 @@ class Consumer:
             if not self._came.done():
                 self._came.set_result(None)
             self._came = None
-
-
-class Browser(Consumer):
-    """Gives the messages that were on a queue when it was opened, and takes none of them away."""
-
-    end = SeenAllError
-
-    def __init__(self, wire: Wire, session: int, link: int, destination: str, prefetch: int) -> None:
-        super().__init__(wire, session, link, destination, prefetch, "dups_ok")
-
-    def handle(self, frame: Frame) -> None:
-        if frame.kind == Kind.SEEN:
-            self.lost(SeenAllError("the browser has seen all there was"))
-        else:
-            super().handle(frame)
-
-    async def close(self) -> None:
-        self._wire.detach(self._link)
-        self._error = None
-        await super().close()

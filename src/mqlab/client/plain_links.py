@@ -5,6 +5,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final, Unpack
 
 from mqlab.client import aio
@@ -135,11 +136,14 @@ class Consumer:
         self._aio = consumer
         self._prompt = consumer.mode == "auto"
         self._listener: threading.Thread | None = None
+        # Held by the listener from the moment it has a message until it is done with it.
+        self._turn = threading.Lock()
 
     def receive(
         self, timeout: float | None = None, *, correlation_id: str | None = None, message_id: str | None = None
     ) -> Message:
         """The next message, or the one with that id. Raises TimeoutError if none came in so many seconds."""
+        self._must_not_listen()
         if correlation_id is not None or message_id is not None:
             receiving = self._aio.receive(timeout, correlation_id=correlation_id, message_id=message_id)
             return self._loop.do(receiving)
@@ -151,6 +155,7 @@ class Consumer:
 
     def receive_batch(self, timeout: float | None = None) -> Delivery:
         """The next messages that came together."""
+        self._must_not_listen()
         return self._loop.do(self._aio.receive_batch(timeout))
 
     def acknowledge(self, what: Message | Delivery | None = None) -> None:
@@ -160,14 +165,38 @@ class Consumer:
     def listen(self, listener: Callable[[Message], None]) -> None:
         """Call the listener for each message, in a thread of its own, until the consumer is closed.
 
-        A message is done when the listener returns. If it raises, that and all after it stays with the broker.
+        A message is done when the listener returns. If it raises, the consumer is closed: that message and all after
+        it stay with the broker, and the thread ends with the error.
         """
+        self._must_not_listen()
         self._listener = threading.Thread(target=self._listen, args=(listener,), name="mqlab-listener", daemon=True)
         self._listener.start()
 
+    def _must_not_listen(self) -> None:
+        if self._listener is not None:
+            raise MessagingError("a listener gets the messages of this consumer")
+
     def _listen(self, listener: Callable[[Message], None]) -> None:
-        for message in self:
-            listener(message)
+        """A message counts as given when it leaves the hand, so it leaves it only when its turn has come."""
+        while not self._aio.closed:
+            try:
+                if not self._aio.in_hand:
+                    self._loop.do(self._aio.fill_hand())
+                elif self._prompt and not self._aio.settling:
+                    self._settle_soon()
+            except self._aio.end:
+                return
+            with self._turn:
+                if self._aio.in_hand:
+                    self._hand_over(listener)
+
+    def _hand_over(self, listener: Callable[[Message], None]) -> None:
+        try:
+            listener(self._aio.in_hand.pop())
+        except BaseException:
+            with suppress(ClosedError):
+                self._loop.do(self._aio.close(undone=1))
+            raise
 
     def __iter__(self) -> Iterator[Message]:
         while True:
@@ -186,7 +215,10 @@ class Consumer:
         self._loop.submit(self._aio.settle)
 
     def close(self) -> None:
-        """What was not given to the application goes back to the queue."""
-        self._loop.do(self._aio.close())
-        if self._listener is not None and self._listener is not threading.current_thread():
-            self._listener.join()
+        """What was not given to the application goes back to the queue. A listener is first done with its message."""
+        if self._listener is None or self._listener is threading.current_thread():
+            self._loop.do(self._aio.close())
+            return
+        with self._turn:
+            self._loop.do(self._aio.close())
+        self._listener.join()

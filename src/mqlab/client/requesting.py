@@ -1,6 +1,7 @@
 """Request and reply: a requester sends, and waits for the reply to just that request."""
 
 import secrets
+import time
 from collections.abc import Mapping
 from typing import Unpack
 
@@ -35,8 +36,10 @@ class Requester:
         await self._producer.send(body, persistent=self._persistent, properties=properties, **headers)
         if self._shared:
             return await self._consumer.receive(timeout, correlation_id=correlation_id)
+        # A late reply to an earlier request does not prolong the time for this one.
+        until = None if timeout is None else time.monotonic() + timeout
         while True:
-            reply = await self._consumer.receive(timeout)
+            reply = await self._consumer.receive(None if until is None else max(0.0, until - time.monotonic()))
             if reply.correlation_id == correlation_id:
                 return reply
 

@@ -35,7 +35,8 @@ class Kind(IntEnum):
     RECEIVE = 16  # one message by the id that is the payload: flag NONE a correlation id, LONE a message id (16 bytes)
     CANCEL = 17  # of a consumer: it has no room, and waits for no message; answered with CANCELLED
     COMMIT = 18
-    ROLLBACK = 19  # of a session, or (link) of a consumer: all comes again; first: the last delivery id seen
+    ROLLBACK = 19  # of a session, or (link) of a consumer: all comes again; first: the last delivery id seen;
+    # with an amount: just so many deliveries from first on, as if they had never left; this is not answered
     ASK = 20  # JSON: anything else a client wants to know or have done; first: the number of the question
     # broker to client
     OPENED = 30  # a session, producer or consumer is there

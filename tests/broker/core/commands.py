@@ -84,8 +84,10 @@ class Driven:
         self, producer: Producer, payload: Payload, *, persistent: bool = False, confirm: bool = False, seq: int = 0
     ) -> None:
         """A payload as it is."""
-        self.core.send(producer, payload, seq or payload.rows, persistent=persistent, confirm=confirm)
-        self.take()
+        try:
+            self.core.send(producer, payload, seq or payload.rows, persistent=persistent, confirm=confirm)
+        finally:
+            self.take()
 
     def acknowledge(self, consumer: Consumer, up_to: int, credit: int = 0) -> None:
         self.core.acknowledge(consumer, up_to, credit)

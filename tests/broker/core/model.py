@@ -1,269 +1,354 @@
 """A broker made of dictionaries: what must be true of the real core after any sequence of commands.
 
-Every message is one `Entry` for each queue it was placed on, with one state. A command of the core is first done here;
-then the effects of the core are taken one by one, and each must be something this model allows at that moment.
+Every message is one `Entry` for each queue it was placed on, with one state. A command is done by the core and here;
+`effects.py` then takes the effects of the core one by one, and each must be something this model allows at that
+moment; `checks.py` compares all that can be compared between two commands.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
+from mqlab.broker.core.administration import purge
 from mqlab.broker.core.broker import Core
-from mqlab.broker.core.effects import Append, Committed, Confirm, Credit, Deliver, Finished, RolledBack
+from mqlab.broker.core.effects import Answer, Append, Committed, Confirm, Finished, RolledBack, TakenBack
 from mqlab.broker.core.links import Producer, Session
-from mqlab.broker.core.queue import Queue, Topic
-from mqlab.wire.bodies import Payload, decode, encode
+from mqlab.broker.core.queue import Queue
+from mqlab.broker.core.records import Commit, Decide, Prepare, Put
+from mqlab.broker.core.retrieval import Key
+from mqlab.broker.core.routing import Topic
+from mqlab.wire.bodies import decode
 
 from .parts import (
     ACKNOWLEDGED,
-    COMMITTING,
+    DELAYED,
     DELIVERED,
+    LEAVING,
     PENDING,
+    SELECTORS,
     VISIBLE,
     ConsumerModel,
     Entry,
+    PreparedModel,
     ProducerModel,
+    Sent,
     SessionModel,
     Step,
+    Wanted,
+    payload_of,
     shares,
 )
+from .replayed import Replayed
+
+PREPARED, DECIDED = 1, 2
 
 
 class Model:
     def __init__(self, core: Core) -> None:
         self.core = core
+        self.now = core.desk.now
         self.durable = 0
         self.sessions: list[SessionModel] = []
         self.producers: list[ProducerModel] = []
         self.consumers: list[ConsumerModel] = []
         self.entries: list[Entry] = []
         self.steps: list[Step] = []
+        self.prepared: dict[str, PreparedModel] = {}
+        self.next_ids: dict[Queue, int] = {}
         # Answers the core owes by now, and those it gave.
         self.owed: Counter[tuple[Any, ...]] = Counter()
         self.given: Counter[tuple[Any, ...]] = Counter()
         self.numbers = 0
+        # The number of the command: what one command makes visible has no order but that of its producer.
+        self.command = 1
+        self.journal = Replayed(())
+        # What was appended with this command, and in which record each message was put.
+        self.appended: list[Append] = []
+        self.put_in: dict[tuple[int, bytes], tuple[int, int]] = {}
 
     # What a client would do
 
-    def send(self, producer: ProducerModel, sizes: list[int], *, persistent: bool, confirm: bool) -> None:
-        bodies = []
-        for size in sizes:
+    def send(self, producer: ProducerModel, wanted: list[Wanted], *, persistent: bool, confirm: bool) -> None:
+        rows = []
+        for one in wanted:
             self.numbers += 1
-            bodies.append(self.numbers.to_bytes(4, "big") + b"." * size)
-        payload = encode(bodies)
-        seq = producer.next_seq + len(bodies) - 1
-        lsn_before = self.core.lsn
+            rows.append((self.numbers.to_bytes(4, "big") + b"." * one.size, one))
+        payload = payload_of(rows, self.now)
+        seq = producer.next_seq + len(rows) - 1
         self.core.send(producer.producer, payload, seq, persistent=persistent, confirm=confirm)
         producer.credit -= len(payload.data)
+        producer.next_seq += len(rows)
+        sent = Sent(producer.producer, rows, payload, persistent, self.now)
         session = self.of(producer.producer.session)
         if session.session.transacted:
-            session.sends.append((producer.producer, bodies, payload, persistent))
-            producer.next_seq += len(bodies)
+            session.sends.append(sent)
             return
-        placed = self._placed(producer.producer, bodies, payload, persistent)
-        if self.core.lsn > lsn_before:
-            producer.last_lsn = self.core.lsn
+        self.read_records()
+        placed = self._placed(sent)
+        producer.last_lsn = self._lsn_of(placed) or producer.last_lsn
         answer = (Confirm, producer.producer, seq) if confirm else None
         self.steps.append(Step(producer.last_lsn, placed, answer=answer))
-
-    def _placed(self, link: Producer, bodies: list[bytes], payload: Payload, persistent: bool) -> list[Entry]:
-        destination = link.destination
-        queues = destination.subscriptions if isinstance(destination, Topic) else [destination]
-        producer = next((one for one in self.producers if one.producer is link), None)
-        placed = []
-        for queue in queues:
-            for body, size in zip(bodies, shares(payload), strict=True):
-                number = int.from_bytes(body[:4], "big")
-                placed.append(Entry(queue, body, link, number, size, persistent))
-        if producer is not None and not link.session.transacted:
-            producer.next_seq += len(bodies)
-        self.entries += placed
-        return placed
 
     def acknowledge(self, consumer: ConsumerModel, up_to: int, credit: int) -> None:
         self.core.acknowledge(consumer.consumer, up_to, credit)
         consumer.credit += credit
-        transacted = consumer.consumer.session.transacted
-        while consumer.has and consumer.has[0][0] <= up_to:
-            _, entry = consumer.has.popleft()
-            if transacted:
-                entry.state = ACKNOWLEDGED
-                self.of(consumer.consumer.session).acknowledged.append(entry)
-            else:
-                self.entries.remove(entry)
+        self._acknowledged(consumer, lambda delivery: delivery <= up_to)
+
+    def acknowledge_rows(self, consumer: ConsumerModel, first: int, rows: int) -> None:
+        self.core.acknowledge_rows(consumer.consumer, first, rows)
+        self._acknowledged(consumer, lambda delivery: first <= delivery < first + rows)
+
+    def receive(self, consumer: ConsumerModel, key: str) -> None:
+        self.core.receive(consumer.consumer, Key("correlation_id", key))
+        consumer.waits_for.append(key)
+
+    def cancel(self, consumer: ConsumerModel) -> None:
+        self.core.cancel(consumer.consumer)
+        consumer.credit = 0
+        consumer.waits_for = []
 
     def commit(self, session: SessionModel) -> None:
-        before = self.core.lsn
         self.core.commit(session.session)
-        appear = [
-            entry for producer, bodies, payload, persistent in session.sends
-            for entry in self._placed(producer, bodies, payload, persistent)
-        ]  # fmt: skip
-        session.sends = []
-        vanish, session.acknowledged = session.acknowledged, []
+        placed, vanish, lsn = self._ended(session, Commit)
         for entry in vanish:
-            entry.state = COMMITTING
-        if self.core.lsn > before:
-            session.last_commit = self.core.lsn
-        self.steps.append(Step(session.last_commit, appear, vanish, (Committed, session.session)))
+            entry.kept = False
+        session.last_commit = lsn or session.last_commit
+        self.steps.append(Step(session.last_commit, placed, vanish, answer=(Committed, session.session)))
 
     def rollback(self, session: SessionModel) -> None:
         self.core.rollback(session.session)
+        self.read_records()
         self.owed[RolledBack, session.session] += 1
         self._undo(session)
         for consumer in self.consumers:
             if consumer.consumer.session is session.session:
                 consumer.credit = 0
-                # Never acknowledged, so perhaps never shown to anybody: marked or not, both are right.
-                self._take_back(consumer, mark=None)
+                self._take_back(consumer, 0)
+
+    def prepare(self, session: SessionModel, xid: str) -> None:
+        answer = Answer(self, PREPARED, {})
+        self.core.prepare(session.session, xid, answer)
+        placed, removed, lsn = self._ended(session, Prepare)
+        for entry in placed:
+            entry.kept = False
+        said = next((one.record for one in self.appended if isinstance(one.record, Prepare)), None)
+        self.prepared[xid] = PreparedModel(placed, removed, said)
+        self.steps.append(Step(lsn, [], answer=(Answer, *answer[:2])))
+
+    def decide(self, xid: str, *, commit: bool) -> None:
+        answer = Answer(self, DECIDED, {})
+        self.core.decide(xid, answer, commit=commit)
+        self.read_records()
+        (lsn,) = [one.lsn for one in self.appended if isinstance(one.record, Decide)]
+        prepared = self.prepared.pop(xid)
+        told = (Answer, *answer[:2])
+        if not commit:
+            self.steps.append(Step(lsn, [], prepared.placed, prepared.removed, told))
+            return
+        for entry in prepared.placed:
+            entry.kept = entry.persistent and entry.queue.stored and not entry.queue.closed
+        for entry in prepared.removed:
+            entry.kept = False
+        self.steps.append(Step(lsn, prepared.placed, prepared.removed, answer=told))
 
     def finish_producer(self, producer: ProducerModel) -> None:
         self.core.finish_producer(producer.producer)
         self.producers.remove(producer)
         self.steps.append(Step(producer.last_lsn, [], answer=(Finished, producer.producer)))
 
-    def close_consumer(self, consumer: ConsumerModel) -> None:
-        self.core.close_consumer(consumer.consumer)
+    def take_back(self, consumer: ConsumerModel, seen: int) -> None:
+        self.core.take_back(consumer.consumer, seen)
+        self.read_records()
+        self.owed[TakenBack, consumer.consumer] += 1
+        consumer.credit = 0
+        self._take_back(consumer, seen)
+
+    def close_consumer(self, consumer: ConsumerModel, seen: int) -> None:
+        self.core.close_consumer(consumer.consumer, seen)
+        self.read_records()
         self.consumers.remove(consumer)
-        self._take_back(consumer, mark=True)
-        self._forget_closed_subscriptions()
+        self._take_back(consumer, seen)
+        self._forget_closed()
 
     def close_session(self, session: SessionModel) -> None:
         self.core.close_session(session.session)
+        self.read_records()
         session.open = False
         self.sessions.remove(session)
         self.producers = [one for one in self.producers if one.producer.session is not session.session]
         self._undo(session)
         for consumer in [one for one in self.consumers if one.consumer.session is session.session]:
             self.consumers.remove(consumer)
-            self._take_back(consumer, mark=True)
-        self._forget_closed_subscriptions()
+            self._take_back(consumer, consumer.next_delivery)
+        self._forget_closed()
+
+    # What an administrator, the clock and the disk do
+
+    def unsubscribe(self, client: str, name: str) -> None:
+        self.core.unsubscribe(client, name)
+        self._forget_closed()
+
+    def delete(self, queue: Queue) -> None:
+        self.core.leaving.delete(queue)
+        self._forget_closed()
+
+    def purge(self, queue: Queue) -> None:
+        gone = [one for one in self.entries if one.queue is queue and one.state in (VISIBLE, DELAYED)]
+        assert purge(self.core, queue.full_name) == len(gone)
+        for entry in gone:
+            self.entries.remove(entry)
+
+    def tick(self, later: int) -> None:
+        self.now += later
+        self.core.tick(self.now)
+        self.read_records()
+        for entry in [one for one in self.entries if one.state == DELAYED and one.due <= self.now]:
+            self.appear(entry)
+        for entry in [one for one in self.entries if one.state == VISIBLE and self.is_late(one)]:
+            self._expire(entry)
 
     def become_durable(self, lsn: int) -> None:
         self.durable = max(self.durable, lsn)
         self.core.durable(lsn)
+        self.read_records()
 
     # What follows from it
 
-    def _undo(self, session: SessionModel) -> None:
-        for entry in session.acknowledged:
-            entry.state, entry.mark = VISIBLE, True
-        session.sends, session.acknowledged = [], []
+    def read_records(self) -> None:
+        """What the core has appended since it was last looked at."""
+        for effect in self.core.effects:
+            if isinstance(effect, Append) and effect.lsn > self.journal.lsn:
+                assert effect.lsn == self.journal.lsn + 1, "records are numbered one after the other"
+                self.journal.take(effect.record)
+                self.appended.append(effect)
+                puts = (effect.record,) if isinstance(effect.record, Put) else getattr(effect.record, "puts", ())
+                for put in puts:
+                    for number, first in put.targets:
+                        for row, body in enumerate(decode(put.payload).tolist()):
+                            self.put_in.setdefault((number, body), (effect.lsn, first + row))
 
-    def _take_back(self, consumer: ConsumerModel, *, mark: bool | None) -> None:
-        for _, entry in consumer.has:
-            entry.state = VISIBLE
-            entry.mark = True if entry.mark else mark
-        consumer.has.clear()
+    def is_late(self, entry: Entry) -> bool:
+        return 0 < entry.expires <= self.now
 
-    def _forget_closed_subscriptions(self) -> None:
-        """A subscription of a topic ends with its consumer; what is on its way to disk or in a commit ends there."""
-        self.entries = [
-            entry for entry in self.entries
-            if not entry.queue.closed or entry.state in (PENDING, COMMITTING, ACKNOWLEDGED)
-        ]  # fmt: skip
+    def appear(self, entry: Entry) -> None:
+        """What was reserved, or not due, can be had from now on, unless it is too late or its queue is gone."""
+        if entry.queue.closed:
+            self.entries.remove(entry)
+        elif entry.due > self.now:
+            entry.state = DELAYED
+        elif self.is_late(entry):
+            self._expire(entry)
+        else:
+            entry.state, entry.since = VISIBLE, self.command
 
-    def settle(self) -> None:
-        """Steps whose record is durable take effect, in the order in which they were taken."""
-        waiting = []
-        for step in self.steps:
-            if step.lsn > self.durable:
-                waiting.append(step)
-                continue
-            for entry in step.appear:
-                entry.state = VISIBLE
-            for entry in step.vanish:
-                self.entries.remove(entry)
-            if step.answer is not None and self._is_open(step.answer):
-                self.owed[step.answer] += 1
-        self.steps = waiting
-        self.entries = [one for one in self.entries if not (one.queue.closed and one.state == VISIBLE)]
-
-    def _is_open(self, answer: tuple[Any, ...]) -> bool:
-        of = answer[1]
-        return self.of(of if isinstance(of, Session) else of.session).open
+    def come_back(self, entry: Entry, delivered: int) -> None:
+        """It was delivered in vain, or given and not seen."""
+        entry.delivered += delivered
+        policy = entry.queue.policy
+        if entry.queue.closed:
+            self.entries.remove(entry)
+        elif 0 < policy.redelivery_limit <= entry.delivered and entry.queue.full_name != policy.dead_letters:
+            self._move(entry, policy.dead_letters)
+        else:
+            self.appear(entry)
+            entry.returned = self.command
 
     def of(self, session: Session) -> SessionModel:
         found = next((one for one in self.sessions if one.session is session), None)
         return found or SessionModel(session, open=False)
 
-    # The effects of the core
+    def _placed(self, sent: Sent) -> list[Entry]:
+        destination = sent.producer.destination
+        queues = destination.subscriptions if isinstance(destination, Topic) else [destination]
+        placed = []
+        for queue in queues:
+            selector = queue.subscription.terms.selector if queue.subscription else ""
+            chosen = [SELECTORS[selector](about.kind) for _, about in sent.wanted]
+            if not any(chosen):
+                continue
+            first = self.next_ids.get(queue, 1)
+            self.next_ids[queue] = first + len(chosen)
+            for row, ((body, about), size) in enumerate(zip(sent.wanted, shares(sent.payload), strict=True)):
+                if chosen[row]:
+                    placed.append(self._entry(queue, first + row, body, size, sent, about))
+        self.entries += placed
+        return placed
 
-    def take_effects(self) -> None:
-        self.settle()
-        effects = [*self.core.effects]
-        self.core.effects.clear()
-        for effect in effects:
-            if isinstance(effect, Deliver):
-                self._delivered(effect)
-            elif isinstance(effect, Credit):
-                producer = next((one for one in self.producers if one.producer is effect.producer), None)
-                assert producer is not None, "credit for a closed producer"
-                producer.credit += effect.size
-            elif not isinstance(effect, Append):
-                self.given[(type(effect), *effect)] += 1
-        assert self.given == self.owed
-        for producer in self.producers:
-            held = producer.producer in self.core.flow.held
-            full = self.core.flow.size >= self.core.settings.memory_limit
-            producer.saw_full_broker = held and (producer.saw_full_broker or full)
-
-    def _delivered(self, effect: Deliver) -> None:
-        consumer = next((one for one in self.consumers if one.consumer is effect.consumer), None)
-        assert consumer is not None, "a delivery to a closed consumer"
-        assert not consumer.paused, "a delivery to a consumer that cannot take it"
-        bodies = decode(effect.span.encoded()).tolist()
-        assert effect.first_delivery == consumer.next_delivery
-        assert len(bodies) <= consumer.credit, "more than there is room for"
-        for body in bodies:
-            entry = self._entry(consumer.consumer.queue, body)
-            assert entry.state == VISIBLE, f"delivered while {entry.state}"
-            assert entry.mark in (None, effect.span.redelivered), "the redelivered mark is wrong"
-            entry.mark = effect.span.redelivered
-            assert not self._overtakes(entry), "overtakes an earlier message of its producer"
-            entry.state = DELIVERED
-            consumer.has.append((consumer.next_delivery, entry))
-            consumer.next_delivery += 1
-            consumer.credit -= 1
-
-    def _entry(self, queue: Queue, body: bytes) -> Entry:
-        found = [entry for entry in self.entries if entry.queue is queue and entry.body == body]
-        assert len(found) == 1, f"{len(found)} messages of that body should be on this queue"
-        return found[0]
-
-    def _overtakes(self, entry: Entry) -> bool:
-        return any(
-            other.queue is entry.queue and other.producer is entry.producer and other.seq < entry.seq
-            and other.state in (PENDING, VISIBLE)
-            for other in self.entries
+    def _entry(self, queue: Queue, id_: int, body: bytes, size: int, sent: Sent, about: Wanted) -> Entry:
+        return Entry(
+            queue, id_, body, size, sent.persistent, about, sent.producer, sent.payload,
+            due=sent.at + about.delay if about.delay else 0, expires=sent.at + about.life if about.life else 0,
+            kept=sent.persistent and queue.stored and not queue.closed,
         )  # fmt: skip
 
-    # What holds between commands
+    def _lsn_of(self, placed: list[Entry]) -> int:
+        """The record that puts them, or 0."""
+        found = {self.put_in[one.queue.number, one.body][0] for one in placed if one.kept}
+        assert len(found) <= 1, "one send is one record"
+        return found.pop() if found else 0
 
-    def check(self) -> None:
-        queues = [*self.core.queues.values(), *(sub for t in self.core.topics.values() for sub in t.subscriptions)]
-        for queue in queues:
-            mine = [entry for entry in self.entries if entry.queue is queue]
-            assert (queue.messages, queue.size) == (len(mine), sum(entry.size for entry in mine))
-            if any(entry.state == VISIBLE for entry in mine):
-                assert not self._ready(queue), "there is a message, and a consumer with room, and nothing happens"
-        assert self.core.flow.size == sum(entry.size for entry in self.entries)
-        for producer in self.producers:
-            assert producer.credit == self.core.settings.producer_window - producer.producer.spent
-            self._check_held(producer)
-        assert self.core.flow.held <= {producer.producer for producer in self.producers}
+    def _acknowledged(self, consumer: ConsumerModel, is_done: Any) -> None:
+        session = consumer.consumer.session
+        for delivery, entry in [*consumer.has]:
+            if is_done(delivery):
+                consumer.has.remove((delivery, entry))
+                if session.transacted:
+                    entry.state = ACKNOWLEDGED
+                    self.of(session).acknowledged.append(entry)
+                else:
+                    self.entries.remove(entry)
 
-    def _check_held(self, producer: ProducerModel) -> None:
-        limit = self.core.settings.memory_limit
-        held = producer.producer in self.core.flow.held
-        broker_full = producer.saw_full_broker and self.core.flow.size > limit * 0.75
-        if held:
-            assert producer.producer.destination.full or broker_full, "held back for no reason"
+    def _ended(self, session: SessionModel, kind: type[Commit] | type[Prepare]) -> tuple[list[Entry], list[Entry], int]:
+        """What the transaction puts and removes, and the one record of it (0: it needs none)."""
+        self.read_records()
+        placed = [entry for sent in session.sends for entry in self._placed(sent)]
+        removed, session.sends, session.acknowledged = session.acknowledged, [], []
+        for entry in removed:
+            entry.state = LEAVING
+        said = [one for one in self.appended if isinstance(one.record, kind)]
+        needed = kind is Prepare or any(one.kept for one in (*placed, *removed) if not one.queue.closed)
+        assert len(said) == needed, "one record for a transaction"
+        return placed, removed, said[0].lsn if said else 0
+
+    def _undo(self, session: SessionModel) -> None:
+        returned, session.sends, session.acknowledged = session.acknowledged, [], []
+        for entry in returned:
+            self.come_back(entry, 1)
+
+    def _take_back(self, consumer: ConsumerModel, seen: int) -> None:
+        for delivery, entry in consumer.has:
+            assert entry.state == DELIVERED
+            self.come_back(entry, int(delivery <= seen))
+        consumer.has.clear()
+
+    def _expire(self, entry: Entry) -> None:
+        to = entry.queue.policy.expired
+        if to and to != entry.queue.full_name:
+            self._move(entry, to)
         else:
-            waits = any(step.appear and step.appear[0].producer is producer.producer for step in self.steps)
-            assert producer.credit > 0 or waits, "neither credit nor held back: it would wait for ever"
+            self.entries.remove(entry)
 
-    def _ready(self, queue: Queue) -> Iterable[ConsumerModel]:
-        return [one for one in self.consumers if one.consumer.queue is queue and one.credit > 0 and not one.paused]
+    def _move(self, entry: Entry, to: str) -> None:
+        """It leaves its queue for another, where it begins anew. There, and only there, ids are read from the core."""
+        queue = self.core.house.queues[to.removeprefix("queue:")]
+        self.entries.remove(entry)
+        moved = Entry(queue, 0, entry.body, 0, entry.persistent, entry.about, None, None, kept=entry.persistent)
+        self.entries.append(moved)
+        if moved.kept:
+            lsn, moved.id = self.put_in[queue.number, moved.body]
+            self.steps.append(Step(lsn, [moved]))
+        else:
+            there = (one for one in queue.everything() if entry.body in decode(one.encoded()).tolist())
+            span = next(there)
+            moved.id = span.base + int(span.index[decode(span.encoded()).tolist().index(entry.body)])
+            self.appear(moved)
+
+    def _forget_closed(self) -> None:
+        """What is on its way to the disk, or in a transaction, ends there."""
+        self.entries = [
+            entry for entry in self.entries
+            if not entry.queue.closed or entry.state in (PENDING, ACKNOWLEDGED, LEAVING)
+        ]  # fmt: skip
+        for entry in self.entries:
+            entry.kept = entry.kept and not entry.queue.closed

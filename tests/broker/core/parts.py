@@ -3,45 +3,107 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from mqlab.broker.core.links import Consumer, Producer, Session
 from mqlab.broker.core.queue import Queue
-from mqlab.wire.bodies import Payload
+from mqlab.broker.core.records import Prepare
+from mqlab.wire.bodies import Payload, encode
+from mqlab.wire.columns import Value
 
-# Reserved, but not to be seen yet; to be had; with a consumer; acknowledged in a transaction; in a commit under way.
-PENDING, VISIBLE, DELIVERED, ACKNOWLEDGED, COMMITTING = "pending", "visible", "delivered", "acknowledged", "committing"
+from .payloads import batch, lone
+
+# Where a message is: reserved, but not to be seen yet (for the disk, or for a decision); to be had; not due yet; with
+# a consumer; acknowledged in an open transaction; acknowledged for good, as soon as the disk (or somebody) says so.
+PENDING, VISIBLE, DELAYED = "pending", "visible", "delayed"
+DELIVERED, ACKNOWLEDGED, LEAVING = "delivered", "acknowledged", "leaving"
+
+# What a consumer can choose by, as a selector and as this model understands it.
+SELECTORS: dict[str, Callable[[int | None], bool]] = {
+    "": lambda _: True,
+    "kind = 0": lambda kind: kind == 0,
+    "kind > 0": lambda kind: kind is not None and kind > 0,
+}
+
+
+class Wanted(NamedTuple):
+    """A message as somebody wants to send it. Times are from then on; 0: no such time."""
+
+    size: int
+    kind: int | None = None
+    key: str | None = None
+    priority: int | None = None
+    delay: int = 0
+    life: int = 0
 
 
 @dataclass(eq=False)
 class Entry:
+    """A message on one queue."""
+
     queue: Queue
+    id: int
     body: bytes
-    producer: Producer
-    seq: int
     size: int
     persistent: bool
+    about: Wanted
+    # None: it was moved here from another queue.
+    producer: Producer | None
+    payload: Payload | None
+    due: int = 0
+    expires: int = 0
     state: str = PENDING
-    # The redelivered mark it must carry; None where both are right.
-    mark: bool | None = False
+    # Deliveries in vain.
+    delivered: int = 0
+    # The journal has it, or will have it with what was appended.
+    kept: bool = False
+    # The command with which it became visible, and that with which it came back.
+    since: int = 0
+    returned: int = 0
+
+    @property
+    def priority(self) -> int:
+        return 4 if self.about.priority is None else self.about.priority
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Among all that are visible on its queue."""
+        return -self.priority, self.id
 
 
 @dataclass(eq=False)
 class Step:
-    """A send or commit that takes effect when record `lsn` is durable."""
+    """Takes effect when record `lsn` is durable."""
 
     lsn: int
     appear: list[Entry]
     vanish: list[Entry] = field(default_factory=list)
+    come_back: list[Entry] = field(default_factory=list)
     answer: tuple[Any, ...] | None = None
+
+
+@dataclass(eq=False)
+class PreparedModel:
+    placed: list[Entry]
+    removed: list[Entry]
+    said: Prepare | None
+
+
+class Sent(NamedTuple):
+    producer: Producer
+    wanted: list[tuple[bytes, Wanted]]
+    payload: Payload
+    persistent: bool
+    at: int
 
 
 @dataclass(eq=False)
 class SessionModel:
     session: Session
     open: bool = True
-    sends: list[tuple[Producer, list[bytes], Payload, bool]] = field(default_factory=list)
+    sends: list[Sent] = field(default_factory=list)
     acknowledged: list[Entry] = field(default_factory=list)
     last_commit: int = 0
 
@@ -50,10 +112,17 @@ class SessionModel:
 class ConsumerModel:
     consumer: Consumer
     credit: int
+    selector: str = ""
+    # It receives by correlation id only: those it waits for.
+    keyed: bool = False
+    waits_for: list[str] = field(default_factory=list)
     paused: bool = False
     next_delivery: int = 1
     # (delivery id, entry) of what it has and did not acknowledge.
     has: deque[tuple[int, Entry]] = field(default_factory=deque)
+
+    def accepts(self, entry: Entry) -> bool:
+        return SELECTORS[self.selector](entry.about.kind)
 
 
 @dataclass(eq=False)
@@ -66,7 +135,25 @@ class ProducerModel:
     saw_full_broker: bool = False
 
 
+def payload_of(wanted: list[tuple[bytes, Wanted]], now: int) -> Payload:
+    rows = [(body, _values(about, now)) for body, about in wanted]
+    if not any(values for _, values in rows):
+        return encode([body for body, _ in rows])
+    if len(rows) == 1:
+        return lone(rows[0][0], **rows[0][1])
+    return batch(*rows)
+
+
 def shares(payload: Payload) -> list[int]:
     """The bytes that each message counts for; together exactly those of the payload."""
     whole, rows = len(payload.data), payload.rows
     return [whole * (row + 1) // rows - whole * row // rows for row in range(rows)]
+
+
+def _values(about: Wanted, now: int) -> dict[str, Value]:
+    found: dict[str, Value | None] = {
+        "kind": about.kind, "correlation_id": about.key, "priority": about.priority,
+        "deliver_at": now + about.delay if about.delay else None,
+        "expiration": now + about.life if about.life else None,
+    }  # fmt: skip
+    return {name: value for name, value in found.items() if value is not None}

@@ -48,8 +48,11 @@ class Replayed:
         self.last_queue = 0
         self.lsn = 0
         for record in records:
-            self.lsn += 1
-            self._apply(record)
+            self.take(record)
+
+    def take(self, record: Record) -> None:
+        self.lsn += 1
+        self._apply(record)
 
     @property
     def messages(self) -> dict[tuple[int, int], Kept]:

@@ -48,6 +48,20 @@ def test_part_of_a_batch_may_have_a_priority() -> None:
     assert driven.got(driven.consumer("queue:q")) == [b"b", b"a", b"c", b"d"]
 
 
+def test_the_highest_of_a_batch_goes_to_who_waits_already() -> None:
+    driven = Driven()
+    one, two = driven.consumer("queue:q", 1), driven.consumer("queue:q", 1)
+    rows = [(b"%d" % priority, {"priority": priority, "correlation_id": "a"}) for priority in (1, 9, 0, 5)]
+    driven.put(driven.producer("queue:q"), batch(*rows))
+    assert (driven.got(one), driven.got(two)) == ([b"9"], [b"5"])
+    keyed = driven.consumer("queue:q", 0)
+    for _ in range(3):
+        driven.receive(keyed, "a")
+    driven.forget(keyed)
+    driven.put(driven.producer("queue:q"), batch(*rows))
+    assert driven.got(keyed) == [b"9"]
+
+
 @pytest.mark.parametrize(("given_", "counts_as"), [(-1, 0), (-128, 0), (10, 9), (127, 9)])
 def test_a_priority_out_of_range_is_the_nearest(given_: int, counts_as: int) -> None:
     driven = Driven()

@@ -218,7 +218,7 @@ def test_a_worn_index_is_built_anew() -> None:
     for number in range(3000):
         driven.put(producer, lone(b"x", correlation_id=str(number)))
         driven.acknowledge(greedy, number + 1)
-    (index,) = driven.queue("q")._indexes.values()
+    (index,) = driven.queue("q").finding.indexes.values()
     assert isinstance(index, Index)
     assert index._entries <= 1024 + 3
     driven.close(first)

@@ -16,8 +16,8 @@ from mqlab.broker.store.recovery import recover
 from .disk import Call, RecordedFiles
 from .small_core import SmallCore
 
-# So that some payloads are left in the journal after a restart.
-KEEP_IN_MEMORY = 600
+# So that most payloads are left in the journal after a restart.
+KEEP_IN_MEMORY = 4000
 
 
 class Clock:
@@ -62,7 +62,8 @@ class Machine:
         self.records: list[tuple[int, Record]] = []
         self.failures: list[BaseException] = []
         self.full: list[str] = []
-        self._waiting: list[int] = []
+        # Records that somebody waits for.
+        self.unconfirmed: list[int] = []
         self.confirmations = 0
         self.syncs_begun = 0
         self._syncs: list[Sync] = []
@@ -76,7 +77,7 @@ class Machine:
         self.records.append((self.lsn, record))
         self.files.log.append(Call("note", note=("record", self.lsn, record)))
         if confirm:
-            self._waiting.append(self.lsn)
+            self.unconfirmed.append(self.lsn)
         self.journal.append(record, self.lsn, self.chance.randrange(5) if confirm else None)
 
     # The journal's host
@@ -93,8 +94,8 @@ class Machine:
         assert lsn >= self.durable
         self.durable = lsn
         self.files.log.append(Call("note", note=("durable", lsn)))
-        self.confirmations += sum(one <= lsn for one in self._waiting)
-        self._waiting = [one for one in self._waiting if one > lsn]
+        self.confirmations += sum(one <= lsn for one in self.unconfirmed)
+        self.unconfirmed = [one for one in self.unconfirmed if one > lsn]
 
     def on_failure(self, error: BaseException) -> None:
         self.failures.append(error)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 
+from mqlab.broker.core.messages import Span
 from mqlab.broker.core.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
 from mqlab.broker.store.recovery import Recovered
 from mqlab.wire.bodies import decode
@@ -121,6 +122,10 @@ def said(prepare: Prepare) -> object:
     return puts, prepare.removes
 
 
+def ids_of(span: Span) -> list[int]:
+    return [one for first, rows in span.ranges() for one in range(first, first + rows)]
+
+
 def found_in(recovered: Recovered) -> Meaning:
     found = Meaning(remembered=recovered.remembered)
     for number, queue in recovered.queues.items():
@@ -131,8 +136,7 @@ def found_in(recovered: Recovered) -> Meaning:
             assert span.first_id > last, "not in the order of the ids, or twice"
             last = span.last_id
             assert span.persistent
-            for row, body in enumerate(decode(span.encoded()).tolist()):
-                messages[span.first_id + row] = body
+            messages |= zip(ids_of(span), decode(span.encoded()).tolist(), strict=True)
         assert last < queue.next_id
         assert number <= recovered.last_queue
         if messages:

@@ -15,7 +15,7 @@ from mqlab.broker.store.recovery import Recovered
 from mqlab.wire.bodies import Payload, decode, encode
 from mqlab.wire.columns import encode_columns
 
-from .meaning import ids_in
+from .meaning import ids_in, ids_of
 
 Emit = Callable[[Record, bool], None]
 
@@ -55,7 +55,7 @@ class SmallCore:
             queue = self.queues[number] = SmallQueue(number, recovered.name, recovered.next_id, recovered.options)
             for span in recovered.spans():
                 put = Put(((number, span.first_id),), span.encoded(), span.origin)
-                queue.live.update(zip(range(span.first_id, span.last_id + 1), messages_in(put), strict=True))
+                queue.live.update(zip(ids_of(span), messages_in(put), strict=True))
         self.prepared = dict(found.prepared)
         for prepare in self.prepared.values():
             for queue_number, ranges in prepare.removes:

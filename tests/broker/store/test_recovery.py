@@ -17,11 +17,12 @@ from mqlab.broker.store.recovery import DamagedJournalError, Recovered, recover
 from mqlab.broker.store.segments import numbers_in, path_of
 from mqlab.wire.bodies import LONE, Payload, decode
 from mqlab.wire.bodies import encode as encode_bodies
-from mqlab.wire.columns import encode_columns
+from mqlab.wire.columns import decode_batch, encode_columns, encode_lone
 
 from .disk import RecordedFiles
 from .journals import recovered, written
 from .machine import Machine
+from .meaning import ids_of
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -30,8 +31,12 @@ def lone(body: bytes) -> Payload:
     return Payload(body, 1, LONE)
 
 
+def each_id(found: Recovered, queue: int = 1) -> list[int]:
+    return [one for first, rows in ids(found, queue) for one in range(first, first + rows)]
+
+
 def ids(found: Recovered, queue: int = 1) -> list[tuple[int, int]]:
-    return [(span.first_id, span.rows) for span in found.queues[queue].spans()]
+    return [one for span in found.queues[queue].spans() for one in span.ranges()]
 
 
 def test_a_message_that_was_carried_forward_comes_back_once(tmp_path: Path) -> None:
@@ -48,6 +53,7 @@ def test_a_message_that_was_carried_forward_comes_back_once(tmp_path: Path) -> N
     ]
     found, _ = recovered(tmp_path, {1: written(records).data})
     assert ids(found) == [(1, 1), (2, 1), (3, 1), (5, 1), (8, 3)]
+    assert len(found.queues[1].spans()) == 5
     held = [body for span in found.queues[1].spans() for body in decode(span.encoded()).tolist()]
     assert held == [bodies[number - 1] for number in (1, 2, 3, 5, 8, 9, 10)]
 
@@ -127,6 +133,7 @@ def named(first: int, *ids: str | None) -> Put:
 
 def test_ids_of_producers_are_remembered_in_their_order(tmp_path: Path) -> None:
     records: list[Record] = [
+        named(90, None, None),
         named(1, "a", None, "b"),
         Remember("topic:t", ("t",)),
         Commit((named(4, "c"),), (Remove(1, ((1, 3),)),)),
@@ -199,14 +206,91 @@ def test_what_was_consumed_takes_no_memory(tmp_path: Path) -> None:
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held < MIB
-    assert ids(found) == [(number, 1) for number in range(381, 401)]
+    assert each_id(found) == [*range(381, 401)]
 
 
-def test_small_payloads_stay_in_memory(tmp_path: Path) -> None:
-    """What would stand for them is as large as they are."""
-    journal_of(tmp_path, 40, 16)
+def test_lone_messages_on_disk_take_little_memory(tmp_path: Path) -> None:
+    """One stand-in for many of them; what is consumed in the midst of them is gone all the same."""
+    bodies = journal_of(tmp_path, 20_000, 32)
+    data = encode_head(5, 20_001, [Declare(1, "orders", 20_001)], [], 1) + encode(
+        Remove(1, ((1, 1), (700, 50), (10_000, 1))), 20_001, 0
+    )
+    path_of(tmp_path, 5).write_bytes(data)
+    tracemalloc.start()
+    found = recover(tmp_path, Files(), 100 * KIB)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 100 * KIB + 20_000 * 40
+    left = [one for one in range(2, 20_001) if not 700 <= one < 750 and one != 10_000]
+    assert each_id(found) == left
+    spans = found.queues[1].spans()
+    assert [body for span in spans for body in decode(span.encoded()).tolist()] == [bodies[one - 1] for one in left]
+
+
+def test_lone_messages_on_disk_keep_their_headers_and_origins(tmp_path: Path) -> None:
+    """Only those that are alike share a stand-in."""
+
+    def payload(number: int, *names: str) -> Payload:
+        values = [f"{name} {number}" for name in names]
+        return encode_lone(b"body %d" % number, names, "s" * len(names), values)
+
+    kinds = [(), ("correlation_id",), ("correlation_id", "reply_to")]
+    records: list[Record] = []
+    for number in range(1, 61):
+        names = kinds[number // 7 % 3]
+        several = number // 10 % 2
+        targets = ((1, number), (2, 100 + number)) if several else ((1, number),)
+        records += [Put(targets, payload(number, *names), "topic:t" if several else ""), Remember("topic:t", ("x",))]
+    records.append(Remove(2, ((112, 2),)))
+    journal = written(records)
+    path_of(tmp_path, 1).write_bytes(journal.data)
     found = recover(tmp_path, Files(), 0)
-    assert all(isinstance(span.payload, Payload) for span in found.queues[1].spans())
+    for queue, first in ((1, 1), (2, 101)):
+        seen = []
+        for span in found.queues[queue].spans():
+            assert span.payload.rows < 12
+            batch = decode_batch(span.encoded())
+            for row, one in enumerate(ids_of(span)):
+                number = one - first + 1
+                seen.append(number)
+                assert span.origin == ("topic:t" if number // 10 % 2 else "")
+                names = kinds[number // 7 % 3]
+                wanted = {"body": b"body %d" % number} | {name: f"{name} {number}" for name in names}
+                assert {name: batch.column(name)[row].as_py() for name in batch.schema.names} == wanted
+        whole = [one for one in range(1, 61) if queue == 1 or (one // 10 % 2 and one not in (12, 13))]
+        assert seen == whole
+
+
+def test_a_damaged_message_among_others_on_disk_is_an_error(tmp_path: Path) -> None:
+    journal_of(tmp_path, 40, 100)
+    found = recover(tmp_path, Files(), 0)
+    path = path_of(tmp_path, 1)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(StoredPayloadError, match=path.name):
+        found.queues[1].spans()[0].whole()
+
+
+def test_who_takes_one_message_at_a_time_does_not_read_all_of_them_each_time(tmp_path: Path) -> None:
+    journal_of(tmp_path, 400, 100)
+    files = CountingFiles()
+    found = recover(tmp_path, files, 0)
+    taken = 0
+    for span in found.queues[1].spans():
+        while span.rows > 1:
+            span.take_first(1).encoded()
+            taken += 1
+    assert taken > 380
+    assert files.reads == 400
+
+
+class CountingFiles(Files):
+    reads = 0
+
+    def read_at(self, file: int, size: int, offset: int) -> bytes:
+        self.reads += 1
+        return super().read_at(file, size, offset)
 
 
 def test_a_payload_left_on_disk_that_changes_later_is_an_error(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from mqlab.broker.core.prepared import overview as prepared_overview
 from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.selection import chosen
 from mqlab.broker.core.selectors import compile_selector
+from mqlab.broker.core.serving import take
 
 
 def totals(core: Core) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def listed(core: Core) -> list[dict[str, Any]]:
 def shown(core: Core, name: str) -> dict[str, Any]:
     """All about one of them."""
     queue = find(core, name)
-    oldest = queue.oldest
+    oldest, sources = queue.oldest, {source.full_name for source in queue.feeding}
     return {
         **_line(queue),
         "in_memory": queue.in_memory,
@@ -51,7 +52,7 @@ def shown(core: Core, name: str) -> dict[str, Any]:
         "oldest_id": None if oldest is None else oldest.first_id,
         "policy": asdict(queue.policy),
         "counters": asdict(queue.counters),
-        "episodes": [one._asdict() for one in core.flow.episodes if one.destination == queue.full_name],
+        "episodes": [one._asdict() for one in core.flow.episodes if one.destination in sources],
     }
 
 
@@ -73,9 +74,11 @@ def move(core: Core, name: str, to: str, selector: str = "", most: int | None = 
     kind, short = parse(to)
     if kind != QUEUE:
         raise RefusedError("messages are moved to a queue")
-    target = core.house.queue(short)
-    if target is queue:
+    if queue.full_name == to:
         raise RefusedError("a queue's messages are moved to another queue")
+    if selector:
+        compile_selector(selector)
+    target = core.house.queue(short)
     spans = _taken(queue, selector, most)
     core.leaving.transfer(queue, spans, target)
     return sum(span.rows for span in spans)
@@ -103,11 +106,10 @@ def _taken(queue: Queue, selector: str, most: int | None) -> list[Span]:
     taken: list[Span] = []
     left = queue.messages if most is None else most
     for span in [*queue.spans()]:
-        wanted = span if chooser is None else span.chosen(chosen(chooser, span))
-        if wanted is not None and left > 0:
-            first = wanted if wanted.rows <= left else wanted.of_rows(wanted.index[:left])
-            taken += queue.take_ids(first.ranges())
-            left -= first.rows
+        flags = None if chooser is None else chosen(chooser, span)
+        if left > 0 and (flags is None or flags.any()):
+            taken.append(take(queue, span, flags, left))
+            left -= taken[-1].rows
     return taken
 
 

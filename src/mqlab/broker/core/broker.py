@@ -189,13 +189,17 @@ class Core:
     def cancel(self, consumer: Consumer) -> None:
         """It has no room any more, and waits for no message."""
         consumer.credit = 0
-        consumer.queue.forget_wanted(consumer)
+        consumer.queue.cancel(consumer)
 
     def take_back(self, consumer: Consumer, seen: int) -> None:
         """All it has not acknowledged comes again, marked up to the last one its application has seen."""
         self.effects.append(TakenBack(consumer))
         consumer.credit = 0
         self.leaving.put_back(taken_back(consumer, seen))
+
+    def give_back(self, consumer: Consumer, first: int, rows: int) -> None:
+        """These deliveries came for a receive that was given up: back they go, as if they had never left."""
+        self.leaving.put_back([(consumer.queue, span) for span in taken_rows(consumer, first, rows)])
 
     # Transactions
 

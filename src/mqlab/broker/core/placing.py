@@ -54,7 +54,8 @@ def place(
         wanted = _wanted(queue, payload, persistent, sender)
         if wanted is not None and not wanted.any():
             continue
-        base, stored = queue.new_ids(payload.rows), persistent and queue.stored
+        # A queue that was deleted since it was sent to has no place in the journal any more.
+        base, stored = queue.new_ids(payload.rows), persistent and queue.stored and not queue.closed
         for span in _spans(payload, base, where, wanted, persistent, origin):
             queue.reserve(span)
             if stored:

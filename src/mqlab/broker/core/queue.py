@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 from mqlab.broker.core import saving, serving
 from mqlab.broker.core.agenda import Agenda
 from mqlab.broker.core.effects import Deliver, Effect
+from mqlab.broker.core.finding import Finding
 from mqlab.broker.core.line import Line
 from mqlab.broker.core.links import Consumer, Producer
 from mqlab.broker.core.messages import OnDisk, Span
-from mqlab.broker.core.retrieval import Index, Key, keys, scan
+from mqlab.broker.core.retrieval import Key
 from mqlab.broker.core.sorting import DEFAULT_PRIORITY, expired, next_expiry
 from mqlab.broker.policy import Policy
 from mqlab.wire.bodies import Payload
@@ -99,8 +100,8 @@ class Queue:
         self._expiring = Agenda()
         # When it will be woken, as far as that is arranged.
         self._wakes_at: int | None = None
-        self._indexes: dict[str, Index] = {}
-        self._wanted: dict[Key, deque[Consumer]] = {}
+        # Who asks for messages by their ids; None as long as nobody did.
+        self.finding: Finding | None = None
 
     @property
     def full_name(self) -> str:
@@ -122,7 +123,8 @@ class Queue:
 
     @property
     def oldest(self) -> Span | None:
-        return next(self.spans(), None)
+        """Of those in line, whatever their priority."""
+        return min((line.first for line in self.lines if line.first is not None), key=_first_id, default=None)
 
     def new_ids(self, rows: int) -> int:
         first = self.next_id
@@ -163,7 +165,7 @@ class Queue:
         if consumer.waiting:
             self.ready.remove(consumer)
             consumer.waiting = False
-        self.forget_wanted(consumer)
+        self.cancel(consumer)
         for line, cursor in consumer.cursors.items():
             line.cursors.remove(cursor)
         self.groups = {group: owner for group, owner in self.groups.items() if owner is not consumer}
@@ -177,19 +179,15 @@ class Queue:
         self.dispatch()
 
     def receive(self, consumer: Consumer, key: Key) -> None:
-        """One message by its id: at once, or when it comes; who asked first is served first."""
-        found = self._find(key)
-        if found is None:
-            self._wanted.setdefault(key, deque()).append(consumer)
-        else:
-            self.give(consumer, self._take_row(*found))
+        """One message by its id: at once, or when it comes."""
+        if self.finding is None:
+            self.finding = Finding(self)
+        self.finding.receive(consumer, key)
 
-    def forget_wanted(self, consumer: Consumer) -> None:
+    def cancel(self, consumer: Consumer) -> None:
         """It no longer waits for any message by its id."""
-        for key in [key for key, waiting in self._wanted.items() if consumer in waiting]:
-            left = deque(one for one in self._wanted.pop(key) if one is not consumer)
-            if left:
-                self._wanted[key] = left
+        if self.finding is not None:
+            self.finding.forget(consumer)
 
     # Messages
 
@@ -289,8 +287,8 @@ class Queue:
             self.release(span)
         self.reserve(made)
         self._line(made.priority).insert(made)
-        for index in self._indexes.values():
-            index.replace(made)
+        if self.finding is not None:
+            self.finding.replaced(made)
 
     # Time
 
@@ -343,10 +341,8 @@ class Queue:
                 self._watch_expiry(part, part.expires)
             elif part.expires and not self.drop_expired(part):
                 continue
-            if self._indexes:
-                self._add_to_indexes(part)
-            if self._wanted:
-                self._serve_wanted(part)
+            if self.finding is not None:
+                self.finding.came(part)
 
     def _line(self, priority: int) -> Line:
         for line in self.lines:
@@ -373,46 +369,6 @@ class Queue:
         if self._wakes_at is None or when < self._wakes_at:
             self._wakes_at = when
             self.desk.wake_at(when, self)
-
-    def _add_to_indexes(self, span: Span) -> None:
-        for name, index in [*self._indexes.items()]:
-            if index.is_worn(self.messages):
-                self._indexes[name] = Index(index.field, self.spans())
-            else:
-                index.add(span)
-
-    def _find(self, key: Key) -> tuple[Span, int] | None:
-        while True:
-            if self.policy.retrieval == "scan":
-                found = scan(self.spans(), key)
-            else:
-                if key.field not in self._indexes:
-                    self._indexes[key.field] = Index(key.field, self.spans())
-                found = self._indexes[key.field].find(key.value)
-            if found is None or not 0 < found[0].expires <= self.desk.now:
-                return found
-            span, row = found
-            if self.drop_expired(span) and row in span.index:
-                return found
-
-    def _serve_wanted(self, span: Span) -> None:
-        """Somebody may wait for just this message."""
-        for kind in {key.field for key in self._wanted}:
-            for row, value in [*keys(span, kind)]:
-                waiting = self._wanted.get(Key(kind, value))
-                if waiting and span.line is not None and row in span.index:
-                    consumer = waiting.popleft()
-                    if not waiting:
-                        del self._wanted[Key(kind, value)]
-                    self.give(consumer, self._take_row(span, row))
-
-    def _take_row(self, span: Span, row: int) -> Span:
-        """One message leaves the line."""
-        if span.rows == 1:
-            self.unlink(span)
-            return span
-        at = span.index.index(row) if isinstance(span.index, range) else int(span.index.searchsorted(row))
-        return span.take_at(at)
 
     def _note_manner(self) -> None:
         self._selective = self.grouped or any(one.selector or one.exclusive for one in self.consumers)

@@ -49,7 +49,7 @@ def _next_for(queue: Queue, consumer: Consumer) -> Span | None:
             if queue.drop_expired(span):
                 flags = _flags(queue, consumer, span)
                 if flags is None or flags.any():
-                    return _take(queue, span, flags, consumer.credit)
+                    return take(queue, span, flags, consumer.credit)
                 if cursor is not None:
                     cursor.at = span
             span = following
@@ -120,7 +120,8 @@ def _of_its_groups(
     return flags
 
 
-def _take(queue: Queue, span: Span, flags: np.ndarray[Any, Any] | None, most: int) -> Span:
+def take(queue: Queue, span: Span, flags: np.ndarray[Any, Any] | None, most: int) -> Span:
+    """Off the line: those messages of a span that are flagged (None: all), but no more than `most` of them."""
     if flags is None or bool(flags.all()):
         if span.rows > most:
             return span.take_first(most)

@@ -64,8 +64,8 @@ def _of_batch(batch: pa.RecordBatch, names: frozenset[str]) -> tuple[Place, ...]
 
 
 def _alike(levels: "np.ndarray[Any, Any]", times: "np.ndarray[Any, Any]") -> "list[np.ndarray[Any, Any]]":
-    """The rows that share a priority and a time, in their order."""
-    order = np.lexsort((times, levels))
+    """The rows that share a priority and a time, in their order; the highest first, for somebody may wait for it."""
+    order = np.lexsort((times, -levels))
     changes = np.flatnonzero((np.diff(levels[order]) != 0) | (np.diff(times[order]) != 0)) + 1
     return [np.sort(rows) for rows in np.split(order, changes)]
 

@@ -293,7 +293,9 @@ class Connection(asyncio.BufferedProtocol):
         self._core.commit(self._session(frame))
 
     def _rollback(self, frame: Frame) -> None:
-        if frame.link:
+        if frame.link and frame.amount:
+            self._core.give_back(self._consumer(frame), frame.first, frame.amount)
+        elif frame.link:
             self._core.take_back(self._consumer(frame), frame.first)
         else:
             self._core.rollback(self._session(frame))

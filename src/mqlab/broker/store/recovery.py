@@ -126,7 +126,7 @@ class _Recovery:
         replay.settle()
         return Recovered(
             replay.queues, self._segments(), replay.lsn, self._next_file,
-            prepared={xid: one.record for xid, one in replay.prepared.items()}, remembered=replay.remembered(),
+            prepared={xid: one.record for xid, one in replay.prepared.items()}, remembered=replay.remembering.found(),
             last_queue=replay.last_queue, torn=self._torn,
         )  # fmt: skip
 

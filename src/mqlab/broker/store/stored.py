@@ -1,12 +1,19 @@
 """Payloads that lie in a file and not in memory."""
 
+import weakref
+from collections import deque
 from pathlib import Path
+from typing import Final
 
 import google_crc32c
 import numpy as np
 
 from mqlab.broker.store.files import Files, is_no_room
 from mqlab.wire.bodies import Buffer, Payload
+
+# Who takes a few messages at a time comes back for the rest of a payload: so many are kept, if they are not too large.
+_RECENT: Final = 8
+_LARGE: Final = 1024 * 1024
 
 
 class StoredPayloadError(Exception):
@@ -25,6 +32,15 @@ class Reader:
         self.files = files
         self._path: Path | None = None
         self._file = -1
+        self._recent: deque[weakref.ref[OnDisk]] = deque()
+
+    def note_loaded(self, one: "OnDisk", payload: Payload) -> None:
+        if len(payload.data) > _LARGE:
+            return
+        one.loaded = payload
+        self._recent.append(weakref.ref(one))
+        if len(self._recent) > _RECENT and (oldest := self._recent.popleft()()) is not None:
+            oldest.loaded = None
 
     def read(self, path: Path, begin: int, size: int) -> bytes:
         if path != self._path:
@@ -62,6 +78,9 @@ class Home:
             return self._reader.files.read_at(self._file, size, begin)
         return self._reader.read(self._path, begin, size)
 
+    def note_loaded(self, one: "OnDisk", payload: Payload) -> None:
+        self._reader.note_loaded(one, payload)
+
     def lose_name(self) -> bool:
         """The file is about to be removed. False: there is no descriptor to read it by, so it must stay for now."""
         try:
@@ -81,27 +100,51 @@ class Home:
         return str(self._path)
 
 
-class Stored:
-    """Stands for a payload on disk. `size` is that of its data."""
+class OnDisk:
+    """Stands for a payload. `size` is that of its data, `form` that of what is loaded."""
 
-    __slots__ = ("_begin", "_crc", "_home", "form", "rows", "size")
+    __slots__ = ("__weakref__", "_home", "form", "loaded", "rows", "size")
 
-    def __init__(self, home: Home, begin: int, size: int, rows: int, form: int, crc: int) -> None:
+    def __init__(self, home: Home, size: int, rows: int, form: int) -> None:
         self._home = home
-        self._begin = begin
-        self._crc = crc
         self.size = size
         self.rows = rows
         self.form = form
+        # As long as it is one of those used last.
+        self.loaded: Payload | None = None
 
     def load(self) -> Payload:
         """Raises StoredPayloadError if it is not what was written, OSError if the disk cannot read it."""
-        data = self._home.read(self._begin, self.size)
-        if len(data) != self.size or google_crc32c.value(data) != self._crc:
+        payload = self.loaded
+        if payload is None:
+            payload = self._read()
+            self._home.note_loaded(self, payload)
+        return payload
+
+    def _read(self) -> Payload:
+        raise NotImplementedError
+
+    def _read_at(self, begin: int, size: int, crc: int) -> bytes:
+        data = self._home.read(begin, size)
+        if len(data) != size or google_crc32c.value(data) != crc:
             raise StoredPayloadError(
-                f"{self._home}: byte {self._begin}: a payload of {self.size} bytes is not what was written there"
+                f"{self._home}: byte {begin}: a payload of {size} bytes is not what was written there"
             )
-        return Payload(data, self.rows, self.form)
+        return data
 
     def __repr__(self) -> str:
-        return f"Stored({self._home}, {self._begin}, {self.size} bytes, {self.rows} rows)"
+        return f"{type(self).__name__}({self._home}, {self.size} bytes, {self.rows} rows)"
+
+
+class Stored(OnDisk):
+    """A payload as it was written."""
+
+    __slots__ = ("_begin", "_crc")
+
+    def __init__(self, home: Home, begin: int, size: int, rows: int, form: int, crc: int) -> None:
+        super().__init__(home, size, rows, form)
+        self._begin = begin
+        self._crc = crc
+
+    def _read(self) -> Payload:
+        return Payload(self._read_at(self._begin, self.size, self._crc), self.rows, self.form)

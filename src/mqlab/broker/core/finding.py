@@ -1,0 +1,87 @@
+"""Receives by id on one queue: who waits for which message, and where the messages are."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from mqlab.broker.core.links import Consumer
+from mqlab.broker.core.messages import Span
+from mqlab.broker.core.retrieval import Field, Index, Key, keys, scan
+from mqlab.wire.columns import Value
+
+if TYPE_CHECKING:
+    from mqlab.broker.core.queue import Queue
+
+
+class Finding:
+    """An index is built when somebody first asks for a message by such an id, and kept from then on."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self.indexes: dict[Field, Index] = {}
+        self._wanted: dict[Field, dict[Value, deque[Consumer]]] = {}
+
+    def receive(self, consumer: Consumer, key: Key) -> None:
+        """At once, or when it comes; who asked first is served first."""
+        found = self._find(key)
+        if found is None:
+            self._wanted.setdefault(key.field, {}).setdefault(key.value, deque()).append(consumer)
+        else:
+            self._queue.give(consumer, self._take_row(*found))
+
+    def forget(self, consumer: Consumer) -> None:
+        """It no longer waits for any message."""
+        for wanted in self._wanted.values():
+            for value in [value for value, waiting in wanted.items() if consumer in waiting]:
+                left = deque(one for one in wanted.pop(value) if one is not consumer)
+                if left:
+                    wanted[value] = left
+
+    def came(self, span: Span) -> None:
+        """Messages stand in line: they can be found, and somebody may wait for just them."""
+        for field, index in [*self.indexes.items()]:
+            if index.is_worn(self._queue.messages):
+                self.indexes[field] = Index(field, self._queue.spans())
+            else:
+                index.add(span)
+        for field, wanted in self._wanted.items():
+            if wanted:
+                self._serve(span, field, wanted)
+
+    def replaced(self, span: Span) -> None:
+        """The span took the place of others in line."""
+        for index in self.indexes.values():
+            index.replace(span)
+
+    def _find(self, key: Key) -> tuple[Span, int] | None:
+        queue = self._queue
+        while True:
+            if queue.policy.retrieval == "scan":
+                found = scan(queue.spans(), key)
+            else:
+                if key.field not in self.indexes:
+                    self.indexes[key.field] = Index(key.field, queue.spans())
+                found = self.indexes[key.field].find(key.value)
+            if found is None or not 0 < found[0].expires <= queue.desk.now:
+                return found
+            span, row = found
+            if queue.drop_expired(span) and row in span.index:
+                return found
+
+    def _serve(self, span: Span, field: Field, wanted: dict[Value, deque[Consumer]]) -> None:
+        for row, value in [*keys(span, field)]:
+            waiting = wanted.get(value)
+            if waiting and span.line is not None and row in span.index:
+                consumer = waiting.popleft()
+                if not waiting:
+                    del wanted[value]
+                self._queue.give(consumer, self._take_row(span, row))
+
+    def _take_row(self, span: Span, row: int) -> Span:
+        """One message leaves the line."""
+        if span.rows == 1:
+            self._queue.unlink(span)
+            return span
+        at = span.index.index(row) if isinstance(span.index, range) else int(span.index.searchsorted(row))
+        return span.take_at(at)

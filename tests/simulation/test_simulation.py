@@ -1,0 +1,96 @@
+"""Seeded simulations of core and store, with crashes and failures: no promise is broken, and a broken one is noticed."""
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mqlab.broker.core import acknowledging, broker, leaving, ledger, line
+from mqlab.broker.core.flow import Flow
+from mqlab.broker.core.house import House
+from mqlab.broker.core.ledger import Ledger
+from mqlab.broker.core.line import Line
+from mqlab.broker.core.messages import Span
+from mqlab.broker.core.prepared import Preparing
+from mqlab.broker.store import current, segments
+
+from .simulate import simulate
+
+SEEDS = range(1000 if os.environ.get("MQLAB_TORTURE") else 50)
+# Seeds within which a mistake is found; most are found by the first or second.
+PATIENCE = 40
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_promise_is_broken(seed: int, record_property: Callable[[str, object], None]) -> None:
+    try:
+        happened = simulate(seed)
+    except Exception as error:
+        error.add_note(f"seed {seed}: python tests/simulation/simulate.py --seed {seed} repeats it")
+        raise
+    record_property("seeds", 1)
+    for what in ("crashes", "power failures", "promises", "delivered"):
+        record_property(what, happened.get(what, 0))
+
+
+def test_all_that_is_meant_to_happen_happens() -> None:
+    """Or what is proved above would not be of much use."""
+    happened: Counter[str] = Counter()
+    for seed in range(200, 212):
+        happened.update(simulate(seed))
+    least = {
+        "sent": 2000, "delivered": 3000, "redelivered": 1000, "promises": 1000, "acknowledged": 1000, "commits": 100,
+        "rollbacks": 40, "recovers": 40, "prepares": 30, "decisions": 30, "duplicates": 20, "dead": 10, "refused": 50,
+        "purged": 50, "moved": 50, "deleted": 1, "death": 40, "crashes": 40, "power failures": 30, "failures": 5,
+        "crashes at start": 10, "stop": 4, "checkpoints": 20, "full disks": 3,
+    }  # fmt: skip
+    assert {what: happened[what] for what, number in least.items() if happened[what] < number} == {}
+
+
+def test_a_seed_repeats_exactly(capsys: pytest.CaptureFixture[str]) -> None:
+    once, told = simulate(3, verbose=True), capsys.readouterr().out
+    again, told_again = simulate(3, verbose=True), capsys.readouterr().out
+    assert once == again
+    assert told == told_again
+
+
+# Mistakes, each of which some simulation must notice: where, what is there, and what is put in its place.
+Mistake = tuple[object, str, Callable[..., Any]]
+
+
+def _at_once(self: Ledger, lsn: int, action: Callable[..., None], *arguments: Any) -> None:  # noqa: ARG001
+    action(*arguments)
+
+
+def _at_the_end(self: Line, span: Span) -> tuple[Span]:
+    return (self._link(span, None),)
+
+
+MISTAKES: dict[str, Mistake] = {
+    "nothing is synced": (current.CurrentFile, "sync", lambda _: None),
+    "a file goes too early": (segments._File, "is_needed", property(lambda _: False)),
+    "a file never goes": (segments._File, "is_needed", property(lambda _: True)),
+    "nobody waits for the disk": (ledger.Ledger, "after", _at_once),
+    "what comes back stands at the end": (line.Line, "insert", _at_the_end),
+    "what comes back is not marked": (broker, "taken_back", lambda consumer, _: acknowledging.taken_back(consumer, 0)),
+    "an acknowledgement is not written": (leaving, "removes", lambda _: []),
+    "a checkpoint shows what is prepared": (Preparing, "placed", lambda _: set()),
+    "duplicates are forgotten": (House, "restore_remembered", lambda *_: None),
+    "a rollback is remembered": (House, "forget_ids", lambda *_: None),
+    "prepared transactions are forgotten": (Preparing, "restore", lambda *_: None),
+    "room is never given back": (Flow, "released", lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_noticed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, what, instead = MISTAKES[mistake]
+    monkeypatch.setattr(where, what, instead)
+    for seed in range(PATIENCE):
+        try:
+            simulate(seed)
+        except Exception:
+            return
+    pytest.fail(f"{PATIENCE} simulations, and none of them noticed that {mistake}")
