@@ -5,11 +5,12 @@ MQLAB_TORTURE=1 does it with more.
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 
-from broker.server.talking import in_loop
 from mqlab.client import aio
 
 from .process import BrokerProcess
@@ -19,7 +20,8 @@ MIB = 1024 * 1024
 TORTURE = os.environ.get("MQLAB_TORTURE") == "1"
 TIMES = 10
 ROWS = 256
-LIMIT = (64 if TORTURE else 24) * MIB
+WARM_UP = 4 * 1024
+LIMIT = (64 if TORTURE else 16) * MIB
 SECONDS = 600 if TORTURE else 60
 
 
@@ -53,7 +55,9 @@ async def drain(address: str, count: int) -> None:
 @pytest.mark.timeout(4 * SECONDS)
 @pytest.mark.parametrize("persistent", [False, True], ids=["express", "persistent"])
 @pytest.mark.parametrize("shape", ["batches", "lone"])
-def test_ten_times_the_memory_limit(shape: str, persistent: bool, tmp_path: Path) -> None:
+def test_ten_times_the_memory_limit(
+    shape: str, persistent: bool, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     options = {
         "data": tmp_path / "data", "memory-limit": LIMIT, "save-extent": LIMIT // 8, "queue-limit": 100 * LIMIT,
         # Recovery needs a file of the journal in memory.
@@ -61,17 +65,21 @@ def test_ten_times_the_memory_limit(shape: str, persistent: bool, tmp_path: Path
     }  # fmt: skip
     count = TIMES * LIMIT // 1024
 
-    @in_loop
     async def run() -> None:
         arguments = (f"--{name}={value}" for name, value in options.items())
         async with BrokerProcess(tmp_path, *arguments) as broker:
+            # A broker that has never had a message has not loaded all that it works with.
+            await fill(broker.address, shape, WARM_UP, persistent=persistent)
+            await drain(broker.address, WARM_UP)
             with Weighed(broker) as weighed:
                 await fill(broker.address, shape, count, persistent=persistent)
                 if persistent:
                     await broker.stop()
                     await broker.start()
                 await drain(broker.address, count)
+        record_property("messages", count)
+        record_property(f"peak_percent_{shape}_{persistent}", round(100 * weighed.peak / LIMIT))
         assert weighed.peak <= LIMIT * 1.2, f"{weighed.peak / MIB:.1f} MiB"
         print(f"peak {weighed.peak / MIB:.1f} MiB of {LIMIT / MIB:.0f}")
 
-    run()
+    uvloop.run(asyncio.wait_for(run(), 3 * SECONDS))

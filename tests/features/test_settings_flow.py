@@ -205,7 +205,8 @@ async def test_topic_buffer_sizes_output_queue_size_guar_queue_size(limit: int) 
 async def test_throughput_oriented_connection_factory_or_broker_file(tmp_path: Path) -> None:
     """A file of settings for one kind of load, and nothing else, changes what the broker does."""
     found = []
-    for name, text in (("careful", ""), ("fast", "sync: off\npolicies:\n  - {match: 'queue:fast', message_limit: 5}\n")):
+    fast = "sync: off\npolicies:\n  - {match: 'queue:fast', message_limit: 5}\n"
+    for name, text in (("careful", ""), ("fast", fast)):
         path = tmp_path / f"{name}.yaml"
         path.write_text(f"data: {name}\nlisten: ['tcp:127.0.0.1:0']\nwhen_full: refuse\n{text}")
         async with running(settings_from(path)) as (_, (address,)):

@@ -138,6 +138,7 @@ class Consumer:
         self._listener: threading.Thread | None = None
         # Held by the listener from the moment it has a message until it is done with it.
         self._turn = threading.Lock()
+        self._closing = False
 
     def receive(
         self, timeout: float | None = None, *, correlation_id: str | None = None, message_id: str | None = None
@@ -178,7 +179,7 @@ class Consumer:
 
     def _listen(self, listener: Callable[[Message], None]) -> None:
         """A message counts as given when it leaves the hand, so it leaves it only when its turn has come."""
-        while not self._aio.closed:
+        while not self._closing:
             try:
                 if not self._aio.in_hand:
                     self._loop.do(self._aio.fill_hand())
@@ -187,12 +188,17 @@ class Consumer:
             except self._aio.end:
                 return
             with self._turn:
-                if self._aio.in_hand:
+                if not self._closing:
                     self._hand_over(listener)
 
     def _hand_over(self, listener: Callable[[Message], None]) -> None:
         try:
-            listener(self._aio.in_hand.pop())
+            message = self._aio.in_hand.pop()
+        except IndexError:
+            # The session was closed meanwhile.
+            return
+        try:
+            listener(message)
         except BaseException:
             with suppress(ClosedError):
                 self._loop.do(self._aio.close(undone=1))
@@ -216,6 +222,7 @@ class Consumer:
 
     def close(self) -> None:
         """What was not given to the application goes back to the queue. A listener is first done with its message."""
+        self._closing = True
         if self._listener is None or self._listener is threading.current_thread():
             self._loop.do(self._aio.close())
             return

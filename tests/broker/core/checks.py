@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mqlab.broker.core.flow import RELEASE_SHARE
-from mqlab.broker.core.messages import Span
 from mqlab.broker.core.queue import Queue
-from mqlab.wire.bodies import decode
-
 from .model import Model
 from .parts import ACKNOWLEDGED, DELAYED, DELIVERED, LEAVING, PENDING, VISIBLE, Entry, ProducerModel
 
@@ -36,11 +33,11 @@ def _check_places(model: Model, queue: Queue) -> None:
     """Every message is where the model has it, and nowhere else; what is visible stands in its order."""
     mine = [entry for entry in model.entries if entry.queue is queue]
     visible = sorted(_in(mine, VISIBLE), key=lambda one: one.place)
-    assert _bodies(queue.spans()) == [entry.body for entry in visible]
-    assert sorted(_bodies(queue._delayed)) == sorted(entry.body for entry in _in(mine, DELAYED))
+    assert model.bodies.of(queue.spans()) == [entry.body for entry in visible]
+    assert sorted(model.bodies.of(queue._delayed)) == sorted(entry.body for entry in _in(mine, DELAYED))
     given = [span for consumer in queue.consumers for _, span in consumer.unacknowledged]
-    assert sorted(_bodies(given)) == sorted(entry.body for entry in _in(mine, DELIVERED))
-    assert sorted(_bodies(queue.unseen)) == sorted(entry.body for entry in _in(mine, PENDING) if entry.persistent and queue.stored)
+    assert sorted(model.bodies.of(given)) == sorted(entry.body for entry in _in(mine, DELIVERED))
+    assert sorted(model.bodies.of(queue.unseen)) == sorted(entry.body for entry in _in(mine, PENDING) if entry.persistent and queue.stored)
 
 
 def _check_size(model: Model, queue: Queue) -> None:
@@ -69,18 +66,18 @@ def _check_links(model: Model) -> None:
         given = [
             (first + row, body)
             for first, span in consumer.consumer.unacknowledged
-            for row, body in enumerate(_bodies([span]))
+            for row, body in enumerate(model.bodies.of([span]))
         ]
         assert given == [(delivery, entry.body) for delivery, entry in consumer.has]
     for session in model.sessions:
         taken = [span for _, span in session.session.transaction.acknowledged]
-        assert _bodies(taken) == [entry.body for entry in session.acknowledged]
+        assert model.bodies.of(taken) == [entry.body for entry in session.acknowledged]
         assert all(entry.state == ACKNOWLEDGED for entry in session.acknowledged)
     assert {*model.core.preparing.waiting} == {*model.prepared}
     for xid, prepared in model.prepared.items():
         waiting = model.core.preparing.waiting[xid]
-        assert sorted(_bodies(span for _, span in waiting.placed)) == sorted(one.body for one in prepared.placed)
-        assert sorted(_bodies(span for _, span in waiting.removed)) == sorted(one.body for one in prepared.removed)
+        assert sorted(model.bodies.of(span for _, span in waiting.placed)) == sorted(one.body for one in prepared.placed)
+        assert sorted(model.bodies.of(span for _, span in waiting.removed)) == sorted(one.body for one in prepared.removed)
         assert all(entry.state == LEAVING for entry in prepared.removed)
 
 
@@ -106,7 +103,3 @@ def _check_journal(model: Model) -> None:
 
 def _in(entries: Iterable[Entry], state: str) -> list[Entry]:
     return [entry for entry in entries if entry.state == state]
-
-
-def _bodies(spans: Iterable[Span]) -> list[bytes]:
-    return [body for span in spans for body in decode(span.encoded()).tolist()]

@@ -25,6 +25,7 @@ from mqlab.broker.core.subscribing import Wish
 from mqlab.broker.settings import Settings
 from mqlab.wire.bodies import Payload, decode, encode
 
+from .payloads import bodies_of
 from .replayed import Replayed
 
 # The time at which a core begins here, in ms since 1970.
@@ -187,7 +188,7 @@ class Driven:
 
     def left(self, name: str) -> list[bytes]:
         """What stands in line, in the order in which it would be delivered; nothing changes."""
-        return [body for span in self.queue(name).spans() for body in decode(span.encoded()).tolist()]
+        return bodies_of(self.queue(name).spans())
 
     def queue(self, name: str) -> Queue:
         """`name` without its kind."""

@@ -56,6 +56,8 @@ def _settle(model: Model) -> None:
             model.entries.remove(entry)
         for entry in step.come_back:
             model.come_back(entry, 1)
+            # Others may have become visible, and been delivered, with a record before.
+            entry.returned = 0
         if step.answer is not None and _is_awaited(model, step.answer):
             model.owed[step.answer] += 1
 
@@ -123,7 +125,8 @@ def _better(model: Model, consumer: ConsumerModel, entry: Entry) -> list[Entry]:
             continue
         was_there = other.since < model.command or other.returned == model.command
         together = other.payload is not None and other.payload is entry.payload
-        of_its_producer = other.producer is not None and other.producer is entry.producer
+        # One that had a delay is not kept back for the others, nor they for it, when both can be had at last.
+        of_its_producer = other.producer is not None and other.producer is entry.producer and not other.due
         if (other.priority > entry.priority and (was_there or together)) or (
             other.priority == entry.priority and other.id < entry.id and (was_there or of_its_producer)
         ):

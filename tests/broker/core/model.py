@@ -39,6 +39,7 @@ from .parts import (
     payload_of,
     shares,
 )
+from .payloads import Bodies, bodies_of
 from .replayed import Replayed
 
 PREPARED, DECIDED = 1, 2
@@ -66,6 +67,7 @@ class Model:
         # What was appended with this command, and in which record each message was put.
         self.appended: list[Append] = []
         self.put_in: dict[tuple[int, bytes], tuple[int, int]] = {}
+        self.bodies = Bodies()
 
     # What a client would do
 
@@ -339,9 +341,8 @@ class Model:
             lsn, moved.id = self.put_in[queue.number, moved.body]
             self.steps.append(Step(lsn, [moved]))
         else:
-            there = (one for one in queue.everything() if entry.body in decode(one.encoded()).tolist())
-            span = next(there)
-            moved.id = span.base + int(span.index[decode(span.encoded()).tolist().index(entry.body)])
+            span = next(one for one in queue.everything() if entry.body in bodies_of([one]))
+            moved.id = span.base + int(span.index[bodies_of([span]).index(entry.body)])
             self.appear(moved)
 
     def _forget_closed(self) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from mqlab.wire.bodies import Payload, encode
+from mqlab.broker.core.messages import Span
+from mqlab.wire.bodies import Payload, decode
 from mqlab.wire.columns import HEADERS, PROPERTY, Value, column, encode_columns, encode_lone
 
 Row = tuple[bytes, Mapping[str, Value]]
@@ -36,14 +37,32 @@ def alike(bodies: Iterable[bytes], **values: Value) -> Payload:
     return batch(*((body, values) for body in bodies))
 
 
-def plain(*bodies: bytes) -> Payload:
-    return encode(bodies)
-
-
 def values_of(payload: Payload, name: str) -> list[Value | None]:
     """A header or property of each message."""
     found = column(payload, _column(name))
     return [None] * payload.rows if found is None else found.to_pylist()
+
+
+def bodies_of(spans: Iterable[Span]) -> list[bytes]:
+    """Of all their messages, in order."""
+    return [body for span in spans for body in decode(span.encoded()).tolist()]
+
+
+class Bodies:
+    """The same for those who ask again and again: each payload is decoded once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[object, list[bytes]]] = {}
+
+    def of(self, spans: Iterable[Span]) -> list[bytes]:
+        return [body for span in spans for body in self._rows(span)]
+
+    def _rows(self, span: Span) -> list[bytes]:
+        payload = span.payload
+        if id(payload) not in self._known:
+            self._known[id(payload)] = payload, decode(span.whole()).tolist()
+        bodies = self._known[id(payload)][1]
+        return [bodies[row] for row in span.index]
 
 
 def _column(name: str) -> str:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 # So small that queues and the broker get full within a few sends. (A batch with columns has some 700 bytes before any
 # body.) What two queues and the topic do differently is in their policies.
 SMALL = Settings.flat(
-    data=Path("unused"), queue_limit=5000, memory_limit=14_000, producer_window=3000, redelivery_limit=2,
+    data=Path("unused"), queue_limit=4000, memory_limit=11_000, producer_window=2500, redelivery_limit=2,
     policies=Policies((
         Rule("queue:b", {"retrieval": "scan", "expired": "queue:late"}), Rule("topic:#", {"redelivery_limit": 0}),
     )),
@@ -41,15 +41,17 @@ RECEIVED_FROM = (*SENT_TO, "queue:a", "topic:*", "queue:dead-letters", "queue:la
 DURABLE = {"all": "", "some": "kind = 0"}
 CLIENT = "client"
 
+# What messages can be like, the plain ones first.
+WANTED = [
+    Wanted(size, kind, key, priority, delay, life)
+    for delay, life in ((0, 0), (0, 0), (5, 0), (0, 5), (0, 12), (5, 3))
+    for priority in (None, 9, 1) for key in (None, "x", "y") for kind in (None, 0, 1, 2) for size in (0, 40)
+]  # fmt: skip
+
 which, amount, share = st.integers(0, 100), st.integers(0, 6), st.floats(0, 1)
-selector = st.sampled_from(["", "", *SELECTORS])
+selector = st.sampled_from(["", *SELECTORS])
 key = st.sampled_from(["x", "y"])
-plain = st.integers(0, 40).map(Wanted)
-anything = st.builds(
-    Wanted, st.integers(0, 40), st.sampled_from([None, 0, 1, 2]), st.none() | key, st.sampled_from([None, 1, 9]),
-    st.sampled_from([0, 0, 0, 5]), st.sampled_from([0, 0, 5, 12]),
-)  # fmt: skip
-messages = st.lists(plain | anything | anything, min_size=1, max_size=4)
+messages = st.lists(st.integers(0, len(WANTED) - 1), min_size=1, max_size=4)
 send = st.tuples(st.just("send"), which, messages, st.booleans(), st.booleans())
 acknowledge = st.tuples(st.just("acknowledge"), which, share, amount)
 single = st.tuples(st.just("acknowledge_rows"), which, which, st.integers(1, 3))
@@ -59,13 +61,13 @@ tick = st.tuples(st.just("tick"), st.sampled_from([1, 3, 6, 15]))
 commit = st.tuples(st.sampled_from(["commit", "commit", "prepare"]), which)
 rollback = st.tuples(st.just("rollback"), which, amount)
 decide = st.tuples(st.just("decide"), which, st.booleans())
-pause = st.tuples(st.sampled_from(["pause", "resume", "cancel"]), which)
+pause = st.tuples(st.sampled_from(["pause", "resume", "resume", "cancel"]), which)
 back = st.tuples(st.just("take_back"), which, share, amount)
-# Traffic, most of it; between two rules that change who takes part.
 traffic = st.one_of(
-    send, send, send, send, acknowledge, acknowledge, acknowledge, single, single, receive, receive, durable, durable,
-    tick, commit, rollback, decide, pause, back,
+    send, send, send, send, send, send, acknowledge, acknowledge, acknowledge, single, receive, receive, durable,
+    durable, tick, commit, rollback, decide, pause, back,
 )  # fmt: skip
+commands = st.lists(traffic, min_size=4, max_size=12)
 
 
 def pick(among: Sequence[T], number: int) -> T:
@@ -79,14 +81,17 @@ class Commands(RuleBasedStateMachine):
         core.tick(NOW)
         self.model = Model(core)
         self.links = 0
+        self.agree = True
 
     @property
     def core(self) -> Core:
         return self.model.core
 
     def _agree(self) -> None:
+        self.agree = False
         take_effects(self.model)
         check(self.model)
+        self.agree = True
 
     # Who takes part
 
@@ -94,47 +99,26 @@ class Commands(RuleBasedStateMachine):
     def begin(self, destination: str) -> None:
         """Something to work with: without it half of the commands would find nothing to do."""
         for number, transacted in enumerate((False, True, False)):
-            self.open_session(transacted)
-            self.open_producer(number, destination)
-            self.open_consumer(number, destination, 3, "", False)
+            self._open_session(transacted)
+            self._open_producer(number, destination)
+            self._open_consumer(number, destination, 3, "", False)
+        self._open_consumer(0, destination, 3, "kind > 0", False)
+        self._open_consumer(1, "queue:a", 0, "", True)
 
-    @rule(transacted=st.booleans())
-    def open_session(self, transacted: bool) -> None:
-        self.links += 1
-        self.model.sessions.append(SessionModel(self._session(transacted=transacted)))
-
-    def _session(self, *, transacted: bool) -> Session:
-        return self.core.open_session(self, self.links, transacted=transacted, client=CLIENT)
-
-    @rule(of=which, destination=st.sampled_from(SENT_TO))
-    def open_producer(self, of: int, destination: str) -> None:
-        self.links += 1
-        link = self.core.open_producer(pick(self.model.sessions, of).session, self.links, destination)
-        self.model.producers.append(ProducerModel(link))
-        self._agree()
-
-    @rule(of=which, name=st.sampled_from(RECEIVED_FROM), credit=amount, chosen=selector, keyed=st.booleans())
-    def open_consumer(self, of: int, name: str, credit: int, chosen: str, keyed: bool) -> None:
-        """A subscription's selector is applied when messages come: for the model its consumer takes anything."""
-        keyed = keyed and name.startswith("queue:")
-        self._open(of, name, 0 if keyed else credit, Wish(selector="" if keyed else chosen), keyed=keyed)
-
-    @rule(of=which, name=st.sampled_from([*DURABLE]), credit=amount)
-    def open_durable(self, of: int, name: str, credit: int) -> None:
-        queue = self.core.house.routing.durable.get(f"{CLIENT}/{name}")
-        if queue is None or not queue.consumers:
-            self._open(of, "topic:t", credit, Wish(selector=DURABLE[name], durable=name))
-
-    def _open(self, of: int, name: str, credit: int, wish: Wish, *, keyed: bool = False) -> ConsumerModel:
-        self.links += 1
-        link = self.core.open_consumer(pick(self.model.sessions, of).session, self.links, name, credit, wish)
-        chosen = wish.selector if name.startswith("queue:") else ""
-        self.model.consumers.append(ConsumerModel(link, credit, chosen, keyed))
-        self._agree()
-        return self.model.consumers[-1]
+    @rule(of=which, kind=st.sampled_from(["session", "producer", "consumer", "consumer", "durable"]), data=st.data())
+    def somebody_comes(self, of: int, kind: str, data: st.DataObject) -> None:
+        if kind == "session":
+            self._open_session(data.draw(st.booleans()))
+        elif kind == "producer":
+            self._open_producer(of, data.draw(st.sampled_from(SENT_TO)))
+        elif kind == "consumer":
+            name, chosen = data.draw(st.sampled_from(RECEIVED_FROM)), data.draw(selector)
+            self._open_consumer(of, name, data.draw(amount), chosen, data.draw(st.booleans()))
+        else:
+            self._open_durable(of, data.draw(st.sampled_from([*DURABLE])), data.draw(amount))
 
     @rule(of=which, kind=st.sampled_from(["producer", "consumer", "consumer", "session"]), part=share)
-    def close(self, of: int, kind: str, part: float) -> None:
+    def somebody_goes(self, of: int, kind: str, part: float) -> None:
         if kind == "producer" and len(self.model.producers) > 1:
             self.model.finish_producer(pick(self.model.producers, of))
         elif kind == "consumer" and self.model.consumers:
@@ -144,18 +128,54 @@ class Commands(RuleBasedStateMachine):
             self.model.close_session(pick(self.model.sessions, of))
         self._agree()
 
+    def _open_session(self, transacted: bool) -> None:
+        self.links += 1
+        self.model.sessions.append(SessionModel(self._session(transacted=transacted)))
+
+    def _session(self, *, transacted: bool) -> Session:
+        return self.core.open_session(self, self.links, transacted=transacted, client=CLIENT)
+
+    def _open_producer(self, of: int, destination: str) -> None:
+        self.links += 1
+        link = self.core.open_producer(pick(self.model.sessions, of).session, self.links, destination)
+        self.model.producers.append(ProducerModel(link))
+        self._agree()
+
+    def _open_consumer(self, of: int, name: str, credit: int, chosen: str, keyed: bool) -> None:
+        keyed = keyed and name.startswith("queue:")
+        self._open(of, name, 0 if keyed else credit, Wish(selector="" if keyed else chosen), keyed=keyed)
+
+    def _open_durable(self, of: int, name: str, credit: int) -> None:
+        queue = self.core.house.routing.durable.get(f"{CLIENT}/{name}")
+        if queue is None or not queue.consumers:
+            self._open(of, "topic:t", credit, Wish(selector=DURABLE[name], durable=name))
+
+    def _open(self, of: int, name: str, credit: int, wish: Wish, *, keyed: bool = False) -> ConsumerModel:
+        self.links += 1
+        link = self.core.open_consumer(pick(self.model.sessions, of).session, self.links, name, credit, wish)
+        # A subscription's selector is applied when messages come: its consumer takes all there is.
+        chosen = wish.selector if name.startswith("queue:") else ""
+        self.model.consumers.append(ConsumerModel(link, credit, chosen, keyed))
+        self._agree()
+        return self.model.consumers[-1]
+
     # Messages move
 
-    @rule(commands=st.lists(traffic, min_size=1, max_size=12))
-    def messages_move(self, commands: list[tuple[object, ...]]) -> None:
-        for name, *arguments in commands:
+    @rule(some=commands)
+    def messages_move(self, some: list[tuple[object, ...]]) -> None:
+        for name, *arguments in some:
             getattr(self, f"_{name}")(*arguments)
             self._agree()
 
-    def _send(self, of: int, wanted: list[Wanted], persistent: bool, confirm: bool) -> None:
+    @rule(some=commands)
+    def more_messages_move(self, some: list[tuple[object, ...]]) -> None:
+        """Rules are chosen with equal chances, and this is what happens most."""
+        self.messages_move(some)
+
+    def _send(self, of: int, wanted: list[int], persistent: bool, confirm: bool) -> None:
         able = [producer for producer in self.model.producers if producer.credit > 0]  # as an honest client does
         if able:
-            self.model.send(pick(able, of), wanted, persistent=persistent, confirm=confirm)
+            self.model.send(pick(able, of), [WANTED[one] for one in wanted], persistent=persistent, confirm=confirm)
 
     def _holding(self, of: int) -> ConsumerModel | None:
         """Those who have something to acknowledge go first."""
@@ -238,8 +258,18 @@ class Commands(RuleBasedStateMachine):
 
     # Administration
 
-    @rule(of=which, chosen=selector)
-    def browse(self, of: int, chosen: str) -> None:
+    @rule(what=st.sampled_from(["browse", "carry_forward", "administer", "administer", "restart"]), of=which, data=st.data())
+    def somebody_looks_after_it(self, what: str, of: int, data: st.DataObject) -> None:
+        if what == "browse":
+            self._browse(of, data.draw(selector))
+        elif what == "carry_forward":
+            self._carry_forward(1 + of % 30, data.draw(st.integers(1, 30)))
+        elif what == "administer":
+            self._administer(of, data.draw(st.sampled_from(["unsubscribe", "delete", "purge"])))
+        else:
+            self._restart()
+
+    def _browse(self, of: int, chosen: str) -> None:
         queues = [*self.core.house.queues.values()]
         if not queues:
             return
@@ -253,8 +283,7 @@ class Commands(RuleBasedStateMachine):
         self.core.close_session(session)
         self._agree()
 
-    @rule(of=which, what=st.sampled_from(["unsubscribe", "delete", "purge"]))
-    def administer(self, of: int, what: str) -> None:
+    def _administer(self, of: int, what: str) -> None:
         queues = [one for one in self.core.house.all() if not one.consumers and not one.producers]
         if what == "unsubscribe":
             names = [one.name for one in queues if one.subscription is not None and one.subscription.durable]
@@ -268,8 +297,7 @@ class Commands(RuleBasedStateMachine):
             self.model.purge(pick([*self.core.house.queues.values()], of))
         self._agree()
 
-    @rule(first=st.integers(1, 30), rows=st.integers(1, 30))
-    def carry_forward(self, first: int, rows: int) -> None:
+    def _carry_forward(self, first: int, rows: int) -> None:
         """What is said again is what is needed of these ids, each once."""
         model, ids = self.model, range(first, first + rows)
         self.core.carry_forward({number: [(first, first + rows)] for number in self.core.house.numbered}, [*model.prepared])
@@ -282,8 +310,7 @@ class Commands(RuleBasedStateMachine):
         assert [record for record in said if isinstance(record, Prepare)] == [one.said for one in model.prepared.values()]
         self._agree()
 
-    @rule()
-    def restart(self) -> None:
+    def _restart(self) -> None:
         self._quiet()
         restart(self.model)
         self._agree()
@@ -299,9 +326,12 @@ class Commands(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Everything that is left can be had, once, and then nothing is left and nobody is held back."""
+        if not self.agree:
+            return
         model = self.model
         for xid in [*model.prepared]:
             model.decide(xid, commit=True)
+            self._agree()
         for session in [*model.sessions]:
             model.close_session(session)
             self._agree()

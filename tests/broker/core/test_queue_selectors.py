@@ -5,12 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqlab.broker.core import serving
-from mqlab.broker.core.messages import Span
 from mqlab.broker.core.selectors import BadSelectorError
-from mqlab.wire.bodies import decode
 
 from .commands import NOW, Driven
-from .payloads import batch, lone
+from .payloads import batch, bodies_of, lone
 
 
 def numbered(driven: Driven, count: int, *, together: int = 1, **values: int | str) -> None:
@@ -204,7 +202,7 @@ def test_every_message_goes_to_somebody_who_wants_it(
         if what == "room":
             driven.acknowledge(consumer, 0, amount)
         elif what == "ack":
-            held = [body for _, span in consumer.unacknowledged for body in _bodies(span)]
+            held = [body for _, span in consumer.unacknowledged for body in bodies_of([span])]
             up_to = consumer.unacknowledged[0][0] if consumer.unacknowledged else 0
             driven.acknowledge(consumer, up_to)
             gone += held[:1]
@@ -216,12 +214,10 @@ def test_every_message_goes_to_somebody_who_wants_it(
         left = driven.left("q")
         assert left == sorted(left, key=int)
         for one, want in zip(consumers, ({0}, {1}, {2, 0}, {0, 1, 2}), strict=True):
-            held = [body for _, span in one.unacknowledged for body in _bodies(span)]
+            held = [body for _, span in one.unacknowledged for body in bodies_of([span])]
             assert all(kinds[body] in want for body in held)
             assert not one.ready or all(kinds[body] not in want for body in left)
-    held = [body for one in consumers for _, span in one.unacknowledged for body in _bodies(span)]
+    held = [body for one in consumers for _, span in one.unacknowledged for body in bodies_of([span])]
     assert sorted(gone + held + driven.left("q"), key=int) == [*kinds]
 
 
-def _bodies(span: Span) -> list[bytes]:
-    return decode(span.encoded()).tolist()

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqlab.broker.core import saving
-from mqlab.broker.core.messages import OnDisk, Span
+from mqlab.broker.core.messages import OnDisk
 from mqlab.broker.policy import Policies, Rule
-from mqlab.wire.bodies import LONE, Payload, decode
+from mqlab.wire.bodies import LONE, Payload
 
 from .commands import NOW, Driven
-from .payloads import batch, lone
+from .payloads import batch, bodies_of, lone
 from .stand_ins import Disk
 
 KIB = 1024
@@ -141,7 +141,7 @@ def test_priorities_and_marks_are_not_mixed_up() -> None:
     assert disk.pages
     order = sorted(range(600), key=lambda number: (-(number % 3), number))
     assert [int(body) for body in driven.left("q")] == order
-    assert all((int(body) % 2 == 0) == span.persistent for span in driven.queue("q").spans() for body in _bodies(span))
+    assert all((int(body) % 2 == 0) == span.persistent for span in driven.queue("q").spans() for body in bodies_of([span]))
 
 
 def test_messages_that_expire_do_so_on_disk() -> None:
@@ -214,8 +214,6 @@ def test_memory_that_was_saved_lets_producers_of_other_queues_go_on() -> None:
     assert not driven.core.flow.held
 
 
-def _bodies(span: Span) -> list[bytes]:
-    return decode(span.encoded()).tolist()
 
 
 steps = st.lists(

@@ -1,6 +1,7 @@
 """Torn tails and flipped bits: exactly the complete prefix comes back, or recovery says no. Never a wrong message."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,9 @@ def states(journal: Written) -> dict[int, Meaning]:
     return {lsn: applied.after(lsn) for lsn in range(len(journal.records) + 1)}
 
 
-def test_a_tail_torn_at_any_byte_gives_exactly_the_complete_prefix(tmp_path: Path) -> None:
+def test_a_tail_torn_at_any_byte_gives_exactly_the_complete_prefix(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     """Every offset of the last 64 KiB in the long form; in the short form all near a border, and every 97th between.
 
     Nothing in the torn group is proven: the file ends there, as after a crash.
@@ -48,6 +51,7 @@ def test_a_tail_torn_at_any_byte_gives_exactly_the_complete_prefix(tmp_path: Pat
         assert files.changes == ([("truncate", path_of(tmp_path, 1).name, end)] if found.torn else [])
         assert not differences(found_in(found), expected[len(complete)])
         tested += 1
+    record_property("offsets", tested)
     assert tested > (65_000 if LONG else 1_800)
 
 
@@ -73,24 +77,28 @@ def refused_or_cut(folder: Path, journal: Written, bit: int, expected: dict[int,
     return False
 
 
-def test_every_bit_of_a_small_journal(tmp_path: Path) -> None:
+def test_every_bit_of_a_small_journal(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     """One in seven in the short form, and so every position in a byte."""
     journal = written(workload(1600, body=4, batch=2))
     assert len({type(record) for *_, record in journal.records}) == 8
     expected = states(journal)
     bits = range(0, len(journal.data) * 8, 1 if LONG else 7)
     outcomes = [refused_or_cut(tmp_path, journal, bit, expected) for bit in bits]
+    record_property("bits", len(outcomes))
     assert len(outcomes) > 3 * KIB
     assert {True, False} == set(outcomes)
 
 
 @pytest.mark.parametrize("part", range(16) if LONG else [3])
-def test_bits_of_a_large_journal(tmp_path: Path, part: int) -> None:
+def test_bits_of_a_large_journal(
+    tmp_path: Path, part: int, record_property: Callable[[str, object], None]
+) -> None:
     """All of them in the long form; in the short form one in so many, and every position in a byte is met."""
     journal = written(workload(64 * KIB, body=700, batch=6))
     expected = states(journal)
     bits = range(part, len(journal.data) * 8, 16 if LONG else 499)
     outcomes = [refused_or_cut(tmp_path, journal, bit, expected) for bit in bits]
+    record_property("bits", len(outcomes))
     assert outcomes.count(True) > len(outcomes) * 0.9
 
 

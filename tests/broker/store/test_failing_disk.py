@@ -1,7 +1,7 @@
 """A sync or a write that fails ends it: nothing is confirmed afterwards, nothing is tried again, nothing is lost."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,9 @@ def go_on(machine: Machine, files: RecordedFiles) -> Iterator[tuple[int, int]]:
         yield files.syncs, files.appends
 
 
-def test_after_a_failed_sync_nothing_is_confirmed_and_no_sync_is_tried_again(tmp_path: Path) -> None:
+def test_after_a_failed_sync_nothing_is_confirmed_and_no_sync_is_tried_again(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     broke = 0
     for seed in SCHEDULES:
         folder = tmp_path / str(seed)
@@ -57,10 +59,13 @@ def test_after_a_failed_sync_nothing_is_confirmed_and_no_sync_is_tried_again(tmp
         found = recover(folder, Files(), KEEP_IN_MEMORY)
         assert durable <= found.lsn
         assert not differences(found_in(found), Applied(machine.records).after(found.lsn))
+    record_property("failed_syncs", broke)
     assert broke > len(SCHEDULES) * 0.9
 
 
-def test_after_a_failed_write_nothing_is_confirmed_and_no_write_is_tried_again(tmp_path: Path) -> None:
+def test_after_a_failed_write_nothing_is_confirmed_and_no_write_is_tried_again(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     """Half of the last write is there."""
     broke = 0
     for seed in SCHEDULES:
@@ -81,6 +86,7 @@ def test_after_a_failed_write_nothing_is_confirmed_and_no_write_is_tried_again(t
         found = recover(folder, Files(), KEEP_IN_MEMORY)
         assert durable <= found.lsn
         assert not differences(found_in(found), Applied(machine.records).after(found.lsn))
+    record_property("failed_writes", broke)
     assert broke > len(SCHEDULES) * 0.9
 
 

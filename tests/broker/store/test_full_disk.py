@@ -3,7 +3,7 @@
 import errno
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -224,7 +224,9 @@ def test_no_descriptor_for_an_overlapping_sync_means_waiting_for_the_first(
         assert machine.unconfirmed == []
 
 
-def test_any_schedule_on_a_small_disk_loses_nothing_and_ends_well(tmp_path: Path) -> None:
+def test_any_schedule_on_a_small_disk_loses_nothing_and_ends_well(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     fulls = 0
     for seed in SEEDS:
         folder = tmp_path / str(seed)
@@ -242,6 +244,8 @@ def test_any_schedule_on_a_small_disk_loses_nothing_and_ends_well(tmp_path: Path
         machine.journal.close()
         found = recover(folder, Files(), KEEP_IN_MEMORY)
         assert not differences(found_in(found), Applied(machine.records).after(machine.lsn))
+    record_property("schedules", len(SEEDS))
+    record_property("times_full", fulls)
     assert fulls > len(SEEDS) // 2
 
 

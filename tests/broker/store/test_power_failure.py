@@ -7,7 +7,7 @@ was prepared, forgotten or to be remembered is so again. The workload has checkp
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -91,7 +91,9 @@ def run(folder: Path, seed: int, *, capacity: int | None = None) -> Machine:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_confirmed_is_lost_and_nothing_else_appears(folder: Path, seed: int) -> None:
+def test_nothing_confirmed_is_lost_and_nothing_else_appears(
+    folder: Path, seed: int, record_property: Callable[[str, object], None]
+) -> None:
     small = seed % 3 == 2
     machine = run(folder, seed, capacity=5000 if small else None)
     machine.leave()
@@ -99,6 +101,7 @@ def test_nothing_confirmed_is_lost_and_nothing_else_appears(folder: Path, seed: 
     for crash in crashes(Disk({}), machine.files.log, [], seed):
         torn += crash.check(folder) < crash.appended
         points += 1
+    record_property("points", points)
     # A workload that proves nothing would pass too. On a small disk little happens while it is full.
     assert points > 100
     assert torn > 20

@@ -41,6 +41,9 @@ from mqlab.wire.bodies import Payload
 
 log = logging.getLogger("mqlab.broker")
 
+# The part of the memory limit that messages may take when the broker starts: what is told of the others takes memory
+# too, and producers will want their share. The others stay in the journal until they are delivered.
+_KEPT_AT_START: Final = 8
 # Passwords that are checked at the same time.
 _LOGINS: Final = 2
 
@@ -101,7 +104,7 @@ class Broker:
 
     def _recover(self, folder: Path) -> None:
         files: Files = TurningDisk(self.settings.disk_marks) if self.settings.disk_marks else Files()
-        found = recover(folder, files, self.settings.memory_limit // 2)
+        found = recover(folder, files, self.settings.memory_limit // _KEPT_AT_START)
         if self.settings.file_trace is not None:
             self._trace = self.settings.file_trace.open("w")
             files = TracedFiles(files, self._trace)

@@ -52,14 +52,14 @@ def serve(settings: Settings, announce: Callable[[list[Address]], None]) -> None
 
 
 async def _serve(settings: Settings, announce: Callable[[list[Address]], None]) -> None:
+    # Arrow's own allocator keeps tens of MiB that it has freed: a bound on memory would have to allow for them.
+    pa.set_memory_pool(pa.system_memory_pool())
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with running(settings) as (broker, bound):
         # What is there now stays: no garbage collection need look at it again.
         gc.freeze()
-        # Arrow's own allocator keeps tens of MiB that it has freed: a bound on memory would have to allow for them.
-        pa.set_memory_pool(pa.system_memory_pool())
         announce(bound)
         stop = asyncio.ensure_future(stopped.wait())
         await asyncio.wait((stop, broker.failure), return_when=asyncio.FIRST_COMPLETED)

@@ -35,22 +35,20 @@ class Holding:
         """A file at a time is enough in memory."""
         self.data, self.bytes = b"", _NOTHING
 
-    def hold(self, put: PutAt, last: list[Part | None]) -> Payload | OnDisk:
-        """What stands for its messages. `last` is the last part of each queue they go to: it may be what stands for
-        that one, and then for both."""
-        size = put.end - put.begin
-        if self.kept + size <= self.most:
-            self.kept += size + EACH
-            return Payload(self.data[put.begin : put.end], put.rows, put.form)
-        crc = google_crc32c.value(self.bytes[put.begin : put.end])
-        if put.form not in _LONE_FORMS:
-            return Stored(self._home, put.begin, size, put.rows, put.form, crc)
-        columns = columns_in(self.data, put.begin, put.form)
-        together = _followed(put, last)
-        if together is None or not together.takes(self._home, put.form, columns, put.origin, size):
-            together = Together(self._home, put.form, columns, put.origin)
-        together.add(put.begin, size, crc)
-        return together
+    def hold(self, put: PutAt, followed: Together | None) -> Payload | OnDisk:
+        """What stands for its messages: perhaps the same as for those that they follow on all of their queues."""
+        begin, end, form = put.begin, put.end, put.form
+        if self.kept + end - begin <= self.most:
+            self.kept += end - begin + EACH
+            return Payload(self.data[begin:end], put.rows, form)
+        crc = google_crc32c.value(self.bytes[begin:end])
+        if form not in _LONE_FORMS:
+            return Stored(self._home, begin, end - begin, put.rows, form, crc)
+        columns = columns_in(self.data, begin, form)
+        if followed is None or not followed.takes(self._home, form, columns, put.origin, end - begin):
+            followed = Together(self._home, form, columns, put.origin)
+        followed.add(begin, end - begin, crc)
+        return followed
 
     def count(self, parts: Iterable[Part]) -> None:
         """These are all there are."""
@@ -60,12 +58,13 @@ class Holding:
             self.kept = sum(len(one.data) + EACH for one in held.values() if isinstance(one, Payload))
 
 
-def _followed(put: PutAt, last: list[Part | None]) -> Together | None:
-    """What stands for the messages just before these, on all queues they go to."""
-    together = last[0].payload if last[0] is not None else None
-    if not isinstance(together, Together):
-        return None
-    for part, (_, first_id) in zip(last, put.targets, strict=True):
-        if part is None or part.payload is not together or not part.base + together.rows == part.end == first_id:
+def followed_by(targets: Iterable[tuple[int, int]], last: Iterable[Part | None]) -> Together | None:
+    """What stands for the messages just before these on all queues they go to, by the last part of each."""
+    together = None
+    for (_, first_id), part in zip(targets, last, strict=True):
+        if part is None or part.end != first_id or not isinstance(part.payload, Together):
             return None
+        if together not in (None, part.payload) or part.base + part.payload.rows != first_id:
+            return None
+        together = part.payload
     return together

@@ -11,10 +11,10 @@ import numpy as np
 from mqlab.broker.core.messages import OnDisk, Span
 from mqlab.broker.core.records import Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove, Shut
 from mqlab.broker.store import layout
-from mqlab.broker.store.holding import EACH, Holding
+from mqlab.broker.store.holding import EACH, Holding, followed_by
 from mqlab.broker.store.parts import Part, left_of
 from mqlab.broker.store.records import FRAME_SIZE, Damaged, Frame, Head, Parts, PutAt, decode_head, frame_at, parse
-from mqlab.broker.store.remembering import Remembering
+from mqlab.broker.store.remembering import Remembering, columns_in
 from mqlab.broker.store.stored import Home
 from mqlab.wire.bodies import COLUMNS, Payload
 
@@ -193,11 +193,11 @@ class Replay:
     def _put(self, put: PutAt, lsn: int) -> None:
         queues = [self.queues.get(target) for target, _ in put.targets]
         last = [queue.parts[-1] if queue is not None and queue.parts else None for queue in queues]
-        payload = self._holding.hold(put, last)
+        payload = self._holding.hold(put, followed_by(put.targets, last))
         self._place(put.targets, put.rows, payload, put.origin, lsn, self._number)
-        if put.form & COLUMNS:
-            data = memoryview(self._holding.data)[put.begin : put.end]
-            self._remember(put.targets, put.origin, Payload(data, put.rows, put.form), happened=True)
+        data = self._holding.data
+        if put.form & COLUMNS and columns_in(data, put.begin, put.form) not in self.remembering.without:
+            self._remember(put.targets, put.origin, put.put(data).payload, happened=True)
 
     def _place(
         self, targets: Targets, rows: int, payload: Payload | OnDisk, origin: str, lsn: int, number: int
@@ -207,8 +207,9 @@ class Replay:
             if queue is None:
                 continue
             end = first_id + rows
-            if queue.parts and queue.parts[-1].payload is payload:
-                queue.parts[-1] = queue.parts[-1]._replace(end=end)
+            last = queue.parts[-1] if queue.parts else None
+            if last is not None and last.payload is payload:
+                queue.parts[-1] = _new(Part, (last[0], end, *last[2:]))
             else:
                 queue.parts.append(Part(first_id, end, first_id, payload, lsn, number, origin))
             queue.next_id = max(queue.next_id, end)

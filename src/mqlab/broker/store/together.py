@@ -26,8 +26,9 @@ class Together(OnDisk):
 
     def takes(self, home: Home, form: int, columns: bytes, origin: str, size: int) -> bool:
         """Whether another such message can join them."""
-        alike = (home, form, columns, origin) == (self._home, self._lone, self.columns, self.origin)
-        return alike and self.rows < _MOST_ROWS and self.size + size <= _MOST_BYTES
+        if self.rows == _MOST_ROWS or self.size + size > _MOST_BYTES or home is not self._home:
+            return False
+        return columns == self.columns and form == self._lone and origin == self.origin
 
     def add(self, begin: int, size: int, crc: int) -> None:
         self._begins.append(begin)
