@@ -36,8 +36,8 @@ lint: setup  ## style, types and the arrows between packages
 bench: setup  ## every benchmark, one after the other
 	@set -e; for script in bench/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script $(ARGS); done
 
-torture: setup  ## the long forms: kill -9 until it hurts
-	$(BIN)/python tests/crash/torture.py $(or $(ARGS),--kills 1000 --messages 1000000)
+torture: setup  ## the long forms of docs/trust.md, some hours: ARGS="--list", ARGS="--only kill"
+	$(BIN)/python tests/torture/run.py $(ARGS)
 
 clean:  ## remove what was made here, but no run
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info

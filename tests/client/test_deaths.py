@@ -16,7 +16,7 @@ from broker.server.talking import client, in_loop, local
 from features.process import BrokerProcess
 from features.receiving import nothing_for, numbers
 from mqlab.broker.server.listen import running
-from mqlab.client import aio
+from mqlab.client import Message, aio
 from mqlab.client.consuming import Acknowledge
 from mqlab.client.errors import MessagingError
 from mqlab.wire.bodies import encode
@@ -81,7 +81,7 @@ class Life:
         self._mode = mode
         self._watching = watching
         self._in, self._out = f"queue:{mode}.in", f"queue:{mode}.out"
-        self.last_act: asyncio.Future[object] | None = None
+        self.last_act: asyncio.Task[Message] | asyncio.Task[None] | None = None
 
     async def begin(self, address: str) -> None:
         filler = await (await self._watching.session()).producer(self._in)

@@ -9,8 +9,10 @@ import pytest
 from broker.server.talking import client, in_loop, local, seen
 from features.receiving import nothing_for, numbers, receive
 from mqlab.broker.server.listen import running
-from mqlab.client import aio
+from mqlab.client import RefusedError, aio, connect
 from mqlab.wire.bodies import encode
+
+from .serving import serving
 
 # Takes two messages in a transaction, sends them on, and says so; then it would commit, if it lived.
 CLIENT = """
@@ -131,3 +133,27 @@ async def test_what_is_prepared_survives_every_death_and_waits(tmp_path: Path, r
             return
     async with running(local(data=tmp_path)) as (_, (address,)):
         await decide(address)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_two_phases_around_a_restart_in_the_blocking_api(tmp_path: Path, commit: bool) -> None:
+    settings = local(data=tmp_path)
+    with serving(settings) as served, connect(served.address) as connection:
+        connection.session().producer("queue:in").send(b"in", persistent=True)
+        session = connection.session("transacted")
+        session.consumer("queue:in", prefetch=0).receive(timeout=30)
+        session.producer("queue:out").send(b"out", persistent=True)
+        session.prepare("x")
+        with pytest.raises(RefusedError, match="prepared already"):
+            session.prepare("x")
+        # The session has begun a new transaction, which has nothing to do with it.
+        session.rollback()
+    with serving(settings) as served, connect(served.address) as connection:
+        assert connection.prepared() == ["x"]
+        (connection.commit if commit else connection.rollback)("x")
+        for decide in (connection.commit, connection.rollback):
+            with pytest.raises(RefusedError, match="no prepared transaction"):
+                decide("x")
+        browsers = (connection.session().browser(name) for name in ("queue:in", "queue:out"))
+        found = [[seen(message) for message in browser] for browser in browsers]
+        assert found == ([[], [(b"out", False)]] if commit else [[(b"in", True)], []])

@@ -46,7 +46,7 @@ class Figures:
 
 
 def crowd(victim: Victim, ledger: Ledger, seed: int) -> tuple[list[Producer], list[Role]]:
-    """Confirmed sends, transactions of sends and of receipts, durable subscriptions, messages that move on in phases."""
+    """Confirmed sends, transactions of sends and of receipts, durable subscriptions, messages that move on."""
     producers = [
         Producer(victim, ledger, 1, "queue:plain", ("queue:plain",), 0),
         Producer(victim, ledger, 2, "queue:plain", ("queue:plain",), 0),

@@ -20,8 +20,10 @@ MIB = 1024 * 1024
 TORTURE = os.environ.get("MQLAB_TORTURE") == "1"
 TIMES = 10
 ROWS = 256
-WARM_UP = 4 * 1024
 LIMIT = (64 if TORTURE else 16) * MIB
+# What any limit must allow for, buffers and libraries, counts for much beside a small one: so a broker with a small
+# limit has had some messages before it is weighed for the first time.
+WARM_UP = 4 * 1024
 SECONDS = 600 if TORTURE else 60
 
 
@@ -68,9 +70,9 @@ def test_ten_times_the_memory_limit(
     async def run() -> None:
         arguments = (f"--{name}={value}" for name, value in options.items())
         async with BrokerProcess(tmp_path, *arguments) as broker:
-            # A broker that has never had a message has not loaded all that it works with.
-            await fill(broker.address, shape, WARM_UP, persistent=persistent)
-            await drain(broker.address, WARM_UP)
+            if not TORTURE:
+                await fill(broker.address, shape, WARM_UP, persistent=persistent)
+                await drain(broker.address, WARM_UP)
             with Weighed(broker) as weighed:
                 await fill(broker.address, shape, count, persistent=persistent)
                 if persistent:
@@ -78,7 +80,7 @@ def test_ten_times_the_memory_limit(
                     await broker.start()
                 await drain(broker.address, count)
         record_property("messages", count)
-        record_property(f"peak_percent_{shape}_{persistent}", round(100 * weighed.peak / LIMIT))
+        record_property(f"peak_percent_{shape}", round(100 * weighed.peak / LIMIT))
         assert weighed.peak <= LIMIT * 1.2, f"{weighed.peak / MIB:.1f} MiB"
         print(f"peak {weighed.peak / MIB:.1f} MiB of {LIMIT / MIB:.0f}")
 

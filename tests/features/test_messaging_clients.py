@@ -19,6 +19,7 @@ from mqlab.client.errors import ClosedError
 from mqlab.client.headers import Byte, Float, Int, Short
 from mqlab.wire.address import Address
 from mqlab.wire.bodies import encode
+from mqlab.wire.columns import Value
 from mqlab.wire.native import Flag, Kind
 
 from .receiving import numbers, receive
@@ -27,7 +28,7 @@ from .receiving import numbers, receive
 @in_loop
 async def test_jms_api(tmp_path: Path) -> None:
     """Headers, types of properties and selectors as Jakarta Messaging has them. (Its Java interfaces: later.)"""
-    properties = {
+    properties: dict[str, Value] = {
         "flag": True, "byte": Byte(-128), "short": Short(32767), "int": Int(-(2**31)), "long": 2**62,
         "float": Float(0.5), "double": 1e300, "text": "größe",
     }  # fmt: skip
@@ -63,11 +64,11 @@ async def test_jms_api(tmp_path: Path) -> None:
 def test_native_api_other_clients_c_com_soap() -> None:
     """One protocol: what the blocking, the asyncio and a client that knows only frames send, all of them receive."""
 
-    async def others(address: str) -> None:
+    async def others(address: Address) -> None:
         session = await (await client(address)).session()
         assert (await (await session.consumer("queue:first")).receive(timeout=30)).body == b"plain"
         await (await session.producer("queue:second")).send(b"asyncio", properties={"n": 1})
-        raw = await Raw.connect(Address.parse(address))
+        raw = await Raw.connect(address)
         await raw.open_session()
         await raw.open_consumer("queue:second")
         delivered = await raw.hear_until(Kind.DELIVER)
@@ -79,7 +80,7 @@ def test_native_api_other_clients_c_com_soap() -> None:
     with serving(local()) as served, connect(served.address) as connection:
         session = connection.session()
         session.producer("queue:first").send(b"plain")
-        in_loop(others)(served.address)
+        in_loop(others)(Address.parse(served.address))
         assert session.consumer("queue:third").receive(timeout=30).body == b"frames"
 
 
@@ -152,9 +153,9 @@ async def encryption(folder: Path) -> None:
             await aio.connect(str(addresses[0]))
 
 
-async def load_balancing(_: Path) -> None:
+async def load_balancing(folder: Path) -> None:
     """Consumers of one queue on many connections each get their part."""
-    async with running(local()) as (_, (address,)):
+    async with running(local(data=folder)) as (_, (address,)):
         consumers = [await (await (await client(address)).session()).consumer("queue:q", prefetch=5) for _ in range(4)]
         producer = await (await (await client(address)).session()).producer("queue:q")
         for body in numbers(0, 20):

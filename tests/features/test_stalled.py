@@ -6,6 +6,7 @@ MQLAB_TORTURE=1 does it for ten minutes.
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,8 +58,9 @@ class Flow:
             self.received += len(numbers)
 
 
-async def stall(address: str) -> None:
+async def stall(address: str) -> list[aio.Connection]:
     """One with room for some messages that it never takes; one that has room for all and does not read its socket."""
+    stalled = []
     for destination in ("queue:q", "topic:t"):
         idle = await aio.connect(address)
         await (await idle.session()).consumer(destination, prefetch=100)
@@ -66,6 +68,8 @@ async def stall(address: str) -> None:
         await (await deaf.session()).consumer(destination, prefetch=1_000_000)
         assert deaf._wire._transport is not None
         deaf._wire._transport.pause_reading()
+        stalled += [idle, deaf]
+    return stalled
 
 
 async def flow(address: str, destination: str) -> Flow:
@@ -74,19 +78,21 @@ async def flow(address: str, destination: str) -> Flow:
 
 
 @pytest.mark.timeout(SECONDS + 120)
-def test_stalled_consumers_cost_nobody_else_anything(tmp_path: Path) -> None:
+def test_stalled_consumers_cost_nobody_else_anything(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     (tmp_path / "config.yaml").write_text(CONFIG)
 
     async def run() -> None:
         async with BrokerProcess(tmp_path, "--config", str(tmp_path / "config.yaml")) as broker:
             watching = await aio.connect(broker.address)
-            await stall(broker.address)
+            stalled = await stall(broker.address)
             flows = [await flow(broker.address, name) for name in ("queue:q", "topic:t")]
             with Weighed(broker) as weighed:
                 receivers = [asyncio.ensure_future(one.receive()) for one in flows]
                 until = time.monotonic() + SECONDS
                 await asyncio.gather(*(one.send(until) for one in flows))
-                held = await settled(watching, flows)
+                held = await settled(watching, flows, receivers)
                 for receiver in receivers:
                     receiver.cancel()
                 await asyncio.wait(receivers)
@@ -97,13 +103,18 @@ def test_stalled_consumers_cost_nobody_else_anything(tmp_path: Path) -> None:
             assert of_queue.received == of_queue.sent - held
             assert of_topic.received == of_topic.sent
             assert min(of_queue.sent, of_topic.sent) > 5 * held
+            record_property("stalled_seconds", SECONDS)
+            record_property("messages", of_queue.sent + of_topic.sent)
+            record_property("peak_percent", round(100 * weighed.peak / LIMIT))
             assert weighed.peak <= LIMIT * 1.2, f"{weighed.peak / MIB:.1f} MiB"
+            for connection in stalled:
+                await connection.drop()
             print(f"peak {weighed.peak / MIB:.1f} MiB, {of_queue.sent} and {of_topic.sent} messages")
 
     uvloop.run(asyncio.wait_for(run(), SECONDS + 100))
 
 
-async def settled(connection: aio.Connection, flows: list[Flow]) -> int:
+async def settled(connection: aio.Connection, flows: list[Flow], receivers: list[asyncio.Task[None]]) -> int:
     """Wait until everybody has what is for them. Returns what the stalled consumers of the queue hold."""
     of_queue, of_topic = flows
     while True:
@@ -111,4 +122,6 @@ async def settled(connection: aio.Connection, flows: list[Flow]) -> int:
         held = about["counters"]["delivered"] - about["counters"]["acknowledged"]
         if of_queue.received == of_queue.sent - held and of_topic.received == of_topic.sent:
             return int(held)
-        await asyncio.sleep(0.01)
+        done, _ = await asyncio.wait(receivers, timeout=0.01)
+        for receiver in done:
+            receiver.result()

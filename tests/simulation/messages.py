@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from broker.core.payloads import batch, lone, plain
-from mqlab.wire.bodies import Payload, decode
+from broker.core.payloads import batch, lone
+from mqlab.wire.bodies import Payload, decode, encode
 from mqlab.wire.columns import Value
 
 _DIGITS = 8
@@ -45,7 +45,7 @@ class Message:
 def payload_of(messages: Sequence[Message]) -> Payload:
     headers = [message.headers for message in messages]
     if not any(headers):
-        return plain(*(message.body for message in messages))
+        return encode([message.body for message in messages])
     if len(messages) == 1:
         return lone(messages[0].body, **headers[0])
     return batch(*((message.body, said) for message, said in zip(messages, headers, strict=True)))

@@ -16,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from simulation.world import Simulation
 
+_TELL_EVERY = 50
+
 
 def simulate(seed: int, *, verbose: bool = False) -> dict[str, int]:
     """What happened, in numbers. Raises whatever shows a fault."""
@@ -42,6 +44,9 @@ def main() -> int:
             failed.append(seed)
             print(f"seed {seed}", file=sys.stderr)
             traceback.print_exc()
+        done = seed - chosen.seed + 1
+        if done % _TELL_EVERY == 0:
+            print(f"{done} of {chosen.seeds} seeds, {len(failed)} failed", file=sys.stderr)
     print(json.dumps({"seeds": chosen.seeds, "failed": failed, **total}))
     return 1 if failed else 0
 

@@ -60,7 +60,7 @@ async def run(folder: Path, messages: int) -> Confirmed:
     address = f"unix:{folder / 'socket'}"
     options = {
         "data": folder / "data", "listen": address, "file-trace": folder / "trace", "queue-limit": 1 << 40,
-        "log-length": 1 << 40,
+        "log-length": 1 << 40, "segment-size": 1 << 20,
     }  # fmt: skip
     arguments = [f"--{name}={value}" for name, value in options.items()]
     process = await asyncio.create_subprocess_exec(

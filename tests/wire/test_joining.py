@@ -1,30 +1,50 @@
-"""Lone messages put together: the same messages, in the same order, with the same types."""
+"""Lone messages put together: the batch has what they had, in their order."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
 
-from mqlab.wire.bodies import COLUMNS, Payload, check
-from mqlab.wire.columns import columns_of, decode_batch
+from mqlab.client.headers import Byte, Float, Headers, Int, Short, Stamp, Standing
+from mqlab.wire.bodies import Payload, check, cut, decode, encode
+from mqlab.wire.columns import Value, columns_of, decode_lone
 from mqlab.wire.joining import join_lone
 
-from .tables import EVERY_TYPE, Table, rows_of, tables
+BODIES = [b"", b"x", bytes(range(256)) * 8, "größe".encode()]
+EVERY_TYPE: dict[str, Value] = {
+    "flag": True, "byte": Byte(-1), "short": Short(2), "int": Int(3), "long": 2**62, "float": Float(0.5),
+    "double": -1e300, "text": "größe",
+}  # fmt: skip
+EVERY_HEADER: Headers = {
+    "correlation_id": "c", "reply_to": "queue:r", "type": "t", "group": "g", "duplicate_id": "d", "priority": 9,
+    "time_to_live": 1000, "delay": 5,
+}  # fmt: skip
 
 
-@settings(deadline=None)
-@given(tables(), st.sampled_from([bytes, bytearray, memoryview]))
-def test_lone_messages_with_the_same_columns_become_one_batch(table: Table, make: type) -> None:
-    alone = [table.lone(row) for row in range(len(table.rows))]
-    first = columns_of(alone[0])
-    alike = [row for row, payload in enumerate(alone) if columns_of(payload) == first]
-    joined = join_lone([Payload(make(alone[row].data), 1, alone[row].form) for row in alike])
+@pytest.mark.parametrize("properties", [{}, EVERY_TYPE])
+@pytest.mark.parametrize("headers", [{}, EVERY_HEADER])
+@pytest.mark.parametrize("standing", [Standing(), Standing(ids=False, timestamps=False)])
+def test_each_message_is_found_again(standing: Standing, headers: Headers, properties: dict[str, Value]) -> None:
+    stamp = Stamp(standing)
+    lone = [stamp.message(body, headers, properties) for body in BODIES]
+    joined = join_lone(lone)
     check(joined)
-    assert (joined.rows, joined.form) == (len(alike), 0 if first is None else COLUMNS)
-    assert rows_of(joined) == [table.rows[row] for row in alike]
-    assert decode_batch(joined).schema == decode_batch(alone[0]).schema
+    assert joined.rows == len(lone)
+    assert decode(joined).tolist() == BODIES
+    for row, one in enumerate(lone):
+        # A row that is cut out is a lone message again, byte by byte.
+        assert _told(cut(joined, range(row, row + 1))) == _told(one)
 
 
-def test_every_type_keeps_its_values() -> None:
-    joined = join_lone([EVERY_TYPE.lone(2)] * 1_000)
-    check(joined)
-    assert rows_of(joined) == EVERY_TYPE.rows[2:] * 1_000
-    assert len(joined.data) < 1_000 * len(EVERY_TYPE.lone(2).data)
+def test_bodies_alone_become_a_plain_batch() -> None:
+    assert join_lone([encode([body]) for body in BODIES]) == encode(BODIES)
+
+
+def test_messages_with_the_same_columns_can_be_known_by_their_list() -> None:
+    stamp = Stamp(Standing())
+    plain, told, other = (stamp.message(b"x", {}, more) for more in ({}, {"a": 1}, {"a": 2}))
+    lists = [columns_of(one) for one in (plain, told, other)]
+    assert lists[1] == lists[2] != lists[0]
+    assert columns_of(encode([b"x"])) is None
+
+
+def _told(payload: Payload) -> tuple[dict[str, object], bytes]:
+    lone = decode_lone(payload)
+    return lone.values, bytes(lone.body)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from mqlab.broker.core.flow import RELEASE_SHARE
 from mqlab.broker.core.queue import Queue
+
 from .model import Model
 from .parts import ACKNOWLEDGED, DELAYED, DELIVERED, LEAVING, PENDING, VISIBLE, Entry, ProducerModel
 
@@ -37,7 +38,9 @@ def _check_places(model: Model, queue: Queue) -> None:
     assert sorted(model.bodies.of(queue._delayed)) == sorted(entry.body for entry in _in(mine, DELAYED))
     given = [span for consumer in queue.consumers for _, span in consumer.unacknowledged]
     assert sorted(model.bodies.of(given)) == sorted(entry.body for entry in _in(mine, DELIVERED))
-    assert sorted(model.bodies.of(queue.unseen)) == sorted(entry.body for entry in _in(mine, PENDING) if entry.persistent and queue.stored)
+    assert sorted(model.bodies.of(queue.unseen)) == sorted(
+        entry.body for entry in _in(mine, PENDING) if entry.persistent and queue.stored
+    )
 
 
 def _check_size(model: Model, queue: Queue) -> None:
@@ -76,8 +79,12 @@ def _check_links(model: Model) -> None:
     assert {*model.core.preparing.waiting} == {*model.prepared}
     for xid, prepared in model.prepared.items():
         waiting = model.core.preparing.waiting[xid]
-        assert sorted(model.bodies.of(span for _, span in waiting.placed)) == sorted(one.body for one in prepared.placed)
-        assert sorted(model.bodies.of(span for _, span in waiting.removed)) == sorted(one.body for one in prepared.removed)
+        assert sorted(model.bodies.of(span for _, span in waiting.placed)) == sorted(
+            one.body for one in prepared.placed
+        )
+        assert sorted(model.bodies.of(span for _, span in waiting.removed)) == sorted(
+            one.body for one in prepared.removed
+        )
         assert all(entry.state == LEAVING for entry in prepared.removed)
 
 

@@ -182,7 +182,9 @@ def test_any_acknowledgements_cover_what_they_say(
     if transacted:
         driven.commit(consumer.session)
         driven.sync()
-    gone = [one for record in driven.records for remove in getattr(record, "removes", (record,)) for one in remove.ranges]
+    gone = [
+        one for record in driven.records for remove in getattr(record, "removes", (record,)) for one in remove.ranges
+    ]
     ids = [id_ for first, rows in gone for id_ in range(first, first + rows)]
     assert sorted(ids) == sorted({*range(1, sum(batches) + 1)} - left)
     assert come_back(driven, consumer) == [b"%d" % (one - 1) for one in sorted(left)]

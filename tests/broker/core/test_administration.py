@@ -51,7 +51,9 @@ def test_only_what_a_selector_chooses(selector: str) -> None:
     chosen = {"n = 1 OR n = 3 OR n = 5": [1, 3, 5], "n < 2": [0, 1], "n > 99": []}[selector]
     assert driven.do(administration.purge, driven.core, "queue:q", selector) == len(chosen)
     assert driven.left("q") == [b"%d" % n for n in range(6) if n not in chosen]
-    removed = [one for record in driven.said(Remove) for first, rows in record.ranges for one in range(first, first + rows)]
+    removed = [
+        one for record in driven.said(Remove) for first, rows in record.ranges for one in range(first, first + rows)
+    ]
     assert sorted(removed) == [n + 1 for n in chosen]
 
 
@@ -229,7 +231,14 @@ def test_the_list() -> None:
     driven.producer("topic:t.a")
     driven.core.house.temporary_queue(driven)
     queue, temporary, subscription = administration.listed(driven.core)
-    assert queue == {"name": "queue:q", "messages": 6, "bytes": driven.queue("q").size, "consumers": 0, "producers": 1, "temporary": False}
+    assert queue == {
+        "name": "queue:q",
+        "messages": 6,
+        "bytes": driven.queue("q").size,
+        "consumers": 0,
+        "producers": 1,
+        "temporary": False,
+    }
     assert temporary["temporary"]
     assert subscription["name"] == consumer.queue.full_name == "subscription:me/d"
     assert (subscription["topic"], subscription["selector"]) == ("topic:t.*", "n > 1")
@@ -245,7 +254,16 @@ def test_one_in_full() -> None:
     driven.close(consumer)
     about = administration.shown(driven.core, "queue:q")
     assert (about["messages"], about["in_memory"], about["full"], about["oldest_id"]) == (5, about["bytes"], False, 2)
-    wanted = {"put": 6, "delivered": 3, "acknowledged": 1, "redelivered": 2, "expired": 0, "dead": 0, "dropped": 0, "saved": 0}
+    wanted = {
+        "put": 6,
+        "delivered": 3,
+        "acknowledged": 1,
+        "redelivered": 2,
+        "expired": 0,
+        "dead": 0,
+        "dropped": 0,
+        "saved": 0,
+    }
     assert about["counters"] == wanted
     assert about["policy"]["redelivery_limit"] == 10
 
@@ -258,7 +276,15 @@ def test_totals() -> None:
     driven.send(driven.producer("queue:q", session), b"1")
     driven.do(driven.core.prepare, session, "x", DONE)
     totals = administration.totals(driven.core)
-    wanted = {"messages": 7, "queues": 1, "topics": 1, "subscriptions": 1, "prepared": 1, "held_producers": 0, "disk_full": ""}
+    wanted = {
+        "messages": 7,
+        "queues": 1,
+        "topics": 1,
+        "subscriptions": 1,
+        "prepared": 1,
+        "held_producers": 0,
+        "disk_full": "",
+    }
     assert {name: totals[name] for name in wanted} == wanted
     assert totals["bytes"] == totals["memory"] == driven.memory
     assert administration.prepared(driven.core) == [{"xid": "x", "sent": 1, "received": 0}]

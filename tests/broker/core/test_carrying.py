@@ -157,7 +157,7 @@ def test_a_journal_without_its_old_files_comes_to_the_same() -> None:
     driven.sync()
     before = Replayed(driven.records)
     heads: list[Record] = [*driven.core.house.declarations()]
-    numbers = {number: ALL for number in driven.core.house.numbered}
+    numbers = dict.fromkeys(driven.core.house.numbered, ALL)
     driven.send(producer, b"meanwhile", persistent=True)
     meanwhile = driven.records[-1]
     after = Replayed([*heads, meanwhile, *carried(driven, numbers, "x")])

@@ -13,7 +13,9 @@ def test_turns_are_fair_among_those_who_have_room() -> None:
     producer = driven.producer("queue:q")
     for number in range(40):
         driven.send(producer, b"%d" % number)
-    assert [driven.got(consumer) for consumer in consumers] == [[b"%d" % n for n in range(at, 40, 4)] for at in range(4)]
+    assert [driven.got(consumer) for consumer in consumers] == [
+        [b"%d" % n for n in range(at, 40, 4)] for at in range(4)
+    ]
 
 
 def test_who_has_little_room_gets_that_much_and_the_others_the_rest() -> None:

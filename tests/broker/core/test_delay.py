@@ -34,7 +34,9 @@ def test_it_counts_from_the_beginning() -> None:
 def test_others_go_ahead_meanwhile() -> None:
     driven = Driven()
     consumer, producer = driven.consumer("queue:q"), driven.producer("queue:q")
-    driven.put(producer, batch((b"1", {"deliver_at": NOW + 5}), (b"2", {}), (b"3", {"deliver_at": NOW + 3}), (b"4", {})))
+    driven.put(
+        producer, batch((b"1", {"deliver_at": NOW + 5}), (b"2", {}), (b"3", {"deliver_at": NOW + 3}), (b"4", {}))
+    )
     assert driven.got(consumer) == [b"2", b"4"]
     driven.tick(3)
     assert driven.got(consumer) == [b"2", b"4", b"3"]

@@ -1,4 +1,4 @@
-"""Expiry: a message is never delivered late, wherever it is when its time comes, and it is gone (or moved) by itself."""
+"""Expiry: a message is never delivered late, wherever it is when its time comes, and it leaves by itself."""
 
 import pytest
 
@@ -150,7 +150,9 @@ def test_there_is_no_way_round_in_the_queue_of_the_expired() -> None:
 
 def test_the_journal_is_told_what_expired() -> None:
     driven = Driven()
-    driven.put(driven.producer("queue:q"), batch((b"1", {}), (b"2", {"expiration": NOW + 9}), (b"3", {})), persistent=True)
+    driven.put(
+        driven.producer("queue:q"), batch((b"1", {}), (b"2", {"expiration": NOW + 9}), (b"3", {})), persistent=True
+    )
     driven.sync()
     driven.tick(9)
     assert driven.records[-1] == Remove(1, ((2, 1),))
@@ -179,7 +181,10 @@ def test_who_waits_for_one_message_does_not_get_it_late() -> None:
 @pytest.mark.parametrize("retrieval", ["indexed", "scan"])
 def test_one_message_of_a_batch_is_found_though_others_are_late(retrieval: str) -> None:
     driven = Driven(retrieval=retrieval)
-    rows = [(name.encode(), {"correlation_id": name, "expiration": NOW + late}) for name, late in zip("abc", (5, 9, 5), strict=True)]
+    rows = [
+        (name.encode(), {"correlation_id": name, "expiration": NOW + late})
+        for name, late in zip("abc", (5, 9, 5), strict=True)
+    ]
     driven.put(driven.producer("queue:q"), batch(*rows))
     driven.core.desk.now = NOW + 5
     consumer = driven.consumer("queue:q", 0)

@@ -133,7 +133,10 @@ def test_order_inside_a_group_whoever_comes_and_goes(
     producer, sent = driven.producer("queue:q"), 0
     consumers = [driven.consumer("queue:q", 0) for _ in range(3)]
     for groups in sends:
-        rows = [(b"%s%d" % (group.encode(), sent + at), {"group": group} if group else {}) for at, group in enumerate(groups)]
+        rows = [
+            (b"%s%d" % (group.encode(), sent + at), {"group": group} if group else {})
+            for at, group in enumerate(groups)
+        ]
         driven.put(producer, batch(*rows))
         sent += len(rows)
     for turn, (of, room) in enumerate(rooms):

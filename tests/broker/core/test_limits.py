@@ -205,10 +205,17 @@ def test_episodes_say_when_holding_began_and_ended() -> None:
     send_while_there_is_credit(driven, producer)
     driven.tick(3)
     driven.do(driven.core.finish_producer, producer)
-    assert [*driven.core.flow.episodes] == [Episode("queue:q", NOW + 5, NOW + 75), Episode("queue:q", NOW + 85, NOW + 88)]
+    assert [*driven.core.flow.episodes] == [
+        Episode("queue:q", NOW + 5, NOW + 75),
+        Episode("queue:q", NOW + 85, NOW + 88),
+    ]
     about = shown(driven.core, "queue:q")
     assert [one["ended"] - one["began"] for one in about["episodes"]] == [70, 3]
-    assert (totals(driven.core)["holds"], totals(driven.core)["held_ms"], totals(driven.core)["held_producers"]) == (2, 73, 0)
+    assert (totals(driven.core)["holds"], totals(driven.core)["held_ms"], totals(driven.core)["held_producers"]) == (
+        2,
+        73,
+        0,
+    )
 
 
 def test_episodes_of_a_topic_show_with_the_subscription_that_was_full() -> None:

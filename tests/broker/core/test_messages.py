@@ -12,7 +12,9 @@ rows = st.integers(1, 40)
 
 def made(count: int, index: list[int] | None = None) -> Span:
     bodies = [b"%d" % row * (1 + row % 3) for row in range(count)]
-    return Span(encode(bodies), 100, persistent=True, index=None if index is None else np.array(index), origin="topic:t")
+    return Span(
+        encode(bodies), 100, persistent=True, index=None if index is None else np.array(index), origin="topic:t"
+    )
 
 
 @given(rows, st.data())
@@ -48,7 +50,9 @@ def test_parts_add_up(count: int, data: st.DataObject) -> None:
         assert (part.persistent, part.origin) == (True, "topic:t")
 
 
-@given(st.sets(st.integers(0, 30), min_size=1), st.lists(st.tuples(st.integers(90, 140), st.integers(1, 9)), max_size=4))
+@given(
+    st.sets(st.integers(0, 30), min_size=1), st.lists(st.tuples(st.integers(90, 140), st.integers(1, 9)), max_size=4)
+)
 def test_ids_within_ranges(index: set[int], ranges: list[tuple[int, int]]) -> None:
     span = made(31, sorted(index))
     wanted = {one for first, number in ranges for one in range(first, first + number)}

@@ -44,7 +44,9 @@ def test_one_batch_can_have_all_priorities() -> None:
 
 def test_part_of_a_batch_may_have_a_priority() -> None:
     driven = Driven()
-    driven.put(driven.producer("queue:q"), batch((b"a", {}), (b"b", {"priority": 9}), (b"c", {}), (b"d", {"priority": 0})))
+    driven.put(
+        driven.producer("queue:q"), batch((b"a", {}), (b"b", {"priority": 9}), (b"c", {}), (b"d", {"priority": 0}))
+    )
     assert driven.got(driven.consumer("queue:q")) == [b"b", b"a", b"c", b"d"]
 
 
@@ -97,7 +99,9 @@ def test_what_comes_back_stands_before_its_own_priority_only() -> None:
 def test_priorities_hold_after_a_restart() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
-    driven.put(producer, batch((b"a", {"priority": 1}), (b"b", {"priority": 9}), (b"c", {"priority": 1})), persistent=True)
+    driven.put(
+        producer, batch((b"a", {"priority": 1}), (b"b", {"priority": 9}), (b"c", {"priority": 1})), persistent=True
+    )
     driven.put(producer, lone(b"d", priority=9), persistent=True)
     driven.sync()
     assert driven.restarted().left("q") == [b"b", b"d", b"a", b"c"]

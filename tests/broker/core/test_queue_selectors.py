@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqlab.broker.core import serving
+from mqlab.broker.core.links import Consumer
 from mqlab.broker.core.selectors import BadSelectorError
 
 from .commands import NOW, Driven
@@ -124,7 +125,13 @@ def test_a_selector_reads_headers() -> None:
     driven.put(producer, lone(b"2", type="order"), persistent=True)
     driven.send(producer, b"3")
     driven.sync()
-    selectors = ("JMSType = 'order'", "JMSPriority > 4", "JMSDeliveryMode = 'PERSISTENT'", "JMSPriority = 4", "JMSType IS NULL")
+    selectors = (
+        "JMSType = 'order'",
+        "JMSPriority > 4",
+        "JMSDeliveryMode = 'PERSISTENT'",
+        "JMSPriority = 4",
+        "JMSType IS NULL",
+    )
     got = []
     for selector in selectors:
         browser = driven.consumer("queue:q", browse=True, selector=selector)
@@ -178,46 +185,46 @@ def test_a_waiting_receive_with_a_selector() -> None:
     assert (driven.got(one), driven.got(two)) == (bodies(6), bodies(4))
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), min_size=1, max_size=8),
-    st.lists(st.tuples(st.sampled_from(["room", "room", "room", "close", "take_back", "ack"]), st.integers(0, 3), st.integers(1, 4)), max_size=25),
-)  # fmt: skip
-def test_every_message_goes_to_somebody_who_wants_it(
-    sends: list[tuple[int, int]], steps: list[tuple[str, int, int]]
-) -> None:
-    """Four consumers, one for each kind and one for all; what is left over is exactly what nobody with room wants."""
+# Four consumers: one for each of three kinds (and the third for the first, too), and one for all.
+WANTS = {"kind = 0": {0}, "kind = 1": {1}, "kind = 2 OR kind = 0": {2, 0}, "": {0, 1, 2}}
+sends = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=4), min_size=1, max_size=8)
+step = st.tuples(
+    st.sampled_from(["room", "room", "room", "close", "take_back", "ack"]), st.integers(0, 3), st.integers(1, 4)
+)
+
+
+def in_hand(consumer: Consumer) -> list[bytes]:
+    return bodies_of(span for _, span in consumer.unacknowledged)
+
+
+@given(sends, st.lists(step, max_size=25))
+def test_every_message_goes_to_somebody_who_wants_it(sent: list[list[int]], steps: list[tuple[str, int, int]]) -> None:
+    """What is left over is exactly what nobody with room wants."""
     driven = Driven(redelivery_limit=0)
-    wants = ["kind = 0", "kind = 1", "kind = 2 OR kind = 0", ""]
-    consumers = [driven.consumer("queue:q", 0, selector=one) for one in wants[:3]]
-    consumers.append(driven.consumer("queue:q", 0))
+    selectors = [*WANTS]
+    consumers = [driven.consumer("queue:q", 0, selector=one) for one in selectors]
     producer, kinds = driven.producer("queue:q"), {}
-    for rows, kind in sends:
-        numbers = range(len(kinds), len(kinds) + rows)
-        kinds |= {b"%d" % n: (kind + n) % 3 for n in numbers}
-        payload = batch(*((b"%d" % n, {"kind": (kind + n) % 3}) for n in numbers)) if rows > 1 else lone(b"%d" % numbers[0], kind=(kind + numbers[0]) % 3)
-        driven.put(producer, payload)
+    for some in sent:
+        rows = [(b"%d" % (len(kinds) + at), {"kind": kind}) for at, kind in enumerate(some)]
+        kinds |= {body: values["kind"] for body, values in rows}
+        driven.put(producer, batch(*rows) if len(rows) > 1 else lone(rows[0][0], **rows[0][1]))
     gone: list[bytes] = []
     for what, of, amount in steps:
         consumer = consumers[of]
         if what == "room":
             driven.acknowledge(consumer, 0, amount)
         elif what == "ack":
-            held = [body for _, span in consumer.unacknowledged for body in bodies_of([span])]
-            up_to = consumer.unacknowledged[0][0] if consumer.unacknowledged else 0
-            driven.acknowledge(consumer, up_to)
-            gone += held[:1]
+            gone += in_hand(consumer)[:1]
+            driven.acknowledge(consumer, consumer.unacknowledged[0][0] if consumer.unacknowledged else 0)
         elif what == "take_back":
             driven.do(driven.core.take_back, consumer, 0)
         else:
             driven.close(consumer)
-            consumers[of] = driven.consumer("queue:q", 0, selector=wants[of])
+            consumers[of] = driven.consumer("queue:q", 0, selector=selectors[of])
         left = driven.left("q")
         assert left == sorted(left, key=int)
-        for one, want in zip(consumers, ({0}, {1}, {2, 0}, {0, 1, 2}), strict=True):
-            held = [body for _, span in one.unacknowledged for body in bodies_of([span])]
-            assert all(kinds[body] in want for body in held)
-            assert not one.ready or all(kinds[body] not in want for body in left)
-    held = [body for one in consumers for _, span in one.unacknowledged for body in bodies_of([span])]
+        for one, wanted in zip(consumers, WANTS.values(), strict=True):
+            assert all(kinds[body] in wanted for body in in_hand(one))
+            assert not one.ready or all(kinds[body] not in wanted for body in left)
+    held = [body for one in consumers for body in in_hand(one)]
     assert sorted(gone + held + driven.left("q"), key=int) == [*kinds]
-
-

@@ -79,7 +79,10 @@ def test_who_asks_first_is_served_first() -> None:
     for at in (1, 2, 0, 1):
         driven.receive(consumers[at], "a")
     producer = driven.producer("queue:q")
-    driven.put(producer, batch((b"0", {"correlation_id": "a"}), (b"x", {"correlation_id": "b"}), (b"1", {"correlation_id": "a"})))
+    driven.put(
+        producer,
+        batch((b"0", {"correlation_id": "a"}), (b"x", {"correlation_id": "b"}), (b"1", {"correlation_id": "a"})),
+    )
     driven.put(producer, lone(b"2", correlation_id="a"))
     driven.put(producer, lone(b"3", correlation_id="a"))
     driven.put(producer, lone(b"4", correlation_id="a"))
@@ -200,7 +203,7 @@ def test_scanning_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 0)
     for number in range(100):
         driven.put(producer, lone(b"unretrieved", correlation_id=f"old {number}"))
-    for number in range(10):
+    for _ in range(10):
         driven.put(producer, lone(b"new", correlation_id="new"))
         driven.receive(consumer, "new")
     assert len(driven.got(consumer)) == 10
@@ -265,7 +268,9 @@ def test_both_ways_find_the_same(actions: list[tuple[str, int]]) -> None:
             if what == "put":
                 driven.put(producer, lone(b"%d" % next(number), correlation_id=str(of)))
             elif what == "batch":
-                driven.put(producer, batch(*((b"%d" % next(number), {"correlation_id": str((of + n) % 4)}) for n in range(3))))
+                driven.put(
+                    producer, batch(*((b"%d" % next(number), {"correlation_id": str((of + n) % 4)}) for n in range(3)))
+                )
             elif what == "receive":
                 driven.receive(keyed, str(of))
             elif what == "take":

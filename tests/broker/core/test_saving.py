@@ -141,7 +141,9 @@ def test_priorities_and_marks_are_not_mixed_up() -> None:
     assert disk.pages
     order = sorted(range(600), key=lambda number: (-(number % 3), number))
     assert [int(body) for body in driven.left("q")] == order
-    assert all((int(body) % 2 == 0) == span.persistent for span in driven.queue("q").spans() for body in bodies_of([span]))
+    assert all(
+        (int(body) % 2 == 0) == span.persistent for span in driven.queue("q").spans() for body in bodies_of([span])
+    )
 
 
 def test_messages_that_expire_do_so_on_disk() -> None:
@@ -214,10 +216,10 @@ def test_memory_that_was_saved_lets_producers_of_other_queues_go_on() -> None:
     assert not driven.core.flow.held
 
 
-
-
 steps = st.lists(
-    st.tuples(st.sampled_from(["lone", "lone", "batch", "room", "acknowledge", "back", "receive", "many"]), st.integers(0, 9)),
+    st.tuples(
+        st.sampled_from(["lone", "lone", "batch", "room", "acknowledge", "back", "receive", "many"]), st.integers(0, 9)
+    ),
     max_size=40,
 )
 
@@ -250,7 +252,10 @@ def _play(driven: Driven, actions: list[tuple[str, int]]) -> None:
                 driven.put(producer, lone(b"%50d" % sent, correlation_id=str(sent % 10)))
                 sent += 1
         elif what == "batch":
-            driven.put(producer, batch(*((b"%50d" % n, {"correlation_id": str(n % 10)}) for n in range(sent, sent + amount + 1))))
+            driven.put(
+                producer,
+                batch(*((b"%50d" % n, {"correlation_id": str(n % 10)}) for n in range(sent, sent + amount + 1))),
+            )
             sent += amount + 1
         elif what == "room":
             driven.acknowledge(consumer, 0, amount)

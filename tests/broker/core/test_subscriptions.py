@@ -219,7 +219,9 @@ def test_no_local_leaves_out_the_own_connection() -> None:
 def test_no_local_of_a_durable_one_leaves_out_the_own_client_also_later() -> None:
     driven = Driven()
     first = object()
-    driven.close(driven.consumer("topic:t", session=driven.session(owner=first, client="me"), durable="d", no_local=True))
+    driven.close(
+        driven.consumer("topic:t", session=driven.session(owner=first, client="me"), durable="d", no_local=True)
+    )
     for client, body in (("me", b"mine"), ("other", b"other"), ("", b"nobody's")):
         driven.send(driven.producer("topic:t", driven.session(owner=object(), client=client)), body, persistent=True)
     driven.sync()

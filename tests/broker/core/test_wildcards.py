@@ -36,7 +36,10 @@ def test_patterns(pattern: str, topics: list[str], subscribes_first: bool) -> No
     for topic, producer in producers.items():
         driven.send(producer, topic.encode())
     assert driven.got(consumer) == [topic.encode() for topic in TOPICS if topic in topics]
-    assert all(span.origin == f"topic:{body.decode()}" for span, body in zip(driven.spans.get(consumer, []), driven.got(consumer), strict=True))
+    assert all(
+        span.origin == f"topic:{body.decode()}"
+        for span, body in zip(driven.spans.get(consumer, []), driven.got(consumer), strict=True)
+    )
 
 
 def test_each_subscription_gets_a_message_once() -> None:

@@ -1,0 +1,48 @@
+"""Deliveries that a client gives back go to others, as if they had never left."""
+
+from mqlab.broker.server.listen import running
+from mqlab.wire import native
+from mqlab.wire.bodies import encode
+from mqlab.wire.native import Kind
+
+from .talking import Raw, client, in_loop, local, seen
+
+
+@in_loop
+async def test_just_these_deliveries_come_to_others_unmarked_and_in_order() -> None:
+    async with running(local()) as (_, (address,)):
+        raw = await Raw.connect(address)
+        await raw.open_session()
+        await raw.open_producer("queue:q")
+        await raw.open_consumer("queue:q", room=6)
+        raw.send(*(b"%d" % n for n in range(6)))
+        assert (await raw.hear_until(Kind.DELIVER)).amount == 6
+        raw.say(native.header(Kind.ROLLBACK, session=1, link=2, first=2, amount=2))
+        raw.say(native.header(Kind.ROLLBACK, session=1, link=2, first=5, amount=1))
+        connection = await client(address)
+        consumer = await (await connection.session()).consumer("queue:q")
+        assert [seen(await consumer.receive(timeout=30)) for _ in range(3)] == [(b"%d" % n, False) for n in (1, 2, 4)]
+        # The others are still the first one's, which can be done with them.
+        raw.say(native.header(Kind.ACKNOWLEDGE, link=2, first=6))
+        await consumer.close()
+        raw.say(native.frame(Kind.ASK, {"ask": "status"}, first=1))
+        assert (await raw.hear_until(Kind.ANSWER)).json()["messages"] == 0
+
+
+@in_loop
+async def test_what_a_client_does_not_have_it_cannot_give_back() -> None:
+    async with running(local()) as (_, (address,)):
+        raw = await Raw.connect(address)
+        await raw.open_session()
+        await raw.open_producer("queue:q")
+        await raw.open_consumer("queue:q", room=1)
+        connection = await client(address)
+        session = await connection.session()
+        await (await session.producer("queue:q")).send_batch(encode([b"a", b"b"]), confirm=True)
+        await raw.hear_until(Kind.DELIVER)
+        raw.say(native.header(Kind.ACKNOWLEDGE, link=2, first=1))
+        for first, amount in ((1, 1), (2, 1), (0, 1), (2**62, 2**31)):
+            raw.say(native.header(Kind.ROLLBACK, session=1, link=2, first=first, amount=amount))
+        raw.say(native.frame(Kind.ASK, {"ask": "status"}, first=1))
+        assert (await raw.hear_until(Kind.ANSWER)).json()["messages"] == 1
+        assert seen(await (await session.consumer("queue:q")).receive(timeout=30)) == (b"b", False)

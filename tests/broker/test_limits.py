@@ -1,0 +1,85 @@
+"""Every limit of `broker/limits.py` has a reason beside it, and a test of what happens just below, at and above it."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from mqlab.broker import limits
+from mqlab.broker.server.listen import running
+from mqlab.broker.settings import Settings
+
+from .server.talking import Raw, in_loop
+
+HERE = Path(__file__).parent
+NAMES = [name for name in vars(limits) if name.isupper()]
+# Where each is tested.
+TESTED = {
+    "FRAME": "server/test_limits.py::test_a_frame_is_bounded",
+    "FRAME_BEFORE_HELLO": "server/test_limits.py::test_a_stranger_has_room_for_a_greeting_and_no_more",
+    "HELLO_SECONDS": "server/test_limits.py::test_a_silent_connection_is_ended",
+    "NAME": "core/test_destinations.py::test_a_name_is_bounded_in_bytes",
+    "LINKS_A_CONNECTION": "server/test_limits.py::test_sessions_and_links_of_a_connection_are_bounded",
+    "SESSIONS_A_CONNECTION": "server/test_limits.py::test_sessions_and_links_of_a_connection_are_bounded",
+    "CONNECTIONS": "server/test_limits.py::test_connections_are_bounded",
+    "TRANSACTION": "core/test_transactions.py::test_a_transaction_is_bounded",
+    "PREFETCH": "server/test_limits.py::test_the_room_of_a_consumer_is_bounded",
+    "SELECTOR": "core/selectors/test_limits.py::test_a_text_has_at_most_4_kib",
+    "SELECTOR_DEPTH": "core/selectors/test_limits.py::test_brackets_are_nested_so_deep_and_no_deeper",
+    "LIKE_FLOATING": "core/selectors/test_limits.py::test_floating_single_wildcards_are_bounded",
+    "CONNECTIONS_AN_ADDRESS": "test_limits.py::test_connections_of_one_address_are_bounded",
+    "USER_NAME": "security/test_users.py::test_names_up_to_the_limit",
+    "PASSWORD": "security/test_passwords.py::test_limits",
+    "PASSWORD_LEAST": "security/test_passwords.py::test_limits",
+    "RIGHTS_A_USER": "security/test_rights.py::test_a_user_has_so_many_rights",
+    "ANSWERS_A_USER": "security/test_rights.py::test_answers_are_remembered_but_not_without_end",
+    "LOGIN_FAILURES": "server/test_login.py::test_guesses_are_bounded_and_others_are_not_kept_out_by_them",
+    "LOGIN_FAILURE_SECONDS": "security/test_guard.py::test_old_failures_are_forgotten",
+    "LOGIN_DELAY_LEAST": "security/test_guard.py::test_each_failure_delays_the_answer_twice_as_long",
+    "LOGIN_DELAY": "security/test_guard.py::test_each_failure_delays_the_answer_twice_as_long",
+    "FAILING_ADDRESSES": "security/test_guard.py::test_memory_is_bounded_whatever_fails",
+    "WRITTEN_FILE": "test_config.py::test_a_file_has_so_many_bytes",
+    "XID": "core/test_prepared.py::test_names_are_bounded",
+}
+
+
+def test_no_limit_is_without_a_test() -> None:
+    assert NAMES == [*TESTED]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_test_of_a_limit_is_there(name: str) -> None:
+    file, _, test = TESTED[name].partition("::")
+    tree = ast.parse((HERE / file).read_text())
+    found = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    assert test in found
+
+
+def test_every_limit_says_why() -> None:
+    """A comment before it, or before the one it belongs to."""
+    lines = Path(limits.__file__).read_text().splitlines()
+    before = ""
+    for line in lines:
+        if re.match(r"[A-Z_]+: Final", line):
+            assert before.startswith(("# ", "_")) or re.match(r"[A-Z_]+: Final", before), line
+        before = line
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@in_loop
+async def test_connections_of_one_address_are_bounded(
+    more: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Those over a Unix socket have no address: they come in whoever else is there."""
+    monkeypatch.setattr(limits, "CONNECTIONS_AN_ADDRESS", 3)
+    settings = Settings(listen=("tcp:127.0.0.1:0", f"unix:{tmp_path / 'socket'}"))
+    async with running(settings) as (broker, (address, local)):
+        for _ in range(2 + more):
+            await Raw.connect(address)
+        if more <= 0:
+            await Raw.connect(address)
+        else:
+            assert "3 connections from one address" in await (await Raw.connect(address, greet=False)).is_ended()
+        await Raw.connect(local)
+        assert len(broker.connections) == 4 + min(more, 0)
