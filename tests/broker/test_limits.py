@@ -45,7 +45,7 @@ TESTED = {
 
 
 def test_no_limit_is_without_a_test() -> None:
-    assert NAMES == [*TESTED]
+    assert [*TESTED] == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

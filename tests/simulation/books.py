@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 
 from mqlab.broker.core.broker import Core
-from mqlab.broker.core.queue import Queue
 from mqlab.broker.settings import Settings
 
-from .copies import LONG_AGO, ByThen, Copy, Deed, Event, Place, Sending, Terms, Work
+from .copies import LONG_AGO, ByThen, Copy, Deed, Event, Place, Sending, Work, place_of
 from .takers import Taker
 
 
@@ -65,17 +64,7 @@ class Books:
         """Queues are made when they are first named."""
         for queue in core.house.all():
             if queue.number not in self.places:
-                self.places[queue.number] = self._place(queue)
-
-    def _place(self, queue: Queue) -> Place:
-        subscription = queue.subscription
-        if subscription is None:
-            return Place(queue.number, queue.full_name, queue.policy, queue.stored, self.event)
-        said = subscription.terms
-        # Selectors here ask for a colour, or for nothing.
-        colour = said.selector.partition("'")[2].rstrip("'")
-        terms = Terms(said.topic, colour, subscription.durable)
-        return Place(queue.number, queue.full_name, queue.policy, queue.stored, self.event, terms)
+                self.places[queue.number] = place_of(queue, self.event)
 
     def named(self, name: str) -> Place:
         return next(place for place in self.places.values() if place.name == name and place.removed is None)

@@ -70,15 +70,15 @@ def cast(chance: random.Random, books: Books) -> list[Client]:
     for source in chance.sample((*_SUBSCRIBED, _SUBSCRIBED[2]), 4):
         _add_consumer(clients, chance, books, source)
     # Somebody who passes on what it gets, both in one transaction.
-    _add_consumer(clients, chance, books, Source(queues[0]), "transacted")
+    _add_consumer(clients, chance, books, Source(queues[0]), ("transacted",))
     clients[-1].sender = Sender(clients[-1], queues[1], _QUEUES[queues[1]])
     return clients
 
 
 def _add_consumer(
-    clients: list[Client], chance: random.Random, books: Books, source: Source, mode: Mode | None = None
+    clients: list[Client], chance: random.Random, books: Books, source: Source, modes: tuple[Mode, ...] = _MODES
 ) -> None:
-    client = Client(f"consumer {len(clients)}", chance, books, mode or chance.choice(_MODES))
+    client = Client(f"consumer {len(clients)}", chance, books, chance.choice(modes))
     client.receiver = Receiver(client, source)
     clients.append(client)
 

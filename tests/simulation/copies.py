@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from mqlab.broker.core.queue import Queue
 from mqlab.broker.policy import Policy
 
 from .messages import Message
@@ -127,6 +128,15 @@ class Place:
     @property
     def drops(self) -> bool:
         return self.terms is not None and self.policy.when_full == "drop-oldest"
+
+
+def place_of(queue: Queue, made: Deed) -> Place:
+    subscription, terms = queue.subscription, None
+    if subscription is not None:
+        said = subscription.terms
+        # Selectors here ask for a colour, or for nothing.
+        terms = Terms(said.topic, said.selector.partition("'")[2].rstrip("'"), subscription.durable)
+    return Place(queue.number, queue.full_name, queue.policy, queue.stored, made, terms)
 
 
 @dataclass(eq=False, repr=False, slots=True)

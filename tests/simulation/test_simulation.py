@@ -57,7 +57,7 @@ def test_a_seed_repeats_exactly(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 # Mistakes, each of which some simulation must notice: where, what is there, and what is put in its place.
-Mistake = tuple[object, str, Callable[..., Any]]
+Mistake = tuple[object, str, object]
 
 
 def _at_once(self: Ledger, lsn: int, action: Callable[..., None], *arguments: Any) -> None:  # noqa: ARG001

@@ -76,14 +76,18 @@ def test_figures_of_tests_are_added_up(tests: str, capfd: pytest.CaptureFixture[
     assert "words" not in found
 
 
-def test_the_short_form_need_not_reach_the_figure(tests: str, capfd: pytest.CaptureFixture[str]) -> None:
-    row = Row("small", "a row", tests=(tests,), least={"points": 23})
+def test_the_short_form_need_not_reach_the_figure(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    told = script(tmp_path, "import sys; print('{\"points\": %s}' % sys.argv[1])")
+    row = Row("small", "a row", script=(*told, "23"), quick=("5",), least={"points": 23})
+    assert main([], [row]) == 0
+    assert document(capfd)["small"]["points"] == 23
     assert main(["--quick"], [row]) == 0
     assert document(capfd)["small"]["points"] == 5
 
 
-def test_a_figure_that_is_not_reached_is_a_failure(tests: str, capfd: pytest.CaptureFixture[str]) -> None:
-    rows = [Row("small", "a row", tests=(tests,), least={"points": 24}), Row("other", "a row", tests=(tests,))]
+def test_a_figure_that_is_not_reached_is_a_failure(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    told = script(tmp_path, "print('{\"points\": 23}')")
+    rows = [Row("small", "a row", script=told, least={"points": 24}), Row("other", "a row", script=told)]
     assert main([], rows) == 1
     said = capfd.readouterr()
     assert [one["ok"] for one in json.loads(said.out).values()] == [False, True]

@@ -125,8 +125,9 @@ def _better(model: Model, consumer: ConsumerModel, entry: Entry) -> list[Entry]:
             continue
         was_there = other.since < model.command or other.returned == model.command
         together = other.payload is not None and other.payload is entry.payload
-        # One that had a delay is not kept back for the others, nor they for it, when both can be had at last.
-        of_its_producer = other.producer is not None and other.producer is entry.producer and not other.due
+        # But one that had a delay, or that came back with another record, was not there before the other.
+        is_new = not other.due and not other.delivered
+        of_its_producer = is_new and other.producer is not None and other.producer is entry.producer
         if (other.priority > entry.priority and (was_there or together)) or (
             other.priority == entry.priority and other.id < entry.id and (was_there or of_its_producer)
         ):

@@ -251,8 +251,9 @@ class Core:
         for number, wanted in intervals.items():
             queue = self.house.numbered.get(number)
             ranges = [(first, end - first) for first, end in wanted]
-            if queue is not None:
-                for span in (*queue.everything(), *(span for owner, span in in_hand if owner is queue)):
+            if queue is not None and wanted:
+                there = queue.everything(min(wanted)[0], max(end for _, end in wanted))
+                for span in (*there, *(span for owner, span in in_hand if owner is queue)):
                     part = span.chosen(span.within(ranges)) if span.persistent and span not in hidden else None
                     for put in puts(queue, part) if part is not None else ():
                         self.ledger.append(put, self)

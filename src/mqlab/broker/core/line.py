@@ -64,6 +64,13 @@ class Line:
             yield span
             span = following
 
+    def until(self, end: int) -> Iterator[Span]:
+        """Those with ids below `end`."""
+        span = self.first
+        while span is not None and span.first_id < end:
+            yield span
+            span = span.after
+
     def _behind(self, first_id: int) -> Span:
         """The first span that reaches beyond this id, looked for from the likeliest place; there is one."""
         assert self.first is not None

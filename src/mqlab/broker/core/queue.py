@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -237,10 +238,12 @@ class Queue:
                 taken.append(span.take(flags))
         return taken
 
-    def everything(self) -> list[Span]:
-        """All that it answers for, but what transactions have in hand."""
+    def everything(self, first: int = 0, end: int = sys.maxsize) -> list[Span]:
+        """All that it answers for with ids from `first` to before `end`, but what transactions have in hand."""
+        in_line = chain.from_iterable(line.until(end) for line in self.lines)
         given = (span for consumer in self.consumers for _, span in consumer.unacknowledged)
-        return [*self.spans(), *self._delayed, *given, *self.unseen]
+        spans = chain(in_line, self._delayed, given, self.unseen)
+        return [span for span in spans if span.first_id < end and span.last_id >= first]
 
     def dispatch(self) -> None:
         """Give what there is to those who have room, in turn."""
