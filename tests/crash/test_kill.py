@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import uvloop
-from torture import torture
+from killing import torture
 
 KILLS, MESSAGES = 50, 50_000
 

@@ -20,7 +20,7 @@ MIB = 1024 * 1024
 TORTURE = os.environ.get("MQLAB_TORTURE") == "1"
 TIMES = 10
 ROWS = 256
-LIMIT = (64 if TORTURE else 16) * MIB
+LIMIT = (64 if TORTURE else 12) * MIB
 # What any limit must allow for, buffers and libraries, counts for much beside a small one: so a broker with a small
 # limit has had some messages before it is weighed for the first time.
 WARM_UP = 4 * 1024

@@ -90,7 +90,7 @@ class Administrator(Client):
         """Any of them, also those of clients that are gone."""
         if self.books.prepared:
             xid = self.chance.choice([*self.books.prepared])
-            self.decide(xid, commit=self.chance.random() < 0.6)
+            self.decide(xid, commit=self.chance.random() < 0.5)
 
     def _selector(self) -> tuple[str, Callable[[Copy], bool]]:
         """As the broker reads it, and as the books do."""

@@ -67,7 +67,10 @@ class Books:
                 self.places[queue.number] = place_of(queue, self.event)
 
     def named(self, name: str) -> Place:
-        return next(place for place in self.places.values() if place.name == name and place.removed is None)
+        for place in self.places.values():
+            if place.name == name and place.removed is None:
+                return place
+        raise Fault(f"there is no {name}, and there should be")
 
     def all(self) -> Iterator[Copy]:
         for copies in self.copies.values():

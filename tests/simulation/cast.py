@@ -24,8 +24,8 @@ _RULES = (
     Rule("topic:dropped", {"queue_limit": 1500, "when_full": "drop-oldest"}),
 )
 _QUEUES = {
-    "queue:plain": Habits(),
-    "queue:small": Habits(priority=0.3),
+    "queue:plain": Habits(duplicate=0.4),
+    "queue:small": Habits(priority=0.3, duplicate=0.2),
     "queue:strict": Habits(colour=0.8),
     "queue:saved": Habits(batch=0.2, persistent=0.5),
     "queue:retried": Habits(duplicate=0.6, batch=0.2),

@@ -59,7 +59,7 @@ class Sender:
         if self._credit > 0:
             found.append((6.0, self._send))
             if self._once and self._destination.startswith("queue:"):
-                found.append((1.5, self._send_again))
+                found.append((3.0, self._send_again))
         return found
 
     def go_on(self) -> None:

@@ -34,7 +34,7 @@ _STORE, _SERVER, _CORE = "tests/broker/store", "tests/broker/server", "tests/bro
 ROWS = (
     Row(
         "kill", "kill -9 of the broker under persistent load",
-        script=("tests/crash/torture.py", "--kills", "1000", "--messages", "1000000"),
+        script=("tests/crash/killing.py", "--kills", "1000", "--messages", "1000000"),
         quick=("--kills", "4", "--messages", "2000"),
         least={"kills": 1000, "confirmed": 1_000_000}, none=("faults",),
     ),

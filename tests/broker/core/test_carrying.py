@@ -3,6 +3,7 @@
 import pytest
 
 from mqlab.broker.core.effects import Answer
+from mqlab.broker.core.messages import Span
 from mqlab.broker.core.records import Decide, Prepare, Put, Record
 from mqlab.wire.bodies import decode
 
@@ -188,3 +189,17 @@ def test_messages_on_disk_are_said_from_there() -> None:
     driven.sync()
     assert disk.pages
     assert len(messages(carried(driven, {1: ALL}))) == 3
+
+
+def test_what_lies_behind_these_ids_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue may have a million messages, and everybody waits meanwhile."""
+    driven = Driven()
+    producer = driven.producer("queue:q")
+    for number in range(300):
+        driven.send(producer, b"%d" % number, persistent=True)
+    driven.sync()
+    looks: list[object] = []
+    within = Span.within
+    monkeypatch.setattr(Span, "within", lambda span, ranges: looks.append(span) or within(span, ranges))
+    assert len(messages(carried(driven, {1: [(11, 21)]}))) == 10
+    assert len(looks) == 10

@@ -212,5 +212,5 @@ def test_what_is_consumed_in_time_is_not_kept_in_mind() -> None:
         driven.put(producer, lone(b"x", expiration=NOW + 86_400_000 + number % 7))
         driven.acknowledge(consumer, number + 1)
     queue = driven.queue("q")
-    assert len(queue._expiring) < 2000
+    assert len(queue._expiring) < 200
     assert len(driven.core._wakes) < 100

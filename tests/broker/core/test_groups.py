@@ -2,9 +2,11 @@
 
 from collections import defaultdict
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mqlab.broker.core import serving
 from mqlab.broker.core.links import Consumer
 
 from .commands import Driven
@@ -154,3 +156,21 @@ def test_order_inside_a_group_whoever_comes_and_goes(
     assert all(len(some) <= 1 for some in owners.values())
     delivered = [body for consumer in consumers for body in driven.got(consumer)]
     assert len(delivered) + len(driven.left("q")) == sent
+
+
+def test_a_group_that_waits_is_passed_over_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One slow consumer does not make every message of the others dearer."""
+    driven = Driven()
+    slow, quick = driven.consumer("queue:q", 1), driven.consumer("queue:q", 1000)
+    producer = driven.producer("queue:q")
+    for number in range(200):
+        driven.put(producer, lone(b"a%d" % number, group="a"))
+    looks: list[object] = []
+    groups = serving.groups
+    monkeypatch.setattr(serving, "groups", lambda span: looks.append(span) or groups(span))
+    for number in range(100):
+        driven.put(producer, lone(b"b%d" % number, group="b"))
+    assert driven.got(quick) == [b"b%d" % number for number in range(100)]
+    assert len(looks) < 400
+    driven.acknowledge(slow, 1, 1000)
+    assert driven.got(slow) == [b"a%d" % number for number in range(200)]

@@ -53,6 +53,11 @@ class Line:
             span.after.before = span.before
         span.line = span.before = span.after = None
 
+    def look_again(self) -> None:
+        """What was passed over may be wanted now."""
+        for cursor in self.cursors:
+            cursor.at = None
+
     def after(self, cursor: Cursor) -> Span | None:
         return self.first if cursor.at is None else cursor.at.after
 

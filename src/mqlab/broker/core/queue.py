@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # taken would release a producer for one message, with a frame for each.
 RELEASE_SHARE: Final = 0.75
 # Times of messages that have left are forgotten when they outnumber the messages that are there by so much.
-_SLACK: Final = 1024
+_SLACK: Final = 64
 
 
 @dataclass(slots=True)
@@ -169,7 +169,11 @@ class Queue:
         self.cancel(consumer)
         for line, cursor in consumer.cursors.items():
             line.cursors.remove(cursor)
-        self.groups = {group: owner for group, owner in self.groups.items() if owner is not consumer}
+        left = {group: owner for group, owner in self.groups.items() if owner is not consumer}
+        if len(left) < len(self.groups):
+            self.groups = left
+            for line in self.lines:
+                line.look_again()
         self._note_manner()
 
     def dispatch_to(self, consumer: Consumer) -> None:
@@ -229,7 +233,9 @@ class Queue:
         """These messages (first id, rows) leave the line, as far as they stand in it."""
         taken = []
         wanted = [*ranges]
-        for span in [*self.spans()]:
+        begin = min((first for first, _ in wanted), default=0)
+        end = max((first + rows for first, rows in wanted), default=0)
+        for span in [span for line in self.lines for span in line.until(end) if span.last_id >= begin]:
             flags = span.within(wanted)
             if flags.all():
                 self.unlink(span)

@@ -12,8 +12,9 @@ from mqlab.wire.columns import Value, decode_batch, decode_lone
 
 Field = Literal["correlation_id", "id"]
 
-# Entries that lead nowhere any more are swept out when they outnumber the others by so much.
-_SLACK: Final = 1024
+# Entries that lead nowhere any more are swept out when they outnumber the others by so much. Not by more: they keep
+# messages that have left in memory.
+_SLACK: Final = 64
 
 
 class Key(NamedTuple):
@@ -88,15 +89,27 @@ class Index:
                 if ids:
                     self._ids[value] = ids
             self._entries -= 1
-            base = self._bases[bisect_right(self._bases, number) - 1]
-            for span in self._spans[base]:
-                if span.line is not None and number - base in span.index:
-                    return span, number - base
+            found = self._span_of(number)
+            if found is not None:
+                return found, number - found.base
         return None
 
     def is_worn(self, messages: int) -> bool:
         """Most of it leads nowhere: the queue should build it anew."""
         return max(self._entries, len(self._bases)) > 2 * messages + _SLACK
+
+    def _span_of(self, number: int) -> Span | None:
+        """The span in line that has this message. A lone one is about to leave: it is forgotten."""
+        at = bisect_right(self._bases, number) - 1
+        if at < 0:
+            return None
+        base = self._bases[at]
+        for span in self._spans[base]:
+            if span.line is not None and number - base in span.index:
+                if span.payload.rows == 1:
+                    del self._bases[at], self._spans[base]
+                return span
+        return None
 
     def _add_span(self, span: Span) -> None:
         spans = self._spans.get(span.base)

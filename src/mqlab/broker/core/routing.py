@@ -95,8 +95,9 @@ class Routing:
         self.subscriptions.append(queue)
         if not subscription.wildcard:
             self.topic(subscription.terms.topic)
+        joined = {*subscription.topics}
         for topic in self.topics.values():
-            if topic not in subscription.topics:
+            if topic not in joined:
                 self._join(queue, topic)
 
     def remove(self, queue: Queue) -> Iterable[Topic]:

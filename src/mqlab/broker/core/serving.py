@@ -57,8 +57,11 @@ def _next_for(queue: Queue, consumer: Consumer) -> Span | None:
 
 
 def _cursor(line: Line, consumer: Consumer) -> Cursor | None:
-    """How far a selector has looked. What groups allow changes with time: there is no place from which to go on."""
-    if consumer.selector is None or consumer.queue.grouped:
+    """How far one that does not take everything has looked: what it passed over is not for it.
+
+    Groups of others become its own only when their consumer goes, and then everybody looks again.
+    """
+    if consumer.selector is None and not consumer.queue.grouped:
         return None
     if line not in consumer.cursors:
         consumer.cursors[line] = Cursor()

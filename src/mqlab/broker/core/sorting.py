@@ -95,7 +95,11 @@ def next_expiry(span: Span, now: int) -> int:
 
 def groups(span: Span) -> list[str | None]:
     """The group of each of its messages."""
-    batch = decode_batch(span.whole())
+    payload = span.whole()
+    if payload.form & LONE:
+        group: Any = decode_lone(payload).values.get("group")
+        return [group]
+    batch = decode_batch(payload)
     if "group" not in batch.schema.names:
         return [None] * span.rows
     values: list[str | None] = batch.column("group").to_pylist()

@@ -1,6 +1,6 @@
 """Kill a broker under persistent load, again and again, and count what was lost. The short form is in the tests:
 
-python tests/crash/torture.py --kills 1000 --messages 1000000
+python tests/crash/killing.py --kills 1000 --messages 1000000
 """
 
 import argparse
