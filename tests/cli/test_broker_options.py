@@ -10,7 +10,7 @@ from mqlab.broker.settings import SETTING_NAMES, Settings
 from mqlab.cli.broker import options, run
 from mqlab.cli.broker.options import OPTION_NAMES, described
 
-from .command import here
+from .command import here, mqlab
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_every_setting_is_an_option_that_says_what_follows() -> None:
         assert len(about[name].help) > 30, name
         assert about[name].panel[0].isupper(), name
         assert about[name].panel[1:].islower(), name
-    said = " ".join(here("broker", "--help").stdout.split())
+    said = " ".join(mqlab("broker", "--help", COLUMNS="200").stdout.split())
     for name in OPTION_NAMES:
         assert f"--{name.replace('_', '-')} " in said, name
 

@@ -141,9 +141,10 @@ class Books:
         return made
 
     def _places_for(self, sending: Sending) -> list[Place]:
-        kind, _, short = sending.destination.partition(":")
-        if kind == "queue":
-            return [self.named(sending.destination)]
+        if sending.queue is not None:
+            # One that was deleted meanwhile takes along what is sent to it.
+            return [sending.queue] if sending.queue.removed is None else []
+        short = sending.destination.partition(":")[2]
         return [
             place for place in self.places.values()
             if place.terms and place.removed is None and place.terms.wants(short, sending.message)

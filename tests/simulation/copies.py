@@ -57,6 +57,18 @@ class ByThen:
 
 
 @dataclass(eq=False, repr=False, slots=True)
+class Either:
+    """Two deeds that come to the same."""
+
+    first: Deed
+    second: Deed
+
+    def outcome(self, last: int) -> Outcome:
+        outcome = self.second.outcome(last)
+        return outcome if outcome in ("yes", None) else self.first.outcome(last)
+
+
+@dataclass(eq=False, repr=False, slots=True)
 class Perhaps:
     """Nobody can tell."""
 
@@ -155,6 +167,8 @@ class Sending:
     line: Line
     order: int
     destination: str
+    # The queue that it is sent to; None: a topic.
+    queue: Place | None
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -219,7 +233,9 @@ class Copy:
 
     def go(self, deed: Deed) -> None:
         self.place.copies.pop(self.message.number, None)
-        self.state, self.holder, self.gone = "gone", None, deed
+        self.state, self.holder = "gone", None
+        # A prepared transaction may be about to remove it as well.
+        self.gone = deed if self.gone in (None, deed) else Either(self.gone, deed)
 
     def may_have_moved(self, to: Place) -> None:
         self.path.append((Perhaps(), to))

@@ -9,7 +9,7 @@ from mqlab.broker.core.links import Producer
 
 from .checking import promised
 from .client import Action, Client
-from .copies import ByThen, Copy, Deed, Line, Sending, Work
+from .copies import ByThen, Copy, Deed, Line, Place, Sending, Work
 from .messages import Message, payload_of
 
 COLOURS = ("", "red", "blue")
@@ -45,6 +45,7 @@ class Sender:
     def forget(self) -> None:
         self.link: Producer | None = None
         self._line = Line("")
+        self._queue: Place | None = None
         self._credit = 0
         # For each send that is to be confirmed: its number, and the deed that must be durable then.
         self._sent: list[tuple[int, Deed]] = []
@@ -75,6 +76,8 @@ class Sender:
         with broker.command():
             self.link = broker.core.open_producer(self._client.session, 1, self._destination)
             self._books.look_at(broker.core)
+            is_queue = self._destination.startswith("queue:")
+            self._queue = self._books.named(self._destination) if is_queue else None
             self._line = Line(f"{self._client.name}/{self._books.command}")
             self._credit = 0
 
@@ -127,7 +130,7 @@ class Sender:
         first = line.sent
         line.sent += len(messages)
         sendings = [
-            Sending(message, line, first + row, self._destination) for row, message in enumerate(messages)
+            Sending(message, line, first + row, self._destination, self._queue) for row, message in enumerate(messages)
         ]
         with broker.command() as event:
             try:

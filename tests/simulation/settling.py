@@ -6,7 +6,7 @@ from mqlab.broker.core.records import Prepare
 from mqlab.broker.store.recovery import Recovered
 
 from .books import Books, Fault
-from .copies import LONG_AGO, Copy, Outcome, Place, Work
+from .copies import LONG_AGO, Copy, Either, Outcome, Place, Work
 from .messages import numbers_in
 
 # Message -> the queues (by number) on which it was found.
@@ -108,7 +108,8 @@ def _tell(copy: Copy, came: Outcome, went: Outcome, *, there: bool, about: str) 
 
 def _begin_again(books: Books, copy: Copy, hits: list[int], came: Outcome, went: Outcome) -> bool:
     if came == "prepared" and copy.place.number in books.places:
-        copy.state = "waiting"
+        copy.be_at(copy.place)
+        copy.state, copy.gone = "waiting", None
         return True
     if not hits:
         copy.go(LONG_AGO)
@@ -117,7 +118,8 @@ def _begin_again(books: Books, copy: Copy, hits: list[int], came: Outcome, went:
     copy.path, copy.put, copy.shown = [(LONG_AGO, copy.place)], LONG_AGO, LONG_AGO
     copy.state, copy.count, copy.seen, copy.unsure = "line", 1, False, copy.place.drops
     if went == "prepared":
-        copy.state = "leaving"
+        # Nothing else that was done to it in the life before has happened.
+        copy.state, copy.gone = "leaving", copy.gone.first if isinstance(copy.gone, Either) else copy.gone
     else:
         copy.gone = copy.holder = None
     return True

@@ -15,6 +15,7 @@ from mqlab.wire.native import Frame, Kind, ProtocolError
 # What a broker may send at once: its own limit for a frame, told in its HELLO, is at most this.
 _FRAME_LIMIT = 64 * 1024 * 1024
 _LARGE = 16 * 1024
+_GOODBYE_SECONDS = 1.0
 
 
 class Link(Protocol):
@@ -40,6 +41,7 @@ class Wire(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._unsent: list[Buffer] = []
+        self._gone = asyncio.Event()
         self._links: dict[int, Link] = {}
         # Who waits for which answer, first come first served: (kind, session, link) -> futures.
         self._asked: dict[tuple[int, int, int], deque[asyncio.Future[Frame]]] = {}
@@ -120,9 +122,19 @@ class Wire(asyncio.BufferedProtocol):
         return answer
 
     async def close(self) -> None:
-        if self._transport is not None:
-            self._lost(ClosedError("the connection was closed"))
-            await asyncio.sleep(0)
+        transport = self._transport
+        if transport is None:
+            return
+        self._lost(ClosedError("the connection was closed"))
+        await asyncio.sleep(0)
+        if transport.get_extra_info("sslcontext") is not None:
+            # TLS says goodbye and waits for the other side to do so, which may be in no state to.
+            try:
+                async with asyncio.timeout(_GOODBYE_SECONDS):
+                    await self._gone.wait()
+            except TimeoutError:
+                transport.abort()
+                await asyncio.sleep(0)
 
     # From the transport
 
@@ -145,6 +157,7 @@ class Wire(asyncio.BufferedProtocol):
             self._lost(ClosedError(f"the broker broke the protocol: {error}"))
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._gone.set()
         self._lost(ClosedError(f"the connection to the broker is lost ({error or 'closed by the broker'})"))
 
     def _answered(self, frame: Frame) -> None:

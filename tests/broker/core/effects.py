@@ -30,10 +30,6 @@ def take_effects(model: Model) -> None:
         elif not isinstance(effect, Append | Seen):
             model.given[(type(effect), *effect)] += 1
     assert model.given == model.owed
-    memory, limit = model.core.desk.memory, model.core.settings.memory_limit
-    for one in model.producers:
-        held = one.producer in model.core.flow.held
-        one.saw_full_broker = held and (one.saw_full_broker or memory >= limit)
     model.appended.clear()
     model.command += 1
 

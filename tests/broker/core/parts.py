@@ -131,8 +131,6 @@ class ProducerModel:
     credit: int = 0
     next_seq: int = 1
     last_lsn: int = 0
-    # Since it was held back, the whole broker was full at some moment.
-    saw_full_broker: bool = False
 
 
 def payload_of(wanted: list[tuple[bytes, Wanted]], now: int) -> Payload:

@@ -17,6 +17,7 @@ from mqlab.broker.core.records import (
     Remember,
     Remove,
 )
+from mqlab.broker.core.restoring import restore
 from mqlab.wire.bodies import Payload, decode
 
 
@@ -31,6 +32,22 @@ class Kept(NamedTuple):
     @property
     def body(self) -> bytes:
         return decode(self.payload)[self.row]
+
+
+class KeptQueue:
+    """A queue as it is found after a restart: each message as a span of its own."""
+
+    def __init__(self, journal: "Replayed", number: int) -> None:
+        self.name = journal.names[number]
+        self.options = journal.options[number]
+        self.next_id = journal.next_ids[number]
+        self._kept = [kept for (queue, _), kept in journal.messages.items() if queue == number]
+
+    def spans(self) -> list[Span]:
+        return [
+            Span(one.payload, one.base, persistent=True, index=range(one.row, one.row + 1), origin=one.origin)
+            for one in self._kept
+        ]
 
 
 class Replayed:
@@ -63,21 +80,13 @@ class Replayed:
         (number,) = [number for number, one in self.names.items() if one == name]
         return [kept.body for (queue, _), kept in self.messages.items() if queue == number]
 
+    @property
+    def queues(self) -> dict[int, "KeptQueue"]:
+        return {number: KeptQueue(self, number) for number in self.names}
+
     def restore(self, core: Core) -> None:
         """As a broker does at its start."""
-        messages = self.messages
-        for number, name in self.names.items():
-            spans = [
-                Span(kept.payload, kept.base, persistent=True, index=range(kept.row, kept.row + 1), origin=kept.origin)
-                for (queue, _), kept in messages.items() if queue == number
-            ]  # fmt: skip
-            core.house.restore_queue(name, number, self.next_ids[number], spans, self.options[number])
-        for destination, ids in self.remembered.items():
-            core.house.restore_remembered(destination, [*ids])
-        for prepared in self.prepared.values():
-            core.preparing.restore(prepared)
-        core.house.last_number = self.last_queue
-        core.ledger.lsn = self.lsn
+        restore(core, self)
 
     def _apply(self, record: Record) -> None:
         if isinstance(record, Declare):

@@ -1,7 +1,7 @@
 """Acknowledgement: up to a delivery, or of single ones in any order; alone or in a transaction, as one record."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core.links import Consumer
@@ -161,6 +161,7 @@ def test_messages_of_several_priorities_keep_their_delivery_ids() -> None:
     assert come_back(driven, consumer) == [b"5", b"1", b"0"]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=5), st.booleans(),
     st.lists(st.tuples(st.booleans(), st.integers(0, 26), st.integers(0, 6)), max_size=12),

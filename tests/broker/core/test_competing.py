@@ -1,6 +1,6 @@
 """Competing consumers: turns are fair, room is never exceeded, and who waits first is served first."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from .commands import Driven
@@ -117,6 +117,7 @@ def test_competing_consumers_among_priorities() -> None:
     assert [driven.got(one) for one in consumers] == [[b"9"], [b"9"], [b"5"]]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=4), st.lists(st.integers(1, 6), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5)), max_size=10),

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core import serving
@@ -124,6 +124,7 @@ def test_groups_hold_after_a_restart() -> None:
     assert (after.got(one), after.got(two)) == ([b"a0"], [b"b1", b"b3", b"b5"])
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from(["", "a", "b", "c"]), min_size=1, max_size=5), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=15), st.integers(0, 4),

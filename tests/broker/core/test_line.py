@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core.line import Cursor, Line
@@ -112,6 +112,7 @@ def test_many_that_come_back_take_a_few_steps_each(monkeypatch: pytest.MonkeyPat
     assert steps < 3000 * 10
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_any_parts_in_any_order(data: st.DataObject) -> None:
     """Rows of three batches leave and come back, in parts and in any order; a cursor passes nothing unseen."""

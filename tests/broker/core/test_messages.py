@@ -1,7 +1,7 @@
 """Spans: rows of a batch, however they are divided; bytes are divided with them, to the last one."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core.messages import Span
@@ -17,6 +17,7 @@ def made(count: int, index: list[int] | None = None) -> Span:
     )
 
 
+@settings(deadline=None)
 @given(rows, st.data())
 def test_parts_add_up(count: int, data: st.DataObject) -> None:
     whole = made(count)
@@ -50,6 +51,7 @@ def test_parts_add_up(count: int, data: st.DataObject) -> None:
         assert (part.persistent, part.origin) == (True, "topic:t")
 
 
+@settings(deadline=None)
 @given(
     st.sets(st.integers(0, 30), min_size=1), st.lists(st.tuples(st.integers(90, 140), st.integers(1, 9)), max_size=4)
 )

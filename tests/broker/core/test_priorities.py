@@ -1,7 +1,7 @@
 """Priorities 0 to 9: the highest first, and the order of sending inside each."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.wire.bodies import encode
@@ -107,6 +107,7 @@ def test_priorities_hold_after_a_restart() -> None:
     assert driven.restarted().left("q") == [b"b", b"d", b"a", b"c"]
 
 
+@settings(deadline=None)
 @given(sends, st.integers(1, 7), st.integers(1, 3))
 def test_every_mixture_in_every_portion(levels: list[list[int | None]], credit: int, consumers: int) -> None:
     """Whatever the batches, the room and the number of consumers: together they get the one right order."""

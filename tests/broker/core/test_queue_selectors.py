@@ -1,7 +1,7 @@
 """Selectors of consumers of a queue: each message to one who wants it, in order, however deep it lies."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core import serving
@@ -197,6 +197,7 @@ def in_hand(consumer: Consumer) -> list[bytes]:
     return bodies_of(span for _, span in consumer.unacknowledged)
 
 
+@settings(deadline=None)
 @given(sends, st.lists(step, max_size=25))
 def test_every_message_goes_to_somebody_who_wants_it(sent: list[list[int]], steps: list[tuple[str, int, int]]) -> None:
     """What is left over is exactly what nobody with room wants."""

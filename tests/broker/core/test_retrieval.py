@@ -3,7 +3,7 @@
 from itertools import count
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core import retrieval
@@ -259,6 +259,7 @@ steps = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(steps)
 def test_both_ways_find_the_same(actions: list[tuple[str, int]]) -> None:
     outcomes = []

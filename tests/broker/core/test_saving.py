@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core import saving
@@ -224,6 +224,7 @@ steps = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(steps)
 def test_nothing_shows_that_some_of_it_is_on_disk(actions: list[tuple[str, int]]) -> None:
     """The same commands to a queue with an extent and to one without."""

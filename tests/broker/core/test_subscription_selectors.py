@@ -1,6 +1,6 @@
 """Selectors of subscriptions: applied when messages come; the journal learns what was left out."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core.records import Commit, Put, Remove
@@ -90,6 +90,7 @@ def test_selector_and_priorities_of_one_batch() -> None:
     assert (consumer.queue.messages, driven.memory) == (0, 0)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)), min_size=1, max_size=6), min_size=1, max_size=6),
     st.lists(st.integers(0, 5), min_size=1, max_size=3), st.booleans(),

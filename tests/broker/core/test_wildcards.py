@@ -1,7 +1,7 @@
 """Topics in levels: a subscription to a pattern gets what is sent to every topic it matches, now or later."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core.destinations import BadNameError
@@ -87,6 +87,7 @@ levels = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=4)
 wanted = st.lists(st.sampled_from(["a", "b", "*"]), min_size=1, max_size=4)
 
 
+@settings(deadline=None)
 @given(levels, wanted, st.booleans())
 def test_matching_is_what_it_says(name: list[str], pattern: list[str], open_end: bool) -> None:
     def right(pattern: list[str], name: list[str]) -> bool:

@@ -28,7 +28,7 @@ from mqlab.broker.core.routing import Topic
 from mqlab.broker.core.selectors import compile_selector
 from mqlab.broker.core.subscribing import Wish, check_wish, full_name, subscribe
 from mqlab.broker.settings import Settings
-from mqlab.wire.bodies import Payload
+from mqlab.wire.bodies import COLUMNS, Payload
 
 PLAIN = Wish()
 
@@ -289,7 +289,7 @@ class Core:
             for queue, _ in placing.placed:
                 if queue.full and queue.policy.when_full == "drop-oldest":
                     self.leaving.drop_oldest(queue)
-        return placing._replace(fresh=fresh, again=fresh is not payload)
+        return placing._replace(fresh=fresh, again=fresh is not payload) if payload.form & COLUMNS else placing
 
     def _send_in_transaction(self, session: Session, producer: Producer, payload: Payload, persistent: bool) -> None:
         transaction = session.transaction

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mqlab.broker.core.selectors import Selector
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Transaction:
     """What a session did since its last commit or rollback."""
 
@@ -27,7 +27,7 @@ class Transaction:
     doomed: str = ""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Session:
     """The scope of a transaction. `owner` is the connection, the server's own handle; the core only passes it on."""
 
@@ -44,7 +44,7 @@ class Session:
     closed: bool = False
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Producer:
     session: Session
     link: int
@@ -60,7 +60,7 @@ class Producer:
     closed: bool = False
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Consumer:
     session: Session
     link: int
