@@ -88,7 +88,7 @@ async def ask_until(client: aio.Requester, end: float) -> int:
 
 def main() -> None:
     chosen = arguments(__doc__ or "")
-    seconds, rounds = (0.6, 6) if chosen.quick else (1.5, 16)
+    seconds, rounds = (0.5, 10) if chosen.quick else (1.5, 16)
     loop = uvloop.new_event_loop()
     asyncio.set_event_loop(loop)
     with tempfile.TemporaryDirectory(prefix="mqlab-bench-") as folder:

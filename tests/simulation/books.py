@@ -194,7 +194,8 @@ class Books:
             if late and copy.is_late(self.now):
                 # Perhaps it had left for there before.
                 copy.may_have_moved(late[0])
-            else:
+            elif not (copy.unsure and len(copy.path) > 1):
+                # Else an administrator may have moved it elsewhere before.
                 copy.go(self.event)
         if not place.stored:
             del self.places[place.number]

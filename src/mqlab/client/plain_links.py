@@ -21,6 +21,8 @@ _MOST_ROWS: Final = 4096
 _MOST_BYTES: Final = 256 * 1024
 _MOST_READY: Final = 4 * _MOST_ROWS
 _MOST_READY_BYTES: Final = 16 * _MOST_BYTES
+# With automatic acknowledgement, how long the broker may not know of what was received.
+_PROMPT_SECONDS: Final = 0.002
 
 
 class Producer:
@@ -216,9 +218,13 @@ class Consumer:
             except self._aio.end:
                 return
 
+    def _settle(self) -> None:
+        """In the loop's thread. Not at once: to wake that thread for each message would cost more than the message."""
+        asyncio.get_running_loop().call_later(_PROMPT_SECONDS, self._aio.settle)
+
     def _settle_soon(self) -> None:
         self._aio.settling = True
-        self._loop.submit(self._aio.settle)
+        self._loop.submit(self._settle)
 
     def close(self) -> None:
         """What was not given to the application goes back to the queue. A listener is first done with its message."""

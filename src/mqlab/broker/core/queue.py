@@ -303,15 +303,19 @@ class Queue:
 
     def wake(self) -> None:
         """What is due becomes visible; what has expired leaves."""
-        now, self._wakes_at = self.desk.now, None
+        now = self.desk.now
+        if self._wakes_at is None or self._wakes_at > now:
+            # An earlier wake took the place of this one: were it to arrange the next as well, they would multiply.
+            return
+        self._wakes_at = None
         for span in self._delayed.take_until(now):
             self._enter(span)
         for span in self._expiring.take_until(now):
             self.drop_expired(span)
         self.dispatch()
-        for agenda in (self._delayed, self._expiring):
-            if agenda.next_time is not None:
-                self._wake_at(agenda.next_time)
+        times = [agenda.next_time for agenda in (self._delayed, self._expiring) if agenda.next_time is not None]
+        if times:
+            self._wake_at(min(times))
 
     def drop_expired(self, span: Span) -> bool:
         """Takes what has expired from a span in line. Whether anything is left of it."""
