@@ -52,6 +52,8 @@ class Policy:
             if not isinstance(value, str) or (value and not value.startswith("queue:")):
                 example = f"queue:{name.replace('_', '-')}"
                 raise PolicyError(f"{name}: {value!r} is not the name of a queue, such as {example}")
+            if value.startswith("queue:temporary."):
+                raise PolicyError(f"{name}: {value!r} would go with its connection")
         if self.redelivery_limit and not self.dead_letters:
             raise PolicyError("redelivery_limit needs dead_letters: a message is not dropped because of it")
 
