@@ -9,7 +9,7 @@ import numpy as np
 from mqlab.broker.store.parts import Part
 from mqlab.broker.store.records import PutAt
 from mqlab.broker.store.remembering import columns_in
-from mqlab.broker.store.stored import Home, OnDisk, Stored
+from mqlab.broker.store.stored import Home, StandIn, Stored
 from mqlab.broker.store.together import Together
 from mqlab.wire.bodies import COLUMNS, LONE, Payload
 
@@ -35,7 +35,7 @@ class Holding:
         """A file at a time is enough in memory."""
         self.data, self.bytes = b"", _NOTHING
 
-    def hold(self, put: PutAt, followed: Together | None) -> Payload | OnDisk:
+    def hold(self, put: PutAt, followed: Together | None) -> Payload | StandIn:
         """What stands for its messages: perhaps the same as for those that they follow on all of their queues."""
         begin, end, form = put.begin, put.end, put.form
         if self.kept + end - begin <= self.most:

@@ -1,6 +1,7 @@
 """Payloads that lie in a file and not in memory."""
 
 import weakref
+from abc import ABC, abstractmethod
 from collections import deque
 from pathlib import Path
 from typing import Final
@@ -32,9 +33,9 @@ class Reader:
         self.files = files
         self._path: Path | None = None
         self._file = -1
-        self._recent: deque[weakref.ref[OnDisk]] = deque()
+        self._recent: deque[weakref.ref[StandIn]] = deque()
 
-    def note_loaded(self, one: "OnDisk", payload: Payload) -> None:
+    def note_loaded(self, one: "StandIn", payload: Payload) -> None:
         if len(payload.data) > _LARGE:
             return
         one.loaded = payload
@@ -78,7 +79,7 @@ class Home:
             return self._reader.files.read_at(self._file, size, begin)
         return self._reader.read(self._path, begin, size)
 
-    def note_loaded(self, one: "OnDisk", payload: Payload) -> None:
+    def note_loaded(self, one: "StandIn", payload: Payload) -> None:
         self._reader.note_loaded(one, payload)
 
     def lose_name(self) -> bool:
@@ -100,7 +101,7 @@ class Home:
         return str(self._path)
 
 
-class OnDisk:
+class StandIn(ABC):
     """Stands for a payload. `size` is that of its data, `form` that of what is loaded."""
 
     __slots__ = ("__weakref__", "_home", "form", "loaded", "rows", "size")
@@ -121,8 +122,8 @@ class OnDisk:
             self._home.note_loaded(self, payload)
         return payload
 
-    def _read(self) -> Payload:
-        raise NotImplementedError
+    @abstractmethod
+    def _read(self) -> Payload: ...
 
     def _read_at(self, begin: int, size: int, crc: int) -> bytes:
         data = self._home.read(begin, size)
@@ -136,7 +137,7 @@ class OnDisk:
         return f"{type(self).__name__}({self._home}, {self.size} bytes, {self.rows} rows)"
 
 
-class Stored(OnDisk):
+class Stored(StandIn):
     """A payload as it was written."""
 
     __slots__ = ("_begin", "_crc")

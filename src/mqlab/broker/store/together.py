@@ -3,7 +3,7 @@
 from array import array
 from typing import Final
 
-from mqlab.broker.store.stored import Home, OnDisk
+from mqlab.broker.store.stored import Home, StandIn
 from mqlab.wire.bodies import LONE, Payload
 from mqlab.wire.joining import join_lone
 
@@ -12,7 +12,7 @@ _MOST_BYTES: Final = 64 * 1024
 _MOST_ROWS: Final = 256
 
 
-class Together(OnDisk):
+class Together(StandIn):
     """Lone messages with the same columns that follow one another on a queue. Other records may lie between them."""
 
     __slots__ = ("_begins", "_crcs", "_lone", "_sizes", "columns", "origin")
