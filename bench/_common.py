@@ -6,6 +6,7 @@ that changes from round to round, and only ratios within a round are compared.
 
 import argparse
 import json
+import random
 import sys
 from collections.abc import Callable, Mapping
 from math import exp, log, sqrt
@@ -26,10 +27,10 @@ def arguments(about: str) -> argparse.Namespace:
 def interleaved(sides: Mapping[str, Side], rounds: int) -> dict[str, list[float]]:
     """One value of each side a round."""
     found: dict[str, list[float]] = {name: [] for name in sides}
-    names = [*sides]
+    # By chance, but the same chance each time: in a fixed order a side would always follow the same other one.
+    order = random.Random(1)
     for number in range(rounds):
-        turn = names if number % 2 == 0 else names[::-1]
-        for name in turn:
+        for name in order.sample([*sides], len(sides)):
             value = sides[name]()
             found[name].append(value)
             say(f"round {number + 1} of {rounds}: {name} {value:,.0f}")

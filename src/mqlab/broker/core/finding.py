@@ -39,15 +39,17 @@ class Finding:
                     wanted[value] = left
 
     def came(self, span: Span) -> None:
-        """Messages stand in line: they can be found, and somebody may wait for just them."""
+        """Messages stand in line: somebody may wait for just them, and what is left of them can be found."""
+        for field, wanted in self._wanted.items():
+            if wanted:
+                self._serve(span, field, wanted)
+        if span.line is None:
+            return
         for field, index in [*self.indexes.items()]:
             if index.is_worn(self._queue.messages):
                 self.indexes[field] = Index(field, self._queue.spans())
             else:
                 index.add(span)
-        for field, wanted in self._wanted.items():
-            if wanted:
-                self._serve(span, field, wanted)
 
     def replaced(self, span: Span) -> None:
         """The span took the place of others in line."""
