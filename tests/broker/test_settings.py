@@ -32,7 +32,7 @@ def test_unknown_names_are_told_what_there_is() -> None:
         ({"queue_limit": 0}, "queue_limit: 0 is not a whole number of 1 or more"),
         ({"when_full": "wait"}, "when_full: 'wait' is none of hold, refuse, drop-oldest"),
         ({"dead_letters": "queue:temporary.1"}, "dead_letters: 'queue:temporary.1' would go with its connection"),
-        ({"sync": "maybe"}, "sync: 'maybe' is neither on nor off"),
+        ({"sync": "maybe"}, "sync: 'maybe' is none of on, off"),
         ({"log_length": 64 * 1024 - 1}, "log_length: 65535 is not a whole number of 65536 or more"),
         ({"tls_key": Path("k")}, "tls_certificate, tls_key: give both or neither"),
     ],

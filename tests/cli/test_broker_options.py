@@ -46,7 +46,8 @@ OTHERS = {
     "memory_limit": "5MiB", "producer_window": "6KiB", "segment_size": "70000", "preallocate": "no",
     "log_length": "8MB", "file_trace": "f", "queue_limit": "9", "message_limit": "10", "when_full": "refuse",
     "save_extent": "11KB", "retrieval": "scan", "redelivery_limit": "12", "dead_letters": "queue:dead",
-    "expired": "queue:late", "duplicate_window": "13",
+    "expired": "queue:late", "duplicate_window": "13", "name": "B1", "monitoring": "high", "trace": "low",
+    "trace_file": "s", "api_trace": "a", "api_trace_internal": "yes",
 }  # fmt: skip
 
 

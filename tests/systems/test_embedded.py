@@ -160,12 +160,15 @@ def test_each_of_them_is_one_that_it_knows(tmp_path: Path) -> None:
     async def play(_: Running, process: psutil.Process) -> None:
         assert {"--no-preallocate", "--save-extent=65536", "--dead-letters=none"} <= set(process.cmdline())
 
+    stanzas = tmp_path / "stanzas"
+    stanzas.write_text("ApplicationTrace:\n  ApplName=*\n  Trace=OFF\n")
     chosen = {
         "group_delay": "1", "memory_limit": "64MiB", "producer_window": "64KiB", "segment_size": "1MiB",
         "preallocate": "no", "log_length": "4MiB", "file_trace": str(tmp_path / "trace"), "message_limit": "1000",
         "when_full": "refuse", "save_extent": "64KiB", "retrieval": "scan", "redelivery_limit": "0",
         "dead_letters": "none", "expired": "queue:e", "duplicate_window": "10", "sync": "on", "disk_marks": "0",
-        "queue_limit": "1MB",
+        "queue_limit": "1MB", "monitoring": "high", "trace": "low", "trace_file": str(stanzas),
+        "api_trace": str(tmp_path / "calls"), "api_trace_internal": "yes",
     }  # fmt: skip
     assert set(chosen) == set(system("embedded").describe()["settings"])
     with_one(tmp_path, play, "embedded:" + ",".join(f"{key}={value}" for key, value in chosen.items()))

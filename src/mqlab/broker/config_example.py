@@ -7,6 +7,8 @@ EXAMPLE: Final = """\
 # Sizes are bytes, or have a unit: 64KiB (1024), 8MB (1000), 1GiB. Relative paths start at the folder of this file.
 
 # WHERE IT IS REACHED
+# Its name for other brokers, which write queue:orders@NAME, and for programs in the same process (bindings:NAME).
+name: none
 # tcp:HOST:PORT (port 0: a free one), tls:HOST:PORT or unix:PATH. An address that other machines can reach needs
 # users, or open_to_network.
 listen: ["tcp:127.0.0.1:7766"]
@@ -40,6 +42,21 @@ preallocate: yes
 log_length: 512MiB
 # A file that gets every call of the file layer with its time: for proofs, not for production.
 file_trace: none
+
+# WHAT IS WATCHED
+# How closely queues and channels are watched beside the counters that are always on: ages, rates, times on the queue.
+# off, low (every 64th message or batch), medium (every 8th) or high (each).
+monitoring: low
+# What is recorded of what applications do (connect, open, put, get, commit, close): off, low (times and sizes), medium
+# (options and ids too) or high (headers and the first bytes of messages too). For those that no stanza of trace_file
+# is about.
+trace: off
+# Stanzas that say which applications are traced, the first that matches decides; read again when it has changed.
+trace_file: none
+# A file that gets every call of every application, in and out. It grows fast.
+api_trace: none
+# yes: what the core does for each call is in it too.
+api_trace_internal: no
 
 # MEMORY AND FLOW
 # All messages in memory above which producers are held back, whatever their queue.

@@ -1,5 +1,6 @@
 """What a person may choose about a broker. Each field says what follows from it."""
 
+import re
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -9,8 +10,10 @@ from mqlab.wire.address import Address, BadAddressError
 
 KIB, MIB = 1024, 1024 * 1024
 _MOST_WINDOW = 1024 * MIB
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,48}", re.ASCII)
 
 Sync = Literal["on", "off"]
+Level = Literal["off", "low", "medium", "high"]
 
 
 class SettingError(ValueError):
@@ -24,6 +27,8 @@ class Settings:
     # "tcp:HOST:PORT" (port 0: a free one), "tls:HOST:PORT" or "unix:PATH". Other than loopback needs `users`, or
     # `open_to_network`.
     listen: tuple[str, ...] = ("tcp:127.0.0.1:7766",)
+    # By which other brokers and programs in the same process know it: `queue:orders@NAME`, `bindings:NAME`. "": none.
+    name: str = ""
     open_to_network: bool = False
     # A file of users with hashed passwords and rights (`mqlab broker users`). None: everybody may do everything.
     users: Path | None = None
@@ -56,12 +61,37 @@ class Settings:
     policy: Policy = field(default_factory=Policy)
     # Rules for destinations by pattern, first match wins.
     policies: Policies = field(default_factory=Policies)
+    # How closely queues and channels are watched beside the counters that are always on: ages, rates, times on the
+    # queue. low: every 64th message or batch, medium: every 8th, high: each.
+    monitoring: Level = "low"
+    # What is recorded of the applications' operations, for those that no stanza of `trace_file` is about.
+    trace: Level = "off"
+    # Stanzas (ApplName, Trace, TraceLevel) that say which applications are traced; read again when it has changed.
+    trace_file: Path | None = None
+    # A file that gets every call of every application, in and out; with `api_trace_internal` also what the core does.
+    api_trace: Path | None = None
+    api_trace_internal: bool = False
     # Write every call of the file layer, with its time, to this file: for proofs, not for production.
     file_trace: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.sync not in get_args(Sync):
-            raise SettingError(f"sync: {self.sync!r} is neither on nor off")
+        self._check_words()
+        self._check_numbers()
+        self._check_addresses()
+        try:
+            for rule in self.policies.rules:
+                replace(self.policy, **rule.values)
+        except PolicyError as error:
+            raise SettingError(f"policies: {rule.pattern}: {error}") from None
+
+    def _check_words(self) -> None:
+        for name, accepted in (("sync", Sync), ("monitoring", Level), ("trace", Level)):
+            if getattr(self, name) not in get_args(accepted):
+                raise SettingError(f"{name}: {getattr(self, name)!r} is none of {', '.join(get_args(accepted))}")
+        if self.name and not _NAME.fullmatch(self.name):
+            raise SettingError(f"name: {self.name[:80]!r} is not 1 to 48 letters, digits, _ and -")
+
+    def _check_numbers(self) -> None:
         least = {
             "memory_limit": 1, "producer_window": 1, "segment_size": 64 * KIB, "disk_marks": 0, "group_delay": 0,
             "log_length": 64 * KIB,
@@ -72,6 +102,8 @@ class Settings:
                 raise SettingError(f"{name}: {value!r} is not a whole number of {smallest} or more")
         if self.producer_window > _MOST_WINDOW:
             raise SettingError(f"producer_window: {self.producer_window} is more than {_MOST_WINDOW}")
+
+    def _check_addresses(self) -> None:
         if not self.listen:
             raise SettingError("listen: name at least one address, such as tcp:127.0.0.1:7766 or unix:/tmp/broker")
         for text in self.listen:
@@ -81,11 +113,6 @@ class Settings:
                 raise SettingError(f"listen: {error}") from None
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise SettingError("tls_certificate, tls_key: give both or neither")
-        try:
-            for rule in self.policies.rules:
-                replace(self.policy, **rule.values)
-        except PolicyError as error:
-            raise SettingError(f"policies: {rule.pattern}: {error}") from None
 
     @classmethod
     def flat(cls, **values: Any) -> "Settings":

@@ -9,6 +9,7 @@
 """
 
 import asyncio
+import sys
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -36,14 +37,18 @@ _MOST_REPLIERS: Final = 64
 
 
 async def connect(
-    address: str, *, client_id: str = "", user: str = "", password: str = "", ca: Path | None = None
-) -> "Connection":
+    address: str, *, client_id: str = "", user: str = "", password: str = "", ca: Path | None = None,
+    application: str = "",
+) -> "Connection":  # fmt: skip
     """`tcp:HOST:PORT`, `tls:HOST:PORT` (`ca`: who signed the broker's certificate) or `unix:PATH`.
 
-    A client with a `client_id` owns its durable subscriptions, and is connected once.
+    A client with a `client_id` owns its durable subscriptions, and is connected once. `application` is what the broker
+    shows it as, and traces it by; the name of the program, if it is not given.
     Raises OSError if nobody listens there, LoginError if the broker wants another user or password.
     """
-    return Connection(await Wire.open(address, {"client_id": client_id, "user": user, "password": password}, ca))
+    application = application or Path(sys.argv[0]).name
+    hello = {"client_id": client_id, "user": user, "password": password, "application": application}
+    return Connection(await Wire.open(address, hello, ca))
 
 
 class Connection:

@@ -5,12 +5,12 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
-from mqlab.broker.security.tls import client_context
 from mqlab.client.errors import ClosedError, LoginError, MessagingError, RefusedError
 from mqlab.wire import native
 from mqlab.wire.address import Address
 from mqlab.wire.bodies import Buffer
 from mqlab.wire.native import Frame, Kind, ProtocolError
+from mqlab.wire.tls import client_context
 
 # What a broker may send at once: its own limit for a frame, told in its HELLO, is at most this.
 _FRAME_LIMIT = 64 * 1024 * 1024
@@ -47,6 +47,8 @@ class Wire(asyncio.BufferedProtocol):
         self._asked: dict[tuple[int, int, int], deque[asyncio.Future[Frame]]] = {}
         self._questions: dict[int, asyncio.Future[Frame]] = {}
         self._error: MessagingError | None = None
+        # The name of the broker, if it has one.
+        self.broker = ""
         self._last_question = 0
         self._last_session = 0
         self._last_link = 0
@@ -65,7 +67,8 @@ class Wire(asyncio.BufferedProtocol):
             _, wire = await loop.create_connection(cls, to.host, to.port)
         said = {"version": native.VERSION, "client": "mqlab", **{key: value for key, value in hello.items() if value}}
         try:
-            await wire.ask(native.frame(Kind.HELLO, said), Kind.HELLO)
+            greeting = await wire.ask(native.frame(Kind.HELLO, said), Kind.HELLO)
+            wire.broker = str(greeting.json().get("name", ""))
         except BaseException:
             await wire.close()
             raise

@@ -27,10 +27,15 @@ from mqlab.wire.columns import Value
 
 
 def connect(
-    address: str, *, client_id: str = "", user: str = "", password: str = "", ca: Path | None = None
-) -> "Connection":
+    address: str, *, client_id: str = "", user: str = "", password: str = "", ca: Path | None = None,
+    application: str = "",
+) -> "Connection":  # fmt: skip
     """`tcp:HOST:PORT`, `tls:HOST:PORT` or `unix:PATH`; see `mqlab.client.aio.connect`."""
-    return Connection(lambda: aio.connect(address, client_id=client_id, user=user, password=password, ca=ca))
+    return Connection(
+        lambda: aio.connect(
+            address, client_id=client_id, user=user, password=password, ca=ca, application=application
+        )
+    )
 
 
 class Connection:

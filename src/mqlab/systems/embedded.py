@@ -22,7 +22,7 @@ _ANSWER_SECONDS = 10.0
 # The lab's own business: where it listens and for whom, and where its data lies. Rules by pattern are for other names
 # than the lab's.
 _NOT_CHOSEN: Final = frozenset(
-    ("data", "listen", "open_to_network", "users", "tls_certificate", "tls_key", "metrics", "policies")
+    ("data", "name", "listen", "open_to_network", "users", "tls_certificate", "tls_key", "metrics", "policies")
 )
 _CHOSEN: Final = tuple(name for name in SETTING_NAMES if name not in _NOT_CHOSEN)
 
@@ -42,7 +42,7 @@ class Embedded(System):
     def describe(self) -> dict[str, Any]:
         own, policy = self._settings, self._settings.policy
         shown = {name: getattr(policy if name in POLICY_FIELDS else own, name) for name in _CHOSEN}
-        shown["file_trace"] = str(shown["file_trace"]) if shown["file_trace"] else None
+        shown = {name: str(value) if isinstance(value, Path) else value for name, value in shown.items()}
         return {"name": self.label, "version": f"mqlab {__version__}", "settings": shown, "stamps": _stamps(own)}
 
     async def start(self, folder: Path) -> Running:

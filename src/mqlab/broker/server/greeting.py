@@ -29,11 +29,14 @@ class Greeter:
             raise ProtocolError("the first frame must be HELLO, and nothing follows before its answer")
         self._greeted = True
         said = frame.json()
-        version, client_id = said.get("version"), said.get("client_id", "")
+        version, client_id, application = (said.get(key, "") for key in ("version", "client_id", "application"))
         if version != native.VERSION:
             raise ProtocolError(f"protocol version {version!r}; this broker speaks {native.VERSION}")
-        if not isinstance(client_id, str):
-            raise ProtocolError("client_id: not a text")
+        if not isinstance(client_id, str) or not isinstance(application, str):
+            raise ProtocolError("client_id and application are texts")
+        if application:
+            self._check(application, "the name of an application")
+        self._connection.application = application
         if self._broker.users is None:
             self._let_in(ANYONE, client_id)
             return
@@ -67,11 +70,14 @@ class Greeter:
     def _let_in(self, user: User, client_id: str) -> None:
         """A client that is known by a name is connected once: its subscriptions are its own."""
         if client_id:
-            try:
-                check_name(client_id, "a client id")
-            except BadNameError as error:
-                raise ProtocolError(str(error)) from error
+            self._check(client_id, "a client id")
             others: set[Any] = self._broker.connections - {self._connection}
             if any(other.client_id == client_id for other in others):
                 raise ProtocolError(f"client id {client_id!r} is connected already")
         self._connection.welcome(user, client_id)
+
+    def _check(self, name: str, what: str) -> None:
+        try:
+            check_name(name, what)
+        except BadNameError as error:
+            raise ProtocolError(str(error)) from error

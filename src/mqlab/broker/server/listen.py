@@ -10,12 +10,12 @@ from pathlib import Path
 import pyarrow as pa
 import uvloop
 
-from mqlab.broker.security.tls import server_context
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.metrics import Metrics, start_metrics
 from mqlab.broker.server.native import Connection
 from mqlab.broker.settings import SettingError, Settings
 from mqlab.wire.address import Address
+from mqlab.wire.tls import TlsError, server_context
 
 
 class BrokerFailedError(Exception):
@@ -87,7 +87,10 @@ async def _listen(broker: Broker, address: Address) -> tuple[asyncio.Server, Add
     if address.tls:
         assert settings.tls_certificate is not None
         assert settings.tls_key is not None
-        tls = server_context(settings.tls_certificate, settings.tls_key)
+        try:
+            tls = server_context(settings.tls_certificate, settings.tls_key)
+        except TlsError as error:
+            raise SettingError(str(error)) from None
     server = await loop.create_server(
         lambda: Connection(broker), address.host, address.port, backlog=1024, ssl=tls
     )

@@ -57,6 +57,8 @@ class Connection(asyncio.BufferedProtocol):
         # Who it is, once that is known; None: a stranger.
         self._user: User | None = None
         self.client_id = ""
+        # What its program calls itself, or "".
+        self.application = ""
         self._greeter = Greeter(broker, self)
         self._asking = Asking(broker, self)
         self._commands: dict[int, Callable[[Frame], None]] = {
@@ -202,7 +204,8 @@ class Connection(asyncio.BufferedProtocol):
         """The greeter lets it in."""
         self._user, self.client_id = user, client_id
         self._receiver.limit = limits.FRAME
-        self._write(native.frame(Kind.HELLO, {"version": native.VERSION, "frame_limit": limits.FRAME}))
+        said = {"version": native.VERSION, "frame_limit": limits.FRAME, "name": self._broker.settings.name}
+        self._write(native.frame(Kind.HELLO, said))
 
     def _open_session(self, frame: Frame) -> None:
         if frame.session in self._sessions or not frame.session:

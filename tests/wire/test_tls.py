@@ -9,8 +9,7 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 
-from mqlab.broker.security.tls import client_context, server_context
-from mqlab.broker.settings import SettingError
+from mqlab.wire.tls import TlsError, client_context, server_context
 
 
 class Pem(NamedTuple):
@@ -141,11 +140,11 @@ def test_files_that_do_not_do(pem: Pem, make: Callable[[], Pem], tmp_path: Path)
         (pem.key, pem.certificate, "must hold a certificate and its private key"),
         (pem.certificate, other.key, "tls_key: .*key.pem is not the key of the certificate in .*certificate.pem"),
     ):
-        with pytest.raises(SettingError, match=says):
+        with pytest.raises(TlsError, match=says):
             server_context(certificate, key)
-    with pytest.raises(SettingError, match=r"ca: .*missing.pem cannot be read"):
+    with pytest.raises(TlsError, match=r"ca: .*missing.pem cannot be read"):
         client_context(missing)
-    with pytest.raises(SettingError, match=r"ca: .*nonsense.pem must hold certificates in PEM"):
+    with pytest.raises(TlsError, match=r"ca: .*nonsense.pem must hold certificates in PEM"):
         client_context(nonsense)
 
 
@@ -159,5 +158,5 @@ def test_an_encrypted_key_is_not_asked_about(pem: Pem, tmp_path: Path) -> None:
             serialization.BestAvailableEncryption(b"secret"),
         )
     )
-    with pytest.raises(SettingError, match=r"tls_key: .*locked.pem is encrypted"):
+    with pytest.raises(TlsError, match=r"tls_key: .*locked.pem is encrypted"):
         server_context(pem.certificate, locked)

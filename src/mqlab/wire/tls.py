@@ -4,11 +4,13 @@ import ssl
 from pathlib import Path
 from typing import NoReturn
 
-from mqlab.broker.settings import SettingError
+
+class TlsError(ValueError):
+    """A file of certificates or keys cannot be used."""
 
 
 def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """`certificate`: its chain in PEM, the broker's own first. Raises SettingError with the file that is wrong."""
+    """`certificate`: its chain in PEM, the broker's own first. Raises TlsError with the file that is wrong."""
     _check_readable("tls_certificate", certificate)
     _check_readable("tls_key", key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -19,8 +21,8 @@ def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key, password=lambda: _encrypted(key))
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            raise SettingError(f"tls_key: {key} is not the key of the certificate in {certificate}") from None
-        raise SettingError(f"tls_certificate, tls_key: {certificate} and {key} must hold a certificate and its private "
+            raise TlsError(f"tls_key: {key} is not the key of the certificate in {certificate}") from None
+        raise TlsError(f"tls_certificate, tls_key: {certificate} and {key} must hold a certificate and its private "
                            f"key in PEM ({_reason(error)})") from None  # fmt: skip
     return context
 
@@ -36,7 +38,7 @@ def client_context(ca: Path | None = None) -> ssl.SSLContext:
     try:
         context.load_verify_locations(ca)
     except ssl.SSLError as error:
-        raise SettingError(f"ca: {ca} must hold certificates in PEM ({_reason(error)})") from None
+        raise TlsError(f"ca: {ca} must hold certificates in PEM ({_reason(error)})") from None
     return context
 
 
@@ -50,12 +52,12 @@ def _check_readable(what: str, path: Path) -> None:
     try:
         path.open("rb").close()
     except OSError as error:
-        raise SettingError(f"{what}: {path} cannot be read: {error.strerror}") from None
+        raise TlsError(f"{what}: {path} cannot be read: {error.strerror}") from None
 
 
 def _encrypted(key: Path) -> NoReturn:
     """Else OpenSSL asks on the terminal, and a broker without one waits for ever."""
-    raise SettingError(f"tls_key: {key} is encrypted; a broker starts with nobody to ask, so give it the key in clear")
+    raise TlsError(f"tls_key: {key} is encrypted; a broker starts with nobody to ask, so give it the key in clear")
 
 
 def _reason(error: ssl.SSLError) -> str:
