@@ -53,10 +53,22 @@ def test_a_table_for_people(tmp_path: Path) -> None:
     assert "mine at scale quick" in result.stderr
 
 
+def test_requests_and_fixed_work(tmp_path: Path) -> None:
+    roles = "{pattern: request-reply, queues: 1, requesters: 6, responders: 2, message: {size: 1KiB}, messages: 500}"
+    head = "study: mine\ntitle: Mine\nsystems: {Q 1: []}\nstand_ins: {Q 1: embedded}\n"
+    (tmp_path / "my.yaml").write_text(f"{head}scenarios:\n  A: {roles}\n")
+    result = run(str(tmp_path / "my.yaml"))
+    head, first, *_ = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "destinations requesters responders size" in head
+    assert first == "A - 1 queue 6 2 1KiB no none free 1 max 2 to 3 500 messages"
+    assert "mine at scale quick: up to 3 runs with a fixed number of messages on each system." in result.stderr
+    assert "Unless a system is named, embedded runs in place of Q 1." in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing.yaml"], "nothing.yaml: no such file and no built-in study; accepted: jms-four-brokers"),
+        (["nothing.yaml"], "nothing.yaml: no such file and no built-in study; accepted: ibmmq-943-trace"),
         (["jms-four-brokers", "--scale", "slow"], "has no scale 'slow'; accepted: quick, standard, full"),
         (["jms-four-brokers", "--only", "Z"], "has no scenario 'Z'; accepted: A, B, C, D, E, F, G, H"),
     ],

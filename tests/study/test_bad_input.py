@@ -14,6 +14,16 @@ HEAD = "study: mine\ntitle: Mine\nscenarios:\n  A: {topics: 1, producers: 1, con
 MANY = list(range(1, 102))
 
 
+def asking(parameters: str) -> str:
+    return HEAD + f"  B: {{pattern: request-reply, message: {{size: 12B}}, {parameters}}}\n"
+
+
+def sweeping(rest: str) -> str:
+    """Scenario B of four points on line 5; what a case adds begins on line 6."""
+    swept = "message: {size: [12B, 1KiB]}, settings: {trace: [off, low]}"
+    return HEAD + f"  B: {{queues: 1, producers: 1, consumers: 1, {swept}}}\n{rest}"
+
+
 def scenario(parameters: str) -> str:
     return HEAD + f"  B: {{topics: 1, producers: 1, consumers: 1, message: {{size: 12B}}, {parameters}}}\n"
 
@@ -37,7 +47,7 @@ CASES = [
     (HEAD + "defaults:\n  mesage: {size: 1KiB}\n", 6, "defaults.mesage: unknown key; did you mean 'message'?"),
     (HEAD + "scales:\n  fast: {}\n", 6, "scales.fast: unknown key; accepted: quick, standard"),
     (HEAD + "scales:\n  full: {}\n", 6, "scales.full: full is the study's own length; write it under defaults"),
-    (HEAD + "scales:\n  quick:\n    title: x\n", 7, "scales.quick.title: unknown key; accepted: topics"),
+    (HEAD + "scales:\n  quick:\n    title: x\n", 7, "scales.quick.title: unknown key; accepted: pattern"),
     # values
     (scenario("message: {size: 12 apples}").replace("message: {size: 12B}, ", ""), 5,
      "scenarios.B.message.size: '12 apples' is not a size; write 12B, 1KiB or 10MB"),
@@ -51,14 +61,14 @@ CASES = [
     (scenario("rate: 5k"), 5, "scenarios.B.rate: '5k' is not a rate; write 100/s, 5k/s, 1.5M/s or max"),
     (scenario("send: wait"), 5, "scenarios.B.send: 'wait' is not accepted; write confirmed or free"),
     (scenario("connections: one"), 5, "scenarios.B.connections: 'one' is not accepted; write each or shared"),
-    (scenario("session: {acknowledge: client}"), 5,
-     "scenarios.B.session.acknowledge: 'client' is not accepted; write auto"),
+    (scenario("session: {acknowledge: none}"), 5,
+     "scenarios.B.session.acknowledge: 'none' is not accepted; write auto or dups_ok or client"),
     (scenario("session: {transaction: 0}"), 5, "'0' is not a whole number from 1 to 1000000, or none"),
     (scenario("batch: all"), 5, "scenarios.B.batch: 'all' is not a whole number from 1 to 1000000, or auto"),
     (HEAD + "defaults: {message: {persistent: 1}}\n", 5,
      "defaults.message.persistent: '1' is not accepted; write yes or no"),
     (HEAD + "defaults: {producers: 1.5}\n", 5, "defaults.producers: '1.5' is not a whole number from 1 to 10000"),
-    (HEAD + "defaults: {consumers: 0}\n", 5, "defaults.consumers: '0' is not a whole number from 1 to 10000"),
+    (HEAD + "defaults: {consumers: -1}\n", 5, "defaults.consumers: '-1' is not a whole number from 0 to 10000"),
     (HEAD + "defaults: {message: 12B}\n", 5, "defaults.message: write keys (size, persistent), not a text"),
     (HEAD + "defaults: {message: [{size: 12B}]}\n", 5, "defaults.message: write keys (size, persistent), not a list"),
     (HEAD + "defaults: {rate: {a: 1}}\n", 5, "defaults.rate: write a rate like 5k/s, or max, not keys"),
@@ -88,8 +98,89 @@ CASES = [
      "scenarios.B: transaction=1000000: 1000000 messages of 12B do not move together; at most 8MiB do"),
     (scenario("repeat: {least: 6}"), 5, "scenarios.B: repeat.least (6) is above repeat.most (5)"),
     (HEAD + "scales: {quick: {repeat: {least: 9}}}\n", 4, "scenarios.A: at scale quick: repeat.least (9) is above"),
+    # requests and replies
+    (asking("queues: 1, requesters: 1, responders: 1, producers: 1"), 5,
+     "scenarios.B: producers do not belong to pattern: request-reply; write requesters and responders"),
+    (scenario("requesters: 2"), 5,
+     "scenarios.B: requesters do not belong to pattern: one-way; write producers and consumers"),
+    (scenario("threads: 2"), 5, "scenarios.B: threads do not belong to pattern: one-way"),
+    (asking("topics: 1, requesters: 1, responders: 1"), 5, "scenarios.B: requests and replies go through queues"),
+    (asking("queues: 1, responders: 1"), 5, "requesters is missing here and in defaults; write requesters: 10"),
+    (asking("queues: 1, requesters: 1"), 5, "scenarios.B: responders is missing here and in defaults"),
+    (asking("queues: 1, requesters: 4, clients: 2, responders: 1"), 5,
+     "scenarios.B: has requesters and clients or threads; clients x threads are the requesters"),
+    (asking("queues: 2, requesters: 1, responders: 2"), 5, "2 queues need at least as many requesters, not 1"),
+    (asking("queues: 1, clients: 1000, threads: 1000, responders: 1"), 5,
+     "clients x threads are 1000000 requesters; at most 10000 are accepted"),
+    (asking("queues: 1, requesters: 1, responders: 1, batch: 2"), 5, "so a batch of 2 cannot be; leave batch out"),
+    (asking("queues: 1, requesters: 1, responders: 1, load: send"), 5,
+     "load does not belong to pattern: request-reply; leave it out"),
+    (scenario("pattern: [one-way, request-reply]"), 5, "the two patterns have other roles; write a scenario for each"),
+    (scenario("pattern: ask"), 5, "scenarios.B.pattern: 'ask' is not accepted; write one-way or request-reply"),
+    # work, and who does it
+    (scenario("messages: 100, phases: {warmup: 1s}"), 5,
+     "scenarios.B.phases.warmup: a fixed amount of work (messages) has no warmup phase"),
+    (scenario("messages: 100, phases: {measure: 1s}"), 5, "scenarios.B.phases.measure: a fixed amount of work"),
+    (scenario("messages: 0"), 5, "scenarios.B.messages: '0' is not a whole number from 1"),
+    (scenario("load: receive"), 5, "load: receive finds what was sent before, which a topic keeps for durable"),
+    (scenario("load: receive, durable: yes"), 5, "load: receive needs a number of messages to fill in before"),
+    (scenario("load: all"), 5, "scenarios.B.load: 'all' is not accepted; write both or send or receive"),
+    (HEAD + "  B: {topics: 1, producers: 1, consumers: 0, message: {size: 12B}}\n", 5,
+     "scenarios.B: consumers: 0 is for load: send only; somebody must receive"),
+    (HEAD + "  B: {queues: 1, producers: 1, consumers: 1, message: {size: 12B}, durable: yes}\n", 5,
+     "scenarios.B: durable is about subscriptions to topics, and these are queues"),
+    (scenario('selector: "a = \\e[2J"'), 5, "scenarios.B.selector: a selector is a condition on one line"),
+    (scenario(f"selector: a = '{'x' * 500}'"), 5, "a selector has at most 500 characters, this one 506"),
+    (scenario("preload: 5"), 5, "the consumers would take what is preloaded; give them a selector"),
+    (scenario("client_cpu: 75"), 5, "scenarios.B.client_cpu: '75' is not a share"),
+    (scenario("client_cpu: 0%"), 5, "scenarios.B.client_cpu: '0%' leaves the clients nothing"),
+    (scenario("topology: local"), 5, "'local' is not accepted; write client or bindings or distributed"),
+    (scenario("consume_rate: fast"), 5, "scenarios.B.consume_rate: 'fast' is not a rate"),
+    # settings of the system
+    (scenario("settings: {Queue-Limit: 1MB}"), 5, "'Queue-Limit' is not a word; write small letters, digits and _"),
+    (scenario("settings: {size: 1}"), 5, "settings.size: size is a parameter of the study and cannot be a setting"),
+    (scenario('settings: {a: "1, 2"}'), 5, "scenarios.B.settings.a: '1, 2' is not a value; write up to 200 signs"),
+    (scenario("settings: {a: [x, x]}"), 5, "scenarios.B.settings.a: holds a value twice"),
+    # sweeps in step, and bases
+    (scenario("rate: [1/s, max], together: [[rate, batch]]"), 5, "together: 'batch' is not a list here"),
+    (scenario("rate: [1/s, max], batch: [1, 2, 3], together: [[rate, batch]]"), 5,
+     "lists that go together have as many values each, not rate 2, batch 3"),
+    (scenario("rate: [max, max], batch: [1, 1], together: [[rate, batch]]"), 5,
+     "the point batch=1, rate=max comes twice"),
+    (scenario("rate: [1/s, max], base: {batch: 1}"), 5, "base: batch is not swept here; swept: rate"),
+    (scenario("rate: [1/s, max], base: {rate: 2/s}"), 5,
+     "base: there is no point rate=2/s, which rate=1/s would be compared with"),
+    (scenario("rate: [1/s, max], base: {rate: 1/s}") + "scales: {quick: {scenarios: {B: {rate: [max]}}}}\n", 5,
+     "scenarios.B: at scale quick: base: there is no point rate=1/s"),
+    (HEAD + "scales:\n  quick:\n    scenarios:\n      C: {rate: max}\n", 8,
+     "scales.quick.scenarios.C: there is no such scenario; accepted: A"),
+    # what stands for what
+    (HEAD + "systems: {Queue 1: []}\nstand_ins: {Quue 1: embedded}\n", 6,
+     "stand_ins.Quue 1: is not among the study's systems; did you mean 'Queue 1'?"),
+    (HEAD + "prose:\n  - {table: T}\n", 6, "prose.1: write either claim (the id of a claim) or reason"),
+    (HEAD + "claims: [{id: a, says: b, source: c, not_testable: d}]\nprose:\n  - {table: T, claim: b}\n", 7,
+     "prose.1.claim: there is no claim 'b'; accepted: a"),
+    # exhibits of chosen points
+    (sweeping("exhibits:\n  - {table: T, by: [size], columns: []}\n").replace("columns: []", "columns: [{as: x}]"), 7,
+     "exhibits.1.columns.1: write one of value, ratio, faster, impact, peak with its metric"),
+    (sweeping("exhibits:\n  - {table: T, by: [size], columns: [{peak: rate.sent}]}\n"), 7,
+     "exhibits.1.columns.1: a peak is the greatest over swept parameters; name them"),
+    (sweeping("exhibits:\n  - {table: T, by: [size], columns: [{value: rate.sent, over: [size]}]}\n"), 7,
+     "exhibits.1.columns.1.over: over belongs to peak, ratio and faster"),
+    (sweeping("exhibits:\n  - {table: T, by: [sizes], columns: [{value: rate.sent}]}\n"), 7,
+     "exhibits.1: there is no parameter 'sizes'; did you mean 'size'?"),
+    (sweeping("exhibits:\n  - {table: T, of: [C], by: [size], columns: [{value: rate.sent}]}\n"), 7,
+     "exhibits.1.of: there is no scenario 'C'; accepted: A, B"),
+    (sweeping("exhibits:\n  - {series: T, where: {size: 2KiB}}\n"), 7,
+     "exhibits.1.where.size: no point has size=2KiB; did you mean '1KiB'?"),
+    (sweeping(
+        "exhibits:\n  - {lines: T, where: {size: 12B}, x: trace, values: [{peak: rate.sent, over: [size]}]}\n"), 7,
+     "exhibits.1.where.size: a peak is over all values of size; take it out of over or of where"),
+    (sweeping("exhibits:\n  - {lines: T, x: size, values: [rate.sent, rate.sent, rate.sent]}\n"), 7,
+     "exhibits.1.values: a chart has one or two values"),
+    (sweeping("exhibits:\n  - {lines: T, x: size, values: [rate.snet]}\n"), 7, "'rate.snet' is not a metric"),
     # exhibits
-    (HEAD + "exhibits:\n  - {table: Rates}\n", 6, "exhibits.1: is not an exhibit; write one of matrix, bars, diagram"),
+    (HEAD + "exhibits:\n  - {chart: Rates}\n", 6, "exhibits.1: is not an exhibit; write one of matrix, bars, table"),
     (HEAD + "exhibits:\n  - {summary: S}\n  - {matrix: M, rows: system, columns: scenario, value: rate.recieved}\n", 7,
      "exhibits.2.value: 'rate.recieved' is not a metric; did you mean 'rate.received'?"),
     (HEAD + "exhibits:\n  - {matrix: M, rows: system, columns: system, value: syncs}\n", 6,
@@ -111,6 +202,18 @@ CASES = [
      "claims.1.check: scenario A has no point 'size=1B'"),
     (scenario("rate: [1/s, max]") + "claims:\n  - {id: a, says: b, source: c, check: 'rate.sent[B] > 1'}\n", 7,
      'claims.1.check: scenario B has 2 points; name one, like rate.sent[B, "rate=1/s"]'),
+    (sweeping("claims:\n  - {id: a, says: b, source: c, check: 'rate.sent[B, size=12B] > 1'}\n"), 7,
+     "claims.1.check: B size=12B are 2 points, which differ in trace; name that too"),
+    (sweeping("claims:\n  - {id: a, says: b, source: c, check: 'max(rate.sent[B, size=*]) > 1'}\n"), 7,
+     "claims.1.check: B size=12B are 2 points, which differ in trace"),
+    (sweeping("claims:\n  - {id: a, says: b, source: c, check: 'rate.sent[B, sizes=12B] > 1'}\n"), 7,
+     "claims.1.check: scenario B has no parameter 'sizes'; did you mean 'size'?"),
+    (sweeping("claims:\n  - {id: a, says: b, source: c, check: 'rate.sent[B, size=2KiB, trace=off] > 1'}\n"), 7,
+     "claims.1.check: scenario B has no point with size=2KiB; did you mean '1KiB'?"),
+    (sweeping("claims:\n  - {id: a, says: b, source: c, check: 'max(rate.sent[\"C*\"]) > 1'}\n"), 7,
+     "claims.1.check: there is no scenario 'C*'; accepted: A, B"),
+    (HEAD + "claims:\n  - {id: a, says: b, source: c, check: 'rate.sent[A] of \"Q\" > 1'}\n", 6,
+     "claims.1.check: 'Q' is not among the study's systems"),
     (HEAD + "claims:\n  - {id: a, says: b, source: c, check: 'first(rate.sent[A]) == \"Q\"'}\n", 6,
      "claims.1.check: 'Q' is not among the study's systems"),
     (HEAD + "claims:\n" + "  - {id: a, says: b, source: c, not_testable: d}\n" * 2, 7,

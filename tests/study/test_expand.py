@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from mqlab.study import Exhibit, Point, Rule, Study, estimate, load_study
-from mqlab.study.expand import PARAMETERS, merge
+from mqlab.study.expand import merge
 from mqlab.study.model import Layer
+from mqlab.study.parameters import PARAMETERS
 from mqlab.study.written import Strict
 
 Write = Callable[..., Path]
@@ -130,7 +131,7 @@ def test_estimates(write: Write) -> None:
 
 
 def test_the_table_of_parameters_is_complete() -> None:
-    """`repeat` alone is no parameter of a point: it cannot be swept."""
+    """`repeat` and `together` are no parameters of a point: they cannot be swept."""
     declared = set()
     for name, field in Layer.model_fields.items():
         group = field.annotation
@@ -138,7 +139,7 @@ def test_the_table_of_parameters_is_complete() -> None:
             declared |= {f"{name}.{key}" for key in group.model_fields}
         else:
             declared.add(name)
-    assert {name for name in declared if not name.startswith("repeat.")} == set(PARAMETERS)
+    assert {name for name in declared if not name.startswith(("repeat.", "together"))} == set(PARAMETERS)
 
 
 def test_a_study_without_exhibits_has_the_usual_ones(write: Write) -> None:

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from mqlab.study import Point, Study, StudyError, load_study
 
+# At most thirteen lists of two: a study has at most 10,000 points.
 values = {
     "producers": st.integers(8, 40).map(str),
     "consumers": st.integers(8, 40).map(str),
     "message.size": st.sampled_from(["12B", "100B", "1KB", "1KiB", "64KiB", "1.5KiB"]),
     "message.persistent": st.sampled_from(["yes", "no"]),
     "session.transaction": st.sampled_from(["none", "1", "10", "50"]),
+    "prefetch": st.sampled_from(["auto", "1", "500"]),
     "send": st.sampled_from(["confirmed", "free"]),
     "batch": st.sampled_from(["auto", "1"]),
     "rate": st.sampled_from(["max", "100/s", "5k/s", "1.5M/s"]),

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from mqlab.study import METRICS, load_study
-from mqlab.study.expand import PARAMETERS
+from mqlab.study.exhibit_form import FORMS
 from mqlab.study.expression import FUNCTIONS
-from mqlab.study.model import FORMS, ClaimForm, RepeatLayer, ScalesForm, SettingForm, SourceForm, StudyForm
+from mqlab.study.model import ClaimForm, RepeatLayer, ScalesForm, SettingForm, SourceForm, StudyForm
+from mqlab.study.parameters import PARAMETERS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
 

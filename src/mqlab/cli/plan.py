@@ -16,6 +16,8 @@ _COLUMNS: Final = (
     "scenario", "point", "destinations", "producers", "consumers", "size", "persistent", "transaction", "send", "batch",
     "rate", "runs", "time",
 )  # fmt: skip
+# In a study of requests and replies these roles stand in the places of producers and consumers.
+_ASKING: Final = {"producers": "requesters", "consumers": "responders"}
 
 
 def plan(
@@ -34,20 +36,23 @@ def plan(
         show_json({"study": declared.id, "title": declared.title, "scale": scale, **_document(points)})
         return
     show(_table(points))
-    say(f"{declared.id} at scale {scale}: {_time(estimate(points))} of load on each system.")
+    say(f"{declared.id} at scale {scale}: {_load(estimate(points))} on each system.")
     say("Setting up and draining come on top; both end when they are done.")
+    for published, system in declared.stand_ins.items():
+        say(f"Unless a system is named, {system} runs in place of {published}.")
 
 
 def _table(points: Sequence[Point]) -> Table:
-    table = Table(*_COLUMNS, box=None)
+    asking = all(point.pattern == "request-reply" for point in points)
+    table = Table(*(_ASKING.get(column, column) if asking else column for column in _COLUMNS), box=None)
     for point in points:
         expected = estimate([point])
         cells = (
             point.scenario,
             point.name or "-",
             f"{point.destinations} {point.domain}{'s' if point.destinations > 1 else ''}",
-            str(point.producers),
-            str(point.consumers),
+            str(point.requesters or point.producers),
+            str(point.responders or point.consumers),
             format_size(point.size),
             "yes" if point.persistent else "no",
             str(point.transaction or "none"),
@@ -55,13 +60,22 @@ def _table(points: Sequence[Point]) -> Table:
             str(point.batch),
             "max" if point.rate is None else format_rate(point.rate),
             _runs(expected),
-            _time(expected),
+            f"{point.messages} messages" if point.messages else _time(expected),
         )
         table.add_row(*map(Text, cells))
     total = estimate(points)
     table.add_section()
-    table.add_row("total", str(len(points)), *[""] * (len(_COLUMNS) - 4), _runs(total), _time(total))
+    table.add_row(
+        "total", str(len(points)), *[""] * (len(_COLUMNS) - 4), _runs(total), _time(total) if total.most_seconds else ""
+    )
     return table
+
+
+def _load(expected: Estimate) -> str:
+    """A fixed number of messages takes as long as it takes; only the number of runs is known before."""
+    fixed = f"up to {expected.fixed_runs} runs with a fixed number of messages" if expected.fixed_runs else ""
+    timed = f"{_time(expected)} of load" if expected.most_seconds else ""
+    return " and ".join(filter(None, (timed, fixed)))
 
 
 def _runs(expected: Estimate) -> str:

@@ -6,10 +6,10 @@ Nothing here runs, measures or draws anything, and nothing here imports another 
 
 from mqlab.study.error import StudyError
 from mqlab.study.estimate import Estimate, estimate
-from mqlab.study.exhibit import Claim, Exhibit
-from mqlab.study.expand import DEFAULT_SCALE
+from mqlab.study.exhibit import Claim, Exhibit, Figures
 from mqlab.study.library import built_in_studies, load_study
 from mqlab.study.metric import METRICS
+from mqlab.study.parameters import DEFAULT_SCALE
 from mqlab.study.point import Phases, Point, Repeat
 from mqlab.study.published import PublishedValue
 from mqlab.study.rule import Rule
@@ -21,6 +21,7 @@ __all__ = [
     "Claim",
     "Estimate",
     "Exhibit",
+    "Figures",
     "Phases",
     "Point",
     "PublishedValue",

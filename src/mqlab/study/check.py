@@ -4,12 +4,12 @@ from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from mqlab.study.model import FORMS
+from mqlab.study.exhibit_form import TAGS
 from mqlab.study.written import MANY, ONE
 from mqlab.study.yaml_file import Place, YamlFile
 
 # What pydantic puts into the place of an error for its own use.
-_TAGS: Final = {ONE, MANY, "[key]", *(f"<{form}>" for form in FORMS)}
+_TAGS: Final = {ONE, MANY, "[key]", *TAGS}
 # Containers are pydantic's own types, so only their errors come in its words.
 _CONTAINERS: Final = {
     "dict_type": "write names, and what belongs to each",
@@ -36,5 +36,6 @@ def _finding(found: Any) -> tuple[Place, str]:
     if found["type"] == "missing":
         return where[:-1], f"{where[-1]} is missing"
     if "key" in context:
-        where = (*where, context["key"])
+        key = context["key"]
+        where = (*where, *key) if isinstance(key, tuple) else (*where, key)
     return where, context.get("message") or _CONTAINERS.get(found["type"], found["msg"])

@@ -11,12 +11,14 @@ class Estimate:
     """On one system: the least when every rule holds as early as it may, the most when none ever does.
 
     Warm-up and measuring only. Draining and set-up come on top: they end when they are done, usually at once.
+    So do the runs with a fixed amount of work, whose time nobody knows before: `fixed_runs` (at most) are not counted.
     """
 
     least_runs: int
     most_runs: int
     least_seconds: float
     most_seconds: float
+    fixed_runs: int = 0
 
 
 def estimate(points: Iterable[Point]) -> Estimate:
@@ -26,4 +28,5 @@ def estimate(points: Iterable[Point]) -> Estimate:
         sum(point.repeat.most for point in counted),
         sum(point.repeat.least * point.seconds for point in counted),
         sum(point.repeat.most * point.seconds for point in counted),
+        sum(point.repeat.most for point in counted if point.messages is not None),
     )

@@ -3,12 +3,26 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Form = Literal["matrix", "bars", "summary", "settings", "diagram", "setup"]
+Form = Literal["matrix", "bars", "summary", "settings", "diagram", "setup", "table", "lines", "series"]
+# What a column or a line shows of a metric: itself; the first system's value over the second's; how many percent the
+# faster of two is ahead; the change in percent against the base point; the greatest over swept parameters.
+Kind = Literal["value", "ratio", "faster", "impact", "peak"]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A column of a table (one for each system, where it is about one), or what a line chart draws."""
+
+    kind: Kind
+    metric: str
+    head: str = ""  # "": the words of the metric
+    # Of a peak, and of a ratio of two peaks: the parameters that vary. Where a peak was stands beside it in brackets.
+    over: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A table or figure. A field that its form has no use for is None; with `each`, there is one exhibit a scenario."""
+    """A table or figure. A field that its form has no use for is None or empty. With `each`: one a scenario."""
 
     form: Form
     title: str  # holds {scenario} when there is one a scenario
@@ -17,6 +31,13 @@ class Exhibit:
     columns: str | None = None
     bars: str | None = None
     value: str | None = None  # a metric
+    # Of tables, lines, series, and bars by a parameter: which points, and how they are laid out.
+    of: tuple[str, ...] = ()  # scenarios; (): all
+    # Parameters that a point must have, as Point.parameters shows them; one that comes twice may have either value.
+    where: tuple[tuple[str, str], ...] = ()
+    by: tuple[str, ...] = ()  # the parameters (or "scenario") that make a row, a group of bars, or one line
+    x: str = ""  # the parameter along the axis of a line chart
+    figures: tuple[Figures, ...] = ()  # columns; or one or two values of a line chart, the second on an axis of its own
 
     def title_for(self, scenario: str) -> str:
         return self.title.replace("{scenario}", scenario)

@@ -4,34 +4,46 @@ A `Layer` is what the lab, the study, a scenario and a scale each say about the 
 stays unset, so that layers can be laid over each other.
 """
 
-from typing import Annotated, Any, Final, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import Field, Tag, model_validator
 
-from mqlab.study.exhibit import Claim, Exhibit, Form
+from mqlab.study.exhibit import Claim
+from mqlab.study.exhibit_form import AnyForm
 from mqlab.study.written import (
     MANY,
     ONE,
     Acknowledge,
     Batch,
+    ClientCpu,
     Connections,
     Count,
+    CountOrNone,
     FileName,
     Id,
+    Load,
     MeasureTime,
-    MetricName,
+    Messages,
     Name,
     OneOrMany,
+    Pattern,
+    Prefetch,
+    Preload,
     Rate,
     Runs,
+    Selector,
     Send,
+    Shown,
     Size,
     Strict,
     Sweep,
     Text,
     Time,
+    Topology,
     Transaction,
     Until,
+    Word,
     YesNo,
     wrong,
 )
@@ -65,33 +77,75 @@ class RepeatLayer(Strict):
 
 
 class Layer(Strict):
+    pattern: Sweep[Pattern] = UNSET
     topics: Sweep[Count] = UNSET
     queues: Sweep[Count] = UNSET
     producers: Sweep[Count] = UNSET
-    consumers: Sweep[Count] = UNSET
+    consumers: Sweep[CountOrNone] = UNSET
+    requesters: Sweep[Count] = UNSET
+    responders: Sweep[Count] = UNSET
+    clients: Sweep[Count] = UNSET
+    threads: Sweep[Count] = UNSET
     message: MessageLayer = UNSET
     session: SessionLayer = UNSET
+    selector: Sweep[Selector] = UNSET
+    durable: Sweep[YesNo] = UNSET
+    prefetch: Sweep[Prefetch] = UNSET
+    load: Sweep[Load] = UNSET
+    messages: Sweep[Messages] = UNSET
+    preload: Sweep[Preload] = UNSET
     send: Sweep[Send] = UNSET
     batch: Sweep[Batch] = UNSET
     rate: Sweep[Rate] = UNSET
+    consume_rate: Sweep[Rate] = UNSET
     connections: Sweep[Connections] = UNSET
+    topology: Sweep[Topology] = UNSET
+    settings: dict[Word, Sweep[Shown]] = UNSET
+    client_cpu: Sweep[ClientCpu] = UNSET
     phases: PhasesLayer = UNSET
     repeat: RepeatLayer = UNSET
+    together: tuple[tuple[Word, ...], ...] = UNSET
 
     @model_validator(mode="after")
-    def _one_domain(self) -> Self:
+    def _fits(self) -> Self:
         if {"topics", "queues"} <= self.model_fields_set:
             raise wrong("has topics and queues; write one of them")
+        if "requesters" in self.model_fields_set and {"clients", "threads"} & self.model_fields_set:
+            raise wrong("has requesters and clients or threads; clients x threads are the requesters")
+        if "messages" in self.model_fields_set and self.phases is not UNSET:
+            for key in sorted({"warmup", "measure"} & self.phases.model_fields_set):
+                raise wrong(
+                    f"a fixed amount of work (messages) has no {key} phase; leave one of them out", key=("phases", key)
+                )
+        for path, values in _lists(self.written()):
+            if len(set(values)) < len(values) and not any(path[-1] in words for words in self.together or ()):
+                raise wrong("holds a value twice; two points would be the same", key=path)
         return self
+
+
+def _lists(written: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], tuple[Any, ...]]]:
+    for key, value in written.items():
+        if isinstance(value, dict):
+            yield from _lists(value, (*path, key))
+        elif isinstance(value, tuple) and key != "together":
+            yield (*path, key), value
 
 
 class ScenarioLayer(Layer):
     title: Text = ""
+    base: dict[Word, Shown] = Field(default_factory=dict)
+    published: Sweep[Name] = ()
+
+
+class ScaleLayer(Layer):
+    """A shorter form of every scenario, and beyond that of single ones."""
+
+    scenarios: dict[Name, Layer] = Field(default_factory=dict)
 
 
 class ScalesForm(Strict):
-    quick: Layer = UNSET
-    standard: Layer = UNSET
+    quick: ScaleLayer = UNSET
+    standard: ScaleLayer = UNSET
 
     @model_validator(mode="before")
     @classmethod
@@ -114,106 +168,6 @@ class SourceForm(Strict):
     conditions: dict[Name, Text] = Field(default_factory=dict)
 
 
-def _scenario_title(value: object) -> object:
-    if isinstance(value, str) and "{scenario}" not in value:
-        raise wrong(f"'{value}' names one exhibit for every scenario; put {{scenario}} into it")
-    return value
-
-
-EachTitle = Annotated[Text, BeforeValidator(_scenario_title)]
-
-
-def _one_of(*words: str) -> BeforeValidator:
-    def check(value: object) -> object:
-        if value not in words:
-            raise wrong(f"{value!r} is not accepted; write {' or '.join(words)}")
-        return value
-
-    return BeforeValidator(check)
-
-
-Axis = Annotated[Literal["system", "scenario"], _one_of("system", "scenario")]
-Each = Annotated[Literal["scenario"], _one_of("scenario")]
-Of = Annotated[Literal["system"], _one_of("system")]
-
-
-class MatrixForm(Strict):
-    matrix: Text
-    rows: Axis
-    columns: Axis
-    value: MetricName
-
-    @model_validator(mode="after")
-    def _two_axes(self) -> Self:
-        if self.rows == self.columns:
-            raise wrong("rows and columns are the same; write system for one and scenario for the other")
-        return self
-
-    def exhibit(self) -> Exhibit:
-        return Exhibit("matrix", self.matrix, rows=self.rows, columns=self.columns, value=self.value)
-
-
-class BarsForm(Strict):
-    bars: EachTitle
-    each: Each
-    of: Of
-    value: MetricName
-
-    def exhibit(self) -> Exhibit:
-        return Exhibit("bars", self.bars, each=self.each, bars=self.of, value=self.value)
-
-
-class DiagramForm(Strict):
-    diagram: EachTitle
-    each: Each
-
-    def exhibit(self) -> Exhibit:
-        return Exhibit("diagram", self.diagram, each=self.each)
-
-
-class SummaryForm(Strict):
-    summary: Text
-
-    def exhibit(self) -> Exhibit:
-        return Exhibit("summary", self.summary)
-
-
-class SettingsForm(Strict):
-    settings: Text
-
-    def exhibit(self) -> Exhibit:
-        return Exhibit("settings", self.settings)
-
-
-class SetupForm(Strict):
-    setup: Text
-
-    def exhibit(self) -> Exhibit:
-        return Exhibit("setup", self.setup)
-
-
-FORMS: Final[tuple[Form, ...]] = ("matrix", "bars", "diagram", "summary", "settings", "setup")
-
-
-def _form(value: object) -> str | None:
-    return next((f"<{form}>" for form in FORMS if isinstance(value, dict) and form in value), None)
-
-
-AnyForm = Annotated[
-    Annotated[MatrixForm, Tag("<matrix>")]
-    | Annotated[BarsForm, Tag("<bars>")]
-    | Annotated[DiagramForm, Tag("<diagram>")]
-    | Annotated[SummaryForm, Tag("<summary>")]
-    | Annotated[SettingsForm, Tag("<settings>")]
-    | Annotated[SetupForm, Tag("<setup>")],
-    Discriminator(
-        _form,
-        custom_error_type="wrong",
-        custom_error_message=f"is not an exhibit; write one of {', '.join(FORMS)} with its title",
-    ),
-]
-
-
 class ClaimForm(Strict):
     id: Id
     says: Text
@@ -232,12 +186,30 @@ class ClaimForm(Strict):
         return Claim(self.id, self.says, self.source, self.check, self.not_testable, self.note)
 
 
+class ProseForm(Strict):
+    """Printed values that stand in no table of measures: the claim that judges them, or why none does."""
+
+    table: Text
+    system: Text = ""
+    metric: Text = ""
+    claim: Id = ""
+    reason: Text = ""
+
+    @model_validator(mode="after")
+    def _claim_or_reason(self) -> Self:
+        if bool(self.claim) == bool(self.reason):
+            raise wrong("write either claim (the id of a claim) or reason")
+        return self
+
+
 class StudyForm(Strict):
     study: Id
     title: Text
     source: SourceForm | None = None
     systems: dict[Name, list[SettingForm]] = Field(default_factory=dict)
+    stand_ins: dict[Name, Text] = Field(default_factory=dict)
     published: FileName | None = None
+    prose: tuple[ProseForm, ...] = ()
     defaults: Layer = Layer()
     scenarios: dict[Name, ScenarioLayer]
     scales: ScalesForm = ScalesForm()

@@ -1,7 +1,7 @@
 """The values a study printed, from its published.csv."""
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from math import isfinite
 from pathlib import Path
@@ -12,10 +12,28 @@ from mqlab.study.metric import METRICS
 from mqlab.study.text_file import read_text
 
 COLUMNS: Final = ("study", "table", "system", "scenario", "parameters", "metric", "unit", "value")
-# What the studies count, in the words of the lab's own metrics. Only the same thing in the same unit is compared.
-_MEASURES: Final = {
-    ("throughput_received", "messages/s"): "rate.received",
-    ("throughput_sent", "messages/s"): "rate.sent",
+# What the studies print, in the words of the lab, and the factor to the lab's unit. Beside metrics there are: `impact`
+# (the change against the base, in percent), `ratio` (of two systems), `faster` (percent that one is ahead) and `at`
+# (where a peak is). Only the same thing is ever compared.
+_MEANINGS: Final = {
+    ("throughput", "messages/s"): ("rate.work", 1.0),
+    ("throughput_received", "messages/s"): ("rate.received", 1.0),
+    ("throughput_sent", "messages/s"): ("rate.sent", 1.0),
+    ("bytes_per_second", "KB/s (1 KB = 1000 bytes)"): ("bytes.round_trips", 1000.0),
+    ("response_time", "ms"): ("response.mean", 0.001),
+    ("cpu_percent", "%"): ("cpu.broker", 1.0),
+    ("flow_control_onset", "s"): ("onset", 1.0),
+    ("percent_overhead", "% throughput change against the no-trace row, sign as printed"): ("impact", 1.0),
+    ("percent_overhead", "% reduction of message rate"): ("impact", -1.0),
+    ("percent_decrease", "%"): ("impact", -1.0),
+    ("ratio", "times"): ("ratio", 1.0),
+    ("ratio", "fraction"): ("ratio", 1.0),
+    ("ratio", "%"): ("ratio", 0.01),
+    ("ratio", "% (Sun rate as percent of IBM rate)"): ("ratio", 0.01),
+    ("percent_faster", "%"): ("faster", 1.0),
+    ("percent_faster", "% (received rate)"): ("faster", 1.0),
+    ("percent_faster", "% (printed as ratio x 100)"): ("ratio", 0.01),
+    ("threads_at_peak", "threads"): ("at", 1.0),
 }
 
 
@@ -32,11 +50,29 @@ class PublishedValue:
     text: str  # as it was printed
 
     @property
-    def measure(self) -> str | None:
-        """The lab's metric that counts the same thing in the same unit; None where there is none."""
+    def meaning(self) -> tuple[str, float] | None:
+        """What it is in the words of the lab, and the factor to the lab's unit; None where the lab has no word."""
         if METRICS.get(self.metric) == self.unit:
-            return self.metric
-        return _MEASURES.get((self.metric, self.unit))
+            return self.metric, 1.0
+        return _MEANINGS.get((self.metric, self.unit))
+
+    @property
+    def measure(self) -> str | None:
+        """The lab's metric that counts the same thing; None where there is none."""
+        meaning = self.meaning
+        return meaning[0] if meaning and meaning[0] in METRICS else None
+
+    @property
+    def over(self) -> frozenset[str]:
+        """The parameters that it is the greatest over: `threads=1..15`."""
+        return frozenset(key for key, value in self.parameters.items() if ".." in value)
+
+    def in_our_units(self) -> "PublishedValue":
+        """The same with the number in the lab's unit; `text` stays as it was printed."""
+        if self.meaning is None or self.value is None:
+            return self
+        # Ten digits: a factor must not add noise to what was printed.
+        return replace(self, value=float(f"{self.value * self.meaning[1]:.10g}"))
 
 
 def read_published(path: Path, study: str) -> list[PublishedValue]:

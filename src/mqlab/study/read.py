@@ -6,14 +6,17 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from mqlab.study.check import validated
+from mqlab.study.check_claims import check_claims
+from mqlab.study.check_exhibits import check_exhibits
 from mqlab.study.exhibit import Exhibit
-from mqlab.study.expand import FULL, LAB_DEFAULTS, LAB_SCALES, expand, merge
-from mqlab.study.expression import Expression, ExpressionError, parse
-from mqlab.study.model import ClaimForm, ScenarioLayer, StudyForm
+from mqlab.study.expand import merge
+from mqlab.study.model import ClaimForm, ScaleLayer, ScalesForm, ScenarioLayer, StudyForm
+from mqlab.study.parameters import FULL, LAB_DEFAULTS, LAB_SCALES
+from mqlab.study.point import Point
 from mqlab.study.published import read_published
-from mqlab.study.study import Parameters, Scenario, Setting, Source, Study
+from mqlab.study.study import Parameters, Prose, Scenario, Setting, Source, Study
 from mqlab.study.written import nearest
-from mqlab.study.yaml_file import Place, YamlFile
+from mqlab.study.yaml_file import YamlFile
 
 # For a study that asks for no exhibits: the tables and charts that any study can have.
 DEFAULT_EXHIBITS: Final = (
@@ -24,29 +27,28 @@ DEFAULT_EXHIBITS: Final = (
 _STUDY: Final = TypeAdapter(StudyForm)
 _CLAIMS: Final = TypeAdapter(tuple[ClaimForm, ...])
 
-# The names of the points of each scenario.
-PointNames = dict[str, list[str]]
+# What a scenario says that is no parameter of its points.
+_ABOUT_SCENARIO: Final = ("title", "base", "published")
 
 
 def read_study(path: Path) -> Study:
     file = YamlFile(path)
     form = validated(file, _STUDY)
     scenarios = _scenarios(file, form)
-    scales = _scales(form)
-    names = _point_names(file, scenarios, scales)
+    scales = _scales(file, form)
+    points = _points(file, scenarios, scales)
+    _check_stand_ins(file, form)
+    check_exhibits(file, form, points)
     claims_file, claims = _claims(file, form)
-    for number, claim in enumerate(claims):
-        where: Place = (number,) if claims_file is not file else ("claims", number)
-        if claim.id in (earlier.id for earlier in claims[:number]):
-            raise claims_file.error(f"the id '{claim.id}' was given before", (*where, "id"))
-        if claim.check is not None:
-            _check_expression(claims_file, claim.check, (*where, "check"), names, list(form.systems))
+    check_claims(claims_file, () if claims_file is not file else ("claims",), claims, points, list(form.systems))
+    _check_prose(file, form, [claim.id for claim in claims])
     published = path.parent / form.published if form.published else None
     return Study(
         id=form.study,
         title=form.title,
         source=_source(form),
         systems_published=tuple(form.systems),
+        stand_ins=form.stand_ins,
         settings={
             system: tuple(Setting(each.setting, each.value, each.effect) for each in settings)
             for system, settings in form.systems.items()
@@ -56,6 +58,7 @@ def read_study(path: Path) -> Study:
         exhibits=tuple(each.exhibit() for each in form.exhibits) if form.exhibits else DEFAULT_EXHIBITS,
         claims=tuple(each.claim() for each in claims),
         published=tuple(read_published(published, form.study)) if published else (),
+        prose=tuple(Prose(each.table, each.system, each.metric, each.claim, each.reason) for each in form.prose),
         folder=path.parent,
         files=(path, *([published] if published else []), *([claims_file.path] if claims_file is not file else [])),
     )
@@ -72,32 +75,65 @@ def _scenarios(file: YamlFile, form: StudyForm) -> dict[str, Scenario]:
         raise file.error("is empty; write at least one scenario", ("scenarios",))
     defaults = form.defaults.written()
     return {
-        name: Scenario(name, layer.title, merge(LAB_DEFAULTS, defaults, _parameters(layer)))
+        name: Scenario(
+            name, layer.title, merge(LAB_DEFAULTS, defaults, _parameters(layer)), layer.base, _published(name, layer)
+        )
         for name, layer in form.scenarios.items()
     }
 
 
+def _published(name: str, layer: ScenarioLayer) -> tuple[str, ...]:
+    return (layer.published,) if isinstance(layer.published, str) else layer.published or (name,)
+
+
 def _parameters(layer: ScenarioLayer) -> Parameters:
-    return {name: value for name, value in layer.written().items() if name != "title"}
+    return {name: value for name, value in layer.written().items() if name not in _ABOUT_SCENARIO}
 
 
-def _scales(form: StudyForm) -> dict[str, Parameters]:
+def _scales(file: YamlFile, form: StudyForm) -> dict[str, Parameters]:
     """A scale that the study writes takes the place of the lab's, whole: half of each would surprise."""
-    return {**LAB_SCALES, **form.scales.written()}
+    written = {
+        name: getattr(form.scales, name) for name in ScalesForm.model_fields if name in form.scales.model_fields_set
+    }
+    for name, scale in written.items():
+        for scenario in scale.scenarios:
+            if scenario not in form.scenarios:
+                accepted = nearest(scenario, list(form.scenarios))
+                raise file.error(f"there is no such scenario; {accepted}", ("scales", name, "scenarios", scenario))
+    return {**LAB_SCALES, **{name: _scale(scale) for name, scale in written.items()}}
 
 
-def _point_names(file: YamlFile, scenarios: dict[str, Scenario], scales: dict[str, Parameters]) -> PointNames:
-    """The points at full scale; on the way, every scale of every scenario is tried, before anything runs."""
-    names: PointNames = {}
+def _scale(layer: ScaleLayer) -> Parameters:
+    single = {name: own.written() for name, own in layer.scenarios.items()}
+    return {**layer.written(), "scenarios": single} if single else layer.written()
+
+
+def _points(file: YamlFile, scenarios: dict[str, Scenario], scales: dict[str, Parameters]) -> dict[str, list[Point]]:
+    """The points of each scenario at full scale; on the way, every scale of it is tried, before anything runs."""
+    found: dict[str, list[Point]] = {}
     for scenario in scenarios.values():
         for scale in (FULL, *scales):
             try:
-                points = expand(scenario.name, merge(scenario.parameters, scales[scale]))
+                points = scenario.points(scales[scale])
             except ValueError as error:
                 at = "" if scale == FULL else f"at scale {scale}: "
                 raise file.error(f"{at}{error}", ("scenarios", scenario.name)) from None
-            names.setdefault(scenario.name, [point.name for point in points])
-    return names
+            found.setdefault(scenario.name, points)
+    return found
+
+
+def _check_stand_ins(file: YamlFile, form: StudyForm) -> None:
+    for system in form.stand_ins:
+        if system not in form.systems:
+            accepted = nearest(system, list(form.systems)) if form.systems else "the study names no systems"
+            raise file.error(f"is not among the study's systems; {accepted}", ("stand_ins", system))
+
+
+def _check_prose(file: YamlFile, form: StudyForm, claims: list[str]) -> None:
+    for number, prose in enumerate(form.prose):
+        if prose.claim and prose.claim not in claims:
+            accepted = nearest(prose.claim, claims)
+            raise file.error(f"there is no claim '{prose.claim}'; {accepted}", ("prose", number, "claim"))
 
 
 def _claims(file: YamlFile, form: StudyForm) -> tuple[YamlFile, tuple[ClaimForm, ...]]:
@@ -105,29 +141,3 @@ def _claims(file: YamlFile, form: StudyForm) -> tuple[YamlFile, tuple[ClaimForm,
         return file, form.claims
     beside = YamlFile(file.path.parent / form.claims)
     return beside, validated(beside, _CLAIMS)
-
-
-def _check_expression(file: YamlFile, text: str, where: Place, names: PointNames, systems: list[str]) -> None:
-    try:
-        expression = parse(text)
-        _check_names(expression, names, systems)
-    except ExpressionError as error:
-        raise file.error(str(error), where) from None
-
-
-def _check_names(expression: Expression, names: PointNames, systems: list[str]) -> None:
-    for named in expression.references():
-        if named.scenario not in names:
-            raise ExpressionError(f"there is no scenario '{named.scenario}'; accepted: {', '.join(names)}")
-        points = names[named.scenario]
-        if named.point not in points:
-            if not named.point:
-                raise ExpressionError(
-                    f"scenario {named.scenario} has {len(points)} points;"
-                    f' name one, like {named.metric}[{named.scenario}, "{points[0]}"]'
-                )
-            accepted = nearest(named.point, [point for point in points if point])
-            raise ExpressionError(f"scenario {named.scenario} has no point '{named.point}'; {accepted}")
-    for system in expression.systems():
-        if system not in systems:
-            raise ExpressionError(f"'{system}' is not among the study's systems; {nearest(system, systems)}")

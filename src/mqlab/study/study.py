@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from mqlab.study.error import StudyError
 from mqlab.study.exhibit import Claim, Exhibit
 from mqlab.study.expand import expand, merge
 from mqlab.study.point import Point
+from mqlab.study.printed import Printed
 from mqlab.study.published import PublishedValue
 
 # By group, as in the study file; see expand.py for how layers of them are laid over each other.
@@ -45,6 +47,28 @@ class Scenario:
     name: str
     title: str
     parameters: Parameters
+    base: dict[str, str]  # the swept values that the other points are compared with; {}: nothing is compared
+    published: tuple[str, ...]  # its names among the published values
+
+    def points(self, scale: Parameters) -> list[Point]:
+        """Its points with a scale laid over it. Raises ValueError where the parameters do not fit together."""
+        common = {key: value for key, value in scale.items() if key != "scenarios"}
+        own = scale.get("scenarios", {}).get(self.name, {})
+        return expand(self.name, merge(self.parameters, common, own), self.base)
+
+
+@dataclass(frozen=True)
+class Prose:
+    """Printed values of a table (or of one of its metrics) that are judged by a claim, or by nothing, for a reason."""
+
+    table: str
+    system: str  # "": all
+    metric: str  # "": all
+    claim: str
+    reason: str
+
+    def covers(self, value: PublishedValue) -> bool:
+        return value.table == self.table and self.system in ("", value.system) and self.metric in ("", value.metric)
 
 
 @dataclass(frozen=True)
@@ -53,12 +77,14 @@ class Study:
     title: str
     source: Source | None
     systems_published: tuple[str, ...]
+    stand_ins: dict[str, str]  # published system -> the system that runs in its place when the user names none
     settings: dict[str, tuple[Setting, ...]]  # of each published system
     scenarios: dict[str, Scenario]
     scales: dict[str, Parameters]
     exhibits: tuple[Exhibit, ...]
     claims: tuple[Claim, ...]
     published: tuple[PublishedValue, ...]
+    prose: tuple[Prose, ...]
     folder: Path
     files: tuple[Path, ...]  # what was read, the study file first
 
@@ -73,8 +99,31 @@ class Study:
             point
             for scenario in self.scenarios.values()
             if not only or scenario.name in only
-            for point in expand(scenario.name, merge(scenario.parameters, self.scales[scale]))
+            for point in scenario.points(self.scales[scale])
         ]
+
+    @cached_property
+    def _printed(self) -> Printed:
+        names = {scenario.name: scenario.published for scenario in self.scenarios.values()}
+        return Printed(self.published, self.systems_published, names)
+
+    def printed(
+        self, system: str, point: Point, metric: str, over: Sequence[str] = (), table: str = ""
+    ) -> PublishedValue | None:
+        """What the study printed for that system at that point, in the lab's units; None where it printed nothing.
+
+        `metric` is one of METRICS, or `impact` (percent against the base), `ratio` and `faster` (percent; `system` is
+        then "FIRST / SECOND"), or `at` (where a peak is). With `over`: of the peak over these parameters. Of several
+        values the one in the table that begins like `table`, otherwise the one printed first.
+        """
+        return self._printed.find(system, point, metric, over, table)
+
+    def published_value(
+        self, system: str, point: Point, metric: str, over: Sequence[str] = (), table: str = ""
+    ) -> float | None:
+        """The number of `printed`."""
+        found = self.printed(system, point, metric, over, table)
+        return None if found is None else found.value
 
     def published_measures(self) -> dict[tuple[str, str, str], float]:
         """(system, scenario, metric) -> value, of what was printed for one system and counts what a metric counts.
@@ -83,10 +132,11 @@ class Study:
         """
         found: dict[tuple[str, str, str], set[float]] = {}
         for value in self.published:
-            if value.measure is None or value.value is None:
+            number = value.in_our_units().value
+            if value.measure is None or number is None or value.over:
                 continue
             if value.system in self.systems_published and value.scenario in self.scenarios:
-                found.setdefault((value.system, value.scenario, value.measure), set()).add(value.value)
+                found.setdefault((value.system, value.scenario, value.measure), set()).add(number)
         return {key: values.pop() for key, values in found.items() if len(values) == 1}
 
     def copy(self, folder: Path) -> None:

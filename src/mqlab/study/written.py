@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from mqlab.study.metric import METRICS
 from mqlab.study.rule import Rule
-from mqlab.study.units import format_size, parse_rate, parse_size, parse_time
+from mqlab.study.units import format_size, parse_percent, parse_rate, parse_size, parse_time
 
 # A body carries its producer's id (4 bytes) and its sequence number (8 bytes): the audit lives from them.
 SMALLEST_BODY: Final = 12
@@ -23,6 +23,9 @@ LARGEST_BODY: Final = 8 * 2**20
 MOST_ROLES: Final = 10_000
 # A year: a longer phase is a slip of the pen too.
 LONGEST_PHASE: Final = 365 * 24 * 3600.0
+
+# A selector is held by the broker for every consumer; longer ones are programs.
+LONGEST_SELECTOR: Final = 500
 
 # Long enough for a paragraph or a long check, short enough to be quoted.
 LONGEST_VALUE: Final = 2000
@@ -139,17 +142,53 @@ def _file(text: str) -> str:
     return text
 
 
+def _word(text: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_.]{0,39}", text, re.ASCII):
+        raise ValueError(f"'{text}' is not a word; write small letters, digits and _, like queue_limit")
+    return text
+
+
+def _shown(text: str) -> str:
+    if not text.isprintable() or text != text.strip() or not 0 < len(text) <= 200 or "," in text:
+        raise ValueError(f"'{text[:200]}' is not a value; write up to 200 signs on one line, without commas")
+    return text
+
+
+def _selector(text: str) -> str:
+    if not text.isprintable() or not text.strip():
+        raise ValueError("a selector is a condition on one line, like colour = 'red'")
+    if len(text) > LONGEST_SELECTOR:
+        raise ValueError(f"a selector has at most {LONGEST_SELECTOR} characters, this one {len(text)}")
+    return text.strip()
+
+
+def _client_cpu(text: str) -> float:
+    percent = parse_percent(text) * 100
+    if not percent:
+        raise ValueError(f"'{text}' leaves the clients nothing; write 75%")
+    return percent
+
+
 Text = Annotated[str, _from_text(_text, "a text")]
+Word = Annotated[str, _from_text(_word, "a word like queue_limit")]
+Shown = Annotated[str, _from_text(_shown, "a value")]
 Id = Annotated[str, _from_text(_id, "an id like my-study")]
 Name = Annotated[str, _from_text(_name, "a name")]
 FileName = Annotated[str, _from_text(_file, "the name of a file")]
 MetricName = Annotated[str, _from_text(_metric, "a metric like rate.received")]
 Count = Annotated[int, _from_text(_whole(1, MOST_ROLES), "a whole number")]
+CountOrNone = Annotated[int, _from_text(_whole(0, MOST_ROLES), "a whole number")]
+Messages = Annotated[int, _from_text(_whole(1, 10**9), "a whole number")]
+Preload = Annotated[int, _from_text(_whole(0, 10**7), "a whole number")]
 Size = Annotated[int, _from_text(_body, "a size like 12B or 1KiB")]
 YesNo = Annotated[bool, _from_text(_yes, "yes or no")]
-Acknowledge = Annotated[Literal["auto"], _from_text(_choice("auto"), "auto")]
-Send = Annotated[Literal["confirmed", "free"], _from_text(_choice("confirmed", "free"), "confirmed or free")]
-Connections = Annotated[Literal["each", "shared"], _from_text(_choice("each", "shared"), "each or shared")]
+Acknowledge = Annotated[str, _from_text(_choice("auto", "dups_ok", "client"), "auto, dups_ok or client")]
+Pattern = Annotated[str, _from_text(_choice("one-way", "request-reply"), "one-way or request-reply")]
+Load = Annotated[str, _from_text(_choice("both", "send", "receive"), "both, send or receive")]
+Topology = Annotated[str, _from_text(_choice("client", "bindings", "distributed"), "client, bindings or distributed")]
+Send = Annotated[str, _from_text(_choice("confirmed", "free"), "confirmed or free")]
+Connections = Annotated[str, _from_text(_choice("each", "shared"), "each or shared")]
+ClientCpu = Annotated[float, _from_text(_client_cpu, "a share like 75%")]
 Time = Annotated[float, _from_text(_phase, "a time like 300ms or 2s")]
 MeasureTime = Annotated[float, _from_text(_measure_phase, "a time like 2s")]
 Runs = Annotated[int, _from_text(_whole(1, 1000), "a whole number")]
@@ -172,6 +211,8 @@ def _number_or(word: str) -> Callable[[str], int]:
 Transaction = Annotated[int, _from_text(_or("none", 0, _number_or("none")), "a whole number or none")]
 Batch = Annotated[int | Literal["auto"], _from_text(_or("auto", "auto", _number_or("auto")), "a whole number or auto")]
 Rate = Annotated[float | None, _from_text(_or("max", None, parse_rate), "a rate like 5k/s, or max")]
+Prefetch = Annotated[int | None, _from_text(_or("auto", None, _number_or("auto")), "a whole number or auto")]
+Selector = Annotated[str, _from_text(_or("none", "", _selector), "a condition, or none")]
 Until = Annotated[Rule | None, _from_text(_or("none", None, Rule.parse), "a rule like interval(rate) < 3%, or none")]
 
 T = TypeVar("T")
@@ -181,17 +222,15 @@ def _one_or_many(value: object) -> str:
     return MANY if isinstance(value, list) else ONE
 
 
-def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if not values:
         raise wrong("is an empty list; write one value or more")
-    if len(set(values)) < len(values):
-        raise wrong("holds a value twice; two points would be the same")
     return values
 
 
 OneOrMany: Final = Discriminator(_one_or_many)
 Sweep = Annotated[
-    Annotated[T, Tag(ONE)] | Annotated[tuple[T, ...], AfterValidator(_distinct), Tag(MANY)],
+    Annotated[T, Tag(ONE)] | Annotated[tuple[T, ...], AfterValidator(_some), Tag(MANY)],
     OneOrMany,
 ]
 

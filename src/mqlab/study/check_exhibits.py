@@ -1,0 +1,64 @@
+"""Whether exhibits show what is there: scenarios, and parameters that their points have."""
+
+from collections.abc import Iterable
+
+from mqlab.study.exhibit import Exhibit
+from mqlab.study.model import StudyForm
+from mqlab.study.point import Point
+from mqlab.study.written import nearest
+from mqlab.study.yaml_file import Place, YamlFile
+
+SCENARIO = "scenario"
+
+
+def check_exhibits(file: YamlFile, form: StudyForm, points: dict[str, list[Point]]) -> None:
+    """Raises StudyError. `points`: of each scenario, at full scale."""
+    for number, each in enumerate(form.exhibits or ()):
+        _check(file, ("exhibits", number), each.exhibit(), points)
+
+
+def chosen_points(exhibit: Exhibit, points: Iterable[Point]) -> list[Point]:
+    """The points that an exhibit of chosen points shows, in their order."""
+    return [
+        point
+        for point in points
+        if (not exhibit.of or point.scenario in exhibit.of)
+        and all(point.parameters.get(key) in values for key, values in wanted(exhibit).items())
+    ]
+
+
+def wanted(exhibit: Exhibit) -> dict[str, set[str]]:
+    """The values that each parameter of `where` may have."""
+    found: dict[str, set[str]] = {}
+    for key, value in exhibit.where:
+        found.setdefault(key, set()).add(value)
+    return found
+
+
+def _check(file: YamlFile, place: Place, exhibit: Exhibit, points: dict[str, list[Point]]) -> None:
+    for scenario in exhibit.of:
+        if scenario not in points:
+            raise file.error(f"there is no scenario '{scenario}'; {nearest(scenario, list(points))}", (*place, "of"))
+    inside = [point for name, each in points.items() if not exhibit.of or name in exhibit.of for point in each]
+    over = (word for figures in exhibit.figures for word in figures.over)
+    for word in (*exhibit.by, *over, *([exhibit.x] if exhibit.x else [])):
+        if word != SCENARIO:
+            _check_parameter(file, place, word, inside)
+    for word in {word for figures in exhibit.figures for word in figures.over} & wanted(exhibit).keys():
+        raise file.error(
+            f"a peak is over all values of {word}; take it out of over or of where", (*place, "where", word)
+        )
+    for word, value in exhibit.where:
+        values = _check_parameter(file, place, word, inside)
+        if value not in values:
+            raise file.error(f"no point has {word}={value}; {nearest(value, values)}", (*place, "where", word))
+    if not chosen_points(exhibit, inside):
+        raise file.error("no point has all that where asks for", (*place, "where"))
+
+
+def _check_parameter(file: YamlFile, place: Place, word: str, inside: list[Point]) -> list[str]:
+    values = list(dict.fromkeys(point.parameters[word] for point in inside if word in point.parameters))
+    if not values:
+        known = list(dict.fromkeys(key for point in inside for key in point.parameters))
+        raise file.error(f"there is no parameter '{word}'; {nearest(word, known)}", place)
+    return values
