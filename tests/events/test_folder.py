@@ -153,4 +153,6 @@ class TestEvents:
 
 
 def test_the_schema_names_every_table_of_a_run() -> None:
-    assert [*TABLES] == ["runs", "roles", "sends", "receipts", "round_trips", "samples", "phases", "clocks"]
+    assert [*TABLES] == [
+        "runs", "roles", "sends", "receipts", "round_trips", "operations", "samples", "phases", "clocks",
+    ]  # fmt: skip

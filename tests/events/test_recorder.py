@@ -28,6 +28,7 @@ def rows(folder: RunFolder, table: str) -> list[dict[str, Any]]:
 def record_one_of_each(recorder: Recorder) -> None:
     recorder.sent(3, 4, 100, 10, 120, 1_000, 1_001, 1_002, CONFIRMED_CODE)
     recorder.received(5, 4, 3, 100, 10, 120, 0, 2_000, 1, 2_001)
+    recorder.round_trip(3, 100, 1_000, 1_001, 2_000)
 
 
 def test_a_send_is_written_with_all_its_columns(folder: RunFolder) -> None:
@@ -56,7 +57,19 @@ def test_a_receipt_is_written_with_all_its_columns(folder: RunFolder) -> None:
     assert rows(folder, "receipts") == [first, second]
 
 
-@pytest.mark.parametrize("table", ["sends", "receipts"])
+def test_a_round_trip_is_written_with_all_its_columns(folder: RunFolder) -> None:
+    recorder = Recorder(folder, run=7, agent=2)
+    recorder.round_trip(3, 2**40, 2**60, 2**60 + 1, 2**60 + 2)
+    recorder.round_trip(3, 2**40 + 1, 2**60, 2**60 + 1, NO_TIME)
+    recorder.close()
+    first = {
+        "run": 7, "agent": 2, "requester": 3, "seq": 2**40, "t_planned": 2**60, "t_sent": 2**60 + 1,
+        "t_received": 2**60 + 2,
+    }  # fmt: skip
+    assert rows(folder, "round_trips") == [first, {**first, "seq": 2**40 + 1, "t_received": None}]
+
+
+@pytest.mark.parametrize("table", ["sends", "receipts", "round_trips"])
 def test_the_files_have_exactly_the_schema(folder: RunFolder, table: str) -> None:
     recorder = Recorder(folder, run=1, agent=1)
     record_one_of_each(recorder)
@@ -130,15 +143,20 @@ class TestSpilling:
         for seq in range(number):
             recorder.received(1, 0, 1, seq, 1, 12, seq, seq, 0, NO_TIME)
 
-    @pytest.mark.parametrize("table", ["sends", "receipts"])
-    def test_many_rows_become_several_files_and_none_is_lost(self, folder: RunFolder, table: str) -> None:
+    def round_trips(self, recorder: Recorder, number: int) -> None:
+        for seq in range(number):
+            recorder.round_trip(1, seq, seq, seq, NO_TIME)
+
+    @pytest.mark.parametrize(("table", "number"), [("sends", "first_seq"), ("receipts", "first_seq"),
+                                                   ("round_trips", "seq")])  # fmt: skip
+    def test_many_rows_become_several_files_and_none_is_lost(self, folder: RunFolder, table: str, number: str) -> None:
         recorder = Recorder(folder, run=1, agent=1)
         write: Callable[[Recorder, int], None] = getattr(self, table)
         write(recorder, 1000)
         before = len(files(folder, table))
         recorder.close()
-        assert before > 50, "rows must not wait for the end"
-        assert sorted(row["first_seq"] for row in rows(folder, table)) == list(range(1000))
+        assert before >= 45, "rows must not wait for the end"
+        assert sorted(row[number] for row in rows(folder, table)) == list(range(1000))
 
     def test_no_file_of_one_agent_takes_the_place_of_another(self, folder: RunFolder) -> None:
         recorders = [Recorder(folder, run, agent) for run in (1, 2) for agent in (1, 2)]
@@ -173,7 +191,7 @@ def test_closing_twice_writes_once(folder: RunFolder) -> None:
     record_one_of_each(recorder)
     recorder.close()
     recorder.close()
-    assert len(rows(folder, "sends")) == len(rows(folder, "receipts")) == 1
+    assert [len(rows(folder, table)) for table in ("sends", "receipts", "round_trips")] == [1, 1, 1]
 
 
 class TestSmallTables:

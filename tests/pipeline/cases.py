@@ -4,6 +4,7 @@ import numpy as np
 from tests.pipeline.made_up import BEGIN, MEASURE, MIDDLE, SECOND, STOP, Run
 
 from mqlab.events.schema import FAILED, INCOMPLETE, ROLLED_BACK, UNKNOWN
+from mqlab.study.exhibit import Exhibit, Figures
 
 CASES: dict[str, Run] = {}
 INJECTED = (1, 10, 1_000)
@@ -13,6 +14,12 @@ BLOCK = 1 << 22
 def case(name: str, **settings: object) -> Run:
     # A scenario of its own unless it says otherwise, so that its measures are its own as well.
     run = Run(number=len(CASES), **({"scenario": name} | settings))  # type: ignore[arg-type]
+    CASES[name] = run
+    return run
+
+
+def asking(name: str, **settings: object) -> Run:
+    run = Run.asking(number=len(CASES), **({"scenario": name} | settings))  # type: ignore[arg-type]
     CASES[name] = run
     return run
 
@@ -119,3 +126,96 @@ _sampled("two of three runs 2", 0.95, (0.1,), scenario="majority", repetition=1)
 _sampled("two of three runs 3", 0.1, (0.95,), scenario="majority", repetition=2)
 _sampled("one of two runs 1", 0.95, (0.1,), scenario="split", repetition=0)
 _sampled("one of two runs 2", 0.1, (0.1,), scenario="split", repetition=1)
+
+MILLI = 1_000_000
+_sampled("a client above its limit", 0.2, (0.76, 0.1), declared={"client_cpu": 75.0})
+_sampled("clients below their limit", 0.2, (0.74, 0.1), declared={"client_cpu": 75.0})
+_two = case("two brokers").send(0, 10).receive(0, 10)
+for _source, _cpu in {"broker": 0.5, "broker-b": 0.25, "agent-2": 0.25}.items():
+    _two.sample(_source, MEASURE, cpu_seconds=5.0, rss=1_000, holds=1, held_seconds=0.0, sync_seconds=0.0, syncs=0)
+    _two.sample(
+        _source, MIDDLE, cpu_seconds=5.0 + _cpu, rss=1_000, holds=3, held_seconds=0.5, sync_seconds=_cpu, syncs=10
+    )
+
+# Producers that are held back: the broker has run before, and held back others.
+_held = case("held back").send(0, 10).receive(0, 10)
+for _at, _holds, _depth in ((-300, 5, 0), (-100, 6, 1), (100, 6, 2), (300, 8, 70), (500, 9, 80), (1_200, 9, 90)):
+    _held.sample(
+        "broker", BEGIN + _at * MILLI, holds=_holds, held_seconds=_holds / 10, depth=_depth, blocked=int(_at == 300)
+    )
+case("not held back").send(0, 10).receive(0, 10).sample("broker", BEGIN - MILLI, holds=6).sample(
+    "broker", BEGIN + MILLI, holds=6
+)
+case("never looked at before the load").send(0, 10).receive(0, 10).sample("broker", BEGIN + MILLI, holds=6).sample(
+    "broker", MIDDLE, holds=7
+)
+
+# One side only, and a fixed amount of work.
+case("only sends", consumers=(), declared={"load": "send"}).send(0, 10)
+case("only sends, and nothing", consumers=(), declared={"load": "send"}).send(0, 9, planned=BEGIN)
+case(
+    "only receives",
+    declared={"load": "receive"},
+    phases=(("preload", BEGIN, MEASURE), ("measure", MEASURE, STOP), ("drain", STOP, STOP + SECOND)),
+).send(0, 10, planned=BEGIN).receive(0, 4, at=MEASURE).receive(4, 6, at=STOP - 1)
+
+# Round trips.
+asking("round trips").ask(0, MIDDLE, 2 * MILLI).ask(1, MIDDLE + 3 * MILLI, 4 * MILLI).ask(2, MIDDLE + 8 * MILLI, 6_001)
+asking("round trips at the edges").ask(0, MEASURE - MILLI, 5 * MILLI).ask(1, STOP - 1, 7 * MILLI).ask(
+    2, STOP, MILLI
+).ask(3, STOP + SECOND, MILLI)
+asking("round trips, clocks apart", offsets={1: 40 * SECOND, 2: -7 * SECOND}).ask(0, MIDDLE - 40 * SECOND, 5 * MILLI)
+asking("a reply is lost").ask(0, MIDDLE, MILLI).ask(1, MIDDLE, MILLI, lost="reply")
+asking("a request is lost").ask(0, MIDDLE, MILLI).ask(1, MIDDLE, MILLI, lost="request")
+asking("agents counted more round trips", counted_round_trips=1_001).ask(0, MIDDLE, MILLI)
+RESPONSES = np.random.default_rng(2).lognormal(np.log(3e6), 1.0, 3_333).astype(np.int64)
+_asked = asking("known responses", declared={"size": 100})
+for _seq, _after in enumerate(RESPONSES.tolist()):
+    _asked.ask(_seq, MEASURE + _seq * 500_000, _after)
+
+# Points and systems beside each other: so many messages in each repetition.
+COST = {"off": (1_000, 1_100, 1_300), "low": (600, 640, 820), "high": (500, 560)}
+OTHER = {"off": (800, 1_000, 1_100), "low": (900, 901, 903)}
+for _system, _points in (("embedded", COST), ("other", OTHER)):
+    for _level, _counts in _points.items():
+        _declared = {"base": None if _level == "off" else "trace=off", "parameters": {"trace": _level, "size": "1KiB"}}
+        for _repetition, _messages in enumerate(_counts, 1):
+            case(
+                f"cost {_system} {_level} {_repetition}", scenario="cost", system=_system, point=f"trace={_level}",
+                repetition=_repetition, declared=_declared,
+            ).send(0, _messages).receive(0, _messages)  # fmt: skip
+# Messages by size, clients and threads, on each of the two systems.
+GRID = {
+    ("1KiB", 1, 1): (100, 150), ("1KiB", 1, 2): (300, 110), ("1KiB", 2, 1): (200, 400), ("1KiB", 2, 2): (250, 90),
+    ("2KiB", 1, 1): (50, 40), ("2KiB", 2, 2): (30, 60),
+}  # fmt: skip
+for (_size, _clients, _threads), _each in GRID.items():
+    _swept = {"size": _size, "clients": str(_clients), "threads": str(_threads)}
+    _name = ", ".join(f"{name}={value}" for name, value in _swept.items())
+    _shown = {"declared": {"parameters": _swept | {"persistent": "no", "requesters": str(_clients * _threads)}}}
+    for _system, _messages in zip(("embedded", "other"), _each, strict=True):
+        for _repetition, _more in enumerate((0, 10)):
+            case(
+                f"grid {_system} {_name} {_repetition}", scenario="grid", system=_system, point=_name,
+                repetition=_repetition, **_shown,
+            ).send(0, _messages + _more).receive(0, _messages + _more)  # fmt: skip
+EXHIBITS = (
+    Exhibit("matrix", "no figures"),
+    Exhibit("table", "T1", figures=(Figures("value", "rate.sent"), Figures("faster", "rate.received"))),
+    Exhibit("table", "T2", figures=(Figures("ratio", "latency.max"), Figures("ratio", "rate.received"))),
+    Exhibit("table", "T3", figures=(Figures("peak", "rate.received", over=("threads",)),)),
+    Exhibit("lines", "F1", figures=(Figures("ratio", "rate.received", over=("clients", "threads")),)),
+)
+
+# What was traced; the clock is the system's own.
+_traced = case("traced 1", scenario="traced", repetition=0).send(0, 1).receive(0, 1)
+for _k in range(100):
+    _traced.operate(f"Requester{_k % 3}", "put", _k * SECOND // 99, (_k + 1) * 1_000, bytes=10)
+_traced.operate("Requester0", "get", 0, 5_000, messages=0, bytes=0, code="no message")
+_traced.operate("reader", "get", SECOND, 5_000)
+case("traced 2", scenario="traced", repetition=1).send(0, 1).receive(0, 1).operate(
+    "Requester7", "put", 7 * SECOND, 200_000, bytes=10
+).operate("Requester7", "put", 10 * SECOND, 300_000, bytes=20)
+case("traced but void", scenario="traced", repetition=2, counted_sent=5).send(0, 1).receive(0, 1).operate(
+    "Requester7", "put", 0, 999_000_000
+)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.cases import CASES
+from tests.pipeline.cases import CASES, EXHIBITS
 from tests.pipeline.made_up import Run, write
 from tests.pipeline.random_runs import random_runs
 
@@ -33,7 +33,7 @@ def chance_runs() -> list[Run]:
 def measured(spark: SparkSession, chance_runs: list[Run], tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """All runs in one folder: Spark is slow to start a pass, and one pass covers many runs."""
     folder = write(tmp_path_factory.mktemp("cases"), [*CASES.values(), *chance_runs])
-    measure(spark, folder)
+    measure(spark, folder, exhibits=EXHIBITS)
     return folder
 
 

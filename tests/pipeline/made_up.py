@@ -1,6 +1,8 @@
 """Events made up by hand: a run with two seconds of measure phase, written as the load would write them."""
 
+import json
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,11 +25,16 @@ Row = dict[str, Any]
 
 @dataclass
 class Run:
-    """Agent 1 plays the producers, agent 2 the consumers; consumer n of `consumers` has subscription `consumers[n]`."""
+    """Agent 1 plays the producers, agent 2 the consumers; consumer n of `consumers` has subscription `consumers[n]`.
+
+    Requesters and responders are both, on a queue: agent 1 plays the requesters, agent 2 the responders.
+    """
 
     number: int
     scenario: str = "A"
     point: str = ""
+    system: str = "embedded"
+    declared: dict[str, Any] = field(default_factory=dict)  # what the point says beyond the defaults
     repetition: int = 0
     consumers: Sequence[int] = (0,)
     producers: int = 1
@@ -37,6 +44,7 @@ class Run:
     # The agents' own counts; None: what the events say.
     counted_sent: int | None = None
     counted_received: int | None = None
+    counted_round_trips: int | None = None
     offsets: dict[int, int] = field(default_factory=lambda: {1: 0, 2: 0})
     phases: tuple[tuple[str, int, int], ...] = (
         ("warm-up", BEGIN, MEASURE),
@@ -46,18 +54,53 @@ class Run:
     sends: list[Row] = field(default_factory=list)
     receipts: list[Row] = field(default_factory=list)
     samples: list[Row] = field(default_factory=list)
+    round_trips: list[Row] = field(default_factory=list)
+    operations: list[Row] = field(default_factory=list)
+    _ordinals: Counter[int] = field(default_factory=Counter)
+    _replies: Counter[int] = field(default_factory=Counter)
+
+    @classmethod
+    def asking(cls, number: int, requesters: int = 1, responders: int = 1, **settings: Any) -> "Run":
+        """A run of round trips: requests go to destination 0, replies to 1. Responders come after the requesters."""
+        everybody = requesters + responders
+        declared = {"pattern": "request-reply", "size": 1024} | settings.pop("declared", {})
+        return cls(
+            number, consumers=(0,) * everybody, producers=everybody, destinations=2, declared=declared, **settings
+        )
 
     def send(self, first: int, count: int = 1, planned: int = MIDDLE, outcome: str = CONFIRMED, **more: Any) -> "Run":
-        row = {"producer": 0, "destination": 0, "t_sent": planned, "t_confirmed": None, "bytes": 12 * count} | more
-        row |= {"agent": 1, "first_seq": first, "count": count, "t_planned": planned, "outcome": outcome}
+        row = {"agent": 1, "producer": 0, "destination": 0, "t_sent": planned, "t_confirmed": None} | more
+        row |= {"first_seq": first, "count": count, "bytes": 12 * count, "t_planned": planned, "outcome": outcome}
         self.sends.append(row)
         return self
 
     def receive(self, first: int, count: int = 1, at: int = MIDDLE, redelivered: bool = False, **more: Any) -> "Run":
-        row = {"consumer": 0, "producer": 0, "destination": 0, "bytes": 12 * count} | more
-        row["ordinal"] = sum(1 for other in self.receipts if other["consumer"] == row["consumer"])
-        row |= {"agent": 2, "first_seq": first, "count": count, "t_received": at, "redelivered": redelivered}
-        self.receipts.append(row | {"t_acknowledged": None})
+        row = {"agent": 2, "consumer": 0, "producer": 0, "destination": 0, "bytes": 12 * count} | more
+        row |= {"first_seq": first, "count": count, "t_received": at, "redelivered": redelivered}
+        self.receipts.append(row | {"ordinal": self._ordinals[row["consumer"]], "t_acknowledged": None})
+        self._ordinals[row["consumer"]] += 1
+        return self
+
+    def ask(self, seq: int, planned: int, after: int, requester: int = 0, responder: int = 1, lost: str = "") -> "Run":
+        """One round trip, on the clocks of its agents; `lost` is "request" or "reply", confirmed but never received."""
+        there = planned + after // 2 + self.offsets[1] - self.offsets[2]
+        self.send(seq, 1, planned, producer=requester, destination=0)
+        if lost != "request":
+            reply = self._replies[responder]
+            self._replies[responder] += 1
+            self.receive(seq, 1, there, consumer=responder, producer=requester, destination=0)
+            self.send(reply, 1, there, agent=2, producer=responder, destination=1)
+            if not lost:
+                back = planned + after
+                self.receive(reply, 1, back, agent=1, consumer=requester, producer=responder, destination=1)
+        times = {"t_planned": planned, "t_sent": planned, "t_received": None if lost else planned + after}
+        self.round_trips.append({"agent": 1, "requester": requester, "seq": seq} | times)
+        return self
+
+    def operate(self, application: str, operation: str, at: int, duration: int, **more: Any) -> "Run":
+        row = {"connection": 1, "destination": "queue:q", "messages": 1, "bytes": 12, "code": "ok"} | more
+        row |= {"application": application, "operation": operation, "t": at, "duration": duration}
+        self.operations.append(row)
         return self
 
     def sample(self, source: str, at: int, **counters: Any) -> "Run":
@@ -69,16 +112,22 @@ class Run:
 
     def measured(self, rows: list[Row], time: str) -> int:
         """What an agent that knows its offset counts in the measure phase."""
-        return sum(r["count"] for r in rows if MEASURE <= r[time] + self.offsets.get(r["agent"], 0) < STOP)
+        return sum(
+            r.get("count", 1)
+            for r in rows
+            if r[time] is not None and MEASURE <= r[time] + self.offsets.get(r["agent"], 0) < STOP
+        )
 
     def tables(self) -> dict[str, list[Row]]:
-        sent, received = self.counted_sent, self.counted_received
+        sent, received, back = self.counted_sent, self.counted_received, self.counted_round_trips
         everywhere = range(self.destinations)
         run = {
-            "study": "made-up", "scenario": self.scenario, "point": self.point, "system": "embedded",
-            "repetition": self.repetition, "parameters": "{}", "status": self.status, "reason": self.reason,
+            "study": "made-up", "scenario": self.scenario, "point": self.point, "system": self.system,
+            "repetition": self.repetition, "parameters": json.dumps(self.declared),
+            "status": self.status, "reason": self.reason,
             "counted_sent": self.measured(self.sends, "t_sent") if sent is None else sent,
             "counted_received": self.measured(self.receipts, "t_received") if received is None else received,
+            "counted_round_trips": self.measured(self.round_trips, "t_received") if back is None else back,
         }  # fmt: skip
         producers = [
             {"agent": 1, "role": "producer", "number": number, "destination": at, "subscription": 0}
@@ -94,6 +143,8 @@ class Run:
             "sends": self.sends,
             "receipts": self.receipts,
             "samples": self.samples,
+            "round_trips": self.round_trips,
+            "operations": self.operations,
             "phases": [{"phase": name, "t_start": start, "t_end": end} for name, start, end in self.phases],
             "clocks": [{"agent": agent, "offset": offset, "error": 0} for agent, offset in self.offsets.items()],
         }

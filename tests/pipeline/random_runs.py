@@ -15,7 +15,8 @@ FIRST_NUMBER = 1_000
 
 def random_runs(count: int = 160) -> list[Run]:
     chance = random.Random(SEED)
-    return [_random_run(FIRST_NUMBER + number, chance) for number in range(count)]
+    runs = [_random_run(FIRST_NUMBER + number, chance) for number in range(count)]
+    return runs + [_random_asking(FIRST_NUMBER + count + number, chance) for number in range(count // 4)]
 
 
 def _random_run(number: int, chance: random.Random) -> Run:
@@ -44,6 +45,21 @@ def _random_run(number: int, chance: random.Random) -> Run:
                 if chance.random() < 0.2:
                     run.send(first, count, planned + 77, UNKNOWN, producer=producer, destination=destination)
             _deliver(run, producer, destination, base, length, orderly, chance)
+    return run
+
+
+def _random_asking(number: int, chance: random.Random) -> Run:
+    """Round trips of several requesters; in every third run some request or reply is lost."""
+    requesters, responders = chance.randint(1, 4), chance.randint(1, 2)
+    offsets = {1: chance.randint(-SECOND, SECOND), 2: chance.randint(-SECOND, SECOND)}
+    run = Run.asking(number, requesters, responders, scenario=f"R{number % 5}", repetition=number // 5, offsets=offsets)
+    for requester in range(requesters):
+        at = BEGIN - offsets[1]
+        for seq in range(chance.randint(0, 40)):
+            after = round(chance.lognormvariate(17, 1.5))
+            lost = chance.choice(("request", "reply", "", "")) if number % 3 == 0 else ""
+            run.ask(seq, at, after, requester, requesters + chance.randrange(responders), lost)
+            at += after + chance.randint(0, SECOND // 10)
     return run
 
 

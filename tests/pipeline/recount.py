@@ -1,4 +1,4 @@
-"""The audit and the latencies once more, message by message, in plain Python: nothing shared with the pipeline."""
+"""The audit and all durations once more, message by message, in plain Python: nothing shared with the pipeline."""
 
 import math
 from collections import defaultdict
@@ -32,11 +32,25 @@ def recount(run: Run) -> dict[str, Any]:
         found["status"] = "void"
     found["latencies"] = sorted(latencies)
     found["received"] = run.measured(run.receipts, "t_received")
+    found["arrived"], found["responses"] = _round_trips(run)
     return found
 
 
 def percentile(latencies: list[int], per_mille: int) -> float:
     return latencies[math.ceil(len(latencies) * per_mille / 1000) - 1] / 1e9
+
+
+def _round_trips(run: Run) -> tuple[int, list[int]]:
+    """How many replies came in the measure phase, and how long those planned in it took, from the least."""
+    arrived, responses = 0, []
+    for row in run.round_trips:
+        if row["t_received"] is None:
+            continue
+        clock = run.offsets[row["agent"]]
+        arrived += MEASURE <= row["t_received"] + clock < STOP
+        if MEASURE <= row["t_planned"] + clock < STOP:
+            responses.append(row["t_received"] - row["t_planned"])
+    return arrived, sorted(responses)
 
 
 def _sent(run: Run) -> tuple[dict[Any, set[str]], dict[Any, int]]:

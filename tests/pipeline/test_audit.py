@@ -45,6 +45,13 @@ EXPECTED: dict[str, tuple[str, dict[str, int]]] = {
     ),
     "over the edge of a block": ("failed", {"sent": 20, "expected": 20, "delivered": 19, "lost": 1}),
 }
+EXPECTED |= {
+    "only sends": ("clean", {"sent": 10}),
+    "only receives": ("clean", {"sent": 10, "expected": 10, "delivered": 10}),
+    "round trips": ("clean", {"sent": 6, "expected": 6, "delivered": 6}),
+    "a reply is lost": ("failed", {"sent": 4, "expected": 4, "delivered": 3, "lost": 1}),
+    "a request is lost": ("failed", {"sent": 3, "expected": 3, "delivered": 2, "lost": 1}),
+}
 for _n in INJECTED:
     _all = {"sent": 5_000, "expected": 5_000, "delivered": 5_000}
     EXPECTED[f"{_n} lost"] = ("failed", _all | {"delivered": 5_000 - _n, "lost": _n})
@@ -86,6 +93,12 @@ def test_classes(tables: Tables, name: str) -> None:
             "void",
             "the agents counted 999 messages received in the measure phase, the events show 1,000",
         ),
+        (
+            "agents counted more round trips",
+            "void",
+            "the agents counted 1,001 round trips in the measure phase, the events show 1",
+        ),
+        ("only sends, and nothing", "void", "no message was sent in the measure phase"),
         ("nothing in the measure phase", "void", "no message was received in the measure phase"),
         ("nothing at all", "void", "no message was received in the measure phase"),
     ],
@@ -106,3 +119,6 @@ def test_only_a_clean_run_gives_a_figure(tables: Tables) -> None:
     assert {row["run"] for row in tables["series"]} == clean
     assert {row["scenario"] for row in tables["measures"]} == scenarios
     assert {row["scenario"] for row in tables["latencies"]} <= scenarios
+    assert {row["scenario"] for row in tables["responses"]} <= scenarios
+    assert {row["run"] for row in tables["paces"]} == clean
+    assert {row["run"] for row in tables["depths"]} <= clean

@@ -68,28 +68,39 @@ def test_latency_is_of_the_first_copy(tables: Tables) -> None:
     assert figures(tables, "first of several copies")["latency.max"] == 0.002
 
 
-def test_series_has_every_second_also_the_silent(tables: Tables) -> None:
-    rows = [row for row in tables["series"] if row["run"] == CASES["at the edges"].number]
-    found = [(row["second"], row["sent"], row["received"], row["phase"]) for row in rows]
-    assert found == [
-        (0, 1.0, 1.0, "warm-up"),
-        (1, 2.0, 2.0, "measure"),
-        (2, 4.0, 4.0, "measure"),
-        (3, 8.0, 8.0, "drain"),
-    ]
-    silent = [row for row in tables["series"] if row["run"] == CASES["clean"].number]
-    assert [row["received"] for row in silent] == [0.0, 0.0, 20.0]
-
-
 def test_resources_between_the_samples_of_the_measure_phase(tables: Tables) -> None:
     found = figures(tables, "bound by the disk")
     resources = {metric: found[metric] for metric in found if metric.startswith(("cpu", "rss", "sync", "h"))}
     assert resources == pytest.approx(
         {
-            "cpu.broker": 20.0, "cpu.agents": 100.0, "rss.broker": 3_000, "rss.agents": 6_000,
+            "cpu.broker": 20.0, "cpu.agents": 100.0, "cpu.message": 1.2 / 5, "rss.broker": 3_000, "rss.agents": 6_000,
             "syncs": 250.0, "sync.share": 60.0, "holds": 3.0, "held.seconds": 0.5,
         }
     )  # fmt: skip
+
+
+def test_several_brokers_count_together(tables: Tables) -> None:
+    found = figures(tables, "two brokers")
+    expected = {
+        "cpu.broker": 75.0, "cpu.agents": 25.0, "cpu.message": 0.2, "rss.broker": 2_000, "syncs": 20.0,
+        "sync.share": 50.0, "holds": 4.0, "held.seconds": 1.0,
+    }  # fmt: skip
+    assert {metric: found[metric] for metric in expected} == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "above"), [("a client above its limit", True), ("clients below their limit", False), ("idle", None)]
+)
+def test_whether_a_client_used_more_than_it_may(tables: Tables, scenario: str, above: bool | None) -> None:
+    assert {row["client_cpu"] for row in measures(tables, scenario).values()} == {above}
+
+
+def test_a_side_without_work_has_no_rate(tables: Tables) -> None:
+    sends, receives = figures(tables, "only sends"), figures(tables, "only receives")
+    assert (sends["rate.sent"], sends["rate.work"]) == (5.0, 5.0)
+    assert (receives["rate.received"], receives["rate.work"], receives["bytes.received"]) == (5.0, 5.0, 60.0)
+    assert not {"rate.received", "bytes.received", "rate.round_trips"} & sends.keys()
+    assert not {"rate.sent", "rate.round_trips"} & receives.keys()
 
 
 def test_what_was_not_sampled_has_no_figure(tables: Tables) -> None:
@@ -115,10 +126,13 @@ def test_what_holds_a_point_back(tables: Tables, scenario: str, bound_by: str | 
 
 def test_a_full_core_shared_by_all_is_held_by_who_uses_more(spark: SparkSession) -> None:
     used = spark.sql(
-        """SELECT * FROM VALUES (0, 50D, 40D, 40D, 0D), (1, 40D, 50D, 50D, 0D), (2, 40D, 40D, 40D, 0D)
+        """SELECT *, cpu_broker AS cpu_busiest_broker, cpu_broker + cpu_agents AS cpu_all FROM VALUES
+        (0, 50D, 40D, 40D, 0D), (1, 40D, 50D, 50D, 0D), (2, 40D, 40D, 40D, 0D)
         AS t(run, cpu_broker, cpu_agents, cpu_busiest_agent, sync_share)"""
     )
-    assert {row.run: row.bound_by for row in bounds(used, 1).collect()} == {0: "broker", 1: "client", 2: None}
+    points = spark.sql("SELECT * FROM VALUES (0, 45D), (1, 45D), (2, NULL) AS t(run, client_cpu)")
+    found = {row.run: (row.bound_by, row.client_cpu) for row in bounds(used, points, 1).collect()}
+    assert found == {0: ("broker", False), 1: ("client", True), 2: (None, None)}
 
 
 def test_mean_and_interval_over_the_valid_runs(tables: Tables) -> None:

@@ -1,11 +1,12 @@
 """Random runs: the pipeline must agree with a plain recount of each, however its work is cut up."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.cases import CASES
+from tests.pipeline.cases import CASES, EXHIBITS
 from tests.pipeline.made_up import Run, write
 from tests.pipeline.random_runs import SEED
 from tests.pipeline.recount import percentile, recount
@@ -30,7 +31,7 @@ def test_classes_are_those_of_the_recount(chance_runs: list[Run], tables: Tables
 
 
 def test_figures_are_those_of_the_recount(chance_runs: list[Run], tables: Tables) -> None:
-    compared = 0
+    compared: Counter[str] = Counter()
     for run in chance_runs:
         truth = recount(run)
         row = {r["metric"]: r["value"] for r in tables["run_measures"] if r["run"] == run.number}
@@ -38,13 +39,28 @@ def test_figures_are_those_of_the_recount(chance_runs: list[Run], tables: Tables
             assert row == {}
             continue
         assert row["rate.received"] == truth["received"] / 2
-        if latencies := truth["latencies"]:
-            assert row["latency.max"] == latencies[-1] / 1e9
-            assert row["latency.mean"] == pytest.approx(sum(latencies) / len(latencies) / 1e9, rel=1e-12)
-            for name, share in (("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999)):
-                assert row[f"latency.{name}"] == pytest.approx(percentile(latencies, share), rel=0.002, abs=2e-9)
-            compared += 1
-    assert compared > 20
+        compared["latency"] += _same_durations(row, "latency", truth["latencies"])
+        compared["response"] += _same_durations(row, "response", truth["responses"])
+        if run.declared:
+            assert row["rate.round_trips"] == row["rate.work"] == truth["arrived"] / 2
+            assert row["bytes.round_trips"] == truth["arrived"] * 1024 / 2
+        else:
+            assert "rate.round_trips" not in row
+            assert row["rate.work"] == row["rate.received"]
+    assert compared["latency"] > 20
+    assert compared["response"] > 10
+
+
+def _same_durations(row: dict[str, float], name: str, truth: list[int]) -> bool:
+    """Whether there was something to compare."""
+    if not truth:
+        assert not any(metric.startswith(name) for metric in row)
+        return False
+    assert row[f"{name}.max"] == truth[-1] / 1e9
+    assert row[f"{name}.mean"] == pytest.approx(sum(truth) / len(truth) / 1e9, rel=1e-12)
+    for share, per_mille in (("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999)):
+        assert row[f"{name}.{share}"] == pytest.approx(percentile(truth, per_mille), rel=0.002, abs=2e-9)
+    return True
 
 
 @pytest.mark.parametrize(("partitions", "files", "seed"), [(1, 1, 1), (8, 3, 2), (64, 8, 3)])
@@ -61,7 +77,7 @@ def test_partitions_and_order_of_the_rows_change_nothing(
         for name, value in settings.items():
             spark.conf.set(name, value)
         folder = write(tmp_path, [*CASES.values(), *chance_runs], files, seed)
-        measure(spark, folder)
+        measure(spark, folder, exhibits=EXHIBITS)
         again = {name: read(folder, name) for name in TABLES}
     finally:
         for name, value in before.items():

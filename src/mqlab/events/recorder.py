@@ -25,6 +25,7 @@ _RECEIPTS = (
     "consumer", "destination", "producer", "first_seq", "count", "bytes", "ordinal", "t_received", "redelivered",
     "t_acknowledged",
 )  # fmt: skip
+_ROUND_TRIPS = ("requester", "seq", "t_planned", "t_sent", "t_received")
 
 
 class Recorder:
@@ -37,6 +38,7 @@ class Recorder:
         self._parts = 0
         self._sends = array("q")
         self._receipts = array("q")
+        self._round_trips = array("q")
         # Sends nobody waited for: their outcome is known when the producer is closed.
         self._open: dict[int, array[int]] = {}
 
@@ -66,12 +68,19 @@ class Recorder:
         if len(self._receipts) > _MOST_NUMBERS:
             self._write("receipts", _RECEIPTS, self._receipts)
 
+    def round_trip(self, *row: int) -> None:
+        """One row of `round_trips`: the columns of _ROUND_TRIPS."""
+        self._round_trips.extend(row)
+        if len(self._round_trips) > _MOST_NUMBERS:
+            self._write("round_trips", _ROUND_TRIPS, self._round_trips)
+
     def close(self) -> None:
         for rows in self._open.values():
             self._sends.extend(rows)
         self._open.clear()
         self._write("sends", _SENDS, self._sends)
         self._write("receipts", _RECEIPTS, self._receipts)
+        self._write("round_trips", _ROUND_TRIPS, self._round_trips)
 
     def _write(self, table: str, columns: Sequence[str], numbers: "array[int]") -> None:
         if not numbers:

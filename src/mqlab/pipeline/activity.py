@@ -1,20 +1,28 @@
-"""What was sent and received when: counts a second and a run, small however long the run was."""
+"""What was sent and received when: counts a slot and a run, small however many messages a run moved."""
+
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.tables import NANOSECONDS, within_measure
 
+# As fine as the samples: what is drawn over time shows both.
+SLOTS_A_SECOND: Final = 5
+SLOT: Final = NANOSECONDS // SLOTS_A_SECOND
+
 
 def activity(sends: DataFrame, receipts: DataFrame, spans: DataFrame) -> DataFrame:
-    """Messages (and bytes received) by `second` since the warm-up began, apart by whether they count as `measured`.
+    """Messages (and bytes received) by `slot` since the warm-up began, apart by whether they count as `measured`.
 
-    A send counts when it left and whatever became of it; a receipt counts for every copy.
+    A send counts when it left and whatever became of it; a receipt counts for every copy. `most_together` is the
+    highest number of messages that moved in one piece.
     """
     nothing = fn.lit(0).cast("long")
     sent = sends.select(
         "run",
         fn.col("t_sent").alias("t"),
+        "count",
         fn.col("count").alias("sent"),
         nothing.alias("received"),
         nothing.alias("bytes_received"),
@@ -22,17 +30,21 @@ def activity(sends: DataFrame, receipts: DataFrame, spans: DataFrame) -> DataFra
     received = receipts.select(
         "run",
         fn.col("t_received").alias("t"),
+        "count",
         nothing.alias("sent"),
         fn.col("count").alias("received"),
         fn.col("bytes").alias("bytes_received"),
     )
-    second = fn.floor((fn.col("t") - fn.col("begin")) / NANOSECONDS).cast("int")
+    slot = fn.floor((fn.col("t") - fn.col("begin")) / SLOT).cast("int")
     return (
         sent.unionByName(received)
         .join(fn.broadcast(spans), "run", "left")
-        .withColumn("second", second)
+        .withColumn("slot", slot)
         .withColumn("measured", within_measure(fn.col("t")))
-        .groupBy("run", "second", "measured")
-        .agg(*(fn.sum(name).alias(name) for name in ("sent", "received", "bytes_received")))
-        .select("run", "second", "measured", "sent", "received", "bytes_received")
+        .groupBy("run", "slot", "measured")
+        .agg(
+            *(fn.sum(name).alias(name) for name in ("sent", "received", "bytes_received")),
+            fn.max("count").alias("most_together"),
+        )
+        .select("run", "slot", "measured", "sent", "received", "bytes_received", "most_together")
     )

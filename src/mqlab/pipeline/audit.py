@@ -1,5 +1,6 @@
 """The delivery audit: how many messages are in each class, and whether the run may give any figure."""
 
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -20,20 +21,34 @@ _FAULTS: Final = {
     "out_of_order": "out of order",
     "unexpected": "unexpected",
 }
-_COUNTS: Final = ("measured_sent", "measured_received")
+# What the agents count as well, in words.
+_COUNTED: Final = {"sent": "messages sent", "received": "messages received", "round_trips": "round trips"}
 
 
-def audits(
-    runs: DataFrame, roles: DataFrame, clocks: DataFrame, spans: DataFrame, fates: DataFrame, activity: DataFrame
-) -> DataFrame:
+@dataclass(frozen=True)
+class Found:
+    """What the other tables say of the runs."""
+
+    points: DataFrame
+    spans: DataFrame
+    fates: DataFrame
+    activity: DataFrame
+    round_trips: DataFrame
+
+
+def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, found: Found) -> DataFrame:
     """One row a run, whether or not it has any events."""
-    of_class = fates.groupBy("run").agg(*(fn.sum(name).alias(name) for name in CLASSES))
+    of_class = found.fates.groupBy("run").agg(*(fn.sum(name).alias(name) for name in CLASSES))
+    answered = found.round_trips.groupBy("run").agg(fn.sum("arrived").alias("measured_round_trips"))
+    counts = [f"measured_{name}" for name in _COUNTED]
     facts = (
         runs.join(fn.broadcast(of_class), "run", "left")
-        .join(fn.broadcast(_counts(activity)), "run", "left")
+        .join(fn.broadcast(_counts(found.activity)), "run", "left")
+        .join(fn.broadcast(answered), "run", "left")
         .join(fn.broadcast(_cut_off(roles, clocks)), "run", "left")
-        .join(fn.broadcast(spans), "run", "left")
-        .fillna(0, ["sent", *_COUNTS, *CLASSES])
+        .join(fn.broadcast(found.spans), "run", "left")
+        .join(fn.broadcast(found.points.select("run", "load")), "run", "left")
+        .fillna(0, ["sent", *counts, *CLASSES])
     )
     first_reason = fn.coalesce(_why_incomplete(), _why_void(), _why_failed(), fn.lit(""))
     return (
@@ -87,22 +102,23 @@ def _why_incomplete() -> Column:
 
 
 def _why_void() -> Column:
-    """A measure phase in which nothing arrived proves nothing: that it is clean must not be read from silence."""
-    nothing = fn.col("measured_received") == 0
+    """A measure phase in which nothing moved proves nothing: that it is clean must not be read from silence."""
+    only_sends = fn.col("load") == "send"
+    nothing_sent = only_sends & (fn.col("measured_sent") == 0)
+    nothing_received = ~only_sends & (fn.col("measured_received") == 0)
     return fn.coalesce(
-        _disagreement("sent"),
-        _disagreement("received"),
-        fn.when(nothing, "no message was received in the measure phase"),
+        *(_disagreement(name) for name in _COUNTED),
+        fn.when(nothing_sent, "no message was sent in the measure phase"),
+        fn.when(nothing_received, "no message was received in the measure phase"),
     )
 
 
-def _disagreement(verb: str) -> Column:
-    counted, found = fn.col(f"counted_{verb}"), fn.col(f"measured_{verb}")
+def _disagreement(name: str) -> Column:
+    counted, found = fn.col(f"counted_{name}"), fn.col(f"measured_{name}")
     words = fn.concat(
         fn.lit("the agents counted "),
         fn.format_number(counted, 0),
-        fn.lit(f" messages {verb} in the measure phase, "),
-        fn.lit("the events show "),
+        fn.lit(f" {_COUNTED[name]} in the measure phase, the events show "),
         fn.format_number(found, 0),
     )
     return fn.when(counted != found, words)

@@ -4,6 +4,7 @@ Sends and receipts are ranges of sequence numbers that may lie over each other i
 any range of its producer, destination and subscription begins or ends. Two pieces then either are the same stretch of
 messages or share none, so that grouping equal pieces counts exactly how often each stretch was sent and received, and
 finds the first time of each. This costs one shuffle and two sorts; a join of overlapping ranges could cost the square.
+Where every message moved alone, as with requests and replies, there is nothing to cut, and grouping is all.
 """
 
 from typing import Final
@@ -24,8 +25,10 @@ _TIMES: Final = ("t_planned", "t_received")
 _RANGE: Final = ("run", "destination", "producer", "subscription", "first", "end", *_COPIES, *_TIMES)
 
 
-def segments(sends: DataFrame, receipts: DataFrame, roles: DataFrame) -> DataFrame:
+def segments(sends: DataFrame, receipts: DataFrame, roles: DataFrame, alone: bool = False) -> DataFrame:
     """Stretches [first, end) of messages with one fate at one subscription.
+
+    With `alone`, every row of `sends` and `receipts` must be of a single message: it is several times as fast.
 
     `confirmed`, `unknown`: how often they were sent so; what was refused or rolled back counts as not sent.
     `fresh`, `marked`: copies received without and with the redelivered mark; `late`: fresh copies that a consumer
@@ -35,7 +38,8 @@ def segments(sends: DataFrame, receipts: DataFrame, roles: DataFrame) -> DataFra
         "run", fn.col("number").alias("consumer"), "destination", "subscription"
     )
     ranges = _sent(sends, consumers).unionByName(_received(receipts, consumers))
-    return _laid_over(_cut(_merged(_in_blocks(ranges)))).select(*_RANGE)
+    found = _grouped(ranges) if alone else _laid_over(_cut(_merged(_in_blocks(ranges))))
+    return found.select(*_RANGE)
 
 
 def _sent(sends: DataFrame, consumers: DataFrame) -> DataFrame:
@@ -107,12 +111,21 @@ def _in_blocks(ranges: DataFrame) -> DataFrame:
 
 def _merged(ranges: DataFrame) -> DataFrame:
     """One row for equal ranges. Batches mostly arrive as they left, so this halves the work of the cutting."""
+    # All that follows happens within a key: with this one shuffle Spark needs no other.
+    return ranges.repartition(*_KEY).groupBy(*_KEY, "first", "end").agg(*_content())
+
+
+def _grouped(singles: DataFrame) -> DataFrame:
     return (
-        # All that follows happens within a key: with this one shuffle Spark needs no other.
-        ranges.repartition(*_KEY)
-        .groupBy(*_KEY, "first", "end")
-        .agg(*(fn.sum(name).alias(name) for name in _COPIES), *(fn.min(name).alias(name) for name in _TIMES))
+        singles.where(fn.col("first") < fn.col("end"))
+        .groupBy("run", "destination", "producer", "subscription", "first", "end")
+        .agg(*_content())
     )
+
+
+def _content() -> list[Column]:
+    """Of equal ranges: how often they were sent and received, and the first time of each."""
+    return [fn.sum(name).alias(name) for name in _COPIES] + [fn.min(name).alias(name) for name in _TIMES]
 
 
 def _cut(ranges: DataFrame) -> DataFrame:

@@ -1,6 +1,7 @@
 """Durations as counts in log buckets, so that percentiles of any number of messages come from a few thousand rows."""
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -34,25 +35,25 @@ def exact_total(nanoseconds: Column, count: Column) -> Column:
     return (high * fn.lit(2**32).cast("decimal(10,0)") + low).cast("decimal(38,0)")
 
 
-def percentiles(histogram: DataFrame, per_mille: dict[str, int]) -> DataFrame:
-    """From (run, bucket, messages, longest) to run and one column of nanoseconds for each name.
+def percentiles(histogram: DataFrame, per_mille: dict[str, int], of: Sequence[str] = ("run",)) -> DataFrame:
+    """From (`of`, bucket, messages, longest) to `of` and one column of nanoseconds for each name.
 
     The smallest bucket up to which at least the wanted share lies; never more than the longest duration.
     """
-    upwards = Window.partitionBy("run").orderBy("bucket")
-    of_run = Window.partitionBy("run")
+    upwards = Window.partitionBy(*of).orderBy("bucket")
+    of_all = Window.partitionBy(*of)
     ranks = {
         name: fn.min(fn.when(fn.col("up_to_here") * 1000 >= fn.col("all") * share, fn.col("bucket"))).alias(name)
         for name, share in per_mille.items()
     }
     values = {name: fn.least(upper_edge(fn.col(name)), fn.col("longest").cast("double")) for name in per_mille}
     return (
-        histogram.groupBy("run", "bucket")
+        histogram.groupBy(*of, "bucket")
         .agg(fn.sum("messages").alias("messages"), fn.max("longest").alias("longest"))
         .withColumn("up_to_here", fn.sum("messages").over(upwards))
-        .withColumn("all", fn.sum("messages").over(of_run))
-        .groupBy("run")
+        .withColumn("all", fn.sum("messages").over(of_all))
+        .groupBy(*of)
         .agg(fn.max("longest").alias("longest"), *ranks.values())
         .withColumns(values)
-        .select("run", *per_mille)
+        .select(*of, *per_mille)
     )

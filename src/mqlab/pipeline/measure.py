@@ -1,24 +1,34 @@
 """The whole pipeline over one run folder, and how its tables are read again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.activity import activity
-from mqlab.pipeline.audit import audits, valid
+from mqlab.pipeline.audit import Found, audits, valid
+from mqlab.pipeline.comparisons import comparisons
 from mqlab.pipeline.deliveries import segments
 from mqlab.pipeline.fates import fates
-from mqlab.pipeline.latency import confirmation, latencies, latency
-from mqlab.pipeline.rates import rates
+from mqlab.pipeline.impacts import impacts
+from mqlab.pipeline.latency import confirmations, durations, latencies
+from mqlab.pipeline.looks import depths, looks, onset
+from mqlab.pipeline.operations import operations, traced
+from mqlab.pipeline.peaks import peaks
+from mqlab.pipeline.points import points
+from mqlab.pipeline.rates import rates, totals
 from mqlab.pipeline.resources import bounds, resources, usage
-from mqlab.pipeline.series import series
+from mqlab.pipeline.round_trips import round_trips
+from mqlab.pipeline.series import paces, series
 from mqlab.pipeline.summary import measures, run_measures
-from mqlab.pipeline.tables import local, read_events, spans
+from mqlab.pipeline.tables import Events, local, read_events, spans
+from mqlab.pipeline.wanted import exhibits_of, wanted
+from mqlab.study import Exhibit
 
 # The name of a step that begins, how many are done, and of how many.
 Progress = Callable[[str, int, int], None]
@@ -29,35 +39,93 @@ TABLES: Final = {
     "run_measures": ("run", "metric"),
     "measures": ("study", "scenario", "point", "system", "metric"),
     "series": ("run", "second"),
+    "paces": ("run", "seconds"),
+    "depths": ("run", "source", "seconds"),
     "latencies": ("scenario", "point", "system", "latency"),
+    "responses": ("scenario", "point", "system", "latency"),
+    "operations": ("scenario", "point", "system", "application", "operation"),
+    "impacts": ("scenario", "point", "system", "metric"),
+    "peaks": ("scenario", "system", "metric", "over", "parameters"),
+    "comparisons": ("scenario", "point", "over", "parameters", "first", "second", "metric"),
 }
-_STEPS: Final = 10
+_STEPS: Final = 21
 
 
 class NotMeasuredError(ValueError):
     """The run folder has no measures yet."""
 
 
-def measure(spark: SparkSession, folder: RunFolder, progress: Progress | None = None) -> None:
-    """Computes every table of `measures/` for all runs of the folder, in place of what was there."""
+def measure(
+    spark: SparkSession,
+    folder: RunFolder,
+    progress: Progress | None = None,
+    exhibits: Sequence[Exhibit] | None = None,
+) -> None:
+    """Computes every table of `measures/` for all runs of the folder, in place of what was there.
+
+    `exhibits` say what is compared; without them, those of the study in the folder.
+    """
     cores = int(folder.meta().get("machine", {}).get("cores") or 1)
     steps = _Steps(progress)
     events = read_events(spark, folder)
-    when = steps.take("phases", spans(events.phases))
-    found = steps.take("deliveries", fates(segments(events.sends, events.receipts, events.roles), when))
-    moved = steps.take("activity", activity(events.sends, events.receipts, when))
-    used = steps.take("resources", usage(events.samples, when))
-    confirmed = steps.take("confirmations", confirmation(events.sends, when))
-    audited = steps.take("audits", audits(events.runs, events.roles, events.clocks, when, found, moved))
-    good = valid(audited)
-    figures = reduce(DataFrame.unionByName, [rates(moved, when), latency(found), confirmed, resources(used)])
-    of_runs = steps.take("run_measures", run_measures(figures, good))
-    steps.take("measures", measures(of_runs, events.runs, bounds(used, cores), good))
-    steps.take("series", series(moved, events.phases, when, good))
-    steps.take("latencies", latencies(found, good))
+    found = _found(steps, events)
+    seen = steps.take("looks", looks(events.samples, found.spans))
+    used = steps.take("resources", usage(events.samples, found.spans))
+    confirmed = steps.take("confirmations", confirmations(events.sends, found.spans))
+    good = valid(steps.take("audits", audits(events.runs, events.roles, events.clocks, found)))
+    moved = totals(found.activity, found.round_trips, found.spans, found.points)
+    figures = [
+        rates(moved),
+        durations(found.fates, found.round_trips, confirmed),
+        resources(used, moved),
+        onset(seen),
+    ]
+    of_runs = steps.take("run_measures", run_measures(reduce(DataFrame.unionByName, figures), good))
+    limits = bounds(used, found.points, cores)
+    of_points = steps.take("measures", measures(of_runs, events.runs, limits, good))
+    _over_time(steps, events, found, seen, good)
+    steps.take("latencies", latencies(found.fates, good))
+    steps.take("responses", latencies(found.round_trips, good))
+    steps.take("operations", operations(steps.take("traced", traced(events.operations)), good))
+    shown = wanted(exhibits_of(folder) if exhibits is None else exhibits)
+    steps.take("impacts", impacts(of_runs, found.points))
+    at_peaks = steps.take("peaks", peaks(of_points, found.points, shown.peaks))
+    steps.take("comparisons", comparisons(of_runs, at_peaks, shown.compared))
     for name in TABLES:
         _write(folder, name, steps.rows[name])
     steps.tell("")
+
+
+def _found(steps: "_Steps", events: Events) -> Found:
+    """What is counted over all events: everything else is made of these small tables."""
+    when = steps.take("phases", spans(events.phases))
+    moved = steps.take("activity", activity(events.sends, events.receipts, when))
+    pieces = _segments(events, steps.rows["activity"])
+    return Found(
+        points=steps.take("points", points(events.runs)),
+        spans=when,
+        fates=steps.take("deliveries", fates(pieces, when)),
+        activity=moved,
+        round_trips=steps.take("round trips", round_trips(events.round_trips, when)),
+    )
+
+
+def _segments(events: Events, moved: pa.Table) -> DataFrame:
+    """All deliveries, with the short way for the runs in which every message moved alone."""
+    together = moved.group_by("run").aggregate([("most_together", "max")]).to_pylist()
+    alone = [row["run"] for row in together if row["most_together_max"] == 1]
+    is_alone = fn.col("run").isin(alone)
+    short = segments(events.sends.where(is_alone), events.receipts.where(is_alone), events.roles, alone=True)
+    if alone and len(alone) == len(together):
+        return short
+    long = segments(events.sends.where(~is_alone), events.receipts.where(~is_alone), events.roles)
+    return long.unionByName(short) if alone else long
+
+
+def _over_time(steps: "_Steps", events: Events, found: Found, seen: DataFrame, good: DataFrame) -> None:
+    moved = steps.take("paces", paces(found.activity, events.phases, found.spans, good))
+    steps.take("series", series(moved, seen))
+    steps.take("depths", depths(seen, good))
 
 
 def read(folder: RunFolder, table: str) -> list[dict[str, Any]]:

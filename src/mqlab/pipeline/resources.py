@@ -5,6 +5,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
+from mqlab.pipeline.looks import is_broker
 from mqlab.pipeline.metrics import as_metrics
 from mqlab.pipeline.tables import NANOSECONDS, within_measure
 
@@ -14,43 +15,55 @@ BUSY: Final = 85.0
 SYNCING: Final = 60.0
 
 _USED: Final = (
-    "cpu_broker", "cpu_agents", "cpu_busiest_agent", "rss_broker", "rss_agents", "syncs", "sync_share", "holds",
-    "held_seconds",
+    "cpu_broker", "cpu_busiest_broker", "cpu_agents", "cpu_busiest_agent", "cpu_all", "rss_broker", "rss_agents",
+    "syncs", "sync_share", "holds", "held_seconds",
 )  # fmt: skip
 
 
 def usage(samples: DataFrame, spans: DataFrame) -> DataFrame:
     """One row a run: percent of one core, bytes, syncs a second, percent of the time inside a sync; null if unknown.
 
-    Counters are taken between the first and the last sample of a source within the measure phase.
+    Counters are taken between the first and the last sample of a source within the measure phase. Several brokers
+    count together; `sync_share` is of the one that syncs most. An agent that hosts a broker is sampled as the broker.
     """
-    broker = fn.col("source") == "broker"
-    agent = fn.col("source").startswith("agent-")
+    is_agent = fn.col("source").startswith("agent-")
+
+    def brokers(name: str) -> Column:
+        return fn.when(is_broker(fn.col("source")), fn.col(name))
+
+    def agents(name: str) -> Column:
+        return fn.when(is_agent, fn.col(name))
+
     return (
         _by_source(samples, spans)
         .groupBy("run")
         .agg(
-            fn.max(fn.when(broker, fn.col("cpu"))).alias("cpu_broker"),
-            _steady_sum(fn.when(agent, fn.col("cpu"))).alias("cpu_agents"),
-            fn.max(fn.when(agent, fn.col("cpu"))).alias("cpu_busiest_agent"),
-            fn.max(fn.when(broker, fn.col("rss"))).alias("rss_broker"),
-            fn.sum(fn.when(agent, fn.col("rss"))).alias("rss_agents"),
-            fn.max(fn.when(broker, fn.col("syncs"))).alias("syncs"),
-            fn.max(fn.when(broker, fn.col("sync_share"))).alias("sync_share"),
-            fn.max(fn.when(broker, fn.col("holds"))).alias("holds"),
-            fn.max(fn.when(broker, fn.col("held_seconds"))).alias("held_seconds"),
+            _steady_sum(brokers("cpu")).alias("cpu_broker"),
+            fn.max(brokers("cpu")).alias("cpu_busiest_broker"),
+            _steady_sum(agents("cpu")).alias("cpu_agents"),
+            fn.max(agents("cpu")).alias("cpu_busiest_agent"),
+            _steady_sum(fn.col("cpu")).alias("cpu_all"),
+            fn.sum(brokers("rss")).alias("rss_broker"),
+            fn.sum(agents("rss")).alias("rss_agents"),
+            _steady_sum(brokers("syncs")).alias("syncs"),
+            fn.max(brokers("sync_share")).alias("sync_share"),
+            _steady_sum(brokers("holds")).alias("holds"),
+            _steady_sum(brokers("held_seconds")).alias("held_seconds"),
         )
         .select("run", *_USED)
     )
 
 
-def resources(usage: DataFrame) -> DataFrame:
+def resources(usage: DataFrame, totals: DataFrame) -> DataFrame:
     """(run, metric, value): cpu.*, rss.*, syncs, sync.share, and how producers were held back: holds, held.seconds."""
+    cores_used = fn.col("cpu_all") / 100
+    worked = fn.when(fn.col("work") > 0, fn.col("work") / fn.col("seconds"))
     return as_metrics(
-        usage,
+        usage.join(fn.broadcast(totals), "run", "left"),
         {
             "cpu.broker": fn.col("cpu_broker"),
             "cpu.agents": fn.col("cpu_agents"),
+            "cpu.message": cores_used / worked,
             "rss.broker": fn.col("rss_broker"),
             "rss.agents": fn.col("rss_agents"),
             "syncs": fn.col("syncs"),
@@ -61,24 +74,32 @@ def resources(usage: DataFrame) -> DataFrame:
     ).select("run", "metric", "value")
 
 
-def bounds(usage: DataFrame, cores: int) -> DataFrame:
-    """(run, bound_by): disk, client or broker; null where none of them was at its limit.
+def bounds(usage: DataFrame, points: DataFrame, cores: int) -> DataFrame:
+    """(run, bound_by, client_cpu): disk, client or broker, null where none of them was at its limit; and whether an
+    agent was above what its point allows a client, null where that is not said or not known.
 
     A network as the limit would need the speed of the link, which no sample tells.
     """
     busiest_agent = fn.coalesce(fn.col("cpu_busiest_agent"), fn.lit(0.0))
+    busiest_broker = fn.coalesce(fn.col("cpu_busiest_broker"), fn.lit(0.0))
     agents = fn.coalesce(fn.col("cpu_agents"), fn.lit(0.0))
     broker = fn.coalesce(fn.col("cpu_broker"), fn.lit(0.0))
     # All cores shared by all: neither side need fill one of its own to hold the other back.
-    machine_full = agents + broker >= BUSY * cores
+    machine_full = fn.col("cpu_all") >= BUSY * cores
     bound_by = (
         fn.when(fn.col("sync_share") >= SYNCING, "disk")
-        .when((busiest_agent >= BUSY) & (busiest_agent >= broker), "client")
-        .when(broker >= BUSY, "broker")
+        .when((busiest_agent >= BUSY) & (busiest_agent >= busiest_broker), "client")
+        .when(busiest_broker >= BUSY, "broker")
         .when(machine_full & (agents > broker), "client")
         .when(machine_full, "broker")
     )
-    return usage.withColumn("bound_by", bound_by).select("run", "bound_by")
+    allowed = points.select("run", fn.col("client_cpu").alias("allowed"))
+    return (
+        usage.join(fn.broadcast(allowed), "run", "left")
+        .withColumn("bound_by", bound_by)
+        .withColumn("client_cpu", fn.col("cpu_busiest_agent") > fn.col("allowed"))
+        .select("run", "bound_by", "client_cpu")
+    )
 
 
 def _by_source(samples: DataFrame, spans: DataFrame) -> DataFrame:

@@ -90,6 +90,10 @@ def _here(master: str) -> dict[str, str]:
         # The defaults are for clusters, 200 shuffle partitions and large files. Here a task is dearer than its rows.
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
         "spark.sql.files.openCostInBytes": "65536",
+        # Planning anew after every stage costs more than these small tables could gain by it.
+        "spark.sql.adaptive.enabled": "false",
+        # Above this many files Spark would start a job to list them, and each run has some of its own.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
     }
 
 

@@ -2,15 +2,13 @@
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from mqlab.pipeline.intervals import half_width, mean
 from mqlab.study.metric import METRICS
-from mqlab.study.statistics import t975
 
 _POINT: Final = ("scenario", "point", "system")
-# From here on Student's t hardly falls: the last quantile stands, a little wide, for all longer rows of runs.
-_QUANTILES: Final = 100
 
 
 def run_measures(values: DataFrame, valid: DataFrame) -> DataFrame:
@@ -29,23 +27,21 @@ def measures(run_measures: DataFrame, runs: DataFrame, bounds: DataFrame, valid:
         _means(run_measures)
         .join(fn.broadcast(_attempts(runs, valid)), list(_POINT))
         .join(fn.broadcast(_bound(bounds, valid)), list(_POINT), "left")
-        .select("study", *_POINT, "metric", "value", "unit", "ci95", "runs", "bound_by", "attempted", "void")
+        .select(
+            *("study", *_POINT, "metric", "value", "unit", "ci95", "runs", "bound_by", "attempted", "void"),
+            "client_cpu",
+        )
     )
 
 
 def _means(run_measures: DataFrame) -> DataFrame:
-    """In the order of the runs, since the last digit of a sum of fractions depends on it."""
     in_order = fn.array_sort(fn.collect_list(fn.struct("run", "value")))
-    squares = fn.transform("values", lambda value: fn.pow(value - fn.col("value"), 2))
-    deviation = fn.sqrt(_sum(squares) / (fn.col("runs") - 1))
-    quantiles = fn.array(*(fn.lit(t975(freedom)) for freedom in range(1, _QUANTILES + 1)))
-    quantile = fn.element_at(quantiles, fn.least(fn.col("runs") - 1, fn.lit(_QUANTILES)))
     return (
         run_measures.groupBy(*_POINT, "metric", "unit")
         .agg(fn.transform(in_order, lambda run: run["value"]).alias("values"))
         .withColumn("runs", fn.size("values"))
-        .withColumn("value", _sum(fn.col("values")) / fn.col("runs"))
-        .withColumn("ci95", fn.when(fn.col("runs") > 1, quantile * deviation / fn.sqrt("runs")))
+        .withColumn("value", mean(fn.col("values")))
+        .withColumn("ci95", half_width(fn.col("values")))
         .select(*_POINT, "metric", "unit", "value", "ci95", "runs")
     )
 
@@ -63,17 +59,13 @@ def _attempts(runs: DataFrame, valid: DataFrame) -> DataFrame:
 
 
 def _bound(bounds: DataFrame, valid: DataFrame) -> DataFrame:
-    """What held back more than half of the valid runs of a point."""
-    of_point = Window.partitionBy(*_POINT)
+    """What held back more than half of the valid runs of a point; and whether a client used too much in any."""
+    holders = ("disk", "client", "broker")
+    votes = {name: fn.count(fn.when(fn.col("bound_by") == name, 1)) for name in holders}
+    most = fn.coalesce(*(fn.when(votes[name] * 2 > fn.count("run"), name) for name in holders))
     return (
         valid.join(fn.broadcast(bounds), "run", "left")
-        .withColumn("valid", fn.count("run").over(of_point))
-        .groupBy(*_POINT, "bound_by", "valid")
-        .agg(fn.count("run").alias("votes"))
-        .where(fn.col("votes") * 2 > fn.col("valid"))
-        .select(*_POINT, "bound_by")
+        .groupBy(*_POINT)
+        .agg(most.alias("bound_by"), fn.max("client_cpu").alias("client_cpu"))
+        .select(*_POINT, "bound_by", "client_cpu")
     )
-
-
-def _sum(values: Column) -> Column:
-    return fn.aggregate(values, fn.lit(0.0), lambda total, value: total + value)

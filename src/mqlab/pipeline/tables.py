@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.dataset as ds
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import (
@@ -23,8 +23,8 @@ from mqlab.events.schema import MEASURE, TABLES, WARM_UP
 
 NANOSECONDS: Final = 1_000_000_000
 
-# A few rows a run, in a file of their own for each run.
-_SMALL: Final = ("runs", "roles", "phases", "clocks")
+# A few rows a run or a second, in a file of their own for each run.
+_SMALL: Final = ("runs", "roles", "samples", "phases", "clocks")
 
 _TYPES: Final[dict[pa.DataType, DataType]] = {
     pa.int32(): IntegerType(),
@@ -37,12 +37,14 @@ _TYPES: Final[dict[pa.DataType, DataType]] = {
 
 @dataclass(frozen=True)
 class Events:
-    """One DataFrame a table. Times of sends and receipts have their agent's clock offset added."""
+    """One DataFrame a table. Times of sends, receipts and round trips have their agent's clock offset added."""
 
     runs: DataFrame
     roles: DataFrame
     sends: DataFrame
     receipts: DataFrame
+    round_trips: DataFrame
+    operations: DataFrame
     samples: DataFrame
     phases: DataFrame
     clocks: DataFrame
@@ -55,6 +57,8 @@ def read_events(spark: SparkSession, folder: RunFolder) -> Events:
         roles=_read(spark, folder, "roles"),
         sends=on_one_clock(_read(spark, folder, "sends"), clocks, "t_planned", "t_sent", "t_confirmed"),
         receipts=on_one_clock(_read(spark, folder, "receipts"), clocks, "t_received", "t_acknowledged"),
+        round_trips=on_one_clock(_read(spark, folder, "round_trips"), clocks, "t_planned", "t_sent", "t_received"),
+        operations=_read(spark, folder, "operations"),
         samples=_read(spark, folder, "samples"),
         phases=_read(spark, folder, "phases"),
         clocks=clocks,
@@ -73,7 +77,7 @@ def on_one_clock(events: DataFrame, clocks: DataFrame, *times: str) -> DataFrame
 
 
 def spans(phases: DataFrame) -> DataFrame:
-    """One row a run: when its warm-up began, and its measure phase [measure_start, measure_end)."""
+    """One row a run: when its load began, and its measure phase [measure_start, measure_end)."""
 
     def of(phase: str, time: str) -> Column:
         return fn.when(fn.col("phase") == phase, fn.col(time))
@@ -81,8 +85,10 @@ def spans(phases: DataFrame) -> DataFrame:
     return (
         phases.groupBy("run")
         .agg(
-            # A run without a warm-up begins with its first phase.
-            fn.coalesce(fn.min(of(WARM_UP, "t_start")), fn.min("t_start")).alias("begin"),
+            # A fixed amount of work has no warm-up; what fills the queues before is not the load.
+            fn.coalesce(fn.min(of(WARM_UP, "t_start")), fn.min(of(MEASURE, "t_start")), fn.min("t_start")).alias(
+                "begin"
+            ),
             fn.min(of(MEASURE, "t_start")).alias("measure_start"),
             fn.max(of(MEASURE, "t_end")).alias("measure_end"),
         )
@@ -107,7 +113,7 @@ def _read(spark: SparkSession, folder: RunFolder, table: str) -> DataFrame:
     if not files:
         return local(spark, pa.schema([f.with_type(_plain(f.type)) for f in schema]).empty_table())
     if table in _SMALL:
-        return local(spark, pa.concat_tables(pq.read_table(file, schema=schema) for file in files))
+        return local(spark, ds.dataset(files, schema=schema, format="parquet").to_table())
     return spark.read.schema(_struct(schema)).parquet(*files)
 
 
