@@ -6,13 +6,13 @@ import random
 from collections.abc import Callable
 
 from mqlab.broker.core import administration
-from mqlab.broker.core.effects import Deliver, Seen
+from mqlab.broker.core.effects import Deliver, Opened, Seen
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.subscribing import Wish
 
 from .books import Books, Fault
 from .client import Client, Connection
-from .copies import Copy, Place
+from .copies import Copy, Event, Place
 from .host import SimulatedBroker
 from .messages import numbers_in
 
@@ -45,6 +45,7 @@ class Administrator(Client):
         with broker.command() as event:
             sure, unsure = self.books.sure_and_unsure(place, choose)
             number = administration.purge(broker.core, place.name, selector)
+            self._answered(broker, event)
             self._check("purged", number, sure, unsure)
             for copy in sure:
                 copy.go(event)
@@ -63,6 +64,7 @@ class Administrator(Client):
             if most is not None:
                 sure, unsure = [], sure + unsure
             number = administration.move(broker.core, place.name, MOVED, selector, most)
+            self._answered(broker, event)
             self.books.look_at(broker.core)
             self._check("moved", number, sure, unsure)
             to = self.books.named(MOVED)
@@ -72,17 +74,23 @@ class Administrator(Client):
                 copy.may_have_moved(to)
         self.books.count("moved", number)
 
+    def _answered(self, broker: SimulatedBroker, event: Event) -> None:
+        """When all that was just done is durable."""
+        if broker.core.ledger.lsn > event.low:
+            broker.core.answer_after(event.low, self.connection.asks())
+
     def _check(self, what: str, number: int, sure: list[Copy], unsure: list[Copy]) -> None:
         # What may be there without the books' knowledge was moved before, or is about to expire.
         if number < len([copy for copy in sure if not copy.unsure]):
             raise Fault(f"{number} messages were {what}, and there were {len(sure)} to {len(sure) + len(unsure)}")
 
     def _delete(self, broker: SimulatedBroker, place: Place) -> None:
-        with broker.command():
+        with broker.command() as event:
             try:
                 administration.delete(broker.core, place.name)
             except RefusedError:
                 return
+            self._answered(broker, event)
             self.books.removed(place)
         self.books.count("deleted")
 
@@ -120,6 +128,8 @@ class Browsing(Connection):
     """All that is delivered to it is shown, and stays where it is."""
 
     client: Administrator
+
+    def opened(self, effect: Opened) -> None: ...
 
     def deliver(self, effect: Deliver) -> None:
         self.client.browsed += numbers_in(effect.span.encoded())

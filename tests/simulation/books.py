@@ -31,6 +31,8 @@ class Books:
         self._deciding: list[Work] = []
         # Ids by which duplicates are known, by destination, and the deed that made them known.
         self.given: dict[tuple[str, str], Deed] = {}
+        # Those of queues that were deleted, which are known no more unless a crash undoes that: not used again.
+        self.spoilt: set[tuple[str, str]] = set()
         # The last record that the journal called durable: now, and before the command under way.
         self.durable = self.durable_before = 0
         self.command = 0
@@ -165,7 +167,7 @@ class Books:
         copy.state, copy.holder, copy.gone, copy.since = "line", None, None, self.command
         copy.count += marked
         policy = copy.place.policy
-        if 0 < policy.redelivery_limit <= copy.count and copy.place.name != policy.dead_letters:
+        if 0 < policy.redelivery_limit <= copy.count - copy.doubtful and copy.place.name != policy.dead_letters:
             copy.move(self.named(policy.dead_letters), self.event)
             self.count("dead")
 
@@ -189,6 +191,9 @@ class Books:
     def removed(self, place: Place) -> None:
         """A place and all that is there."""
         place.removed = self.event
+        for given in [one for one in self.given if one[0] == place.name]:
+            del self.given[given]
+            self.spoilt.add(given)
         for copy in [*place.copies.values()]:
             late = [one for one in self.places.values() if one.name == place.policy.expired]
             if late and copy.is_late(self.now):

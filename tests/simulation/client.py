@@ -15,6 +15,7 @@ from mqlab.broker.core.effects import (
     Credit,
     Deliver,
     Finished,
+    Opened,
     RolledBack,
     Seen,
     TakenBack,
@@ -208,6 +209,10 @@ class Connection:
         sender = self.client.sender
         if sender is not None:
             self.say(lambda: sender.may_send(effect.producer, effect.size))
+
+    def opened(self, effect: Opened) -> None:
+        if self.client.receiver is not None:
+            self.client.receiver.opened(effect.consumer)
 
     def finished(self, effect: Finished) -> None:
         if self.client.sender is not None:

@@ -192,6 +192,8 @@ class Copy:
     moved: bool = False
     # Deliveries that may have been seen, as the broker must count them; whether one was seen for certain.
     count: int = 0
+    # Those of them that nobody knows of, because the broker was started again.
+    doubtful: int = 0
     seen: bool = False
     # It may be gone, or elsewhere, and nobody can tell.
     unsure: bool = False
@@ -215,7 +217,7 @@ class Copy:
 
     @property
     def due(self) -> int:
-        return 0 if self.moved else self.message.due
+        return self.message.due
 
     def is_late(self, now: int) -> bool:
         return 0 < self.expires <= now
@@ -224,7 +226,7 @@ class Copy:
         self.path.append((deed, to))
         self.be_at(to)
         self.shown, self.state, self.holder = deed if self.lasting else LONG_AGO, "line", None
-        self.count, self.seen = 0, False
+        self.count, self.doubtful, self.seen = 0, 0, False
 
     def be_at(self, place: Place) -> None:
         self.place.copies.pop(self.message.number, None)

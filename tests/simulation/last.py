@@ -81,7 +81,7 @@ def nothing_is_left(broker: SimulatedBroker, books: Books) -> None:
         raise Fault(f"{len(left)} messages never came: {about}")
     core = broker.core
     found = {name: value for name, value in totals(core).items() if value}
-    for expected in ("queues", "topics", "subscriptions", "holds", "held_ms"):
+    for expected in ("queues", "topics", "subscriptions", "holds", "held_ms", "monitoring"):
         found.pop(expected, None)
     if found:
         raise Fault(f"everything was consumed, and yet there is {found}")

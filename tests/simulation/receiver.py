@@ -10,6 +10,8 @@ from mqlab.broker.core.links import Consumer
 from mqlab.broker.core.retrieval import Key
 from mqlab.broker.core.subscribing import Wish
 
+from .books import Fault
+from .checking import promised
 from .client import Action, Client
 from .takers import Taker
 
@@ -52,7 +54,7 @@ class Receiver:
     def choices(self) -> list[tuple[float, Action]]:
         if self.taker is None:
             return [(2.0, self.open)]
-        if self._dropping:
+        if self._dropping or not self.taker.open:
             return []
         found: list[tuple[float, Action]] = [(0.1, self._close), (0.2, self._pause)]
         if self._hand:
@@ -85,8 +87,17 @@ class Receiver:
             place = self._books.places[link.queue.number]
             colour = "" if place.terms else source.colour
             keys: list[str] | None = [] if source.by_key else None
-            self.taker = Taker(link, place, room, colour, source.exclusive, keys)
+            self.taker = Taker(link, place, 0, colour, source.exclusive, keys)
             place.takers.append(self.taker)
+
+    def opened(self, consumer: Consumer) -> None:
+        taker = self.taker
+        if taker is None or taker.consumer is not consumer:
+            raise Fault(f"{self._client.name}: a consumer is open that is closed")
+        if self._source.durable:
+            promised(self._books, taker.place.made, f"{self._client.name}: a durable subscription")
+        taker.open = True
+        taker.room = 0 if self._source.by_key else self._source.prefetch
 
     def _close(self) -> None:
         """In good order: done with what was given in the modes that say so, and the rest goes back."""

@@ -109,6 +109,8 @@ class Sender:
         assert broker is not None
         message = self._chance.choice(self._once)
         before = self._books.given.get((self._destination, message.duplicate_id))
+        if (self._destination, message.duplicate_id) in self._books.spoilt:
+            return
         under_way = [one.message for one in self._client.work.puts]
         if before is None and (message in under_way or message.number in self._books.copies):
             # Until its transaction is committed, nobody knows it.

@@ -116,7 +116,7 @@ def _begin_again(books: Books, copy: Copy, hits: list[int], came: Outcome, went:
         return False
     copy.be_at(books.places[hits[0]])
     copy.path, copy.put, copy.shown = [(LONG_AGO, copy.place)], LONG_AGO, LONG_AGO
-    copy.state, copy.count, copy.seen, copy.unsure = "line", 1, False, copy.place.drops
+    copy.state, copy.count, copy.doubtful, copy.seen, copy.unsure = "line", 1, 1, False, copy.place.drops
     if went == "prepared":
         # Nothing else that was done to it in the life before has happened.
         copy.state, copy.gone = "leaving", copy.gone.first if isinstance(copy.gone, Either) else copy.gone

@@ -21,6 +21,8 @@ class Taker:
     # It receives by key only: these are the ones it waits for.
     keys: list[str] | None = None
     paused: bool = False
+    # It was told that it is open: before, it has no room.
+    open: bool = False
     # Delivery ids and what came with them, not acknowledged yet.
     held: deque[tuple[int, Copy]] = field(default_factory=deque)
 

@@ -73,9 +73,15 @@ class Actions:
         link = self.core.open_consumer(pick(self.model.sessions, of).session, self.links, name, credit, wish)
         # A subscription's selector is applied when messages come: its consumer takes all there is.
         chosen = wish.selector if name.startswith("queue:") else ""
-        self.model.consumers.append(ConsumerModel(link, credit, chosen, keyed))
+        # A durable subscription must be sure to last before anything is given.
+        waits = bool(wish.durable and self.core.ledger.last_awaited)
+        consumer = ConsumerModel(link, 0 if waits else credit, chosen, keyed)
+        self.model.consumers.append(consumer)
         self.agree()
-        return self.model.consumers[-1]
+        if waits:
+            consumer.credit = credit
+            self.quiet()
+        return consumer
 
     def do_send(self, of: int, wanted: list[int], persistent: bool, confirm: bool) -> None:
         able = [producer for producer in self.model.producers if producer.credit > 0]  # as an honest client does

@@ -20,8 +20,8 @@ def check(model: Model) -> None:
         _check_size(model, queue)
         _check_nobody_waits(model, queue)
     _check_links(model)
-    moved = sum(queue.size for queue in queues if queue.full_name in MOVED_TO)
-    rest = sum(entry.size for entry in model.entries if entry.queue.full_name not in MOVED_TO)
+    moved = sum(queue.in_memory for queue in queues if queue.full_name in MOVED_TO)
+    rest = sum(entry.memory for entry in model.entries if entry.queue.full_name not in MOVED_TO)
     assert model.core.desk.memory == moved + rest
     for producer in model.producers:
         _check_held(model, producer)
@@ -47,7 +47,7 @@ def _check_size(model: Model, queue: Queue) -> None:
     assert queue.messages == len(mine)
     if queue.full_name not in MOVED_TO:
         assert queue.size == sum(entry.size for entry in mine)
-    assert queue.in_memory == queue.size
+        assert queue.in_memory == sum(entry.memory for entry in mine)
 
 
 def _check_nobody_waits(model: Model, queue: Queue) -> None:

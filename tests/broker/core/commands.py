@@ -12,6 +12,7 @@ from mqlab.broker.core.effects import (
     Credit,
     Deliver,
     Finished,
+    Opened,
     RolledBack,
     Seen,
     TakenBack,
@@ -50,6 +51,7 @@ class Driven:
         self.confirmed: list[tuple[Producer, int]] = []
         self.credit: dict[Producer, int] = {}
         self.answers: list[object] = []
+        self.opened: list[Consumer] = []
         self.records: list[Record] = []
         self.durable = 0
         self._forgotten: dict[Consumer, int] = {}
@@ -72,6 +74,9 @@ class Driven:
         consumer = self.core.open_consumer(session or self.session(), self._links, name, credit, Wish(**wish))
         self.delivered.setdefault(consumer, [])
         self.take()
+        if consumer not in self.opened:
+            # A durable subscription.
+            self.sync()
         return consumer
 
     # Messages
@@ -162,6 +167,8 @@ class Driven:
                 self.answers.append(effect)
             elif isinstance(effect, Finished):
                 self.answers.append((Finished, effect.producer))
+            elif isinstance(effect, Opened):
+                self.opened.append(effect.consumer)
             elif isinstance(effect, TakenBack | Seen):
                 self.answers.append((type(effect), effect.consumer))
         self.core.effects.clear()

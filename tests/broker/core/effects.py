@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mqlab.broker.core.effects import Answer, Append, Credit, Deliver, Seen
+from mqlab.broker.core.effects import Answer, Append, Credit, Deliver, Opened, Seen
 from mqlab.broker.core.links import Session
 from mqlab.broker.core.queue import Queue
 from mqlab.wire.bodies import decode
@@ -27,7 +27,7 @@ def take_effects(model: Model) -> None:
             producer.credit += effect.size
         elif isinstance(effect, Answer):
             model.given[(Answer, *effect[:2])] += 1
-        elif not isinstance(effect, Append | Seen):
+        elif not isinstance(effect, Append | Opened | Seen):
             model.given[(type(effect), *effect)] += 1
     assert model.given == model.owed
     model.appended.clear()
@@ -121,8 +121,9 @@ def _better(model: Model, consumer: ConsumerModel, entry: Entry) -> list[Entry]:
             continue
         was_there = other.since < model.command or other.returned == model.command
         together = other.payload is not None and other.payload is entry.payload
-        # But one that had a delay, or that came back with another record, was not there before the other.
-        is_new = not other.due and not other.delivered
+        # But one that had a delay, that came back with another record, or whose transaction was decided later, was
+        # not there before the other.
+        is_new = not other.due and not other.delivered and other.xid in ("", entry.xid)
         of_its_producer = is_new and other.producer is not None and other.producer is entry.producer
         if (other.priority > entry.priority and (was_there or together)) or (
             other.priority == entry.priority and other.id < entry.id and (was_there or of_its_producer)

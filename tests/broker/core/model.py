@@ -8,9 +8,13 @@ moment; `checks.py` compares all that can be compared between two commands.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+
+import pytest
 
 from mqlab.broker.core.administration import purge
 from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, RolledBack, TakenBack
+from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.records import Commit, Decide, Prepare
 from mqlab.broker.core.retrieval import Key
@@ -79,7 +83,8 @@ class Model(World):
         consumer.waits_for = []
 
     def commit(self, session: SessionModel) -> None:
-        self.core.commit(session.session)
+        if self._is_refused(session, lambda: self.core.commit(session.session)):
+            return
         placed, vanish, lsn = self._ended(session, Commit)
         for entry in vanish:
             entry.kept = False
@@ -98,10 +103,11 @@ class Model(World):
 
     def prepare(self, session: SessionModel, xid: str) -> None:
         answer = Answer(self, PREPARED, {})
-        self.core.prepare(session.session, xid, answer)
+        if self._is_refused(session, lambda: self.core.prepare(session.session, xid, answer)):
+            return
         placed, removed, lsn = self._ended(session, Prepare)
         for entry in placed:
-            entry.kept = False
+            entry.kept, entry.xid = False, xid
         said = next((one.record for one in self.appended if isinstance(one.record, Prepare)), None)
         self.prepared[xid] = PreparedModel(placed, removed, said)
         self.steps.append(Step(lsn, [], answer=(Answer, *answer[:2])))
@@ -207,6 +213,14 @@ class Model(World):
         needed = kind is Prepare or any(one.kept for one in (*placed, *removed) if not one.queue.closed)
         assert len(said) == needed, "one record for a transaction"
         return placed, removed, said[0].lsn if said else 0
+
+    def _is_refused(self, session: SessionModel, end: Callable[[], None]) -> bool:
+        """A transaction that sent to a queue that is gone can only be rolled back."""
+        sent_to = [sent.producer.destination for sent in session.sends]
+        is_refused = any(isinstance(one, Queue) and one.closed for one in sent_to)
+        with pytest.raises(RefusedError, match="is gone") if is_refused else nullcontext():
+            end()
+        return is_refused
 
     def _undo(self, session: SessionModel) -> None:
         returned, session.sends, session.acknowledged = session.acknowledged, [], []

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+from mqlab.broker.core.messages import FOOTPRINT
 from mqlab.broker.policy import Policies, Rule
 from mqlab.broker.settings import Settings
 
@@ -12,7 +13,7 @@ from .parts import SELECTORS, Wanted
 # So small that queues and the broker get full within a few sends. (A batch with columns has some 700 bytes before any
 # body.) What two queues and the topic do differently is in their policies.
 SMALL = Settings.flat(
-    data=Path("unused"), queue_limit=2500, memory_limit=4000, producer_window=1500, redelivery_limit=2,
+    data=Path("unused"), queue_limit=2500, memory_limit=4000 + 12 * FOOTPRINT, producer_window=1500, redelivery_limit=2,
     policies=Policies((
         Rule("queue:b", {"retrieval": "scan", "expired": "queue:late"}), Rule("topic:#", {"redelivery_limit": 0}),
     )),

@@ -47,6 +47,7 @@ class Entry:
     id: int
     body: bytes
     size: int
+    memory: int
     persistent: bool
     about: Wanted
     # None: it was moved here from another queue.
@@ -55,13 +56,16 @@ class Entry:
     due: int = 0
     expires: int = 0
     state: str = PENDING
-    # Deliveries in vain.
+    # Deliveries in vain, and how many of them are not sure: nobody knows what happened before a restart.
     delivered: int = 0
+    doubtful: int = 0
     # The journal has it, or will have it with what was appended.
     kept: bool = False
     # The command with which it became visible, and that with which it came back.
     since: int = 0
     returned: int = 0
+    # The global transaction that sends it, or "": what is decided later does not come before what is sent meanwhile.
+    xid: str = ""
 
     @property
     def priority(self) -> int:
@@ -142,9 +146,8 @@ def payload_of(wanted: list[tuple[bytes, Wanted]], now: int) -> Payload:
     return batch(*rows)
 
 
-def shares(payload: Payload) -> list[int]:
-    """The bytes that each message counts for; together exactly those of the payload."""
-    whole, rows = len(payload.data), payload.rows
+def shares(whole: int, rows: int) -> list[int]:
+    """What each message of a payload counts for; together exactly the whole."""
     return [whole * (row + 1) // rows - whole * row // rows for row in range(rows)]
 
 

@@ -31,7 +31,7 @@ def restart(model: Model) -> None:
             entry.state = PENDING
         else:
             # Nobody knows whether somebody saw it.
-            entry.delivered = 1
+            entry.delivered = entry.doubtful = 1
             later = DELAYED if entry.due > model.now else VISIBLE
             entry.state = LEAVING if entry in removed else later
             entry.since = model.command

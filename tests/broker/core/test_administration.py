@@ -1,10 +1,13 @@
 """Administration: what is there, and purge, move and delete with all that the journal must know of it."""
 
+from functools import partial
+
 import pytest
 
 from mqlab.broker.core import administration
-from mqlab.broker.core.effects import Answer
+from mqlab.broker.core.effects import Answer, Append
 from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.messages import FOOTPRINT
 from mqlab.broker.core.records import Commit, Forget, Remove
 from mqlab.broker.core.selectors import BadSelectorError
 from mqlab.wire.bodies import decode
@@ -91,7 +94,7 @@ def test_messages_are_moved_in_order_each_in_one_step(persistent: bool) -> None:
         driven.sync()
     assert (driven.left("q"), driven.left("r")) == ([], [b"%d" % n for n in range(6)])
     assert {span.origin for span in driven.queue("r").spans()} == {"queue:q"}
-    assert (driven.queue("q").size, driven.queue("r").size) == (0, driven.memory)
+    assert (driven.queue("q").size, driven.queue("q").in_memory, driven.queue("r").in_memory) == (0, 0, driven.memory)
 
 
 def test_some_of_them() -> None:
@@ -182,27 +185,52 @@ def test_a_new_queue_of_the_name_is_another() -> None:
 
 
 def test_sends_on_their_way_when_a_queue_is_deleted() -> None:
-    """To disk, in a transaction, prepared: they are confirmed, go nowhere, and the journal knows no such queue."""
+    """To disk, or committed: they are confirmed, go nowhere, and the journal knows no such queue."""
     driven = Driven()
     producer = driven.producer("queue:q")
-    early, late = driven.session(transacted=True), driven.session(transacted=True)
+    early = driven.session(transacted=True)
     driven.send(producer, b"1", persistent=True, confirm=True)
     driven.send(driven.producer("queue:q", early), b"2", persistent=True)
+    driven.send(driven.producer("queue:other", early), b"3", persistent=True)
     driven.commit(early)
-    driven.send(driven.producer("queue:q", late), b"3", persistent=True)
-    driven.send(driven.producer("queue:other", late), b"4", persistent=True)
     driven.do(administration.delete, driven.core, "queue:q")
-    driven.commit(late)
     forgotten = driven.records.index(Forget(1))
     for record in driven.records[forgotten + 1 :]:
         puts = getattr(record, "puts", ())
         assert all(number != 1 for put in puts for number, _ in put.targets)
     driven.sync()
-    assert (driven.confirmed, len(driven.answers)) == ([(producer, 1)], 2)
-    assert (driven.left("other"), driven.memory) == ([b"4"], driven.queue("other").size)
+    assert (driven.confirmed, len(driven.answers)) == ([(producer, 1)], 1)
+    assert (driven.left("other"), driven.memory) == ([b"3"], driven.queue("other").in_memory)
     after = driven.restarted()
     assert {*after.core.house.queues} == {"other"}
-    assert after.left("other") == [b"4"]
+    assert after.left("other") == [b"3"]
+
+
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("prepares", [True, False])
+def test_a_transaction_that_sent_to_a_queue_that_is_deleted_can_only_be_rolled_back(
+    closed: bool, prepares: bool
+) -> None:
+    driven = Driven()
+    session = driven.session(transacted=True)
+    consumer = driven.consumer("queue:in", session=session)
+    driven.send(driven.producer("queue:in"), b"in")
+    driven.acknowledge(consumer, 1)
+    producer, other = driven.producer("queue:q", session), driven.producer("queue:other", session)
+    driven.send(producer, b"1", persistent=True)
+    driven.send(other, b"2", persistent=True)
+    if closed:
+        driven.do(driven.core.finish_producer, producer)
+    driven.do(administration.delete, driven.core, "queue:q")
+    end = partial(driven.core.prepare, session, "x", DONE) if prepares else partial(driven.core.commit, session)
+    with pytest.raises(RefusedError, match=r"only be rolled back: queue:q is gone"):
+        end()
+    driven.rollback(session)
+    assert (driven.left("in"), driven.left("other"), driven.queue("other").messages) == ([b"in"], [], 0)
+    driven.send(other, b"3", persistent=True)
+    driven.commit(session)
+    driven.sync()
+    assert driven.left("other") == [b"3"]
 
 
 def test_what_a_transaction_has_taken_from_a_queue_that_is_deleted() -> None:
@@ -231,6 +259,8 @@ def test_the_list() -> None:
     driven.producer("topic:t.a")
     driven.core.house.temporary_queue(driven)
     queue, temporary, subscription = administration.listed(driven.core)
+    watched = queue.pop("monitoring")
+    assert watched["last_get_ms"] is None
     assert queue == {
         "name": "queue:q",
         "messages": 6,
@@ -253,7 +283,9 @@ def test_one_in_full() -> None:
     driven.acknowledge(consumer, 1)
     driven.close(consumer)
     about = administration.shown(driven.core, "queue:q")
-    assert (about["messages"], about["in_memory"], about["full"], about["oldest_id"]) == (5, about["bytes"], False, 2)
+    assert (about["messages"], about["full"], about["oldest_id"]) == (5, False, 2)
+    # Four messages of a batch of five are left, and a lone one.
+    assert about["in_memory"] == about["bytes"] + FOOTPRINT * 4 // 5 + FOOTPRINT
     wanted = {
         "put": 6,
         "delivered": 3,
@@ -286,7 +318,9 @@ def test_totals() -> None:
         "disk_full": "",
     }
     assert {name: totals[name] for name in wanted} == wanted
-    assert totals["bytes"] == totals["memory"] == driven.memory
+    queues = [*driven.core.house.all()]
+    assert (totals["bytes"], totals["memory"]) == (sum(queue.size for queue in queues), driven.memory)
+    assert driven.memory == sum(queue.in_memory for queue in queues) > totals["bytes"]
     assert administration.prepared(driven.core) == [{"xid": "x", "sent": 1, "received": 0}]
 
 
@@ -310,3 +344,86 @@ def test_a_disk_that_is_full_takes_nothing_persistent() -> None:
     driven.send(producer, b"3", persistent=True)
     driven.sync()
     assert [decode(span.encoded()).tolist() for span in driven.queue("q").spans()] == [[b"2"], [b"3"]]
+
+
+@pytest.mark.parametrize("what", ["purge", "move", "delete", "unsubscribe"])
+def test_what_is_done_is_answered_when_it_is_durable(what: str) -> None:
+    driven = Driven()
+    numbered(driven, persistent=True)
+    driven.close(driven.consumer("topic:t", session=driven.session(client="me"), durable="d"))
+    driven.sync()
+    begun = driven.core.ledger.lsn
+    if what == "unsubscribe":
+        driven.core.unsubscribe("me", "d")
+    else:
+        getattr(administration, what)(driven.core, "queue:q", *(["queue:r"] if what == "move" else []))
+    driven.do(driven.core.answer_after, begun, DONE)
+    assert driven.answers == []
+    driven.sync()
+    assert driven.answers == [DONE]
+    assert driven.left("r") == [b"%d" % n for n in range(6)] if what == "move" else "r" not in driven.core.house.queues
+
+
+def test_the_last_record_of_what_is_done_is_waited_for() -> None:
+    """Without anybody who waits, the journal would be in no hurry to sync it."""
+    driven = Driven()
+    numbered(driven, persistent=True)
+    driven.sync()
+    begun = driven.core.ledger.lsn
+    administration.delete(driven.core, "queue:q")
+    driven.core.answer_after(begun, DONE)
+    appended = [effect for effect in driven.core.effects if isinstance(effect, Append)]
+    assert [(type(one.record), one.waiter) for one in appended] == [(Remove, None), (Forget, DONE.owner)]
+
+
+def test_what_needs_no_record_is_answered_at_once() -> None:
+    driven = Driven(stored=False)
+    numbered(driven, persistent=False)
+    begun = driven.core.ledger.lsn
+    administration.purge(driven.core, "queue:q")
+    driven.do(driven.core.answer_after, begun, DONE)
+    assert driven.answers == [DONE]
+
+
+def delayed(driven: Driven, *, persistent: bool = False) -> None:
+    """0, 2 and 4 wait until NOW + 100, the others do not; 5 is alone, and waits until NOW + 50."""
+    producer = driven.producer("queue:q")
+    rows = [(b"%d" % n, {"n": n} if n % 2 else {"n": n, "deliver_at": NOW + 100}) for n in range(5)]
+    driven.put(producer, batch(*rows), persistent=persistent)
+    driven.put(producer, lone(b"5", n=5, deliver_at=NOW + 50), persistent=persistent)
+    driven.sync()
+
+
+def test_messages_that_are_not_due_are_purged_like_others() -> None:
+    driven = Driven()
+    delayed(driven)
+    assert driven.do(administration.purge, driven.core, "queue:q", "n > 2") == 3
+    assert driven.queue("q").messages == 3
+    driven.tick(100)
+    assert driven.left("q") == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("selector", ["", "n <> 2"])
+def test_messages_that_are_not_due_are_moved_and_wait_where_they_are_then(selector: str, persistent: bool) -> None:
+    driven = Driven()
+    delayed(driven, persistent=persistent)
+    there = {0, 1, 3, 4, 5} if selector else {*range(6)}
+    assert driven.do(administration.move, driven.core, "queue:q", "queue:r", selector) == len(there)
+    driven.sync()
+    after = driven.restarted() if persistent else driven
+    assert after.left("r") == [b"1", b"3"]
+    after.tick(50)
+    assert {*after.left("r")} == {b"1", b"3", b"5"}
+    after.tick(50)
+    assert {*after.left("r")} == {b"%d" % n for n in there}
+    assert after.left("q") == [b"%d" % n for n in {*range(6)} - there]
+
+
+def test_no_more_than_asked_for_also_of_those_that_are_not_due() -> None:
+    driven = Driven()
+    delayed(driven)
+    assert driven.do(administration.move, driven.core, "queue:q", "queue:r", "", 3) == 3
+    assert (driven.left("q"), driven.left("r")) == ([], [b"1", b"3"])
+    driven.tick(100)
+    assert (driven.left("q"), driven.left("r")) == ([b"2", b"4", b"5"], [b"1", b"3", b"0"])

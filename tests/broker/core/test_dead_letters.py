@@ -23,7 +23,7 @@ def test_after_so_many_deliveries_and_not_before() -> None:
     deliver_in_vain(driven, 1)
     assert (driven.left("q"), driven.left("dead-letters")) == ([], [b"1"])
     assert (driven.queue("q").messages, driven.queue("q").counters.dead) == (0, 1)
-    assert driven.memory == driven.queue("dead-letters").size
+    assert driven.memory == driven.queue("dead-letters").in_memory
 
 
 def test_only_those_that_were_delivered() -> None:
@@ -127,3 +127,31 @@ def test_dead_letters_keep_their_order() -> None:
     driven.sync()
     assert driven.left("dead-letters") == [b"%d" % n for n in range(5)]
     assert (driven.queue("q").messages, driven.queue("q").size) == (0, 0)
+
+
+def test_a_restart_does_not_count_as_a_delivery_though_it_marks_the_message() -> None:
+    driven = Driven(redelivery_limit=1)
+    driven.send(driven.producer("queue:q"), b"1", persistent=True)
+    driven.sync()
+    after = driven.restarted()
+    unseen = after.consumer("queue:q")
+    after.close(unseen, 0)
+    assert (after.delivered[unseen], after.left("q")) == ([(b"1", True)], [b"1"])
+    after.close(after.consumer("queue:q"))
+    after.sync()
+    assert (after.left("q"), after.left("dead-letters")) == ([], [b"1"])
+
+
+@pytest.mark.parametrize("names", [["q", "b"], ["q", "b", "c"], ["q", "b", "c", "b"]])
+def test_queues_that_name_each_other_do_not_send_a_message_round(names: list[str]) -> None:
+    """It goes on as long as that leads to somewhere new."""
+    ways = zip(names, [*names[1:], names[0]] if len(names) < 4 else names[1:], strict=False)
+    rules = Policies(tuple(Rule(f"queue:{one}", {"dead_letters": f"queue:{to}"}) for one, to in dict(ways).items()))
+    driven = Driven(redelivery_limit=1, policies=rules)
+    driven.send(driven.producer("queue:q"), b"1", persistent=True)
+    for name in names[:-1] * 3:
+        driven.sync()
+        driven.close(driven.consumer(f"queue:{name}"))
+    driven.sync()
+    there = {name: driven.left(name) for name in driven.core.house.queues}
+    assert there == {name: [b"1"] if name == "b" else [] for name in there}

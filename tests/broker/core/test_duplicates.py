@@ -2,6 +2,7 @@
 
 import pytest
 
+from mqlab.broker.core import administration
 from mqlab.broker.core.duplicates import Window
 from mqlab.broker.core.effects import Answer, Committed
 from mqlab.broker.core.records import Put, Remember
@@ -216,3 +217,45 @@ def test_the_window_follows_the_policy_of_its_destination() -> None:
     for name in "ba":
         driven.put(producer, lone(name.encode(), duplicate_id=name))
     assert driven.left("q") == [b"a"]
+
+
+def test_a_queue_that_is_deleted_takes_its_ids_with_it() -> None:
+    driven = Driven()
+    driven.put(driven.producer("queue:q"), lone(b"old", duplicate_id="a"), persistent=True)
+    driven.do(administration.delete, driven.core, "queue:q")
+    assert driven.core.house.remembered() == []
+    driven.put(driven.producer("queue:q"), lone(b"new", duplicate_id="a"), persistent=True)
+    driven.sync()
+    assert driven.left("q") == [b"new"]
+
+
+def test_the_decision_about_what_went_to_a_queue_that_is_gone_is_not_remembered() -> None:
+    for commit in (True, False):
+        driven = Driven()
+        session = driven.session(transacted=True)
+        driven.put(driven.producer("queue:q", session), lone(b"1", duplicate_id="a"), persistent=True)
+        driven.do(driven.core.prepare, session, "x", DONE)
+        driven.do(administration.delete, driven.core, "queue:q")
+        driven.do(driven.core.decide, "x", DONE, commit=commit)
+        driven.sync()
+        assert (driven.core.house.remembered(), driven.core.house._windows) == ([], {})
+
+
+def test_ids_of_topics_that_nobody_uses_are_forgotten_unless_they_last() -> None:
+    driven = Driven()
+    for number in range(100):
+        producer = driven.producer(f"topic:t.{number}")
+        driven.put(producer, lone(b"x", duplicate_id="a"), persistent=not number)
+        driven.do(driven.core.finish_producer, producer)
+    assert [*driven.core.house._windows] == ["topic:t.0"]
+    assert driven.core.house.remembered() == [Remember("topic:t.0", ("a",))]
+
+
+def test_ids_of_a_topic_are_known_as_long_as_somebody_subscribes() -> None:
+    driven = Driven()
+    consumer = driven.consumer("topic:#")
+    for _ in range(2):
+        producer = driven.producer("topic:t")
+        driven.put(producer, lone(b"x", duplicate_id="a"))
+        driven.do(driven.core.finish_producer, producer)
+    assert driven.got(consumer) == [b"x"]

@@ -1,7 +1,7 @@
 """Persistent messages: nothing is shown or confirmed before the journal has it, and nothing overtakes them."""
 
 from mqlab.broker.core.effects import Committed, Finished
-from mqlab.broker.core.messages import Span
+from mqlab.broker.core.messages import FOOTPRINT, Span
 from mqlab.broker.core.records import Commit, Declare, Put, Remove
 from mqlab.wire.bodies import decode
 
@@ -119,7 +119,8 @@ def test_a_restored_queue_goes_on_where_it_was() -> None:
     after = Driven()
     after.core.house.restore_queue("q", 7, 3, [Span(put.payload, put.targets[0][1], persistent=True)], {})
     after.core.house.last_number = 7
-    assert after.memory == after.queue("q").size == len(put.payload.data)
+    assert after.queue("q").size == len(put.payload.data)
+    assert after.memory == after.queue("q").in_memory == len(put.payload.data) + FOOTPRINT
     consumer = after.consumer("queue:q")
     assert after.delivered[consumer] == [(b"1", True), (b"2", True)]
     after.send(after.producer("queue:q"), b"3", persistent=True)

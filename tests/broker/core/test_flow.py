@@ -4,6 +4,7 @@ import pytest
 
 from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.core.links import Producer
+from mqlab.broker.core.messages import FOOTPRINT
 
 from .commands import Driven
 
@@ -73,7 +74,7 @@ def test_nothing_is_lost_on_the_way() -> None:
         else:
             acknowledged += 1
             driven.acknowledge(consumer, acknowledged, 1)
-        most = max(most, driven.memory)
+        most = max(most, driven.queue("q").size)
     driven.acknowledge(consumer, acknowledged, 1000)
     assert driven.got(consumer) == [b"%100d" % n for n in range(200)]
     assert most <= 1_000 + 400
@@ -92,12 +93,12 @@ def test_other_queues_are_not_held_back() -> None:
 
 
 def test_a_full_broker_holds_everybody_back_and_releases_everybody() -> None:
-    driven = Driven(queue_limit=10_000, memory_limit=4_000, producer_window=400)
+    driven = Driven(queue_limit=10_000, memory_limit=40 * (100 + FOOTPRINT), producer_window=400)
     producers = [driven.producer(f"queue:{n}") for n in range(5)]
     for producer in producers:
         send_while_there_is_credit(driven, producer)
     assert driven.core.flow.held == set(producers)
-    assert driven.memory <= 4_000 + 5 * 400
+    assert driven.memory <= (40 + 5 * 4) * (100 + FOOTPRINT)
     consumers = [driven.consumer(f"queue:{n}") for n in range(5)]
     for consumer in consumers:
         driven.acknowledge(consumer, len(driven.got(consumer)))

@@ -6,6 +6,7 @@ from mqlab.broker.core.administration import shown, totals
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import Episode
 from mqlab.broker.core.links import Consumer, Producer
+from mqlab.broker.core.messages import FOOTPRINT
 from mqlab.broker.core.records import Remove
 from mqlab.broker.policy import Policies, Rule
 
@@ -183,12 +184,12 @@ def test_a_queue_never_drops() -> None:
 
 
 def test_the_memory_limit_holds_whatever_the_policy_of_the_destination() -> None:
-    driven = Driven(memory_limit=1000, producer_window=200, when_full="refuse")
+    driven = Driven(memory_limit=10 * (100 + FOOTPRINT), producer_window=200, when_full="refuse")
     producers = [driven.producer("queue:a"), driven.producer("queue:b")]
     for producer in producers:
         send_while_there_is_credit(driven, producer)
     assert driven.core.flow.held == set(producers)
-    assert driven.memory <= 1000 + 2 * 200
+    assert driven.memory <= (10 + 2 * 2) * (100 + FOOTPRINT)
 
 
 def test_episodes_say_when_holding_began_and_ended() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.broker.core.messages import Span
+from mqlab.broker.core.messages import FOOTPRINT, Span
 from mqlab.wire.bodies import decode, encode
 
 rows = st.integers(1, 40)
@@ -40,6 +40,7 @@ def test_parts_add_up(count: int, data: st.DataObject) -> None:
             if flags.any() and not flags.all():
                 parts.append(one.take(flags))
         assert sum(part.size for part in parts) == size
+        assert sum(part.memory for part in parts) == size + FOOTPRINT
         ids = sorted(part.base + int(row) for part in parts for row in part.index)
         assert ids == [*range(100, 100 + count)]
     for part in parts:

@@ -72,6 +72,20 @@ def test_committed() -> None:
     assert driven.queue("in").counters.acknowledged == 2
 
 
+def test_what_its_producer_sends_meanwhile_does_not_wait_for_the_decision() -> None:
+    driven = Driven()
+    session = driven.session(transacted=True)
+    producer = driven.producer("queue:out", session)
+    driven.send(producer, b"first", persistent=True)
+    prepare(driven, session)
+    driven.send(producer, b"second", persistent=True)
+    driven.commit(session)
+    decide(driven, commit=True)
+    consumer = driven.consumer("queue:out", 1)
+    driven.sync()
+    assert (driven.got(consumer), driven.left("out")) == ([b"second"], [b"first"])
+
+
 def test_rolled_back() -> None:
     driven = Driven()
     prepare(driven, begun(driven))

@@ -30,7 +30,8 @@ def test_from_lone_messages_and_from_batches(way: str) -> None:
     assert driven.got(consumer) == [b"e", b"c", b"a", b"b", b"d"]
     assert driven.left("q") == [b"none", b"none"]
     driven.acknowledge(consumer, 5)
-    assert driven.queue("q").size == driven.memory == sum(one.size for one in driven.queue("q").spans())
+    assert driven.queue("q").size == sum(one.size for one in driven.queue("q").spans())
+    assert driven.queue("q").in_memory == driven.memory == sum(one.memory for one in driven.queue("q").spans())
 
 
 @both_ways

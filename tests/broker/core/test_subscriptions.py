@@ -4,6 +4,7 @@ import pytest
 
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.records import Declare, Forget, Put, Remove
+from mqlab.broker.core.subscribing import Wish
 from mqlab.wire.bodies import decode
 
 from .commands import Driven
@@ -18,6 +19,28 @@ def test_a_durable_subscriber_that_was_away_gets_what_it_missed() -> None:
     driven.send(producer, b"2")
     driven.sync()
     assert driven.got(driven.consumer("topic:t", session=session, durable="d")) == [b"1", b"2"]
+
+
+def test_a_durable_subscription_is_open_when_it_is_sure_to_last() -> None:
+    driven = Driven()
+    session = driven.session(client="me")
+    consumer = driven.do(driven.core.open_consumer, session, 1, "topic:t", 10, Wish(durable="d"))
+    driven.send(driven.producer("topic:t"), b"1")
+    assert (driven.opened, driven.got(consumer) if consumer in driven.delivered else []) == ([], [])
+    driven.sync()
+    assert (driven.opened, driven.got(consumer)) == ([consumer], [b"1"])
+    assert [*driven.restarted().core.house.routing.durable] == ["me/d"]
+
+
+def test_one_that_is_closed_before_it_is_sure_to_last_is_never_open() -> None:
+    driven = Driven()
+    session = driven.session(client="me")
+    consumer = driven.do(driven.core.open_consumer, session, 1, "topic:t", 10, Wish(durable="d"))
+    driven.close(consumer)
+    driven.send(driven.producer("topic:t"), b"1")
+    driven.sync()
+    assert (driven.opened, driven.delivered) == ([], {})
+    assert driven.got(driven.consumer("topic:t", session=session, durable="d")) == [b"1"]
 
 
 def test_what_it_had_in_hand_comes_again_with_what_it_missed() -> None:

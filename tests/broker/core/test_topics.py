@@ -1,4 +1,5 @@
 """Topics: each message to every subscription that exists when it is sent."""
+from mqlab.broker.core.messages import FOOTPRINT
 
 from .commands import Driven
 
@@ -55,14 +56,51 @@ def test_the_slowest_subscription_holds_the_producer_back() -> None:
 
 def test_a_producer_goes_on_when_the_slow_subscription_is_closed() -> None:
     """Also in a broker that is nearly full, where memory alone would release nobody."""
-    driven = Driven(queue_limit=300, memory_limit=2000, producer_window=200)
+    driven = Driven(queue_limit=300, memory_limit=2000 + 11 * FOOTPRINT, producer_window=200)
     for n in range(8):
         driven.send(driven.producer(f"queue:{n}"), b"x" * 200)
     producer, slow = driven.producer("topic:t"), driven.consumer("topic:t", 0)
     for _ in range(3):
         driven.send(producer, b"x" * 100)
     assert driven.core.flow.held == {producer}
-    assert driven.memory == 1900
+    assert driven.memory == 1900 + 11 * FOOTPRINT
     driven.close(slow)
-    assert driven.memory == 1600 > 2000 * 0.75
+    assert driven.memory == 1600 + 8 * FOOTPRINT > (2000 + 11 * FOOTPRINT) * 0.75
     assert driven.core.flow.held == set()
+
+
+def test_a_topic_that_nobody_uses_is_forgotten() -> None:
+    driven = Driven()
+    topics = driven.core.house.routing.topics
+    for number in range(100):
+        producer, consumer = driven.producer(f"topic:t.{number}"), driven.consumer(f"topic:t.{number}")
+        driven.send(producer, b"1")
+        driven.do(driven.core.finish_producer, producer)
+        assert [*topics] == [f"t.{number}"]
+        driven.close(consumer)
+        assert not topics
+
+
+def test_one_that_only_a_pattern_matches_is_forgotten_and_found_again() -> None:
+    driven = Driven()
+    consumer = driven.consumer("topic:#")
+    for number in range(3):
+        producer = driven.producer(f"topic:{number}")
+        driven.send(producer, b"%d" % number)
+        driven.do(driven.core.finish_producer, producer)
+        assert not driven.core.house.routing.topics
+    subscription = consumer.queue.subscription
+    assert subscription is not None
+    assert (subscription.topics, driven.got(consumer)) == ({}, [b"0", b"1", b"2"])
+
+
+def test_what_a_transaction_sends_to_a_topic_that_is_forgotten_meanwhile_comes_to_who_subscribes_at_its_end() -> None:
+    driven = Driven()
+    session = driven.session(transacted=True)
+    producer = driven.producer("topic:t.a", session)
+    driven.send(producer, b"1")
+    driven.do(driven.core.finish_producer, producer)
+    assert not driven.core.house.routing.topics
+    consumers = [driven.consumer("topic:t.*"), driven.consumer("topic:t.b"), driven.consumer("topic:#")]
+    driven.commit(session)
+    assert [driven.got(one) for one in consumers] == [[b"1"], [], [b"1"]]

@@ -8,6 +8,7 @@ from typing import Any
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.effects import Append
 from mqlab.broker.core.links import Session
+from mqlab.broker.core.messages import FOOTPRINT
 from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.records import Put
 from mqlab.broker.core.routing import Topic
@@ -88,10 +89,10 @@ class World:
     def come_back(self, entry: Entry, delivered: int) -> None:
         """It was delivered in vain, or given and not seen."""
         entry.delivered += delivered
-        policy = entry.queue.policy
+        policy, times = entry.queue.policy, entry.delivered - entry.doubtful
         if entry.queue.closed:
             self.entries.remove(entry)
-        elif 0 < policy.redelivery_limit <= entry.delivered and entry.queue.full_name != policy.dead_letters:
+        elif 0 < policy.redelivery_limit <= times and entry.queue.full_name != policy.dead_letters:
             self._move(entry, policy.dead_letters)
         else:
             self.appear(entry)
@@ -103,7 +104,9 @@ class World:
 
     def placed(self, sent: Sent) -> list[Entry]:
         destination = sent.producer.destination
-        queues = destination.subscriptions if isinstance(destination, Topic) else [destination]
+        # Its producer may be closed, and the topic dropped, before the transaction ends.
+        topics = self.core.house.routing
+        queues = topics.subscribed(destination) if isinstance(destination, Topic) else [destination]
         placed = []
         for queue in queues:
             selector = queue.subscription.terms.selector if queue.subscription else ""
@@ -112,15 +115,17 @@ class World:
                 continue
             first = self.next_ids.get(queue, 1)
             self.next_ids[queue] = first + len(chosen)
-            for row, ((body, about), size) in enumerate(zip(sent.wanted, shares(sent.payload), strict=True)):
+            sizes, around = shares(len(sent.payload.data), len(chosen)), shares(FOOTPRINT, len(chosen))
+            for row, (body, about) in enumerate(sent.wanted):
                 if chosen[row]:
+                    size = (sizes[row], sizes[row] + around[row])
                     placed.append(self._entry(queue, first + row, body, size, sent, about))
         self.entries += placed
         return placed
 
-    def _entry(self, queue: Queue, id_: int, body: bytes, size: int, sent: Sent, about: Wanted) -> Entry:
+    def _entry(self, queue: Queue, id_: int, body: bytes, size: tuple[int, int], sent: Sent, about: Wanted) -> Entry:
         return Entry(
-            queue, id_, body, size, sent.persistent, about, sent.producer, sent.payload,
+            queue, id_, body, *size, sent.persistent, about, sent.producer, sent.payload,
             due=sent.at + about.delay if about.delay else 0, expires=sent.at + about.life if about.life else 0,
             kept=sent.persistent and queue.stored and not queue.closed,
         )  # fmt: skip
@@ -142,7 +147,7 @@ class World:
         """It leaves its queue for another, where it begins anew. There, and only there, ids are read from the core."""
         queue = self.core.house.queues[to.removeprefix("queue:")]
         self.entries.remove(entry)
-        moved = Entry(queue, 0, entry.body, 0, entry.persistent, entry.about, None, None, kept=entry.persistent)
+        moved = Entry(queue, 0, entry.body, 0, 0, entry.persistent, entry.about, None, None, kept=entry.persistent)
         self.entries.append(moved)
         if moved.kept:
             lsn, moved.id = self.put_in[queue.number, moved.body]

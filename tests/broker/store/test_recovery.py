@@ -151,6 +151,14 @@ def test_ids_of_producers_are_remembered_in_their_order(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_ids_of_a_queue_that_is_forgotten_are_forgotten_too(tmp_path: Path) -> None:
+    """Only those of a queue: a subscription has its name from elsewhere."""
+    subscribed = Declare(3, "sub", 1, {"topic": "t"})
+    records: list[Record] = [named(1, "a"), subscribed, Remember("queue:sub", ("b",)), Forget(3), Forget(1)]
+    found, _ = recovered(tmp_path, {1: written(records).data})
+    assert found.remembered == {"queue:sub": ["b"]}
+
+
 def test_the_head_of_a_file_says_all_that_is_remembered_of_those_before_it(tmp_path: Path) -> None:
     first = written([named(1, "forgotten since")])
     second = encode_head(2, 2, [Declare(1, "orders", 2)], [Remember("queue:orders", ("known",))], 1)

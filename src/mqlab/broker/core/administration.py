@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from mqlab.broker.core import monitoring
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.destinations import QUEUE, parse
 from mqlab.broker.core.errors import RefusedError
@@ -13,7 +14,7 @@ from mqlab.broker.core.prepared import overview as prepared_overview
 from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.selection import chosen
 from mqlab.broker.core.selectors import compile_selector
-from mqlab.broker.core.serving import take
+from mqlab.broker.core.serving import cut_off, take
 
 
 def totals(core: Core) -> dict[str, Any]:
@@ -32,6 +33,7 @@ def totals(core: Core) -> dict[str, Any]:
         "prepared": len(core.preparing.waiting),
         "sessions": len(core.sessions),
         "disk_full": core.disk_full,
+        "monitoring": core.settings.monitoring,
     }
 
 
@@ -105,11 +107,12 @@ def _taken(queue: Queue, selector: str, most: int | None) -> list[Span]:
     chooser = compile_selector(selector) if selector else None
     taken: list[Span] = []
     left = queue.messages if most is None else most
-    for span in [*queue.spans()]:
+    for span in [*queue.spans(), *queue.delayed()]:
         flags = None if chooser is None else chosen(chooser, span)
         if left > 0 and (flags is None or flags.any()):
-            taken.append(take(queue, span, flags, left))
+            taken.append(take(queue, span, flags, left) if span.line is not None else cut_off(span, flags, left))
             left -= taken[-1].rows
+    queue.drop_delayed({*taken})
     return taken
 
 
@@ -122,6 +125,7 @@ def _line(queue: Queue) -> dict[str, Any]:
         "consumers": len(queue.consumers),
         "producers": sum(len(source.producers) for source in queue.feeding),
         "temporary": queue.owner is not None,
+        "monitoring": monitoring.shown(queue),
     }
     if subscription is not None:
         about |= {

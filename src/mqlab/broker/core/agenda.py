@@ -36,9 +36,12 @@ class Agenda:
         while self._heap and self._heap[0][0] <= now:
             yield heappop(self._heap)[2]
 
-    def take_all(self) -> list[Span]:
+    def in_order(self) -> list[Span]:
         """In the order in which they were noted."""
-        spans = [span for _, _, span in sorted(self._heap, key=lambda one: one[1])]
+        return [span for _, _, span in sorted(self._heap, key=lambda one: one[1])]
+
+    def take_all(self) -> list[Span]:
+        spans = self.in_order()
         self._heap.clear()
         return spans
 

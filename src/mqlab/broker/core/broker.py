@@ -9,9 +9,10 @@ from itertools import count
 from mqlab.broker import limits
 from mqlab.broker.core.acknowledging import taken_back, taken_rows, taken_up_to
 from mqlab.broker.core.browsing import feed, on_queue
+from mqlab.broker.core.desk import Desk
 from mqlab.broker.core.destinations import QUEUE, parse
 from mqlab.broker.core.duplicates import Sent, ids_of
-from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, RolledBack, TakenBack
+from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, Opened, RolledBack, TakenBack
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import Flow
 from mqlab.broker.core.house import House
@@ -19,9 +20,10 @@ from mqlab.broker.core.leaving import Leaving
 from mqlab.broker.core.ledger import Ledger
 from mqlab.broker.core.links import Consumer, Producer, Session, Transaction
 from mqlab.broker.core.messages import Span
+from mqlab.broker.core.monitoring import EVERY
 from mqlab.broker.core.placing import Ended, Placed, Placing, place, puts, removes
 from mqlab.broker.core.prepared import Preparing
-from mqlab.broker.core.queue import Desk, Queue
+from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.records import Commit
 from mqlab.broker.core.retrieval import Key
 from mqlab.broker.core.routing import Topic
@@ -38,7 +40,7 @@ class Core:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.desk = Desk(wake_at=self._wake_at)
+        self.desk = Desk(wake_at=self._wake_at, every=EVERY[settings.monitoring])
         self.effects = self.desk.effects
         self.ledger = Ledger(self.effects)
         self.house = House(settings, self.desk, self.ledger)
@@ -60,8 +62,8 @@ class Core:
         return session
 
     def open_producer(self, session: Session, link: int, name: str) -> Producer:
-        destination = self.house.destination(name)
-        producer = Producer(session, link, destination, self.flow.window(destination))
+        destination, origin = self.house.destination(name)
+        producer = Producer(session, link, destination, self.flow.window(destination), origin)
         session.producers.append(producer)
         destination.producers.add(producer)
         self.flow.first_credit(producer)
@@ -77,10 +79,13 @@ class Core:
         self.flow.let_go(producer)
         producer.session.producers.remove(producer)
         producer.destination.producers.discard(producer)
+        self.house.let_go(producer.destination)
 
     def open_consumer(
         self, session: Session, link: int, name: str, credit: int, wish: Wish = PLAIN, *, paused: bool = False
     ) -> Consumer:
+        """`Opened` follows: for a durable subscription when it is sure to last. Nothing is delivered before."""
+        begun = self.ledger.lsn
         check_wish(name, wish)
         kind, short = parse(name, patterns=True)
         selector = compile_selector(wish.selector) if wish.selector else None
@@ -92,13 +97,16 @@ class Core:
             queue = subscribe(self.house.routing, session, short, wish, self.house.new_subscription)
             # A subscription's selector is applied when messages come.
             selector = None
-        consumer = Consumer(session, link, queue, credit, paused, selector, wish.exclusive)
+        consumer = Consumer(session, link, queue, 0, paused, selector, wish.exclusive)
         session.consumers.append(consumer)
         if wish.browse:
             consumer.browsing = on_queue(queue, selector)
-            feed(consumer, self.effects)
         else:
             queue.attach(consumer)
+        if wish.durable:
+            self.ledger.after_all(begun, session, self._opened, consumer, credit)
+        else:
+            self._opened(consumer, credit)
         return consumer
 
     def close_consumer(self, consumer: Consumer, seen: int) -> None:
@@ -137,6 +145,10 @@ class Core:
         consumer.paused = False
         self._more_room(consumer, 0)
 
+    def answer_after(self, since: int, answer: Answer) -> None:
+        """Once all that this command said, which is all after record `since`, is durable and has had its effects."""
+        self.ledger.after_all(since, answer.owner, self.effects.append, answer)
+
     def unsubscribe(self, client: str, short: str) -> None:
         name = full_name(client, short)
         queue = self.house.routing.durable.get(name)
@@ -174,7 +186,8 @@ class Core:
         if credit > limits.PREFETCH - consumer.credit:
             raise RefusedError(f"room for {consumer.credit + credit} messages; the limit is {limits.PREFETCH}")
         self._done(consumer, taken_up_to(consumer, up_to))
-        self._more_room(consumer, credit)
+        if credit:
+            self._more_room(consumer, credit)
 
     def acknowledge_rows(self, consumer: Consumer, first: int, rows: int) -> None:
         """Just these deliveries are done, whatever came before them."""
@@ -278,18 +291,19 @@ class Core:
     def _place(self, producer: Producer, payload: Payload, persistent: bool) -> Placing:
         """Ids and room on every queue the messages go to; they are not visible yet."""
         destination, sender = producer.destination, producer.session
-        fresh = self.house.without_duplicates(destination.full_name, payload, persistent=persistent)
+        fresh = self.house.without_duplicates(producer.target, payload, persistent=persistent)
         if fresh is None:
             return Placing([], None, (), again=True)
         if isinstance(destination, Queue):
-            placing = place((destination,), fresh, persistent=persistent, origin="", sender=sender)
+            placing = place((destination,), fresh, persistent=persistent, origin=producer.origin, sender=sender)
         else:
             origin = destination.full_name
-            placing = place(destination.subscriptions, fresh, persistent=persistent, origin=origin, sender=sender)
+            subscribed = self.house.routing.subscribed(destination)
+            placing = place(subscribed, fresh, persistent=persistent, origin=origin, sender=sender)
             for queue, _ in placing.placed:
                 if queue.full and queue.policy.when_full == "drop-oldest":
                     self.leaving.drop_oldest(queue)
-        return placing._replace(fresh=fresh, again=fresh is not payload) if payload.form & COLUMNS else placing
+        return Placing(*placing[:3], fresh, fresh is not payload) if payload.form & COLUMNS else placing
 
     def _send_in_transaction(self, session: Session, producer: Producer, payload: Payload, persistent: bool) -> None:
         transaction = session.transaction
@@ -305,8 +319,8 @@ class Core:
     def _end_transaction(self, session: Session) -> Ended:
         """Its messages are where they belong, yet not visible. A new one begins."""
         transaction = session.transaction
-        if transaction.doomed:
-            raise RefusedError(f"the transaction can only be rolled back: {transaction.doomed}")
+        if why := transaction.why_not:
+            raise RefusedError(f"the transaction can only be rolled back: {why}")
         session.transaction = Transaction()
         placings = [self._place(producer, span.whole(), span.persistent) for producer, span in transaction.sends]
         if any(placing.again for placing in placings):
@@ -315,7 +329,7 @@ class Core:
         said = tuple(placing.put for placing in placings if placing.put is not None)
         left_out = [remove for placing in placings for remove in placing.left_out]
         sent = [
-            Sent(producer.destination.full_name, ids, span.persistent)
+            Sent(producer.target, ids, span.persistent)
             for (producer, span), placing in zip(transaction.sends, placings, strict=True)
             if placing.fresh is not None and (ids := ids_of(placing.fresh)) is not None
         ]
@@ -336,18 +350,21 @@ class Core:
         if not session.closed:
             self.effects.append(Committed(session))
 
+    def _opened(self, consumer: Consumer, credit: int) -> None:
+        if consumer in consumer.session.consumers:
+            self.effects.append(Opened(consumer))
+            self._more_room(consumer, credit)
+
     def _finished(self, producer: Producer) -> None:
         if not producer.session.closed:
             self.effects.append(Finished(producer))
 
     def _done(self, consumer: Consumer, spans: list[Span]) -> None:
         queue, session = consumer.queue, consumer.session
-        gone = [(queue, span) for span in spans]
         if session.transacted:
-            session.transaction.acknowledged += gone
-        elif gone:
-            queue.counters.acknowledged += sum(span.rows for span in spans)
-            self.leaving.forget(gone)
+            session.transaction.acknowledged += [(queue, span) for span in spans]
+        elif spans:
+            self.leaving.acknowledged(queue, spans)
 
     def _more_room(self, consumer: Consumer, credit: int) -> None:
         consumer.credit += credit

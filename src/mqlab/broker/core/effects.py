@@ -30,6 +30,12 @@ class Credit(NamedTuple):
     size: int
 
 
+class Opened(NamedTuple):
+    """A consumer is there, and so, for good, is the durable subscription it may have made."""
+
+    consumer: "Consumer"
+
+
 class Finished(NamedTuple):
     """All that a closing producer ever sent is dealt with."""
 
@@ -75,4 +81,4 @@ class Append(NamedTuple):
     waiter: object | None
 
 
-Effect = Deliver | Confirm | Credit | Finished | Committed | RolledBack | TakenBack | Seen | Answer | Append
+Effect = Deliver | Confirm | Credit | Opened | Finished | Committed | RolledBack | TakenBack | Seen | Answer | Append

@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from mqlab.broker.core.desk import Desk
 from mqlab.broker.core.effects import Credit
 from mqlab.broker.core.links import Producer
 from mqlab.broker.core.messages import Span
-from mqlab.broker.core.queue import RELEASE_SHARE, Desk, Queue
+from mqlab.broker.core.queue import RELEASE_SHARE, Queue
 from mqlab.broker.core.routing import Topic
 from mqlab.broker.settings import Settings
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from mqlab.broker.core.desk import Desk
 from mqlab.broker.core.destinations import QUEUE, TEMPORARY, TOPIC, parse
 from mqlab.broker.core.duplicates import Sent, Window, ids_of, rows_of
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.ledger import Ledger
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.placing import restored
-from mqlab.broker.core.queue import Desk, Queue
+from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.records import Declare, Forget, Remember
+from mqlab.broker.core.remote import TRANSMISSION, Remotes, first_id, of_channels
 from mqlab.broker.core.routing import Routing, Subscription, Terms, Topic
 from mqlab.broker.settings import Settings
 from mqlab.wire.bodies import Payload, cut
@@ -25,6 +27,7 @@ class House:
         self._ledger = ledger
         self.queues: dict[str, Queue] = {}
         self.routing = Routing()
+        self.remotes = Remotes(settings)
         # Queues and durable subscriptions by the number under which the journal knows them.
         self.numbered: dict[int, Queue] = {}
         self.last_number = 0
@@ -43,23 +46,44 @@ class House:
         yield from self.queues.values()
         yield from self.routing.subscriptions
 
-    def destination(self, name: str) -> Queue | Topic:
-        """Made if there is none of that name."""
+    def destination(self, name: str) -> tuple[Queue | Topic, str]:
+        """Made if there is none of that name. For a queue of another broker: where its messages wait, and its name."""
         kind, short = parse(name)
-        return self.queue(short) if kind == QUEUE else self.routing.topic(short)
+        if kind != QUEUE:
+            return self.routing.topic(short), ""
+        queue, broker = self.remotes.resolve(short)
+        if not broker:
+            return self._queue(queue), ""
+        return self.transmission(broker), f"{QUEUE}:{queue}@{broker}"
+
+    def transmission(self, broker: str) -> Queue:
+        """The queue on which messages for another broker wait."""
+        short = TRANSMISSION + broker
+        if broker not in self.remotes.reached and short not in self.queues:
+            raise RefusedError(f"there is no channel to a broker {broker!r}")
+        return self._queue(short)
 
     def find(self, name: str) -> Queue | None:
         """A queue by its name, or a subscription as `subscription:NAME`."""
         kind, _, short = name.partition(":")
         if kind == QUEUE:
-            return self.queues.get(short)
+            queue, broker = (short, "") if short in self.queues else self.remotes.resolve(short)
+            return None if broker else self.queues.get(queue)
         return self.routing.named(short) if kind == "subscription" else None
 
     def exists(self, name: str) -> bool:
         kind, short = parse(name, patterns=True)
-        return short in self.queues if kind == QUEUE else short in self.routing.topics
+        if kind != QUEUE:
+            return short in self.routing.topics
+        queue, broker = self.remotes.resolve(short)
+        # Queues of another broker are that one's to make.
+        return bool(broker) or queue in self.queues
 
     def queue(self, short: str) -> Queue:
+        """Made if there is none of that name. Raises RefusedError for one of another broker."""
+        return self._queue(self.remotes.here(short))
+
+    def _queue(self, short: str) -> Queue:
         queue = self.queues.get(short)
         if queue is None:
             if short.startswith(TEMPORARY):
@@ -78,18 +102,37 @@ class House:
     def new_subscription(self, name: str, subscription: Subscription) -> Queue:
         return self._new(name, subscription, stored=subscription.durable and self.keeps)
 
+    def leads_back(self, queue: Queue) -> bool:
+        """Whether its dead letters, those of the queue they go to, and so on, come to this queue again."""
+        seen: set[str] = set()
+        to = queue.policy.dead_letters
+        while to != queue.full_name and to not in seen:
+            seen.add(to)
+            to = self._settings.policy_of(to).dead_letters
+        return to == queue.full_name
+
     def close(self, queue: Queue) -> Iterable[Queue | Topic]:
         """It is empty and has no consumer. Returns whose producers it kept waiting."""
         queue.closed = True
         feeding = [*queue.feeding]
         if queue.subscription is None:
             self.queues.pop(queue.name, None)
+            self._windows.pop(queue.full_name, None)
         else:
-            self.routing.remove(queue)
+            for topic in self.routing.remove(queue):
+                self.let_go(topic)
         if queue.stored:
             self.numbered.pop(queue.number, None)
             self._ledger.append(Forget(queue.number), None)
         return feeding
+
+    def let_go(self, destination: Queue | Topic) -> None:
+        """One less uses it. Topics are not declared, so those that nobody uses must not stay for ever."""
+        if isinstance(destination, Topic) and self.routing.drop_unused(destination):
+            window = self._windows.get(destination.full_name)
+            # What went to nobody cannot come to anybody twice.
+            if window is not None and not destination.subscriptions and not window.lasting:
+                del self._windows[destination.full_name]
 
     def without_duplicates(self, destination: str, payload: Payload, *, persistent: bool) -> Payload | None:
         """What of it was not sent there before; None: nothing."""
@@ -103,13 +146,16 @@ class House:
 
     def know_ids(self, sent: Sent, *, lasting: bool) -> None:
         """They were sent there; `lasting`: the next file of the journal must say so."""
+        if self._is_gone(sent.destination):
+            return
         window = self._window(sent.destination)
         window.fresh(sent.ids, persistent=lasting)
         window.mark(sent.ids, lasting=lasting)
 
     def forget_ids(self, sent: Sent) -> None:
         """They were not sent after all."""
-        self._window(sent.destination).forget(sent.ids)
+        if sent.destination in self._windows:
+            self._windows[sent.destination].forget(sent.ids)
 
     # The journal
 
@@ -127,7 +173,7 @@ class House:
         """At start: a queue as the journal left it. Its messages may have been delivered before."""
         subscription = Subscription(Terms(**options), durable=True) if options else None
         queue = Queue(number, name, self._policy(name, subscription), self._desk, stored=True)
-        queue.next_id, queue.subscription = next_id, subscription
+        queue.next_id, queue.subscription = max(next_id, first_id(name, self._desk.now)), subscription
         self.numbered[number] = queue
         if subscription is None:
             self.queues[name] = queue
@@ -135,7 +181,7 @@ class House:
             self.routing.durable[name] = queue
             self.routing.add(queue)
         for span in spans:
-            span.delivered = 1
+            span.delivered = span.doubtful = 1
             for part in restored(span, queue):
                 queue.restore(part)
 
@@ -145,7 +191,7 @@ class House:
     def _new(self, name: str, subscription: Subscription | None, *, stored: bool) -> Queue:
         self.last_number += 1
         queue = Queue(self.last_number, name, self._policy(name, subscription), self._desk, stored=stored)
-        queue.subscription = subscription
+        queue.next_id, queue.subscription = first_id(name, self._desk.now), subscription
         if stored:
             self.numbered[queue.number] = queue
             self._ledger.append(_declared(queue), None)
@@ -153,8 +199,13 @@ class House:
 
     def _policy(self, name: str, subscription: Subscription | None) -> Any:
         if subscription is None:
-            return self._settings.policy_of(f"{QUEUE}:{name}")
+            return of_channels(name, self._settings.policy_of(f"{QUEUE}:{name}"))
         return self._settings.policy_of(f"{TOPIC}:{subscription.terms.topic}")
+
+    def _is_gone(self, destination: str) -> bool:
+        """A queue of this broker that was deleted."""
+        kind, short = parse(destination)
+        return kind == QUEUE and not self.remotes.resolve(short)[1] and short not in self.queues
 
     def _window(self, destination: str) -> Window:
         window = self._windows.get(destination)

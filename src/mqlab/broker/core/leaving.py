@@ -28,6 +28,15 @@ class Leaving:
         for queue, span in gone:
             self._flow.released(queue, (span,))
 
+    def acknowledged(self, queue: Queue, spans: Sequence[Span]) -> None:
+        """A consumer is done with these messages. Mostly the journal knows nothing of them."""
+        for span in spans:
+            queue.counters.acknowledged += span.rows
+        if queue.stored and any(span.persistent for span in spans):
+            self.forget([(queue, span) for span in spans])
+        else:
+            self._flow.released(queue, spans)
+
     def put_back(self, returned: Placed) -> None:
         """What was delivered in vain goes back to where it belongs, or to the dead letters, if that was too often."""
         by_queue: dict[Queue, list[Span]] = {}
@@ -50,8 +59,8 @@ class Leaving:
             origin = span.origin or queue.full_name
             placing = place((to,), span.encoded(), persistent=span.persistent, origin=origin, sender=None)
             for _, moved in placing.placed:
-                # A delay is over, and where expired messages are kept they do not expire again.
-                moved.due = moved.expires = 0
+                # Where expired messages are kept they do not expire again.
+                moved.expires = 0
             lsn = 0
             gone = removes([(queue, span)])
             if placing.put is not None or gone:
@@ -89,5 +98,9 @@ class Leaving:
             self.forget([(queue, span)])
 
     def _is_dead(self, queue: Queue, span: Span) -> bool:
-        policy = queue.policy
-        return 0 < policy.redelivery_limit <= span.delivered and queue.full_name != policy.dead_letters
+        """Deliveries that nobody knows of do not count: a restart alone makes no message one that nobody takes."""
+        policy, times = queue.policy, span.delivered - span.doubtful
+        if not 0 < policy.redelivery_limit <= times or queue.full_name == policy.dead_letters:
+            return False
+        # Queues may name each other: what came from another one stays, rather than go round for ever.
+        return not span.origin or not self._house.leads_back(queue)

@@ -31,10 +31,24 @@ class Ledger:
         else:
             waiting.append((action, arguments))
 
+    def after_all(self, since: int, waiter: object, action: Callable[..., None], *arguments: Any) -> None:
+        """Do it once all that this command appended, which is all after record `since`, is durable."""
+        if self.lsn > since and self.lsn not in self._pending:
+            self._make_awaited(waiter)
+        self.after(self.last_awaited, action, *arguments)
+
     @property
     def last_awaited(self) -> int:
         """The newest record that somebody waits for; 0 if nobody does."""
         return next(reversed(self._pending), 0)
+
+    def _make_awaited(self, waiter: object) -> None:
+        """Somebody waits for the record appended last, which nobody was to wait for."""
+        for at, effect in reversed([*enumerate(self._effects)]):
+            if isinstance(effect, Append):
+                self._effects[at] = effect._replace(waiter=waiter)
+                break
+        self._pending[self.lsn] = []
 
     def durable(self, lsn: int) -> None:
         """Every record up to this number is on disk."""

@@ -23,8 +23,14 @@ class Transaction:
     sends: list[tuple[Producer, Span]] = field(default_factory=list)
     acknowledged: list[tuple[Queue, Span]] = field(default_factory=list)
     size: int = 0
-    # Why it cannot be committed: something of it was refused.
+    # Why something of it was refused.
     doomed: str = ""
+
+    @property
+    def why_not(self) -> str:
+        """Why it cannot be committed, or "": something of it was refused, or has nowhere to go any more."""
+        gone = next((one.destination for one, _ in self.sends if one.destination.closed), None)
+        return self.doomed or ("" if gone is None else f"{gone.full_name} is gone")
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -51,6 +57,8 @@ class Producer:
     destination: Queue | Topic
     # Bytes it may send ahead.
     window: int
+    # Of a queue of another broker: its name, for the destination is the queue on which messages for it wait.
+    origin: str = ""
     # Bytes it has sent since its credit was last renewed.
     spent: int = 0
     # The record of its last persistent send: later sends, persistent or not, may not overtake it.
@@ -58,6 +66,11 @@ class Producer:
     # Since when it is held back (ms since 1970), or 0.
     held_since: int = 0
     closed: bool = False
+
+    @property
+    def target(self) -> str:
+        """The name of where it sends to."""
+        return self.origin or self.destination.full_name
 
 
 @dataclass(eq=False, repr=False, slots=True)

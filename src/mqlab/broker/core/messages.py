@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from mqlab.wire.bodies import Payload, cut
+
+# About what there is in memory for a payload beside its bytes: the objects that hold it and lead to it.
+FOOTPRINT: Final = 350
 
 
 class OnDisk(Protocol):
@@ -26,37 +29,38 @@ class Span:
     """Messages of one batch on one queue: the rows `index` of `payload`. The id of row r on that queue is `base` + r.
 
     On a queue a span is also its own link in the line of spans. `persistent` says what the producer asked for,
-    `delivered` how often these messages may have been delivered, `origin` where they were sent if not to this queue.
+    `delivered` how often these messages may have been delivered (`doubtful` of these times, before a restart, perhaps
+    they were not), `origin` where they were sent if not to this queue.
     """
 
     __slots__ = (
-        "after", "base", "before", "delivered", "due", "expires", "index", "line", "origin", "payload", "persistent",
-        "priority", "size",
+        "after", "base", "before", "delivered", "doubtful", "due", "expires", "index", "line", "origin", "payload",
+        "persistent", "priority", "rows", "since", "size",
     )  # fmt: skip
 
     def __init__(
         self, payload: Payload | OnDisk, base: int, *, persistent: bool,
         index: range | np.ndarray[Any, Any] | None = None, delivered: int = 0, origin: str = "", priority: int = 4,
-        due: int = 0, expires: int = 0,
+        due: int = 0, expires: int = 0, since: int = 0, doubtful: int = 0,
     ) -> None:  # fmt: skip
         self.payload = payload
         self.base = base
         self.index = range(payload.rows) if index is None else index
+        self.rows = len(self.index)
         self.persistent = persistent
         self.delivered = delivered
+        self.doubtful = doubtful
         self.origin = origin
         self.priority = priority
         # When they may be delivered (0: at once), and when the first of them expires (0: none does), in ms since 1970.
         self.due = due
         self.expires = expires
-        self.size = self._share(self.index)
+        # When it came to its queue, in microseconds since 1970; 0: nobody looked.
+        self.since = since
+        self.size = self._size_of(self.index)
         self.line: object | None = None
         self.before: Span | None = None
         self.after: Span | None = None
-
-    @property
-    def rows(self) -> int:
-        return len(self.index)
 
     @property
     def first_id(self) -> int:
@@ -69,6 +73,14 @@ class Span:
     @property
     def in_memory(self) -> bool:
         return isinstance(self.payload, Payload)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that it stands for: its messages, and its part of what there is around their payload."""
+        payload = self.payload
+        if not isinstance(payload, Payload):
+            return 0
+        return self.size + (FOOTPRINT if len(self.index) == payload.rows else _share(FOOTPRINT, self.index, payload))
 
     def whole(self) -> Payload:
         """The batch it is part of, from disk if it must be."""
@@ -83,6 +95,7 @@ class Span:
         return Span(
             self.payload, self.base, persistent=self.persistent, index=index, delivered=self.delivered,
             origin=self.origin, priority=self.priority, due=self.due, expires=self.expires,
+            since=self.since, doubtful=self.doubtful,
         )  # fmt: skip
 
     def take_first(self, rows: int) -> Span:
@@ -134,21 +147,25 @@ class Span:
 
     def _keep(self, index: range | np.ndarray[Any, Any]) -> None:
         self.index = index
-        self.size = self._share(index)
+        self.rows = len(index)
+        self.size = self._size_of(index)
 
-    def _share(self, index: range | np.ndarray[Any, Any]) -> int:
-        """Its part of the payload's bytes; the parts of all rows of a payload add up to it exactly."""
+    def _size_of(self, index: range | np.ndarray[Any, Any]) -> int:
         payload = self.payload
-        whole, rows = len(payload.data) if isinstance(payload, Payload) else payload.size, payload.rows
-        if len(index) == rows:
-            return whole
-        if isinstance(index, range):
-            return whole * index.stop // rows - whole * index.start // rows
-        return int((whole * (index + 1) // rows - whole * index // rows).sum())
+        whole = len(payload.data) if isinstance(payload, Payload) else payload.size
+        return whole if len(index) == payload.rows else _share(whole, index, payload)
 
     def __repr__(self) -> str:
         mark = f" delivered {self.delivered}" if self.delivered else ""
         return f"Span({self.ranges()}{mark})"
+
+
+def _share(whole: int, index: range | np.ndarray[Any, Any], payload: Payload | OnDisk) -> int:
+    """The part that these rows have of something; the parts of all rows of a payload add up to it exactly."""
+    rows = payload.rows
+    if isinstance(index, range):
+        return whole * index.stop // rows - whole * index.start // rows
+    return int((whole * (index + 1) // rows - whole * index // rows).sum())
 
 
 def _as_index(rows: np.ndarray[Any, Any]) -> range | np.ndarray[Any, Any]:

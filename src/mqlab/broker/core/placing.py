@@ -12,8 +12,9 @@ from mqlab.broker.core.links import Session
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.records import Commit, Put, Remove
+from mqlab.broker.core.remote import TRANSMISSION
 from mqlab.broker.core.selection import chosen_of
-from mqlab.broker.core.sorting import Place, places
+from mqlab.broker.core.sorting import PLAIN, Place, places
 from mqlab.wire.bodies import Payload
 
 Placed = list[tuple[Queue, Span]]
@@ -54,9 +55,14 @@ def place(
         wanted = _wanted(queue, payload, persistent, sender)
         if wanted is not None and not wanted.any():
             continue
-        # A queue that was deleted since it was sent to has no place in the journal any more.
-        base, stored = queue.new_ids(payload.rows), persistent and queue.stored and not queue.closed
-        for span in _spans(payload, base, where, wanted, persistent, origin):
+        base, stored = queue.new_ids(payload.rows), persistent and queue.stored
+        spans: Iterable[Span]
+        if wanted is None and where is PLAIN:
+            # By far the most.
+            spans = (Span(payload, base, persistent=persistent, origin=origin),)
+        else:
+            spans = _spans(payload, base, where, wanted, persistent, origin)
+        for span in spans:
             queue.reserve(span)
             if stored:
                 queue.unseen.add(span)
@@ -74,14 +80,13 @@ def place(
 def restored(payload_span: Span, queue: Queue) -> list[Span]:
     """A span as the journal gave it back, told apart as it was when it came."""
     whole = payload_span.whole()
-    moved = bool(payload_span.origin) and queue.subscription is None
+    moved = bool(payload_span.origin) and queue.subscription is None and not queue.name.startswith(TRANSMISSION)
     found = []
     for where in places(whole):
         index = _both(payload_span.index, where.rows)
         if len(index):
             span = payload_span.of_rows(index)
-            span.priority, span.due = where.priority, 0 if moved else where.due
-            span.expires = 0 if moved else where.expires
+            span.priority, span.due, span.expires = where.priority, where.due, 0 if moved else where.expires
             found.append(span)
         if where.grouped:
             queue.note_group()

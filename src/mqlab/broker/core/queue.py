@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from mqlab.broker.core import saving, serving
 from mqlab.broker.core.agenda import Agenda
-from mqlab.broker.core.effects import Deliver, Effect
+from mqlab.broker.core.desk import Desk
+from mqlab.broker.core.effects import Deliver
 from mqlab.broker.core.finding import Finding
 from mqlab.broker.core.line import Line
 from mqlab.broker.core.links import Consumer, Producer
-from mqlab.broker.core.messages import OnDisk, Span
+from mqlab.broker.core.messages import Span
+from mqlab.broker.core.monitoring import Counters, Watch
 from mqlab.broker.core.retrieval import Key
 from mqlab.broker.core.sorting import DEFAULT_PRIORITY, expired, next_expiry
 from mqlab.broker.policy import Policy
-from mqlab.wire.bodies import Payload
 
 if TYPE_CHECKING:
     from mqlab.broker.core.routing import Subscription, Topic
@@ -29,37 +29,6 @@ if TYPE_CHECKING:
 RELEASE_SHARE: Final = 0.75
 # Times of messages that have left are forgotten when they outnumber the messages that are there by so much.
 _SLACK: Final = 64
-
-
-@dataclass(slots=True)
-class Desk:
-    """What all queues of a broker share. Disk and time come from outside."""
-
-    effects: list[Effect] = field(default_factory=list)
-    # Milliseconds since 1970.
-    now: int = 0
-    # Bytes of all messages in memory that are not yet acknowledged.
-    memory: int = 0
-    # Takes a payload out of memory; None if that is not possible now.
-    page_out: Callable[[Payload], OnDisk | None] = lambda _: None
-    # Messages have expired; they are off their queue.
-    on_expired: Callable[[Queue, Span], None] = lambda *_: None
-    # The queue must be looked at again at that time.
-    wake_at: Callable[[int, Queue], None] = lambda *_: None
-
-
-@dataclass(slots=True)
-class Counters:
-    """Messages since the start."""
-
-    put: int = 0
-    delivered: int = 0
-    acknowledged: int = 0
-    redelivered: int = 0
-    expired: int = 0
-    dead: int = 0
-    dropped: int = 0
-    saved: int = 0
 
 
 class Queue:
@@ -77,7 +46,7 @@ class Queue:
         # Those of them that have room, in the order in which they came to it.
         self.ready: deque[Consumer] = deque()
         self.producers: set[Producer] = set()
-        # Of all messages not yet acknowledged, delivered or not.
+        # Of all messages not yet acknowledged, delivered or not: their bytes, and the bytes they take in memory.
         self.messages = 0
         self.size = 0
         self.in_memory = 0
@@ -89,6 +58,7 @@ class Queue:
         self.owner: object | None = None
         self.closed = False
         self.counters = Counters()
+        self.watch = Watch(desk.every) if desk.every else None
         # Which consumer has the messages of a group.
         self.groups: dict[str, Consumer] = {}
         self.grouped = False
@@ -116,7 +86,7 @@ class Queue:
     @property
     def feeding(self) -> Iterable[Queue | Topic]:
         """Whose producers wait when it is full."""
-        return (self,) if self.subscription is None else self.subscription.topics
+        return (self,) if self.subscription is None else self.subscription.topics.values()
 
     def spans(self) -> Iterator[Span]:
         """All that could be delivered now, best first."""
@@ -138,18 +108,18 @@ class Queue:
         """The queue answers for these messages from now on, be they visible yet or not."""
         self.messages += span.rows
         self.size += span.size
-        if span.in_memory:
-            self.in_memory += span.size
-            self.desk.memory += span.size
+        memory = span.memory
+        self.in_memory += memory
+        self.desk.memory += memory
         if self.size >= self.policy.queue_limit or 0 < self.policy.message_limit <= self.messages:
             self.full = True
 
     def release(self, span: Span) -> None:
         self.messages -= span.rows
         self.size -= span.size
-        if span.in_memory:
-            self.in_memory -= span.size
-            self.desk.memory -= span.size
+        memory = span.memory
+        self.in_memory -= memory
+        self.desk.memory -= memory
         policy = self.policy
         if self.full and self.size <= policy.queue_limit * RELEASE_SHARE:
             self.full = bool(policy.message_limit) and self.messages > policy.message_limit * RELEASE_SHARE
@@ -199,6 +169,12 @@ class Queue:
     def put(self, span: Span) -> None:
         """Make reserved messages visible, or known if they are not due yet."""
         self.counters.put += span.rows
+        watch = self.watch
+        if watch is not None:
+            span.since = watch.last_put = self.desk.now_us
+            watch.puts_left -= 1
+            if not watch.puts_left:
+                watch.look_at_put(self)
         if span.due > self.desk.now:
             self._delay(span)
             return
@@ -216,6 +192,7 @@ class Queue:
     def restore(self, span: Span) -> None:
         """At start: a message that the journal had. If it has expired meanwhile, it leaves with the first wake."""
         self.reserve(span)
+        span.since = self.desk.now_us
         if span.due > self.desk.now:
             self._delay(span)
             return
@@ -228,6 +205,14 @@ class Queue:
         for span in spans:
             self.unlink(span)
         return spans + self._delayed.take_all()
+
+    def delayed(self) -> list[Span]:
+        """What is not due yet, in the order in which it came."""
+        return self._delayed.in_order()
+
+    def drop_delayed(self, gone: set[Span]) -> None:
+        """These leave the queue before they are due."""
+        self._delayed.keep(lambda _, span: span not in gone)
 
     def take_ids(self, ranges: Iterable[tuple[int, int]]) -> list[Span]:
         """These messages (first id, rows) leave the line, as far as they stand in it."""
@@ -282,6 +267,12 @@ class Queue:
         consumer.next_delivery = first + rows
         consumer.unacknowledged.append((first, span))
         self.counters.delivered += rows
+        watch = self.watch
+        if watch is not None:
+            watch.last_get = self.desk.now_us
+            watch.gets_left -= 1
+            if not watch.gets_left:
+                watch.look_at_get(self, span)
         self.desk.effects.append(Deliver(consumer, first, span))
 
     def unlink(self, span: Span) -> None:
@@ -295,6 +286,7 @@ class Queue:
             self.unlink(span)
             self.release(span)
         self.reserve(made)
+        made.since = run[0].since
         self._line(made.priority).insert(made)
         if self.finding is not None:
             self.finding.replaced(made)

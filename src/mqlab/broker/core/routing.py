@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mqlab.broker.core.links import Producer, Session
 from mqlab.broker.core.queue import Queue
@@ -14,6 +14,9 @@ from mqlab.broker.patterns import is_pattern, matches
 
 class Topic:
     """Every subscription gets every message that is sent while it exists."""
+
+    # Unlike a queue it cannot be deleted.
+    closed: Final = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -49,7 +52,8 @@ class Subscription:
     durable: bool
     # The connection it belongs to, of one that is not durable: with `no_local`, its sends are left out.
     owner: object | None = None
-    topics: list[Topic] = field(default_factory=list)
+    # By name.
+    topics: dict[str, Topic] = field(default_factory=dict)
     selector: Selector | None = None
 
     def __post_init__(self) -> None:
@@ -59,6 +63,9 @@ class Subscription:
     @property
     def wildcard(self) -> bool:
         return is_pattern(self.terms.topic)
+
+    def is_of(self, name: str) -> bool:
+        return matches(self.terms.topic, name)
 
     def wants(self, sender: Session) -> bool:
         if not self.terms.no_local:
@@ -95,10 +102,26 @@ class Routing:
         self.subscriptions.append(queue)
         if not subscription.wildcard:
             self.topic(subscription.terms.topic)
-        joined = {*subscription.topics}
         for topic in self.topics.values():
-            if topic not in joined:
+            if topic.name not in subscription.topics:
                 self._join(queue, topic)
+
+    def subscribed(self, topic: Topic) -> list[Queue]:
+        """Who gets what is sent there; also to one that was dropped since, as by a transaction that ends late."""
+        known = self.topics.get(topic.name)
+        if known is not None:
+            return known.subscriptions
+        return [one for one in self.subscriptions if one.subscription and one.subscription.is_of(topic.name)]
+
+    def drop_unused(self, topic: Topic) -> bool:
+        """Without a producer, and nobody who named it: it would be made again. Whether that is so."""
+        if topic.producers or any(one.subscription and not one.subscription.wildcard for one in topic.subscriptions):
+            return False
+        for queue in topic.subscriptions:
+            assert queue.subscription is not None
+            del queue.subscription.topics[topic.name]
+        self.topics.pop(topic.name, None)
+        return True
 
     def remove(self, queue: Queue) -> Iterable[Topic]:
         """Returns the topics it was subscribed to."""
@@ -107,13 +130,13 @@ class Routing:
         for known in (self.durable, self.shared):
             if known.get(queue.name) is queue:
                 del known[queue.name]
-        topics, queue.subscription.topics = queue.subscription.topics, []
+        topics, queue.subscription.topics = [*queue.subscription.topics.values()], {}
         for topic in topics:
             topic.subscriptions.remove(queue)
         return topics
 
     def _join(self, queue: Queue, topic: Topic) -> None:
         assert queue.subscription is not None
-        if matches(queue.subscription.terms.topic, topic.name):
+        if queue.subscription.is_of(topic.name):
             topic.subscriptions.append(queue)
-            queue.subscription.topics.append(topic)
+            queue.subscription.topics[topic.name] = topic

@@ -65,8 +65,11 @@ def _follows(one: Span, other: Span) -> bool:
     if one.after is not other or one.last_id + 1 != other.first_id:
         return False
     whole = one.rows == one.payload.rows and other.rows == other.payload.rows
-    alike = (one.persistent, one.delivered, one.origin) == (other.persistent, other.delivered, other.origin)
-    return whole and alike and not one.expires and not other.expires
+    return whole and _marks(one) == _marks(other) and not one.expires and not other.expires
+
+
+def _marks(span: Span) -> tuple[object, ...]:
+    return span.persistent, span.delivered, span.doubtful, span.origin
 
 
 def _form(span: Span) -> bytes:
@@ -82,7 +85,7 @@ def _joined(queue: Queue, run: list[Span]) -> Span:
         return first
     made = Span(
         _payload([span.whole() for span in run]), first.first_id, persistent=first.persistent,
-        delivered=first.delivered, origin=first.origin, priority=first.priority,
+        delivered=first.delivered, origin=first.origin, priority=first.priority, doubtful=first.doubtful,
     )  # fmt: skip
     queue.replace(run, made)
     return made

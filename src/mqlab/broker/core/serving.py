@@ -125,11 +125,16 @@ def _of_its_groups(
 
 def take(queue: Queue, span: Span, flags: np.ndarray[Any, Any] | None, most: int) -> Span:
     """Off the line: those messages of a span that are flagged (None: all), but no more than `most` of them."""
-    if flags is None or bool(flags.all()):
-        if span.rows > most:
-            return span.take_first(most)
+    taken = cut_off(span, flags, most)
+    if taken is span:
         queue.unlink(span)
-        return span
+    return taken
+
+
+def cut_off(span: Span, flags: np.ndarray[Any, Any] | None, most: int) -> Span:
+    """They leave the span, or are all of it: then it is returned itself."""
+    if flags is None or bool(flags.all()):
+        return span.take_first(most) if span.rows > most else span
     rows = np.flatnonzero(flags)
     if len(rows) > most:
         flags = np.zeros(len(flags), dtype=bool)

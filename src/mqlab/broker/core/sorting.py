@@ -26,23 +26,23 @@ class Place(NamedTuple):
     grouped: bool = False
 
 
-_PLAIN: Final = (Place(),)
+PLAIN: Final = (Place(),)
 
 
 def places(payload: Payload) -> tuple[Place, ...]:
     """Usually one: only messages with a priority or delay of their own are told apart."""
     if not payload.form & COLUMNS:
-        return _PLAIN
+        return PLAIN
     if payload.form & LONE:
         values: dict[str, Any] = decode_lone(payload).values
         if _SORTED_BY.isdisjoint(values):
-            return _PLAIN
+            return PLAIN
         priority = values.get("priority", DEFAULT_PRIORITY)
         due, expires = values.get("deliver_at", 0), values.get("expiration", 0)
         return (Place(None, _clamped(priority), due, expires, "group" in values),)
     batch = decode_batch(payload)
     names = _SORTED_BY.intersection(batch.schema.names)
-    return _of_batch(batch, names) if names else _PLAIN
+    return _of_batch(batch, names) if names else PLAIN
 
 
 def _of_batch(batch: pa.RecordBatch, names: frozenset[str]) -> tuple[Place, ...]:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from mqlab.broker.store.evidence import was_on_disk
 from mqlab.broker.store.files import Files
+from mqlab.broker.store.parts import extent
 from mqlab.broker.store.records import OtherVersion
 from mqlab.broker.store.replay import Replay, Unreadable
 from mqlab.broker.store.segments import numbers_in, path_of
@@ -78,7 +79,7 @@ def examine(folder: Path) -> Examination:
     replay = examiner.replay
     replay.settle()
     queues = [
-        QueueReport(number, queue.name, sum(part.rows for part in queue.parts), sum(part.size for part in queue.parts))
+        QueueReport(number, queue.name, *extent(queue.parts))
         for number, queue in sorted(replay.queues.items())
     ]
     in_order = replay.shut and reports[-1].state == "whole" if reports else None

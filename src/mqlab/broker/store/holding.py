@@ -6,6 +6,7 @@ from typing import Final
 import google_crc32c
 import numpy as np
 
+from mqlab.broker.store.lone import Run
 from mqlab.broker.store.parts import Part
 from mqlab.broker.store.records import PutAt
 from mqlab.broker.store.remembering import columns_in
@@ -49,6 +50,17 @@ class Holding:
             followed = Together(self._home, form, columns, put.origin)
         followed.add(begin, end - begin, crc)
         return followed
+
+    def hold_run(self, run: Run) -> Payload | StandIn:
+        """The same for lone messages that can be put together."""
+        if self.kept + int(run.sizes.sum()) <= self.most:
+            payload = run.payload(self.data, self.bytes)
+            self.kept += len(payload.data) + EACH
+            return payload
+        together = Together(self._home, LONE, b"", "")
+        for begin, size in zip(run.begins.tolist(), run.sizes.tolist(), strict=True):
+            together.add(begin, size, google_crc32c.value(self.data[begin : begin + size]))
+        return together
 
     def count(self, parts: Iterable[Part]) -> None:
         """These are all there are."""

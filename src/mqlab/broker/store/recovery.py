@@ -11,6 +11,7 @@ from pathlib import Path
 from mqlab.broker.core.records import Prepare
 from mqlab.broker.store.evidence import was_on_disk
 from mqlab.broker.store.files import Files
+from mqlab.broker.store.parts import extent
 from mqlab.broker.store.records import OtherVersion
 from mqlab.broker.store.replay import RecoveredQueue, Replay, Unreadable
 from mqlab.broker.store.segments import Segments, numbers_in, path_of
@@ -138,8 +139,7 @@ class _Recovery:
         for queue, recovered in replay.queues.items():
             for number, group in groupby(recovered.parts, key=attrgetter("number")):
                 parts = [*group]
-                rows, size = sum(part.rows for part in parts), sum(part.size for part in parts)
-                segments.restore(queue, parts[0].begin, parts[-1].end, rows, size, number)
+                segments.restore(queue, parts[0].begin, parts[-1].end, *extent(parts), number)
         for one in replay.prepared.values():
             segments.forgotten |= {queue for put in one.record.puts for queue, _ in put.targets} - replay.queues.keys()
             segments.prepare(one.record, replay.lsn, one.number)

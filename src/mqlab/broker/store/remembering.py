@@ -41,6 +41,10 @@ class Remembering:
         known = self._known.setdefault(destination, {})
         known |= dict.fromkeys(ids)
 
+    def drop(self, destination: str) -> None:
+        """It is gone, and all that was sent there."""
+        self._known.pop(destination, None)
+
     def _forget(self, destination: str, ids: Iterable[str]) -> None:
         for one in ids:
             self._known.get(destination, {}).pop(one, None)

@@ -1,29 +1,26 @@
 """What the records of a journal come to, read one after the other."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any, Final
 
-import google_crc32c
 import numpy as np
 
 from mqlab.broker.core.messages import OnDisk, Span
-from mqlab.broker.core.records import Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove, Shut
+from mqlab.broker.core.records import Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
 from mqlab.broker.store import layout
+from mqlab.broker.store.checksums import Numbers
 from mqlab.broker.store.holding import EACH, Holding, followed_by
-from mqlab.broker.store.parts import Part, left_of
+from mqlab.broker.store.lone import Lone, Run, runs
+from mqlab.broker.store.parts import Gone, Part, by_payload, left_of
 from mqlab.broker.store.records import FRAME_SIZE, Damaged, Frame, Head, Parts, PutAt, decode_head, frame_at, parse
 from mqlab.broker.store.remembering import Remembering, columns_in
+from mqlab.broker.store.scanning import scan
 from mqlab.broker.store.stored import Home
-from mqlab.wire.bodies import COLUMNS, Payload
+from mqlab.wire.bodies import COLUMNS, LONE, Payload
 
-# Up to here a copy costs less than a view.
-_SHORT: Final = 1024
-_LONGEST_PLAIN: Final = layout.FRAMED_PUT.size
-_UNCOVERED: Final = layout.BEGIN.size
-_KIND_AT: Final = FRAME_SIZE - 1
-_framed_put, _framed_remove = layout.FRAMED_PUT.unpack_from, layout.FRAMED_REMOVE.unpack_from
+# What is left of a file is read record by record if it is no longer than this.
+_SHORT: Final = 2048
+_framed_put = layout.FRAMED_PUT.unpack_from
 # Half the time of making a named tuple goes into naming.
 _new = tuple.__new__
 
@@ -38,17 +35,15 @@ class Unreadable(Exception):  # noqa: N818 - a fact; whether it is an error is d
         self.at = at
 
 
-def _payload_id(part: Part) -> int:
-    return id(part.payload)
-
-
-def _span(group: tuple[int, Iterator[Part]]) -> Span:
+def _span(parts: list[Part]) -> Span:
     """All that is left of one payload in one piece: what was consumed in the midst of it is left out."""
-    parts = [*group[1]]
     first = parts[0]
-    index: range | np.ndarray[Any, Any] = range(first.begin - first.base, first.end - first.base)
+    index: range | Numbers = range(first.begin - first.base, first.end - first.base)
     if len(parts) > 1:
-        index = np.concatenate([np.arange(one.begin - one.base, one.end - one.base) for one in parts])
+        begins, ends = (np.array([part[at] for part in parts]) for at in (0, 1))
+        before = np.cumsum(ends - begins) - (ends - begins)
+        rows = int(before[-1] + ends[-1] - begins[-1])
+        index = np.arange(rows) + np.repeat(begins - first.base - before, ends - begins)
     return Span(first.payload, first.base, persistent=True, index=index, origin=first.origin)
 
 
@@ -58,11 +53,16 @@ class RecoveredQueue:
     next_id: int = 1
     options: dict[str, Any] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
+    # (first id, rows) of what was removed since the parts were last settled; many at a time where they came so.
     removed: list[tuple[int, int]] = field(default_factory=list)
+    removed_blocks: list[Numbers] = field(default_factory=list)
+
+    def gone(self) -> Numbers:
+        return np.concatenate((np.array(self.removed, dtype=np.int64).reshape(-1, 2), *self.removed_blocks))
 
     def spans(self) -> list[Span]:
         """What was put and never removed, in the order of the ids."""
-        return [*map(_span, groupby(self.parts, key=_payload_id))]
+        return [*map(_span, by_payload(self.parts))]
 
 
 @dataclass
@@ -89,6 +89,7 @@ class Replay:
         # Puts and removes since the last settling, and parts that were left by that.
         self._noted = self._left = 0
         self._number = 0
+        self._lone = Lone()
 
     def read_file(self, data: bytes, number: int, home: Home, *, first: bool) -> None:
         """All of a file; `first`: it may begin with any record. Raises Unreadable."""
@@ -102,17 +103,18 @@ class Replay:
             raise Unreadable(0, f"it begins with record {head.first_lsn} instead of {self.lsn + 1}")
         self._begin_file(head, number)
         self._holding.begin_file(data, home)
+        self._lone = Lone()
         at = head.size
         try:
-            while (at := self._plain_records(at)) < len(data):
-                frame = frame_at(data, at)
-                if frame.lsn != self.lsn + 1:
-                    raise Damaged(f"record {frame.lsn} stands where {self.lsn + 1} must be")
-                self._apply(frame)
-                self.lsn, at = frame.lsn, frame.end
+            while at < len(data):
+                if len(data) - at > _SHORT:
+                    at = self._block(at)
+                if at < len(data):
+                    at = self._single(at)
         except Damaged as why:
             raise Unreadable(at, str(why)) from why
         finally:
+            self._take_lone()
             self._holding.end_file()
             if self._noted > self._left:
                 self.settle()
@@ -123,7 +125,8 @@ class Replay:
             return
         queues = self.queues.values()
         for queue in queues:
-            queue.parts, queue.removed = left_of(queue.parts, queue.removed), []
+            queue.parts = left_of(queue.parts, queue.gone())
+            queue.removed, queue.removed_blocks = [], []
         self._noted, self._left = 0, sum(len(queue.parts) for queue in queues)
         self._holding.count(part for queue in queues for part in queue.parts)
 
@@ -136,47 +139,76 @@ class Replay:
             self._declare(declared)
         self.remembering.begin_file(head.remembered)
 
-    def _plain_records(self, at: int) -> int:
-        """Reads from `at` on; returns where something begins that is no plain put or remove, or is not right.
+    def _block(self, at: int) -> int:
+        """Reads from `at` on; returns where a block ends, or where something is that is not right.
 
-        Nearly all records are plain, and there may be millions: each function called for one would be seen in the time.
+        Puts and removes may be read in any order, so small messages and removes, of which there may be millions, are
+        taken together.
         """
-        holding, queues, number, lsn = self._holding, self.queues, self._number, self.lsn
-        data, size, covered = holding.data, len(holding.data), holding.bytes
-        without = self.remembering.without
-        while at <= size - _LONGEST_PLAIN:
-            kind = data[at + _KIND_AT]
-            if kind == layout.PUTS:
-                length, crc, found, _, _, count, origin, rows, bytes_, form, target, first_id = _framed_put(data, at)
-                count += origin
-            elif kind == layout.REMOVED:
-                length, crc, found, _, _, target, count, first_id, rows = _framed_remove(data, at)
-            else:
-                break
-            begin, end, queue = at + _UNCOVERED, at + FRAME_SIZE + length, queues.get(target)
-            if count != 1 or found != lsn + 1 or end > size or queue is None:
-                break
-            if google_crc32c.value(data[begin:end] if length < _SHORT else covered[begin:end]) != crc:
-                break
-            if kind == layout.REMOVED:
-                queue.removed.append((first_id, rows))
-                self._noted += 1
-            elif holding.kept + bytes_ > holding.most:
-                self._put(PutAt(((target, first_id),), "", rows, form, end - bytes_, end), found)
-            else:
-                begin = end - bytes_
-                payload = _new(Payload, (data[begin:end], rows, form))
-                if form & COLUMNS and data[begin : begin + 2 + data[begin] + 256 * data[begin + 1]] not in without:
-                    self._remember(((target, first_id),), "", payload, happened=True)
-                queue.parts.append(_new(Part, (first_id, first_id + rows, first_id, payload, found, number, "")))
-                if first_id + rows > queue.next_id:
-                    queue.next_id = first_id + rows
-                holding.kept += bytes_ + EACH
-                self._noted += 1
-            lsn, at = found, end
-        self.shut = self.shut and lsn == self.lsn
-        self.lsn = lsn
-        return at
+        holding = self._holding
+        block = scan(holding.data, holding.bytes, at, self.lsn)
+        if not len(block.begins):
+            return at
+        rest = self._lone.take(block, holding.bytes)
+        numbers = np.flatnonzero(rest)
+        places = zip(block.kinds[rest].tolist(), block.begins[rest].tolist(), block.ends[rest].tolist(), strict=True)
+        for lsn, (kind, begin, end) in zip((numbers + self.lsn + 1).tolist(), places, strict=True):
+            if kind != layout.PUTS or not self._plain_put(begin, end, lsn):
+                self._apply(Frame(kind, lsn, 0, begin + FRAME_SIZE, end))
+        self.lsn += len(rest)
+        self.shut = int(block.kinds[-1]) == layout.SHUT
+        return block.end
+
+    def _single(self, at: int) -> int:
+        """A record that no block has: it begins the next one, or is not right."""
+        frame = frame_at(self._holding.data, at)
+        if frame.lsn != self.lsn + 1:
+            raise Damaged(f"record {frame.lsn} stands where {self.lsn + 1} must be")
+        self._apply(frame)
+        self.lsn = frame.lsn
+        self.shut = frame.kind == layout.SHUT
+        return frame.end
+
+    def _take_lone(self) -> None:
+        """What the file says of messages in large numbers, and what is left of them."""
+        holding = self._holding
+        for number, blocks in self._lone.removed.items():
+            if number in self.queues:
+                self.queues[number].removed_blocks += blocks
+                self._noted += sum(map(len, blocks))
+        for number, rows in self._lone.queues():
+            queue = self.queues.get(number)
+            if queue is None:
+                continue
+            queue.next_id = max(queue.next_id, int(rows[0, -1]) + 1)
+            for run in runs(rows, Gone(queue.gone())):
+                if not isinstance(run, Run):
+                    first_id, begin, size = run
+                    self._put(PutAt(((number, first_id),), "", 1, LONE, begin, begin + size), self.lsn)
+                    continue
+                payload = holding.hold_run(run)
+                queue.parts += [
+                    _new(Part, (begin, end, run.first_id, payload, self.lsn, self._number, ""))
+                    for begin, end in run.left
+                ]
+                self._noted += len(run.left)
+
+    def _plain_put(self, at: int, end: int, lsn: int) -> bool:
+        """Most of what is put one by one has one target and no origin. False: this has not, or does not fit in."""
+        holding = self._holding
+        data = holding.data
+        _, _, _, _, _, count, origin, rows, size, form, target, first_id = _framed_put(data, at)
+        queue = self.queues.get(target)
+        if count + origin != 1 or queue is None or holding.kept + size > holding.most:
+            return False
+        payload = _new(Payload, (data[end - size : end], rows, form))
+        if form & COLUMNS and columns_in(payload.data, 0, form) not in self.remembering.without:
+            self._remember(((target, first_id),), "", payload, happened=True)
+        queue.parts.append(_new(Part, (first_id, first_id + rows, first_id, payload, lsn, self._number, "")))
+        queue.next_id = max(queue.next_id, first_id + rows)
+        holding.kept += size + EACH
+        self._noted += 1
+        return True
 
     def _apply(self, frame: Frame) -> None:
         parsed = parse(self._holding.data, frame)
@@ -188,7 +220,6 @@ class Replay:
             self._parts(parsed, frame)
         else:
             self._small(parsed, frame.lsn)
-        self.shut = isinstance(parsed, Shut)
 
     def _put(self, put: PutAt, lsn: int) -> None:
         queues = [self.queues.get(target) for target, _ in put.targets]
@@ -247,7 +278,9 @@ class Replay:
         if isinstance(record, Declare):
             self._declare(record)
         elif isinstance(record, Forget):
-            self.queues.pop(record.queue, None)
+            gone = self.queues.pop(record.queue, None)
+            if gone is not None and not gone.options:
+                self.remembering.drop(f"queue:{gone.name}")
         elif isinstance(record, Decide):
             self._decide(record, lsn)
         elif isinstance(record, Remember):

@@ -1,0 +1,34 @@
+"""What all queues of a broker share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mqlab.broker.core.effects import Effect
+from mqlab.broker.core.messages import OnDisk, Span
+from mqlab.wire.bodies import Payload
+
+if TYPE_CHECKING:
+    from mqlab.broker.core.queue import Queue
+
+
+@dataclass(slots=True)
+class Desk:
+    """Disk and time come from outside."""
+
+    effects: list[Effect] = field(default_factory=list)
+    # Milliseconds since 1970, and the same in microseconds, for the means of monitoring.
+    now: int = 0
+    now_us: int = 0
+    # How many messages pass a queue between two looks of its monitoring; 0: none looks.
+    every: int = 0
+    # Bytes that all messages not yet acknowledged take in memory, with what there is around them.
+    memory: int = 0
+    # Takes a payload out of memory; None if that is not possible now.
+    page_out: Callable[[Payload], OnDisk | None] = lambda _: None
+    # Messages have expired; they are off their queue.
+    on_expired: Callable[[Queue, Span], None] = lambda *_: None
+    # The queue must be looked at again at that time.
+    wake_at: Callable[[int, Queue], None] = lambda *_: None
