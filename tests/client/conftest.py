@@ -5,7 +5,15 @@ import pytest
 
 from broker.server.talking import local
 
-from .serving import Served, serving
+from .serving import WAYS, Served, chosen, serving
+
+
+@pytest.fixture(params=WAYS)
+def each_way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The test runs over TCP, and once more over bindings."""
+    chosen[0] = request.param
+    yield
+    chosen[0] = "tcp"
 
 
 @pytest.fixture

@@ -1,15 +1,39 @@
-"""A real broker in a thread of its own: the plain API blocks, so it cannot share the test's thread."""
+"""Real brokers, reached as the test wants: over TCP, or over bindings. For the plain API in a thread of their own."""
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
+from itertools import count
+from zlib import crc32
 
 import uvloop
 
+from mqlab.broker.server import listen
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.local import LocalBroker
 from mqlab.broker.settings import Settings
+from mqlab.wire.address import Address
+
+WAYS = ("tcp", "bindings")
+# Which of them the running test uses.
+chosen = ["tcp"]
+_names = count(1)
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Address]]]:
+    """A broker in this event loop, and where its clients find it."""
+    if chosen[0] == "tcp":
+        async with listen.running(settings) as found:
+            yield found
+        return
+    # After a restart it has the name it had before.
+    name = settings.name or (f"at-{crc32(bytes(settings.data))}" if settings.data else f"broker-{next(_names)}")
+    async with LocalBroker(replace(settings, name=name, listen=())) as local:
+        assert local.addresses == []
+        yield local.broker, [Address.parse(f"bindings:{name}")]
 
 
 class Served:
@@ -34,7 +58,9 @@ class Served:
 
     def stop(self) -> None:
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
+            # Somebody else may have stopped it a moment ago.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join(10)
             assert not self._thread.is_alive()
 

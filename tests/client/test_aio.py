@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from broker.server.talking import client, in_loop, local, seen
-from mqlab.broker.server.listen import running
 from mqlab.client import aio
 from mqlab.client.errors import RefusedError
 from mqlab.wire.bodies import encode
+
+from .serving import running
+
+pytestmark = pytest.mark.usefixtures("each_way")
 
 
 def numbers(begin: int, end: int) -> list[bytes]:

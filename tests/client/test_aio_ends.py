@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from broker.server.talking import client, in_loop, local
-from mqlab.broker.server.listen import running
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError
 from mqlab.wire.bodies import encode
+
+from .serving import running
+
+pytestmark = pytest.mark.usefixtures("each_way")
 
 
 def numbers(begin: int, end: int) -> list[bytes]:
@@ -78,10 +81,12 @@ async def test_a_lost_connection_wakes_sends_and_receives(tmp_path: Path) -> Non
         connection = await client(address)
         session = await connection.session()
         producer, consumer = await session.producer("queue:q"), await session.consumer("queue:other")
+        transacted = await connection.session("transacted")
+        await (await transacted.producer("queue:q")).send(b"y", persistent=True)
         waiting = [
             asyncio.ensure_future(producer.send(b"x", persistent=True)),
             asyncio.ensure_future(consumer.receive()),
-            asyncio.ensure_future(connection.session()),
+            asyncio.ensure_future(transacted.commit()),
         ]
         await asyncio.sleep(0)
         for one in [*broker.connections]:

@@ -6,12 +6,14 @@ import pytest
 
 from broker.server.talking import client, in_loop, local, seen
 from features.receiving import nothing_for, numbers, receive
-from mqlab.broker.server.listen import running
 from mqlab.client.consuming import Acknowledge
 from mqlab.client.errors import MessagingError
 from mqlab.wire.bodies import encode
 
 from .filling import filled
+from .serving import running
+
+pytestmark = pytest.mark.usefixtures("each_way")
 
 MODES = pytest.mark.parametrize("mode", ["auto", "dups_ok", "client", "individual", "transacted"])
 

@@ -11,6 +11,8 @@ from mqlab.client import ClosedError, MessagingError, connect
 
 from .serving import Served, serving
 
+pytestmark = pytest.mark.usefixtures("each_way")
+
 
 def numbers(begin: int, end: int) -> list[bytes]:
     return [b"%d" % n for n in range(begin, end)]

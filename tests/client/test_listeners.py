@@ -13,6 +13,8 @@ from mqlab.wire.bodies import encode
 
 from .serving import Served
 
+pytestmark = pytest.mark.usefixtures("each_way")
+
 PATIENCE = 30.0
 
 

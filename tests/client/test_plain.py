@@ -12,6 +12,8 @@ from mqlab.wire.bodies import encode
 
 from .serving import Served, serving
 
+pytestmark = pytest.mark.usefixtures("each_way")
+
 
 def numbers(begin: int, end: int) -> list[bytes]:
     return [b"%d" % n for n in range(begin, end)]

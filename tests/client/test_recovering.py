@@ -4,10 +4,12 @@ import pytest
 
 from broker.server.talking import in_loop, local, seen
 from features.receiving import numbers, receive
-from mqlab.broker.server.listen import running
 from mqlab.client.consuming import Acknowledge
 
 from .filling import filled, left
+from .serving import running
+
+pytestmark = pytest.mark.usefixtures("each_way")
 
 
 @in_loop

@@ -8,10 +8,11 @@ import pytest
 
 from broker.server.talking import client, in_loop, local
 from features.receiving import nothing_for, numbers
-from mqlab.broker.server.listen import running
 from mqlab.client import MessagingError, RefusedError, aio, connect
 
-from .serving import Served
+from .serving import Served, running
+
+pytestmark = pytest.mark.usefixtures("each_way")
 
 KINDS = pytest.mark.parametrize("reply_to", ["", "queue:replies"], ids=["temporary", "shared"])
 

@@ -4,11 +4,13 @@ import pytest
 
 from broker.server.talking import client, in_loop, local, seen
 from features.receiving import numbers
-from mqlab.broker.server.listen import running
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError, MessagingError, RefusedError
 
 from .filling import filled, left
+from .serving import running
+
+pytestmark = pytest.mark.usefixtures("each_way")
 
 
 @in_loop

@@ -18,6 +18,7 @@ from mqlab.wire.address import Address, BadAddressError
         ("tls:[::1]:7767", Address("::1", 7767, tls=True)),
         ("unix:/run/broker.sock", Address("", 0, "/run/broker.sock")),
         ("unix:here:and:there", Address("", 0, "here:and:there")),
+        ("bindings:shop-1", Address("", 0, broker="shop-1")),
     ],
 )
 def test_an_address_is_read_and_written_back(text: str, address: Address) -> None:
@@ -30,6 +31,7 @@ def test_an_address_is_read_and_written_back(text: str, address: Address) -> Non
     [
         "", "tcp", "tcp:", "tcp::7766", "tcp:127.0.0.1", "tcp:127.0.0.1:", "tcp:127.0.0.1:65536", "tcp:127.0.0.1:-1",
         "tcp:127.0.0.1:http", "tcp:127.0.0.1:+7", "unix:", "udp:127.0.0.1:7766", "127.0.0.1:7766", "/run/broker.sock",
+        "bindings:", "bindings:a.b", "bindings:a:1", f"bindings:{'a' * 49}", "BINDINGS:a",
         "tls:", "tls::7766", "tls:127.0.0.1:65536", "TLS:127.0.0.1:7766",
     ],
 )  # fmt: skip
@@ -46,6 +48,7 @@ def test_what_is_no_address_is_refused_with_an_example_of_one(text: str) -> None
         ("tcp:localhost:1", True),
         ("tcp:[::1]:1", True),
         ("unix:/run/broker.sock", True),
+        ("bindings:shop", True),
         ("tls:127.0.0.1:1", True),
         ("tls:0.0.0.0:1", False),
         ("tcp:0.0.0.0:1", False),
@@ -61,7 +64,7 @@ def test_local_is_only_what_no_other_machine_can_reach(text: str, local: bool) -
 
 @given(st.text())
 def test_any_text_is_an_address_or_a_clear_error(text: str) -> None:
-    for candidate in (text, f"tcp:{text}", f"unix:{text}", f"tcp:{text}:1", f"tls:{text}:1"):
+    for candidate in (text, f"tcp:{text}", f"unix:{text}", f"tcp:{text}:1", f"tls:{text}:1", f"bindings:{text}"):
         try:
             address = Address.parse(candidate)
         except BadAddressError:

@@ -21,6 +21,7 @@ from mqlab.client.consuming import Acknowledge, Consumer
 from mqlab.client.errors import ClosedError, MessagingError, RefusedError
 from mqlab.client.headers import Headers, Stamp, Standing
 from mqlab.client.message import Delivery, Message
+from mqlab.client.opening import open_wire
 from mqlab.client.producing import Producer
 from mqlab.client.requesting import Requester
 from mqlab.wire import native
@@ -40,7 +41,7 @@ async def connect(
     address: str, *, client_id: str = "", user: str = "", password: str = "", ca: Path | None = None,
     application: str = "",
 ) -> "Connection":  # fmt: skip
-    """`tcp:HOST:PORT`, `tls:HOST:PORT` (`ca`: who signed the broker's certificate) or `unix:PATH`.
+    """`tcp:HOST:PORT`, `tls:HOST:PORT` (`ca`: who signed the broker's certificate), `unix:PATH` or `bindings:NAME`.
 
     A client with a `client_id` owns its durable subscriptions, and is connected once. `application` is what the broker
     shows it as, and traces it by; the name of the program, if it is not given.
@@ -48,7 +49,7 @@ async def connect(
     """
     application = application or Path(sys.argv[0]).name
     hello = {"client_id": client_id, "user": user, "password": password, "application": application}
-    return Connection(await Wire.open(address, hello, ca))
+    return Connection(await open_wire(address, hello, ca))
 
 
 class Connection:
@@ -183,25 +184,29 @@ class Session:
         to = reply_to or str((await self._wire.question("temporary"))["name"])
         return Requester(
             await self.producer(destination), await self.consumer(to, prefetch=0), persistent=persistent,
-            shared=bool(reply_to),
+            shared=bool(reply_to), broker=self._wire.broker,
         )  # fmt: skip
 
     async def reply(
         self, request: Message, body: Buffer, *, persistent: bool = False, **headers: Unpack[Headers]
     ) -> None:
         """Answer a request where its sender waits for it."""
-        if not request.reply_to:
+        to = request.reply_to
+        if not to:
             raise ValueError("the message says nowhere to reply to")
         headers.setdefault("correlation_id", request.correlation_id or request.id)
-        producer = self._repliers.pop(request.reply_to, None)
+        producer = self._repliers.pop(to, None)
         if producer is None:
-            producer = await self.producer(request.reply_to)
-        self._repliers[request.reply_to] = producer
+            producer = await self.producer(to)
+        self._repliers[to] = producer
         await producer.send(body, persistent=persistent, **headers)
         if len(self._repliers) > _MOST_REPLIERS:
-            oldest = self._repliers.pop(next(iter(self._repliers)))
-            self._producers.remove(oldest)
-            await oldest.close()
+            await self.release(self._repliers.pop(next(iter(self._repliers))))
+
+    async def release(self, producer: Producer) -> None:
+        """Close one of its producers, and know it no more: for sessions that have many, one after the other."""
+        self._producers.remove(producer)
+        await producer.close()
 
     def acknowledge(self) -> None:
         """With `client`: all that this session has given to the application is done."""

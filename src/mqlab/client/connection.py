@@ -2,15 +2,13 @@
 
 import asyncio
 from collections import deque
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, cast, runtime_checkable
 
 from mqlab.client.errors import ClosedError, LoginError, MessagingError, RefusedError
 from mqlab.wire import native
-from mqlab.wire.address import Address
 from mqlab.wire.bodies import Buffer
 from mqlab.wire.native import Frame, Kind, ProtocolError
-from mqlab.wire.tls import client_context
 
 # What a broker may send at once: its own limit for a frame, told in its HELLO, is at most this.
 _FRAME_LIMIT = 64 * 1024 * 1024
@@ -34,12 +32,12 @@ class Sending(Link, Protocol):
 
 
 class Wire(asyncio.BufferedProtocol):
-    """One connection to a broker. All sessions of it share one socket."""
+    """One connection to a broker. All sessions of it share it."""
 
     def __init__(self) -> None:
         self._receiver = native.Receiver(_FRAME_LIMIT)
         self._transport: asyncio.Transport | None = None
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._unsent: list[Buffer] = []
         self._gone = asyncio.Event()
         self._links: dict[int, Link] = {}
@@ -53,26 +51,15 @@ class Wire(asyncio.BufferedProtocol):
         self._last_session = 0
         self._last_link = 0
 
-    @classmethod
-    async def open(cls, address: str, hello: dict[str, Any], ca: Path | None) -> "Wire":
-        """Connect and greet. Raises OSError if nobody listens there, LoginError if the broker does not want us."""
-        to, loop = Address.parse(address), asyncio.get_running_loop()
-        if to.path:
-            _, wire = await loop.create_unix_connection(cls, to.path)
-        elif to.tls:
-            _, wire = await loop.create_connection(
-                cls, to.host, to.port, ssl=client_context(ca), server_hostname=to.host
-            )
-        else:
-            _, wire = await loop.create_connection(cls, to.host, to.port)
+    async def greet(self, hello: dict[str, Any]) -> None:
+        """The first thing to do. Raises LoginError if the broker does not want us."""
         said = {"version": native.VERSION, "client": "mqlab", **{key: value for key, value in hello.items() if value}}
         try:
-            greeting = await wire.ask(native.frame(Kind.HELLO, said), Kind.HELLO)
-            wire.broker = str(greeting.json().get("name", ""))
+            greeting = await self.ask(native.frame(Kind.HELLO, said), Kind.HELLO)
+            self.broker = str(greeting.json().get("name", ""))
         except BaseException:
-            await wire.close()
+            await self.close()
             raise
-        return wire
 
     def new_session(self) -> int:
         self._last_session += 1
@@ -88,17 +75,31 @@ class Wire(asyncio.BufferedProtocol):
     def detach(self, number: int) -> None:
         self._links.pop(number, None)
 
+    def soon(self, action: Callable[[], None]) -> None:
+        """With the next turn of the loop, and before anything that is sent later than this."""
+        self.loop.call_soon(action)
+
+    def about_to_wait(self) -> None:
+        """Somebody will wait for the effect of what was sent. Over a socket it leaves when the loop's turn is over."""
+
+    def send(self, frame: Frame) -> None:
+        """See `write`."""
+        self.write(native.packed(frame), frame.payload)
+
     def write(self, *data: Buffer) -> None:
-        """A frame. Small ones leave together at the end of this turn of the loop, a large one at once."""
-        if self._transport is None:
-            raise self._error or ClosedError("the connection is closed")
+        """A frame, as its bytes. Small ones leave together at the end of this turn of the loop, a large one at once."""
+        self._must_be_open()
         if len(data[-1]) < _LARGE:
             if not self._unsent:
-                self._loop.call_soon(self._flush)
+                self.loop.call_soon(self._flush)
             self._unsent += data
         else:
             self._unsent += data
             self._flush()
+
+    def _must_be_open(self) -> None:
+        if self._transport is None:
+            raise self._error or ClosedError("the connection is closed")
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
@@ -107,18 +108,22 @@ class Wire(asyncio.BufferedProtocol):
 
     async def ask(self, data: bytes, answer: Kind, *, session: int = 0, link: int = 0) -> Frame:
         """Write a frame and wait for the answer to it. Raises RefusedError if that is the answer."""
-        future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
-        self.write(data)
+        self._must_be_open()
+        future: asyncio.Future[Frame] = self.loop.create_future()
         self._asked.setdefault((answer, session, link), deque()).append(future)
+        self.write(data)
+        self.about_to_wait()
         return await future
 
     async def question(self, asked: str, *, session: int = 0, **said: Any) -> dict[str, Any]:
         """Anything that is not about messages. Raises RefusedError if that is the answer."""
+        self._must_be_open()
         self._last_question += 1
         number = self._last_question
-        future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
-        self.write(native.frame(Kind.ASK, {"ask": asked, **said}, session=session, first=number))
+        future: asyncio.Future[Frame] = self.loop.create_future()
         self._questions[number] = future
+        self.write(native.frame(Kind.ASK, {"ask": asked, **said}, session=session, first=number))
+        self.about_to_wait()
         answer = (await future).json()
         if "error" in answer:
             raise RefusedError(str(answer["error"]))
@@ -150,14 +155,18 @@ class Wire(asyncio.BufferedProtocol):
 
     def buffer_updated(self, size: int) -> None:
         try:
-            for frame in self._receiver.received(size):
-                link = self._links.get(frame.link)
-                if link is not None and frame.kind in _FOR_LINKS:
-                    link.handle(frame)
-                else:
-                    self._answered(frame)
+            self.frames_received(self._receiver.received(size))
         except ProtocolError as error:
             self._lost(ClosedError(f"the broker broke the protocol: {error}"))
+
+    def frames_received(self, frames: Iterable[Frame]) -> None:
+        """Raises ProtocolError."""
+        for frame in frames:
+            link = self._links.get(frame.link)
+            if link is not None and frame.kind in _FOR_LINKS:
+                link.handle(frame)
+            else:
+                self._answered(frame)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._gone.set()

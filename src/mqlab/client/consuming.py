@@ -18,6 +18,7 @@ from mqlab.wire.native import FORM, Flag, Frame, Kind
 # transacted: with the commit.
 Acknowledge = Literal["auto", "dups_ok", "client", "individual", "transacted"]
 
+_ACKNOWLEDGE, _DELIVER, _ORIGIN = map(int, (Kind.ACKNOWLEDGE, Kind.DELIVER, Kind.ORIGIN))
 _PERSISTENT = int(Flag.PERSISTENT)
 _BY_ITSELF: Final = frozenset(("auto", "dups_ok", "transacted"))
 
@@ -39,6 +40,11 @@ class Consumer:
         self._prefetch = prefetch
         self._deliveries: deque[Delivery] = deque()
         self._came: asyncio.Future[None] | None = None
+        # Until when somebody waits (None: for ever, or nobody does), whether that is over, and what looks after it.
+        self._until: float | None = None
+        self._late = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._looks_at = 0.0
         # A receive was given up, and the broker has not said yet that it knows.
         self._withdrawal: asyncio.Future[None] | None = None
         self._error: MessagingError | None = None
@@ -75,9 +81,11 @@ class Consumer:
             if self._prefetch:
                 raise ValueError("receiving by an id needs a consumer with prefetch 0: others get what comes next")
             asking = asking_for(self._link, correlation_id, message_id)
-            await self._withdrawn()
+            if self._withdrawal is not None:
+                await self._withdrawn()
             # What is left of a receive that was given up is another message.
-            self._give_back()
+            if self._deliveries:
+                self._give_back()
             await self._fetch(timeout, asking)
             return self._take().messages()[0]
         if not self.in_hand:
@@ -162,21 +170,22 @@ class Consumer:
         self.lost(ClosedError("the consumer is closed"))
 
     def handle(self, frame: Frame) -> None:
-        if frame.kind == Kind.ORIGIN:
-            self._origin = str(frame.payload, "utf-8")
-        elif frame.kind == Kind.DELIVER and not self._dropping:
-            _, flags, delivered, _, first, rows, data = frame
+        kind, flags, delivered, _, first, rows, data = frame
+        if kind == _ORIGIN:
+            self._origin = str(data, "utf-8")
+        elif kind == _DELIVER and not self._dropping:
             payload = Payload(data, rows, flags & FORM)
             self._deliveries.append(Delivery(first, payload, delivered, bool(flags & _PERSISTENT), self._origin))
             self._wake()
 
     def lost(self, error: MessagingError) -> None:
         self._error = error
+        self._stop_timer()
         self._wake()
 
     # The parts
 
-    async def _fetch(self, timeout: float | None, asking: bytes | None) -> None:
+    async def _fetch(self, timeout: float | None, asking: Frame | None) -> None:
         """See to it that there is a delivery to take."""
         if self.mode in _BY_ITSELF:
             self._tell(self.given)
@@ -191,13 +200,12 @@ class Consumer:
             if asking is None:
                 self._give_room(1)
             else:
-                self._wire.write(asking)
+                self._wire.send(asking)
+        self._wire.about_to_wait()
+        if self._deliveries:
+            return
         try:
-            if timeout is None:
-                await self._wait()
-            else:
-                async with asyncio.timeout(timeout):
-                    await self._wait()
+            await self._wait(timeout)
         except (TimeoutError, asyncio.CancelledError) as error:
             given_up = isinstance(error, asyncio.CancelledError)
             if not self._prefetch and self._error is None:
@@ -240,20 +248,51 @@ class Consumer:
         if done > self._told:
             self._told = done
             room = self._room_up_to(done) if self._prefetch else 0
-            self._wire.write(native.HEADER.pack(0, Kind.ACKNOWLEDGE, 0, 0, self._link, done, room))
+            self._wire.send(Frame(_ACKNOWLEDGE, 0, 0, self._link, done, room, b""))
 
     def _room_up_to(self, done: int) -> int:
         room, self._roomed = max(0, done - self._roomed), max(done, self._roomed)
         return room
 
     def _give_room(self, messages: int) -> None:
-        self._wire.write(native.HEADER.pack(0, Kind.ACKNOWLEDGE, 0, 0, self._link, 0, messages))
+        self._wire.send(Frame(_ACKNOWLEDGE, 0, 0, self._link, 0, messages, b""))
 
-    async def _wait(self) -> None:
-        while not self._deliveries:
-            self._raise_error()
-            self._came = asyncio.get_running_loop().create_future()
-            await self._came
+    async def _wait(self, timeout: float | None) -> None:
+        self._late = False
+        if timeout is not None:
+            self._set_timer(timeout)
+        try:
+            while not self._deliveries:
+                self._raise_error()
+                if self._late:
+                    raise TimeoutError
+                came = self._came = self._wire.loop.create_future()
+                await came
+        finally:
+            self._until = None
+
+    def _set_timer(self, timeout: float) -> None:
+        """Most receives are over long before their time: a timer that runs already is left to look again then."""
+        self._until = self._wire.loop.time() + timeout
+        if self._timer is None or self._looks_at > self._until:
+            self._stop_timer()
+            self._look_again(self._until)
+
+    def _look_again(self, when: float) -> None:
+        self._looks_at, self._timer = when, self._wire.loop.call_at(when, self._look_at_the_time)
+
+    def _look_at_the_time(self) -> None:
+        self._timer = None
+        if self._until is not None and self._until > self._wire.loop.time():
+            self._look_again(self._until)
+        elif self._until is not None:
+            self._late = True
+            self._wake()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _raise_error(self) -> None:
         if self._error is not None:

@@ -19,6 +19,7 @@ from mqlab.wire.columns import HEADERS, PROPERTY, Value, encode_columns, encode_
 _RESERVED: Final = frozenset(("NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"))
 _INTEGERS: Final = {"b": 1 << 7, "h": 1 << 15, "i": 1 << 31, "q": 1 << 63}
 _TEXTS: Final = frozenset(name for name, letter in HEADERS.items() if letter == "s")
+_STR: Final = {str}
 # With any of these added to the time of today, 64 bits are enough.
 _MOST_MILLISECONDS: Final = 1 << 61
 
@@ -115,11 +116,16 @@ class Stamp:
         self._names = (("id",) if standing.ids else ()) + (("timestamp",) if standing.timestamps else ())
         self._letters = "".join(HEADERS[name] for name in self._names)
         self._plain = standing.plain
+        # Names and letters of messages with just these texts.
+        self._shapes: dict[tuple[str, ...], tuple[tuple[str, ...], str]] = {}
         self._next = 1
 
     def message(self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None) -> Payload:
         """One message. Raises TypeError or ValueError for what cannot be said of one."""
         now = _now()
+        shape = self._shapes.get(tuple(headers)) if not properties else None
+        if shape is not None and {*map(type, headers.values())} == _STR:
+            return self._encoded(body, shape[0], shape[1], [*self._stamped(now), *headers.values()])
         names, letters, values = [*self._names], self._letters, self._stamped(now)
         numbers: dict[str, Any] = {}
         for name, value in headers.items():
@@ -142,8 +148,15 @@ class Stamp:
             letters += letter_of(name, one)
             names.append(PROPERTY + name)
             values.append(one)
+        if self._plain and not properties and _TEXTS.issuperset(headers) and None not in headers.values():
+            # The next one with the same texts, as most are, need not be taken apart.
+            self._shapes[tuple(headers)] = tuple(names), letters
+        return self._encoded(body, tuple(names), letters, values)
+
+    @staticmethod
+    def _encoded(body: Buffer, names: tuple[str, ...], letters: str, values: list[Any]) -> Payload:
         try:
-            return encode_lone(as_body(body), tuple(names), letters, values)
+            return encode_lone(as_body(body), names, letters, values)
         except UnicodeEncodeError as error:
             raise ValueError(f"{error.object!r} is no text: it has half of a character") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import repeat
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +18,7 @@ ID_PREFIX: Final = "ID:"
 class Delivery:
     """Messages that came together. Their headers are read when somebody asks for one."""
 
-    __slots__ = ("_columns", "delivered", "destination", "first", "payload", "persistent")
+    __slots__ = ("_columns", "_lone", "delivered", "destination", "first", "payload", "persistent")
 
     def __init__(self, first: int, payload: Payload, delivered: int, persistent: bool, destination: str) -> None:
         # Delivery id of the first of them.
@@ -29,6 +30,8 @@ class Delivery:
         # Where they were sent.
         self.destination = destination
         self._columns: dict[str, list[Any]] = {}
+        # Of a lone message, once it was taken apart: all it says beside its body.
+        self._lone: Mapping[str, Any] | None = None
 
     @property
     def rows(self) -> int:
@@ -52,7 +55,7 @@ class Delivery:
     def messages(self) -> list[Message]:
         if self.payload.form & LONE:
             lone = decode_lone(self.payload)
-            self._columns = {name: [value] for name, value in lone.values.items()}
+            self._lone = lone.values
             return [Message(bytes(lone.body), 0, self)]
         return list(map(Message, self.bodies().tolist(), range(self.rows), repeat(self)))
 
@@ -62,6 +65,8 @@ class Delivery:
         return Delivery(self.first + rows, rest, self.delivered, self.persistent, self.destination)
 
     def header(self, name: str, row: int) -> Any:
+        if self._lone is not None:
+            return self._lone.get(name)
         if not self.payload.form & COLUMNS:
             return None
         values = self._columns.get(name)

@@ -1,4 +1,4 @@
-"""The plain, blocking API: the asyncio one, with its loop in a thread of its own.
+"""The plain, blocking API: the asyncio one, with its loop in a thread of its own, or in that of a local broker.
 
     with connect("tcp:127.0.0.1:7766") as connection:
         session = connection.session()
@@ -7,21 +7,23 @@
             print(message.body)
 """
 
+import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Unpack
 
-from mqlab.client import aio
+from mqlab.client import aio, bindings
 from mqlab.client.aio import DEFAULT_PREFETCH
 from mqlab.client.consuming import Acknowledge
 from mqlab.client.errors import ClosedError, MessagingError, RefusedError
 from mqlab.client.headers import Headers
-from mqlab.client.loop import LoopThread, as_work
+from mqlab.client.loop import Caller, LoopThread, as_work
 from mqlab.client.message import Message
 from mqlab.client.plain_links import Consumer, Producer
+from mqlab.wire.address import Address
 from mqlab.wire.bodies import Buffer
 from mqlab.wire.columns import Value
 
@@ -30,19 +32,34 @@ def connect(
     address: str, *, client_id: str = "", user: str = "", password: str = "", ca: Path | None = None,
     application: str = "",
 ) -> "Connection":  # fmt: skip
-    """`tcp:HOST:PORT`, `tls:HOST:PORT` or `unix:PATH`; see `mqlab.client.aio.connect`."""
-    return Connection(
-        lambda: aio.connect(
-            address, client_id=client_id, user=user, password=password, ca=ca, application=application
-        )
+    """`tcp:HOST:PORT`, `tls:HOST:PORT`, `unix:PATH` or `bindings:NAME`; see `mqlab.client.aio.connect`."""
+    connecting = aio.connect(
+        address, client_id=client_id, user=user, password=password, ca=ca, application=application
     )
+    try:
+        loop = _loop_for(address)
+    except BaseException:
+        connecting.close()
+        raise
+    return Connection(loop, connecting)
+
+
+def _loop_for(address: str) -> Caller:
+    """A broker in this process has a loop already: a loop between would cost a change of threads more a call."""
+    broker = Address.parse(address).broker
+    if not broker:
+        return LoopThread()
+    loop = bindings.door(broker).loop
+    if asyncio._get_running_loop() is loop:
+        raise MessagingError("the plain API blocks, and would block the broker's event loop: use mqlab.client.aio here")
+    return Caller(loop)
 
 
 class Connection:
-    def __init__(self, connect: Callable[[], Coroutine[Any, Any, aio.Connection]]) -> None:
-        self._loop = LoopThread()
+    def __init__(self, loop: Caller, connecting: Coroutine[Any, Any, aio.Connection]) -> None:
+        self._loop = loop
         try:
-            self._aio = self._loop.do(connect())
+            self._aio = self._loop.do(connecting)
         except BaseException:
             self._loop.stop()
             raise
@@ -92,7 +109,9 @@ class Connection:
             except TimeoutError as error:
                 held_back = error
             finally:
-                self._loop.do(self._aio.drop() if held_back else self._aio.close())
+                # A broker in this process may have ended, and its loop with it.
+                with suppress(ClosedError):
+                    self._loop.do(self._aio.drop() if held_back else self._aio.close())
                 self._loop.stop()
             if held_back:
                 raise MessagingError(f"closed, but not all that was sent could leave: {held_back}")
@@ -114,7 +133,7 @@ class Connection:
 class Session:
     """The scope of a transaction. To be used by one thread at a time."""
 
-    def __init__(self, loop: LoopThread, session: aio.Session) -> None:
+    def __init__(self, loop: Caller, session: aio.Session) -> None:
         self._loop = loop
         self._aio = session
         self._producers: list[Producer] = []
@@ -193,7 +212,7 @@ class Session:
 class Requester:
     """One request at a time."""
 
-    def __init__(self, loop: LoopThread, requester: aio.Requester) -> None:
+    def __init__(self, loop: Caller, requester: aio.Requester) -> None:
         self.reply_to = requester.reply_to
         self._loop = loop
         self._aio = requester

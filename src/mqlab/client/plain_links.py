@@ -11,7 +11,7 @@ from typing import Final, Unpack
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError, MessagingError
 from mqlab.client.headers import Headers
-from mqlab.client.loop import LoopThread, as_work
+from mqlab.client.loop import Caller, as_work
 from mqlab.client.message import Delivery, Message
 from mqlab.wire.bodies import Buffer, Payload, as_body
 from mqlab.wire.columns import Value
@@ -28,7 +28,7 @@ _PROMPT_SECONDS: Final = 0.002
 class Producer:
     """Sends to one destination. Sends that need no answer only leave a note for the thread that does the sending."""
 
-    def __init__(self, loop: LoopThread, producer: aio.Producer, transacted: bool) -> None:
+    def __init__(self, loop: Caller, producer: aio.Producer, transacted: bool) -> None:
         self.destination = producer.destination
         self._loop = loop
         self._aio = producer
@@ -132,7 +132,7 @@ class Producer:
 class Consumer:
     """Receives from one destination. Iterating over it ends when the connection is closed."""
 
-    def __init__(self, loop: LoopThread, consumer: aio.Consumer) -> None:
+    def __init__(self, loop: Caller, consumer: aio.Consumer) -> None:
         self.destination = consumer.destination
         self._loop = loop
         self._aio = consumer

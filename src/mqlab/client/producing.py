@@ -61,7 +61,7 @@ class Producer:
         self._ready.append(body)
         self._ready_bytes += len(body)
         if len(self._ready) == 1:
-            asyncio.get_running_loop().call_soon(self._flush_if_possible)
+            self._wire.soon(self._flush_if_possible)
         elif len(self._ready) >= _MOST_ROWS or self._ready_bytes >= _MOST_BYTES:
             await self._wait_for_credit()
             self._flush()
@@ -72,11 +72,15 @@ class Producer:
             await self.flush()
         if self._credit <= 0 or self._error is not None or self._refusal is not None:
             await self._wait_for_credit()
-        seq = self._write(payload, (_PERSISTENT if persistent else 0) | (_CONFIRM if confirm else 0))
-        if confirm:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._unconfirmed.append((seq, future))
-            await future
+        flags = _PERSISTENT if persistent else 0
+        if not confirm:
+            self._write(payload, flags)
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._unconfirmed.append((self._next_seq + payload.rows - 1, future))
+        self._write(payload, flags | _CONFIRM)
+        self._wire.about_to_wait()
+        await future
 
     async def flush(self) -> None:
         """Everything sent so far is on its way."""
@@ -143,6 +147,7 @@ class Producer:
                 future.set_exception(error)
 
     async def _wait_for_credit(self) -> None:
+        self._wire.about_to_wait()
         while self._credit <= 0 and self._error is None:
             if self._credit_came is None:
                 self._credit_came = asyncio.get_running_loop().create_future()
@@ -171,12 +176,9 @@ class Producer:
             ready, self._ready, self._ready_bytes = self._ready, [], 0
             self._write(self.stamp.batch(ready), 0)
 
-    def _write(self, payload: Payload, flags: int) -> int:
+    def _write(self, payload: Payload, flags: int) -> None:
         data, rows = payload.data, payload.rows
-        size = len(data)
-        flags |= payload.form
-        head = native.HEADER.pack(size, _SEND, flags, self._session, self._link, self._next_seq, rows)
+        frame = Frame(_SEND, flags | payload.form, self._session, self._link, self._next_seq, rows, data)
         self._next_seq += rows
-        self._credit -= size
-        self._wire.write(head, data)
-        return self._next_seq - 1
+        self._credit -= len(data)
+        self._wire.send(frame)

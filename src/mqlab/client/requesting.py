@@ -16,8 +16,12 @@ from mqlab.wire.columns import Value
 class Requester:
     """One request at a time. On a shared queue the reply is found by its correlation id, whatever else lies there."""
 
-    def __init__(self, producer: Producer, consumer: Consumer, *, persistent: bool, shared: bool) -> None:
-        self.reply_to = consumer.destination
+    def __init__(
+        self, producer: Producer, consumer: Consumer, *, persistent: bool, shared: bool, broker: str = ""
+    ) -> None:
+        # With the name of the broker, if it has one: so whoever answers from another one finds the way back.
+        named = not broker or "@" in consumer.destination
+        self.reply_to = consumer.destination if named else f"{consumer.destination}@{broker}"
         self._producer = producer
         self._consumer = consumer
         self._persistent = persistent

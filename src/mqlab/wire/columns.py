@@ -98,8 +98,6 @@ def encode_lone(body: Buffer, names: tuple[str, ...], letters: str, values: Sequ
     if not names:
         return Payload(bytes(body), 1, LONE)
     listed = _named(names, letters)
-    if not listed.strings:
-        return Payload(b"".join((listed.written, listed.fixed.pack(*values), body)), 1, LONE | COLUMNS)
     packed: list[Value] = [*values]
     strings = []
     for at in listed.strings:
@@ -107,7 +105,11 @@ def encode_lone(body: Buffer, names: tuple[str, ...], letters: str, values: Sequ
         assert isinstance(text, str)
         strings.append(text.encode())
         packed[at] = len(strings[-1])
-    return Payload(b"".join((listed.written, listed.fixed.pack(*packed), *strings, body)), 1, LONE | COLUMNS)
+    data = b"".join((listed.written, listed.fixed.pack(*packed), *strings, body))
+    # A property may be read as another value than was written: a short float, a type of the client's.
+    if names[-1][0] != PROPERTY and len(data) <= _MOST_REMEMBERED:
+        _remember(Lone(dict(zip(names, values)), data, len(data) - len(body)))  # noqa: B905 as below
+    return Payload(data, 1, LONE | COLUMNS)
 
 
 @dataclass(slots=True)
@@ -123,14 +125,32 @@ class Lone:
         return memoryview(self.data)[self.begin :]
 
 
+# The one that was written or read last: the parts of a broker, and a client in its process, look at the same message
+# one after the other. It is only ever replaced as a whole, so any thread may look.
+_last = Lone({}, bytearray(), 0)
+_MOST_REMEMBERED: Final = 64 * 1024
+
+
+def _remember(lone: Lone) -> None:
+    global _last
+    _last = lone
+
+
 def decode_lone(payload: Payload) -> Lone:
-    """Raises MalformedPayloadError."""
+    """What it returns is shared: nobody changes it. Raises MalformedPayloadError."""
     data, _, form = payload
     if not form & COLUMNS:
         return Lone({}, data, 0)
+    last = _last
+    if last.data is data:
+        return last
     listed = _list_of(data)
     values, begin = values_of(data, listed)
-    return Lone(dict(zip(listed.names, values)), data, begin)  # noqa: B905 `strict` would cost a tenth of all this
+    lone = Lone(dict(zip(listed.names, values)), data, begin)  # noqa: B905 `strict` would cost a tenth of all this
+    # Only what can never change.
+    if isinstance(data, bytes) and len(data) <= _MOST_REMEMBERED:
+        _remember(lone)
+    return lone
 
 
 def values_of(data: Buffer, listed: Columns) -> tuple[Sequence[Any], int]:
@@ -234,7 +254,7 @@ def check_columns(payload: Payload) -> None:
     if payload.form & LONE:
         if payload.rows != 1:
             raise MalformedPayloadError(f"a lone message cannot have {payload.rows} rows")
-        values_of(payload.data, _list_of(payload.data))
+        decode_lone(payload)
     else:
         check_batch(decode_batch(payload))
 

@@ -71,7 +71,7 @@ class Frame(NamedTuple):
     link: int
     first: int
     amount: int
-    payload: memoryview
+    payload: Buffer
 
     def json(self) -> dict[str, Any]:
         try:
@@ -91,6 +91,12 @@ def header(
     kind: int, *, flags: int = 0, session: int = 0, link: int = 0, first: int = 0, amount: int = 0, length: int = 0
 ) -> bytes:
     return HEADER.pack(length, kind, flags, session, link, first, amount)
+
+
+def packed(frame: Frame) -> bytes:
+    """The header that goes before its payload."""
+    kind, flags, session, link, first, amount, payload = frame
+    return HEADER.pack(len(payload), kind, flags, session, link, first, amount)
 
 
 def frame(

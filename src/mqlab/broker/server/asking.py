@@ -11,7 +11,10 @@ from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.links import Session
 from mqlab.broker.security.rights import Right
 from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.channels.questions import ChannelQuestions
 from mqlab.broker.server.rights import check_right
+from mqlab.broker.server.tracing.links import TRACE_QUEUE
+from mqlab.broker.server.tracing.stanzas import StanzaError, level_from
 
 Said = dict[str, Any]
 
@@ -52,6 +55,8 @@ class Asking:
             "purge": self._purge,
             "move": self._move,
             "delete": self._delete,
+            "trace": self._trace,
+            **ChannelQuestions(broker, connection).answers,
         }
 
     def answer(self, said: Said, number: int, session: Session | None) -> Said | None:
@@ -74,9 +79,10 @@ class Asking:
         administration.delete(self._core, queue.full_name)
         return {}
 
-    def _unsubscribe(self, question: Question) -> Said:
+    def _unsubscribe(self, question: Question) -> None:
+        begun = self._core.ledger.lsn
         self._core.unsubscribe(self._connection.client_id, question.text("name"))
-        return {}
+        self._done(question, begun, {})
 
     def _prepare(self, question: Question) -> None:
         session = question.session
@@ -104,23 +110,47 @@ class Asking:
         self._check("read", question)
         return administration.shown(self._core, question.text("name"))
 
-    def _purge(self, question: Question) -> Said:
+    def _purge(self, question: Question) -> None:
         self._check("admin", question)
-        return {"messages": administration.purge(self._core, question.text("name"), question.optional("selector"))}
+        begun = self._core.ledger.lsn
+        purged = administration.purge(self._core, question.text("name"), question.optional("selector"))
+        self._done(question, begun, {"messages": purged})
 
-    def _move(self, question: Question) -> Said:
+    def _move(self, question: Question) -> None:
         self._check("admin", question)
         check_right(self._core, self._connection.user, "write", question.text("to"))
         most = question.said.get("most")
         if most is not None and (not isinstance(most, int) or most < 0):
             raise RefusedError(f"most: {most!r} is no number of messages")
         selector = question.optional("selector")
-        return {"messages": administration.move(self._core, question.text("name"), question.text("to"), selector, most)}
+        begun = self._core.ledger.lsn
+        moved = administration.move(self._core, question.text("name"), question.text("to"), selector, most)
+        self._done(question, begun, {"messages": moved})
 
-    def _delete(self, question: Question) -> Said:
+    def _delete(self, question: Question) -> None:
         self._check("admin", question)
+        begun = self._core.ledger.lsn
         administration.delete(self._core, question.text("name"))
-        return {}
+        self._done(question, begun, {})
+
+    def _done(self, question: Question, begun: int, value: Said) -> None:
+        """Answered when what was done since record `begun` is durable."""
+        self._core.answer_after(begun, Answer(self._connection, question.number, value))
+
+    def _trace(self, question: Question) -> Said:
+        """Whose operations are recorded, for who may read the records. With `level` it is changed first."""
+        level, application = question.optional("level"), question.optional("application")
+        user, activity = self._connection.user, self._broker.activity
+        if not user.may("admin", TRACE_QUEUE) and (level or application or not user.may("read", TRACE_QUEUE)):
+            raise RefusedError(f"{user.name} has no right to administer {TRACE_QUEUE}")
+        try:
+            activity.read_again()
+            if level or application:
+                activity.change(level_from(level), application or None)
+        except StanzaError as error:
+            raise RefusedError(str(error)) from None
+        activity.flush()
+        return activity.status()
 
     def _check_prepared(self, question: Question) -> None:
         if not self._may_decide(question.text("xid")):

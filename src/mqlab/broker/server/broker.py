@@ -5,6 +5,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -19,6 +20,7 @@ from mqlab.broker.core.effects import (
     Deliver,
     Effect,
     Finished,
+    Opened,
     RolledBack,
     Seen,
     TakenBack,
@@ -28,6 +30,9 @@ from mqlab.broker.core.records import Declare, Remember
 from mqlab.broker.core.restoring import restore
 from mqlab.broker.security.guard import Guard
 from mqlab.broker.security.users_file import UsersFile
+from mqlab.broker.server.channels.all import Channels
+from mqlab.broker.server.tracing.activity import Activity
+from mqlab.broker.server.tracing.api import ApiTrace
 from mqlab.broker.server.worker import Done, Worker
 from mqlab.broker.settings import Settings
 from mqlab.broker.store.files import Files, TracedFiles, TurningDisk
@@ -57,9 +62,13 @@ class Broker:
         # Set when the broker cannot go on: its reason to stop.
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.connections: set[Any] = set()
+        self.numbers = count(1)
+        # When that came which is dealt with now (ns since 1970).
+        self.now = 0
         self.guard = Guard()
         self.users = UsersFile(settings.users) if settings.users is not None else None
         self.logins = asyncio.Semaphore(_LOGINS)
+        self.channels = Channels(self)
         # Connections with something to write at the end of this turn.
         self.unsent: list[Any] = []
         self._loop = asyncio.get_running_loop()
@@ -79,6 +88,7 @@ class Broker:
             Deliver: lambda effect: effect.consumer.session.owner.deliver(effect),
             Confirm: lambda effect: effect.producer.session.owner.confirm(effect),
             Credit: lambda effect: effect.producer.session.owner.credit(effect),
+            Opened: lambda effect: effect.consumer.session.owner.opened(effect),
             Finished: lambda effect: effect.producer.session.owner.finished(effect),
             Committed: lambda effect: effect.session.owner.committed(effect),
             RolledBack: lambda effect: effect.session.owner.rolled_back(effect),
@@ -87,6 +97,11 @@ class Broker:
             Answer: lambda effect: effect.owner.answer(effect),
             Append: self._append,
         }
+        self.activity = Activity(settings, self.core, self.connections, self.carry_out)
+        self.api_trace: ApiTrace | None = None
+        if settings.api_trace is not None:
+            self.api_trace = ApiTrace(settings.api_trace, internal=settings.api_trace_internal)
+            self._actions = self.api_trace.around(self._actions)
         self.look_at_the_clock()
         self.core.desk.page_out = self._page_out
         if settings.data is not None:
@@ -118,7 +133,10 @@ class Broker:
 
     def look_at_the_clock(self) -> None:
         """What the core must know of the world before it decides: how late it is."""
-        self.core.desk.now = time.time_ns() // 1_000_000
+        self.now = time.time_ns()
+        desk = self.core.desk
+        desk.now_us = self.now // 1000
+        desk.now = desk.now_us // 1000
 
     def carry_out(self) -> None:
         """Do what the core wants done, until it wants nothing more."""
@@ -168,6 +186,7 @@ class Broker:
         for connection in [*self.connections]:
             connection.drop()
         self.carry_out()
+        self.activity.close()
         if self._wake is not None:
             self._wake.cancel()
         if self._journal is not None:
@@ -183,6 +202,8 @@ class Broker:
             self._temporary.cleanup()
         if self._trace is not None:
             self._trace.close()
+        if self.api_trace is not None:
+            self.api_trace.close()
         if self._lock is not None:
             self._lock.release()
 
@@ -195,7 +216,8 @@ class Broker:
 
     def _wake_core(self) -> None:
         self._wake = None
-        self.core.tick(time.time_ns() // 1_000_000)
+        self.look_at_the_clock()
+        self.core.tick(self.core.desk.now)
         self.carry_out()
 
     def _page_out(self, payload: Payload) -> OnDisk | None:
@@ -220,18 +242,24 @@ class Broker:
     def _flush(self) -> None:
         self._flush_is_due = False
         assert self._journal is not None
+        if self.api_trace is not None:
+            self.api_trace.journal("write")
         self._journal.flush()
 
     # What the journal needs of its host
 
     def sync_in(self, work: Callable[[], None], done: Done) -> None:
         assert self._worker is not None
+        if self.api_trace is not None:
+            self.api_trace.journal("sync")
         self._worker.submit(work, done)
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         self._loop.call_later(seconds, action)
 
     def on_durable(self, lsn: int) -> None:
+        if self.api_trace is not None:
+            self.api_trace.journal("durable", lsn)
         self.look_at_the_clock()
         self.core.durable(lsn)
         self.carry_out()

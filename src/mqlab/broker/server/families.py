@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from mqlab.broker.core import monitoring
 from mqlab.broker.core.destinations import TEMPORARY
 from mqlab.broker.core.queue import Queue
 from mqlab.broker.server.broker import Broker
@@ -58,6 +59,28 @@ _DESTINATION: Final = (
     _Family("dropped", "dropped", "Messages dropped because their subscription was full."),
     _Family("saved", "saved", "Messages that went to disk for want of memory."),
 )
+# As far as there is monitoring, and only of destinations that are shown by themselves: a mean of means says nothing.
+_WATCHED: Final = (
+    _Family("on_queue_short_us", "queue_time_seconds", "Time on the queue, the last looks.", counter=False, scale=1e-6),
+    _Family("on_queue_long_us", "queue_time_long_seconds", "The same, many looks.", counter=False, scale=1e-6),
+    _Family("put_rate", "put_rate", "Messages sent to it a second, of late.", counter=False),
+    _Family("get_rate", "get_rate", "Messages given to consumers a second, of late.", counter=False),
+    _Family("oldest_age_ms", "oldest_age_seconds", "Age of its oldest message.", counter=False, scale=0.001),
+    _Family("last_put_ms", "last_put_seconds", "When it was last sent to, since 1970.", counter=False, scale=0.001),
+    _Family("last_get_ms", "last_get_seconds", "When it was last received from.", counter=False, scale=0.001),
+)
+_CHANNEL: Final = (
+    _Family("running", "channel_running", "1: it is connected and can move messages.", counter=False),
+    _Family("messages", "channel_messages", "Messages it has moved."),
+    _Family("bytes", "channel_bytes", "Bytes of them."),
+    _Family("batches", "channel_batches", "Batches they went in."),
+    _Family("refused", "channel_refused", "Messages that the other broker refused: dead letters here."),
+    _Family("lost", "channel_lost", "Non-persistent messages that a death of the other broker took."),
+    _Family("in_doubt", "channel_in_doubt", "Messages that may or may not have arrived yet.", counter=False),
+    _Family("batch_short", "channel_batch_size", "Messages in a batch, the last looks.", counter=False),
+    _Family("round_trip_short_us", "channel_round_trip_seconds", "Of a batch, the last looks.", False, 1e-6),
+    _Family("round_trip_long_us", "channel_round_trip_long_seconds", "The same, many looks.", False, 1e-6),
+)
 
 Values = dict[str, float]
 
@@ -78,17 +101,20 @@ class Families:
         """The counters as they are now."""
         self._broker.look_at_the_clock()
         shown: dict[str, Values] = {}
+        watched: dict[str, dict[str, Any]] = {}
         for queue in self._broker.core.house.all():
             label, lasting = _label(queue)
             counted: Values = dict(asdict(queue.counters))
             _add(shown.setdefault(label, {}), _now(queue))
             if lasting:
                 _add(shown[label], counted)
+                watched[label] = monitoring.shown(queue) or {}
             else:
                 self._count(label, queue, counted)
         for label, counted in self._fleeting.items():
             _add(shown.setdefault(label, _now(None)), counted)
-        return _Taken(self._broker.status(), shown)
+        channels = {one["to"]: _of_channel(one) for one in self._broker.channels.status()}
+        return _Taken(self._broker.status(), shown, watched, channels)
 
     def _count(self, label: str, queue: Queue, counted: Values) -> None:
         """What came since the last look: so the sum never falls when one of them goes."""
@@ -99,9 +125,14 @@ class Families:
 
 
 class _Taken(Collector):
-    def __init__(self, status: dict[str, Any], destinations: dict[str, Values]) -> None:
+    def __init__(
+        self, status: dict[str, Any], destinations: dict[str, Values], watched: dict[str, dict[str, Any]],
+        channels: dict[str, dict[str, Any]],
+    ) -> None:  # fmt: skip
         self._status = status
         self._destinations = destinations
+        self._watched = watched
+        self._channels = channels
 
     def collect(self) -> Iterator[Metric]:
         for family in _BROKER:
@@ -114,6 +145,15 @@ class _Taken(Collector):
             for label, values in self._destinations.items():
                 metric.add_metric((label,), values[family.key])
             yield metric
+        labelled = ((_WATCHED, "destination", self._watched), (_CHANNEL, "to", self._channels))
+        for families, by, found in labelled if self._channels else labelled[:1]:
+            for family in families:
+                metric = _metric(family, (by,))
+                for label, seen in found.items():
+                    # Of what never happened there is no time.
+                    if seen.get(family.key) is not None:
+                        metric.add_metric((label,), seen[family.key] * family.scale)
+                yield metric
 
 
 def _metric(family: _Family, labels: tuple[str, ...]) -> CounterMetricFamily | GaugeMetricFamily:
@@ -142,6 +182,10 @@ def _now(queue: Queue | None) -> Values:
         "consumers": len(queue.consumers),
         "full": int(queue.full),
     }
+
+
+def _of_channel(shown: dict[str, Any]) -> dict[str, Any]:
+    return {**shown, **(shown["monitoring"] or {}), "running": shown["state"] == "running"}
 
 
 def _number(value: float | str) -> float:

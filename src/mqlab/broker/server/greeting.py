@@ -22,6 +22,8 @@ class Greeter:
         self._broker = broker
         self._connection = connection
         self._greeted = False
+        # It takes the place of a connection that its client id had before.
+        self._takes_over = False
 
     def hello(self, frame: Frame) -> None:
         """Raises ProtocolError. A login takes a while; the connection is let in, or ended, when it is done."""
@@ -37,6 +39,7 @@ class Greeter:
         if application:
             self._check(application, "the name of an application")
         self._connection.application = application
+        self._takes_over = said.get("take_over") is True
         if self._broker.users is None:
             self._let_in(ANYONE, client_id)
             return
@@ -68,12 +71,17 @@ class Greeter:
         broker.carry_out()
 
     def _let_in(self, user: User, client_id: str) -> None:
-        """A client that is known by a name is connected once: its subscriptions are its own."""
+        """A client that is known by a name is connected once: its subscriptions are its own.
+
+        If it says so, a connection it had before ends: it may be cut without knowing. Nobody else's does.
+        """
         if client_id:
             self._check(client_id, "a client id")
             others: set[Any] = self._broker.connections - {self._connection}
-            if any(other.client_id == client_id for other in others):
-                raise ProtocolError(f"client id {client_id!r} is connected already")
+            for other in [one for one in others if one.client_id == client_id]:
+                if not self._takes_over or other.user.name != user.name:
+                    raise ProtocolError(f"client id {client_id!r} is connected already")
+                other.drop()
         self._connection.welcome(user, client_id)
 
     def _check(self, name: str, what: str) -> None:

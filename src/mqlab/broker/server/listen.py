@@ -35,8 +35,10 @@ async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Addres
             metrics = await start_metrics(broker, settings.metrics)
         for address in addresses:
             servers.append(await _listen(broker, address))  # noqa: PERF401 - if one fails, the others must be known
+        broker.channels.start()
         yield broker, [actual for _, actual in servers]
     finally:
+        await broker.channels.close()
         if metrics is not None:
             await metrics.close()
         for server, address in servers:
@@ -48,6 +50,8 @@ async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Addres
 
 def serve(settings: Settings, announce: Callable[[list[Address]], None]) -> None:
     """Run until SIGINT or SIGTERM. Raises BrokerFailedError if the broker itself could not go on."""
+    if not settings.listen:
+        raise SettingError("listen: a broker in a process of its own needs an address, such as tcp:127.0.0.1:7766")
     uvloop.run(_serve(settings, announce))
 
 

@@ -2,23 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from time import time_ns
 from typing import Final, cast
 
 from mqlab.broker import limits
-from mqlab.broker.core.destinations import BadNameError
-from mqlab.broker.core.effects import Answer, Committed, Confirm, Credit, Deliver, Finished, RolledBack, Seen, TakenBack
+from mqlab.broker.core import effects
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.core.links import Consumer, Producer, Session
-from mqlab.broker.core.retrieval import Key
-from mqlab.broker.core.selectors import BadSelectorError
-from mqlab.broker.core.subscribing import Wish
 from mqlab.broker.security.rights import User
 from mqlab.broker.server.asking import Asking
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.greeting import Greeter
 from mqlab.broker.server.rights import check_right
+from mqlab.broker.server.saying import REFUSALS, destination_in, key_of, refusal, wish_of
+from mqlab.broker.server.tracing.spy import Spy, Watched
 from mqlab.wire import native
 from mqlab.wire.bodies import Buffer, MalformedPayloadError, Payload, check
 from mqlab.wire.native import FORM, Flag, Frame, Kind, ProtocolError
@@ -34,7 +33,7 @@ _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
 _SEQUENCE_NUMBERS: Final = 2**63
 _MOST_COUNTED: Final = 0xFFFF
 _DELIVER, _CONFIRMED = int(Kind.DELIVER), int(Kind.CONFIRM)
-_LONE, _PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.LONE, Flag.PERSISTENT, Flag.CONFIRM, Flag.REDELIVERED))
+_PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.PERSISTENT, Flag.CONFIRM, Flag.REDELIVERED))
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -59,9 +58,14 @@ class Connection(asyncio.BufferedProtocol):
         self.client_id = ""
         # What its program calls itself, or "".
         self.application = ""
+        self.number = next(broker.numbers)
+        self._since = time_ns()
+        # Who records what it does, if anybody: for the activity trace, and for the API trace.
+        self.spy: Spy | None = None
+        self.caller = broker.api_trace.caller(self) if broker.api_trace is not None else None
         self._greeter = Greeter(broker, self)
         self._asking = Asking(broker, self)
-        self._commands: dict[int, Callable[[Frame], None]] = {
+        self._commands: dict[int, Callable[[Frame], object]] = {
             Kind.SEND: self._send,
             Kind.ACKNOWLEDGE: self._acknowledge,
             Kind.ACKNOWLEDGE_ROWS: self._acknowledge_rows,
@@ -75,6 +79,7 @@ class Connection(asyncio.BufferedProtocol):
             Kind.CLOSE: self._close,
             Kind.ASK: self._ask,
         }
+        self._plain = self._commands
 
     @property
     def user(self) -> User:
@@ -100,9 +105,17 @@ class Connection(asyncio.BufferedProtocol):
         return self._receiver.room()
 
     def buffer_updated(self, size: int) -> None:
+        try:
+            frames = self._receiver.received(size)
+        except ProtocolError as error:
+            self.fail("protocol", str(error))
+        else:
+            self.frames_received(frames)
+
+    def frames_received(self, frames: Iterable[Frame]) -> None:
         self._broker.look_at_the_clock()
         try:
-            for frame in self._receiver.received(size):
+            for frame in frames:
                 self._handle(frame)
         except (ProtocolError, MalformedPayloadError, OverdrawnError) as error:
             self.fail("protocol", str(error))
@@ -123,11 +136,16 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         if self not in self._broker.connections:
             return
+        began = time_ns()
         self._broker.connections.discard(self)
         self._broker.guard.left(self.peer)
         for session in self._sessions.values():
             self._core.close_session(session)
         self._core.close_connection(self)
+        if self.spy is not None:
+            self.spy.disconnected(began)
+        if self.caller is not None:
+            self.caller.ended()
         self._sessions.clear()
         self._producers.clear()
         self._consumers.clear()
@@ -141,52 +159,64 @@ class Connection(asyncio.BufferedProtocol):
 
     # Effects
 
-    def deliver(self, effect: Deliver) -> None:
+    def deliver(self, effect: effects.Deliver) -> None:
         consumer, first, span = effect
         link = consumer.link
         origin = span.origin or self._names[link]
         if origin != self._origins[link]:
             self._origins[link] = origin
-            name = origin.encode()
-            self._write(native.header(Kind.ORIGIN, link=link, length=len(name)))
-            self._write(name)
+            self._put(Frame(Kind.ORIGIN, 0, 0, link, 0, 0, origin.encode()))
         payload = span.encoded()
         data, delivered = payload.data, span.delivered
         flags = payload.form | (_REDELIVERED if delivered else 0) | (_PERSISTENT if span.persistent else 0)
         count = delivered if delivered < _MOST_COUNTED else _MOST_COUNTED
-        self._write(native.HEADER.pack(len(data), _DELIVER, flags, count, link, first, payload.rows))
-        self._write(data)
+        self._put(Frame(_DELIVER, flags, count, link, first, payload.rows, data))
+        if self.spy is not None:
+            self.spy.delivered(effect, payload)
 
-    def confirm(self, effect: Confirm) -> None:
+    def confirm(self, effect: effects.Confirm) -> None:
         self._write(native.HEADER.pack(0, _CONFIRMED, 0, 0, effect.producer.link, effect.seq, 0))
+        if self.spy is not None:
+            self.spy.confirmed(effect)
 
-    def credit(self, effect: Credit) -> None:
+    def credit(self, effect: effects.Credit) -> None:
         self._write(native.header(Kind.CREDIT, link=effect.producer.link, amount=effect.size))
 
-    def finished(self, effect: Finished) -> None:
-        self._write(native.header(Kind.CLOSED, link=effect.producer.link))
+    def opened(self, effect: effects.Opened) -> None:
+        self._say(Kind.OPENED, session=effect.consumer.session.number, link=effect.consumer.link)
 
-    def committed(self, effect: Committed) -> None:
-        self._write(native.header(Kind.COMMITTED, session=effect.session.number))
+    def finished(self, effect: effects.Finished) -> None:
+        self._say(Kind.CLOSED, link=effect.producer.link)
 
-    def rolled_back(self, effect: RolledBack) -> None:
-        self._write(native.header(Kind.ROLLED_BACK, session=effect.session.number))
+    def committed(self, effect: effects.Committed) -> None:
+        self._say(Kind.COMMITTED, session=effect.session.number)
 
-    def taken_back(self, effect: TakenBack) -> None:
-        consumer = effect.consumer
-        self._write(native.header(Kind.ROLLED_BACK, session=consumer.session.number, link=consumer.link))
+    def rolled_back(self, effect: effects.RolledBack) -> None:
+        self._say(Kind.ROLLED_BACK, session=effect.session.number)
 
-    def seen(self, effect: Seen) -> None:
+    def taken_back(self, effect: effects.TakenBack) -> None:
+        self._say(Kind.ROLLED_BACK, session=effect.consumer.session.number, link=effect.consumer.link)
+
+    def seen(self, effect: effects.Seen) -> None:
         self._write(native.header(Kind.SEEN, link=effect.consumer.link))
 
-    def answer(self, effect: Answer) -> None:
+    def answer(self, effect: effects.Answer) -> None:
         self._write(native.frame(Kind.ANSWER, effect.value, first=effect.number))
+        if self.spy is not None:
+            self.spy.answered(Kind.ANSWER, effect.number, error=str(effect.value.get("error", "")))
+
+    def _say(self, kind: Kind, *, session: int = 0, link: int = 0) -> None:
+        self._write(native.header(kind, session=session, link=link))
+        if self.spy is not None:
+            self.spy.answered(kind, session, link)
 
     # Commands
 
     def _handle(self, frame: Frame) -> None:
         if self._transport is None:
             return
+        if self.caller is not None:
+            self.caller.came(frame)
         if self._user is None:
             self._greeter.hello(frame)
             return
@@ -195,10 +225,8 @@ class Connection(asyncio.BufferedProtocol):
             raise ProtocolError(f"frame kind {frame.kind} is not one that a client sends now")
         try:
             command(frame)
-        except (RefusedError, BadNameError, BadSelectorError) as error:
-            answer = {"code": "refused", "message": str(error)}
-            about = {"session": frame.session, "link": frame.link, "first": frame.first, "amount": frame.amount}
-            self._write(native.frame(Kind.ERROR, answer, **about))
+        except REFUSALS as error:
+            self._write(refusal(frame, error))
 
     def welcome(self, user: User, client_id: str) -> None:
         """The greeter lets it in."""
@@ -206,6 +234,16 @@ class Connection(asyncio.BufferedProtocol):
         self._receiver.limit = limits.FRAME
         said = {"version": native.VERSION, "frame_limit": limits.FRAME, "name": self._broker.settings.name}
         self._write(native.frame(Kind.HELLO, said))
+        self._broker.activity.welcome(self, self._since)
+
+    def watch(self, spy: Spy | None) -> None:
+        """From now on this spy records what it does, or nobody."""
+        self.spy = spy
+        self._commands = self._plain if spy is None else spy.commands
+
+    def watched(self) -> Watched:
+        links = self._sessions, self._producers, self._consumers
+        return Watched(self.number, self.application, *links, self._plain, self._send, self._broker)
 
     def _open_session(self, frame: Frame) -> None:
         if frame.session in self._sessions or not frame.session:
@@ -228,22 +266,18 @@ class Connection(asyncio.BufferedProtocol):
         if frame.amount > limits.PREFETCH:
             raise RefusedError(f"room for {frame.amount} messages; the limit is {limits.PREFETCH}")
         check_right(self._core, self.user, "read", name)
-        # The first delivery, an effect, is carried out after this.
+        # That it is open, and its first delivery, are effects, which are carried out after this.
         self._consumers[frame.link] = self._core.open_consumer(
-            session, frame.link, name, frame.amount, _wish(frame), paused=self._paused
+            session, frame.link, name, frame.amount, wish_of(frame), paused=self._paused
         )
         self._names[frame.link] = self._origins[frame.link] = name
-        self._write(native.header(Kind.OPENED, session=frame.session, link=frame.link))
 
     def _for_new_link(self, frame: Frame) -> tuple[Session, str]:
         if frame.link in self._producers or frame.link in self._consumers or not frame.link:
             raise ProtocolError(f"link {frame.link} cannot be opened (again)")
         if len(self._producers) + len(self._consumers) >= limits.LINKS_A_CONNECTION:
             raise RefusedError(f"a connection has at most {limits.LINKS_A_CONNECTION} producers and consumers")
-        name = frame.json().get("destination")
-        if not isinstance(name, str):
-            raise ProtocolError("a producer or consumer needs a destination")
-        return self._session(frame), name
+        return self._session(frame), destination_in(frame)
 
     def _session(self, frame: Frame) -> Session:
         session = self._sessions.get(frame.session)
@@ -257,7 +291,7 @@ class Connection(asyncio.BufferedProtocol):
             raise ProtocolError(f"there is no consumer {frame.link}")
         return consumer
 
-    def _send(self, frame: Frame) -> None:
+    def _send(self, frame: Frame) -> Payload:
         _, flags, _, link, first, rows, view = frame
         producer = self._producers.get(link)
         if producer is None:
@@ -269,6 +303,7 @@ class Connection(asyncio.BufferedProtocol):
         check(payload)
         persistent, confirm = bool(flags & _PERSISTENT), bool(flags & _CONFIRM)
         self._core.send(producer, payload, first + rows - 1, persistent=persistent, confirm=confirm)
+        return payload
 
     def _acknowledge(self, frame: Frame) -> None:
         self._core.acknowledge(self._consumer(frame), frame.first, frame.amount)
@@ -277,16 +312,7 @@ class Connection(asyncio.BufferedProtocol):
         self._core.acknowledge_rows(self._consumer(frame), frame.first, frame.amount)
 
     def _receive(self, frame: Frame) -> None:
-        value = bytes(frame.payload)
-        if frame.flags & _LONE:
-            if len(value) != 16:
-                raise ProtocolError("a message id has 16 bytes")
-            self._core.receive(self._consumer(frame), Key("id", value))
-            return
-        try:
-            self._core.receive(self._consumer(frame), Key("correlation_id", value.decode()))
-        except UnicodeDecodeError as error:
-            raise ProtocolError("a correlation id is UTF-8") from error
+        self._core.receive(self._consumer(frame), key_of(frame))
 
     def _cancel(self, frame: Frame) -> None:
         self._core.cancel(self._consumer(frame))
@@ -323,12 +349,16 @@ class Connection(asyncio.BufferedProtocol):
         session = self._sessions.get(frame.session)
         try:
             answer = self._asking.answer(frame.json(), frame.first, session)
-        except (RefusedError, BadNameError, BadSelectorError) as error:
+        except REFUSALS as error:
             answer = {"error": str(error)}
         if answer is not None:
-            self._write(native.frame(Kind.ANSWER, answer, first=frame.first))
+            self.answer(effects.Answer(self, frame.first, answer))
 
     # The rest
+
+    def _put(self, frame: Frame) -> None:
+        self._write(native.packed(frame))
+        self._write(frame.payload)
 
     def _write(self, data: Buffer) -> None:
         """Leaves with all else that this turn has for this client, in one system call."""
@@ -338,6 +368,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def flush(self) -> None:
         unsent, self._unsent = self._unsent, []
+        if self.caller is not None:
+            self.caller.left(unsent)
         if self._transport is not None:
             self._transport.writelines(unsent)
 
@@ -353,15 +385,3 @@ class Connection(asyncio.BufferedProtocol):
     def _still_a_stranger(self) -> None:
         if self._user is None:
             self.fail("protocol", f"not logged in within {limits.HELLO_SECONDS:g} seconds")
-
-
-def _wish(frame: Frame) -> Wish:
-    """How a consumer wants to receive. Raises ProtocolError."""
-    said = frame.json()
-    texts = {name: said.get(name, "") for name in ("selector", "durable", "shared")}
-    flags = {name: said.get(name, False) for name in ("no_local", "browse", "exclusive")}
-    if not all(isinstance(text, str) for text in texts.values()) or not all(
-        isinstance(flag, bool) for flag in flags.values()
-    ):
-        raise ProtocolError("selector, durable and shared are texts; no_local, browse and exclusive are true or false")
-    return Wish(**texts, **flags)

@@ -1,0 +1,52 @@
+"""All channels of a broker: those of its settings, and those that an administrator added while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from mqlab.broker.channel_settings import ChannelSettings
+from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.server.channels.channel import Channel
+
+if TYPE_CHECKING:
+    from mqlab.broker.server.broker import Broker
+
+
+class Channels:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._channels: dict[str, Channel] = {}
+
+    def start(self) -> None:
+        """Those of the settings. They connect by and by, and keep trying."""
+        for settings in self._broker.settings.channels:
+            self.add(settings)
+
+    def add(self, settings: ChannelSettings, password: str = "") -> None:
+        """Until the broker ends. Raises RefusedError."""
+        own = self._broker.settings.name
+        if not own:
+            raise RefusedError("a broker with channels needs a name, by which the others know it")
+        if settings.to == own:
+            raise RefusedError(f"{own} is this broker itself")
+        if settings.to in self._channels:
+            raise RefusedError(f"there is a channel to {settings.to} already")
+        house = self._broker.core.house
+        house.remotes.reached.add(settings.to)
+        house.transmission(settings.to)
+        channel = self._channels[settings.to] = Channel(self._broker, settings, password)
+        self._broker.carry_out()
+        channel.start()
+
+    def of(self, to: str) -> Channel:
+        channel = self._channels.get(to)
+        if channel is None:
+            raise RefusedError(f"there is no channel to {to[:80]!r}")
+        return channel
+
+    def status(self) -> list[dict[str, Any]]:
+        return [channel.status.shown() for channel in self._channels.values()]
+
+    async def close(self) -> None:
+        await asyncio.gather(*(channel.stop() for channel in self._channels.values()))

@@ -1,0 +1,71 @@
+"""What goes through a channel together: deliveries from the transmission queue, as the sends they become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import groupby
+from typing import NamedTuple
+
+from mqlab.broker.core.messages import Span
+from mqlab.broker.server.channels.token import Ranges
+from mqlab.wire.bodies import LONE, Payload
+from mqlab.wire.columns import columns_of
+from mqlab.wire.joining import join_lone
+
+
+class Given(NamedTuple):
+    """Messages of the transmission queue that the channel has in hand, and the delivery id of the first."""
+
+    first: int
+    span: Span
+
+
+class Send(NamedTuple):
+    target: str
+    payload: Payload
+    persistent: bool
+
+
+class Batch:
+    def __init__(self, given: list[Given]) -> None:
+        self.given = given
+        self.rows = sum(span.rows for _, span in given)
+        self.size = sum(span.size for _, span in given)
+
+    @property
+    def persistent(self) -> bool:
+        """Some of it is."""
+        return any(span.persistent for _, span in self.given)
+
+    @cached_property
+    def ranges(self) -> Ranges:
+        return [one for _, span in self.given for one in span.ranges()]
+
+    @property
+    def targets(self) -> list[str]:
+        """"" stands for messages that somebody put on the transmission queue itself."""
+        return [*dict.fromkeys(span.origin for _, span in self.given)]
+
+    def by_target(self) -> list[Batch]:
+        return [Batch([one for one in self.given if one.span.origin == target]) for target in self.targets]
+
+    def sends(self) -> Iterator[Send]:
+        """In order. Lone messages that are alike go as one: the other broker has the less to do."""
+        spans = [span for _, span in self.given]
+        for (target, persistent), alike in groupby(spans, key=lambda span: (span.origin, span.persistent)):
+            for columns, payloads in groupby((span.encoded() for span in alike), key=_columns):
+                for payload in _joined([*payloads], lone=columns is not None):
+                    yield Send(target, payload, persistent)
+
+
+def _columns(payload: Payload) -> bytes | None:
+    """The list of columns of a lone message; None for a batch of messages."""
+    if not payload.form & LONE:
+        return None
+    listed = columns_of(payload)
+    return b"" if listed is None else listed.written
+
+
+def _joined(payloads: list[Payload], *, lone: bool) -> list[Payload]:
+    return [join_lone(payloads)] if lone and len(payloads) > 1 else payloads

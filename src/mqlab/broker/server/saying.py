@@ -1,0 +1,56 @@
+"""What frames say beyond their headers, and how a refusal is said."""
+
+from typing import Final
+
+from mqlab.broker.core.destinations import BadNameError
+from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.retrieval import Key
+from mqlab.broker.core.selectors import BadSelectorError
+from mqlab.broker.core.subscribing import Wish
+from mqlab.wire import native
+from mqlab.wire.native import Flag, Frame, Kind, ProtocolError
+
+# What a client may not have, or said wrong; its connection goes on.
+REFUSALS: Final = (RefusedError, BadNameError, BadSelectorError)
+_LONE: Final = int(Flag.LONE)
+
+
+def refusal(frame: Frame, error: Exception) -> bytes:
+    """The answer to a frame that was refused."""
+    said = {"code": "refused", "message": str(error)}
+    return native.frame(
+        Kind.ERROR, said, session=frame.session, link=frame.link, first=frame.first, amount=frame.amount
+    )
+
+
+def destination_in(frame: Frame) -> str:
+    """Raises ProtocolError."""
+    name = frame.json().get("destination")
+    if not isinstance(name, str):
+        raise ProtocolError("a producer or consumer needs a destination")
+    return name
+
+
+def wish_of(frame: Frame) -> Wish:
+    """How a consumer wants to receive. Raises ProtocolError."""
+    said = frame.json()
+    texts = {name: said.get(name, "") for name in ("selector", "durable", "shared")}
+    flags = {name: said.get(name, False) for name in ("no_local", "browse", "exclusive")}
+    if not all(isinstance(text, str) for text in texts.values()) or not all(
+        isinstance(flag, bool) for flag in flags.values()
+    ):
+        raise ProtocolError("selector, durable and shared are texts; no_local, browse and exclusive are true or false")
+    return Wish(**texts, **flags)
+
+
+def key_of(frame: Frame) -> Key:
+    """Which one message is wanted. Raises ProtocolError."""
+    value = bytes(frame.payload)
+    if frame.flags & _LONE:
+        if len(value) != 16:
+            raise ProtocolError("a message id has 16 bytes")
+        return Key("id", value)
+    try:
+        return Key("correlation_id", value.decode())
+    except UnicodeDecodeError as error:
+        raise ProtocolError("a correlation id is UTF-8") from error

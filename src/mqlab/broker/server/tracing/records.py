@@ -1,0 +1,106 @@
+"""Records of operations in columns: many of them are one message, an Arrow IPC stream."""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from mqlab.broker.server.tracing.detail import More, Texts
+
+_int, _text = pa.int64(), pa.string()
+# One operation of an application: when it began (ns since 1970) and how long it took until it was answered or, where
+# nothing is answered, done. `code`: ok, or why not. `detail`: JSON, empty at the level low.
+SCHEMA: Final = pa.schema([
+    pa.field(name, kind, nullable=False)
+    for name, kind in {
+        "application": _text, "connection": _int, "operation": _text, "t": _int, "duration": _int,
+        "destination": _text, "messages": _int, "bytes": _int, "code": _text, "detail": _text,
+    }.items()
+])  # fmt: skip
+
+# In the message, what many records have in common stands there once; the columns have numbers for it.
+_COMMON: Final = ("application", "operation", "destination", "code")
+_WRITTEN: Final = pa.schema([
+    field.with_type(pa.dictionary(pa.int16(), _text)) if field.name in _COMMON else field for field in SCHEMA
+])  # fmt: skip
+# Details repeat themselves, and most of a message is details where there are any.
+_PLAIN: Final = pa.ipc.IpcWriteOptions(use_threads=False)
+_COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+# What one message may unfold to: it comes from a queue that others may have written to.
+_MOST_UNFOLDED: Final = 256 * 1024 * 1024
+MOST: Final = 2_000
+# Raw values of a record, one after the other in a flat list: see Rows.
+WIDTH: Final = 6
+
+
+class Subject:
+    """What the records of one kind of operation of one link have in common. Each is its own key."""
+
+    __slots__ = ("application", "code", "connection", "destination", "operation")
+
+    def __init__(self, connection: int, application: str, operation: str, destination: str, code: str = "ok") -> None:
+        self.connection = connection
+        self.application = application
+        self.operation = operation
+        self.destination = destination
+        self.code = code
+
+    def but(self, code: str) -> "Subject":
+        return Subject(self.connection, self.application, self.operation, self.destination, code)
+
+
+# Subject, began, ended, messages, bytes, and More or None; then the next record. One flat list costs half of what a
+# list of tuples would.
+Rows = list[Any]
+
+
+class BadRecordsError(ValueError):
+    """What lies on the queue of the trace was not put there by the trace."""
+
+
+def encoded(rows: Rows) -> bytes:
+    """One message of these records, at most MOST of them."""
+    subjects, count = rows[0::WIDTH], len(rows) // WIDTH
+    place = {subject: number for number, subject in enumerate(dict.fromkeys(subjects))}
+    which = pa.array(np.fromiter(map(place.__getitem__, subjects), np.int16, count))
+    began, ended, messages, size = (np.fromiter(rows[at::WIDTH], np.int64, count) for at in range(1, 5))
+    found: list[More | None] = rows[5::WIDTH]
+    detailed = any(found)
+    texts = {name: pa.array([getattr(subject, name) for subject in place], _text) for name in _COMMON}
+    columns = {name: pa.DictionaryArray.from_arrays(which, text, safe=False) for name, text in texts.items()}
+    columns["connection"] = pa.array([subject.connection for subject in place], _int).take(which)
+    columns |= {"t": pa.array(began), "duration": pa.array(np.maximum(ended - began, 0))}
+    columns |= {"messages": pa.array(messages), "bytes": pa.array(size)}
+    columns["detail"] = _details(found) if detailed else _no_details(count)
+    batch = pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=_WRITTEN)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, _WRITTEN, options=_COMPRESSED if detailed else _PLAIN) as stream:
+        stream.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def decoded(data: bytes) -> pa.Table:
+    """The records of one message. Raises BadRecordsError."""
+    try:
+        with pa.ipc.open_stream(data) as stream:
+            if not stream.schema.equals(_WRITTEN):
+                raise BadRecordsError("these are not the columns of a trace")
+            batches, size = [], 0
+            for batch in stream:
+                batch.validate(full=True)
+                size += batch.nbytes
+                if size > _MOST_UNFOLDED:
+                    raise BadRecordsError(f"more than {_MOST_UNFOLDED} bytes in one message")
+                batches.append(batch)
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise BadRecordsError(f"no records of a trace: {error}") from None
+    return pa.Table.from_batches(batches, _WRITTEN).cast(SCHEMA)
+
+
+def _no_details(count: int) -> pa.Array:
+    return pa.Array.from_buffers(_text, count, [None, pa.py_buffer(bytes(4 * (count + 1))), pa.py_buffer(b"")])
+
+
+def _details(found: list[More | None]) -> pa.Array:
+    texts = Texts()
+    return pa.array(["" if more is None else texts.of(more) for more in found], _text)
