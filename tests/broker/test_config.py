@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker import limits
+from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.config import UNITS, example, parse_value, read_config, settings_from
 from mqlab.broker.policy import Policies, Policy, Rule
 from mqlab.broker.settings import SETTING_NAMES, SettingError, Settings
@@ -244,3 +245,62 @@ def test_any_bytes_are_settings_or_the_one_error(data: bytes) -> None:
             said = str(error)
         assert said.isprintable()
         assert len(said) < 2000
+
+
+# Other brokers
+
+
+def test_channels_and_remote_queues(path: Path) -> None:
+    made = read(
+        path,
+        """
+        name: A
+        remotes: {orders: "queue:orders@B", "two words": queue:more@C}
+        channels:
+          - {to: B, address: "tls:other:7766", user: me, password_file: secret, ca: /etc/ca.pem, batch: 50, retry: 3}
+          - {to: C, address: unix:/run/c}
+        """,
+    )
+    assert made.remotes == (("orders", "queue:orders@B"), ("two words", "queue:more@C"))
+    here = path.parent
+    assert made.channels == (
+        ChannelSettings("B", "tls:other:7766", "me", here / "secret", Path("/etc/ca.pem"), 50, 3),
+        ChannelSettings("C", "unix:/run/c"),
+    )
+    assert read(path, "{remotes: none, channels: none}") == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("channels: [{to: B}]", r"broker.yaml:1: channels: a channel needs address"),
+        ("name: A\nchannels: [{to: B, address: x}]", r"broker.yaml:2: channels: address: 'x' is no address"),
+        ("channels: [{to: B, address: 'unix:x', speed: 1}]", r"there is no 'speed'; there are: to, address, user"),
+        ("channels: [{to: B, address: 'unix:x', batch: many}]", r"channels.batch: 'many' is no whole number"),
+        ("channels: [{to: B, address: 'unix:x', password_file: s}]", r"password_file: it needs a user"),
+        ("channels: [{to: B, address: 'unix:x'}]", r"broker.yaml:1: channels: a broker with channels needs a name"),
+        ("remotes: {orders: orders}", r"broker.yaml:1: remotes: 'orders' is no queue of another broker"),
+        ("remotes: [orders]", r"remotes: must have keys"),
+    ],
+)
+def test_channels_that_cannot_be(text: str, says: str, path: Path) -> None:
+    with pytest.raises(SettingError, match=says):
+        read(path, text)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("remotes", "orders=queue:orders@B", (("orders", "queue:orders@B"),)),
+        ("channels", "B=tcp:127.0.0.1:1", (ChannelSettings("B", "tcp:127.0.0.1:1"),)),
+        ("channels", "none", ()),
+    ],
+)
+def test_one_of_several_as_an_option(key: str, text: str, value: object) -> None:
+    assert parse_value(key, text) == value
+
+
+@pytest.mark.parametrize(("key", "text"), [("remotes", "orders"), ("channels", "tcp:1"), ("channels", "B=x")])
+def test_options_that_are_no_channel(key: str, text: str) -> None:
+    with pytest.raises(SettingError, match=r"write orders=queue:orders@B|write B=tcp:127.0.0.1:7766|no address"):
+        parse_value(key, text)

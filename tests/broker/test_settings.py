@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from mqlab.broker.channel_settings import ChannelError, ChannelSettings
 from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, Rule
 from mqlab.broker.settings import SETTING_NAMES, SettingError, Settings
 
@@ -49,3 +50,46 @@ def test_a_rule_must_go_together_with_what_holds_in_general() -> None:
         Settings.flat(redelivery_limit=0, dead_letters="", policies=rules)
     made = Settings.flat(message_limit=7, policies=rules)
     assert made.policy_of("queue:orders") == Policy(message_limit=7, redelivery_limit=3)
+
+
+def channel(to: str = "B", address: str = "unix:b", **more: object) -> ChannelSettings:
+    return ChannelSettings(to, address, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"channels": (channel(),)}, "channels: a broker with channels needs a name"),
+        ({"name": "B", "channels": (channel(),)}, "channels: B is this broker itself"),
+        ({"name": "A", "channels": (channel(), channel())}, "channels: 'B' stands there twice"),
+        ({"remotes": (("a", "queue:a@B"), ("a", "queue:b@B"))}, "remotes: 'a' stands there twice"),
+        ({"remotes": (("a@A", "queue:a@B"),)}, "remotes: 'a@A' is no name of a queue here"),
+        ({"remotes": (("a", "queue:a"),)}, "remotes: 'queue:a' is no queue of another broker"),
+        ({"remotes": (("a", "topic:a@B"),)}, "remotes: 'topic:a@B' is no queue"),
+        ({"remotes": (("transmit.B", "queue:a@B"),)}, "remotes: 'transmit.B' is no name of a queue here"),
+        ({"dead_letters": "queue:dead@B"}, "dead_letters: 'queue:dead@B' leads to another broker"),
+        ({"expired": "queue:transmit.B"}, "expired: 'queue:transmit.B' leads to another broker"),
+        ({"remotes": (("dead-letters", "queue:a@B"),)}, "dead_letters: 'queue:dead-letters' leads to another broker"),
+        ({"policies": Policies((Rule("queue:a", {"expired": "queue:a@B"}),))}, "policies: queue:a: expired: "),
+    ],
+)
+def test_channels_that_cannot_be(values: dict[str, object], says: str) -> None:
+    with pytest.raises(SettingError, match=says):
+        Settings.flat(**values)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"to": ""}, "to: '' is not 1 to 48"),
+        ({"to": "a.b"}, "to: 'a.b' is not"),
+        ({"address": "tcp:x"}, "address: "),
+        ({"batch": 0}, "batch: 0 is not a whole number from 1 to 100000"),
+        ({"batch": True}, "batch: True is not"),
+        ({"retry": 3601}, "retry: 3601 is not a whole number from 1 to 3600"),
+        ({"password_file": Path("p")}, "password_file: it needs a user"),
+    ],
+)
+def test_a_channel_that_cannot_be(values: dict[str, object], says: str) -> None:
+    with pytest.raises(ChannelError, match=says):
+        channel(**values)  # type: ignore[arg-type]

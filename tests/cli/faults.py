@@ -5,8 +5,9 @@ Agents are processes of their own: `sitecustomize.py`, in a folder on their PYTH
 
 import numpy as np
 
-from mqlab.drivers import DRIVERS, Arrival, Connection, Driver, Receiver, Sender
-from mqlab.drivers.native import NativeDriver
+from mqlab.client import aio
+from mqlab.drivers import DRIVERS, Arrival, Connection, Driver, Receiver, Receiving
+from mqlab.drivers.native import NativeConnection, NativeDriver
 from mqlab.systems import SYSTEMS, System
 from mqlab.systems.embedded import Embedded
 from mqlab.wire.bodies import Bodies
@@ -63,25 +64,19 @@ class Reorders(Faulty):
         return joined(rows(bodies, NUMBER, len(bodies)), rows(bodies, 0, NUMBER))
 
 
-class FaultyConnection(Connection):
-    def __init__(self, real: Connection, fault: type[Faulty]) -> None:
-        self._real = real
+class FaultyConnection(NativeConnection):
+    def __init__(self, connection: aio.Connection, fault: type[Faulty]) -> None:
+        super().__init__(connection)
         self._fault = fault
 
-    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
-        return await self._real.sender(destination, persistent=persistent, transacted=transacted)
-
-    async def receiver(self, destination: str, *, prefetch: int, transacted: bool) -> Receiver:
-        return self._fault(await self._real.receiver(destination, prefetch=prefetch, transacted=transacted))
-
-    async def close(self) -> None:
-        await self._real.close()
+    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+        return self._fault(await super().receiver(destination, how))
 
 
 def driver_with(fault: type[Faulty]) -> type[Driver]:
     class FaultyDriver(NativeDriver):
-        async def connect(self) -> Connection:
-            return FaultyConnection(await super().connect(), fault)
+        async def connect(self, application: str = "") -> Connection:
+            return FaultyConnection(await aio.connect(self.address, application=application), fault)
 
     return FaultyDriver
 

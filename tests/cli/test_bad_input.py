@@ -47,7 +47,7 @@ def check_one_sentence(*arguments: str, words: str) -> None:
         ([FILE, "--scale", "slow"], "no scale 'slow'; accepted: quick, standard, full"),
         ([FILE, "--system", "rabbit"], "there is no system 'rabbit'; there are: embedded"),
         ([FILE, "--system", "embedded:speed=9"], "no setting 'speed'"),
-        ([FILE, "--system", "embedded:sync=maybe"], "'maybe' is neither on nor off"),
+        ([FILE, "--system", "embedded:sync=maybe"], "'maybe' is none of on, off"),
         ([FILE, "--system", "embedded", "--system", "embedded"], "the system embedded is named twice"),
         ([FILE, "--agents", "0"], "--agents"),
         ([FILE, "--agents", "many"], "--agents"),

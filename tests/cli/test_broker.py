@@ -60,7 +60,7 @@ def test_its_counters_are_served(tmp_path: Path) -> None:
     [
         (["--listen", "nonsense"], "nonsense"),
         (["--listen", "tcp:0.0.0.0:0"], "--open-to-network"),
-        (["--listen", "tcp:127.0.0.1:0", "--sync", "maybe"], "'maybe' is neither on nor off"),
+        (["--listen", "tcp:127.0.0.1:0", "--sync", "maybe"], "'maybe' is none of on, off"),
         (["--listen", "tcp:127.0.0.1:0", "--queue-limit", "0"], "queue_limit"),
         (["--queue-limit", "much"], "--queue-limit"),
         (["--preallocate=perhaps"], "--preallocate"),

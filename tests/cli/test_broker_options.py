@@ -30,7 +30,7 @@ def test_every_setting_is_an_option_that_says_what_follows() -> None:
         assert about[name].panel[1:].islower(), name
     said = " ".join(mqlab("broker", "--help", COLUMNS="200").stdout.split())
     for name in OPTION_NAMES:
-        assert f"--{name.replace('_', '-')} " in said, name
+        assert f"{options.option(name)} " in said, name
 
 
 def test_the_defaults_shown_are_the_defaults() -> None:
@@ -47,15 +47,15 @@ OTHERS = {
     "log_length": "8MB", "file_trace": "f", "queue_limit": "9", "message_limit": "10", "when_full": "refuse",
     "save_extent": "11KB", "retrieval": "scan", "redelivery_limit": "12", "dead_letters": "queue:dead",
     "expired": "queue:late", "duplicate_window": "13", "name": "B1", "monitoring": "high", "trace": "low",
-    "trace_file": "s", "api_trace": "a", "api_trace_internal": "yes",
+    "trace_file": "s", "api_trace": "a", "api_trace_internal": "yes", "remotes": "orders=queue:orders@B2",
+    "channels": "B2=tcp:127.0.0.1:3",
 }  # fmt: skip
 
 
 def as_option(name: str, text: str) -> list[str]:
-    words = name.replace("_", "-")
     if text in ("yes", "no"):
-        return [f"--{words}" if text == "yes" else f"--no-{words}"]
-    return [f"--{words}", text]
+        return [options.option(name) if text == "yes" else f"--no-{name.replace('_', '-')}"]
+    return [options.option(name), text]
 
 
 def test_each_arrives(served: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,11 @@ COMMAND = (sys.executable, "-m", "mqlab", "broker")
 
 
 class Victim:
-    def __init__(self, folder: Path) -> None:
+    """`options`: more of them for the broker."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
         self._folder = folder
+        self._options = options
         self._process: asyncio.subprocess.Process | None = None
         self.address = f"unix:{folder / 'socket'}"
         # Set while it can be talked to: knocking at a closed door costs the machine what the broker needs to start.
@@ -34,7 +37,7 @@ class Victim:
         )  # fmt: skip
         with (self._folder / "words").open("a") as words:
             self._process = await asyncio.create_subprocess_exec(
-                *COMMAND, *options, stdout=subprocess.PIPE, stderr=words
+                *COMMAND, *options, *self._options, stdout=subprocess.PIPE, stderr=words
             )
         assert self._process.stdout is not None
         said = await self._process.stdout.readline()

@@ -77,16 +77,6 @@ KNOBS: Final = (
 
 # Features that are not there yet, with the reason.
 LATER: Final = {
-    "dependent against independent (storing) client": "a client that stores needs a broker of its own and a channel",
-    "distributed queueing between two queue managers": "needs channels between brokers",
-    "FASTPATH binding, channel limits": "needs bindings in the same process, and channels between brokers",
-    "queue monitoring MONQ, channel monitoring MONCHL": "needs monitoring levels; the counters are always on",
-    "activity trace level": "needs the activity trace",
-    "activity trace scope by application stanza": "needs the activity trace",
-    "activity trace with default file": "needs the activity trace",
-    "activity trace read out to a file": "needs the activity trace",
-    "MQ trace (API level)": "needs the API trace",
-    "MQ trace (internal)": "needs the API trace",
 }
 
 # Knobs that a broker in Python, or any broker, does not have.

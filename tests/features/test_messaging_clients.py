@@ -13,6 +13,7 @@ import trustme
 from broker.server.talking import Raw, client, in_loop, local
 from client.serving import serving
 from mqlab.broker.server.listen import running
+from mqlab.broker.server.local import LocalBroker
 from mqlab.broker.settings import Settings
 from mqlab.client import aio, connect
 from mqlab.client.errors import ClosedError
@@ -86,12 +87,13 @@ def test_native_api_other_clients_c_com_soap() -> None:
 
 @in_loop
 async def test_client_connection_against_local_bindings(tmp_path: Path) -> None:
-    """Over TCP and over a Unix socket of the same machine there is the same session. (In one process: later.)"""
-    socket = f"unix:{tmp_path / 'socket'}"
-    async with running(Settings.flat(listen=("tcp:127.0.0.1:0", socket))) as (broker, (network, here)):
-        near, far = await client(here), await client(network)
-        assert {one.peer for one in broker.connections} == {"", "127.0.0.1"}
-        for sending, receiving in ((near, far), (far, near)):
+    """Over TCP, over a Unix socket of the same machine and in the broker's process there is the same session."""
+    settings = Settings.flat(name="here", listen=("tcp:127.0.0.1:0", f"unix:{tmp_path / 'socket'}"))
+    async with LocalBroker(settings) as broker:
+        bound = await client(Address.parse("bindings:here"))
+        far, near = [await client(address) for address in broker.addresses]
+        assert sorted(one.peer for one in broker.broker.connections) == ["", "", "127.0.0.1"]
+        for sending, receiving in ((near, far), (far, bound), (bound, near)):
             session = await sending.session("transacted")
             producer = await session.producer("queue:q")
             await producer.send(b"rolled back")

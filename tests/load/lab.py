@@ -111,10 +111,12 @@ class Recount:
     received: int
     sent_in_measure: int
     received_in_measure: int
+    round_trips_in_measure: int
 
     @classmethod
     def of(cls, folder: RunFolder, run: int) -> "Recount":
         sends, receipts = columns(folder, "sends", run=run), columns(folder, "receipts", run=run)
+        replies = columns(folder, "round_trips", run=run)["t_received"]
         (measure,) = rows(folder, "phases", run=run, phase="measure")
 
         def within(counts: Any, times: Any) -> int:
@@ -125,7 +127,14 @@ class Recount:
             int(receipts["count"].sum()),
             within(sends["count"], sends["t_sent"]),
             within(receipts["count"], receipts["t_received"]),
+            within(np.ones(len(replies), dtype=int), replies),
         )
+
+    def check_counts(self, run: dict[str, Any]) -> None:
+        """What the agents counted by themselves is what the events show."""
+        assert run["counted_sent"] == self.sent_in_measure
+        assert run["counted_received"] == self.received_in_measure
+        assert run["counted_round_trips"] == self.round_trips_in_measure
 
 
 def check_delivery(folder: RunFolder, run: int, size: int) -> int:

@@ -22,3 +22,12 @@ def point(
         **usual, **changes, "phases": Phases(warmup=WARMUP, measure=measure, drain=drain),
         "repeat": Repeat(until=Rule.parse(until) if until else None, least=least, most=most),
     })  # fmt: skip
+
+
+def asking(scenario: str = "RR", **changes: Any) -> Point:
+    """Six requesters and two responders at one pair of queues, unless the changes say otherwise."""
+    usual: dict[str, Any] = {
+        "pattern": "request-reply", "producers": 0, "consumers": 0, "requesters": 6, "responders": 2, "size": 64,
+        "batch": 1,
+    }  # fmt: skip
+    return point(scenario, **{**usual, **changes})

@@ -9,8 +9,19 @@ from typing import Any
 import pytest
 import uvloop
 
-from mqlab.drivers import DRIVERS, Arrival, Connection, Driver, DriverError, Receiver, Sender
-from mqlab.drivers.base import Matrix
+from mqlab.drivers import (
+    DRIVERS,
+    Arrival,
+    Connection,
+    Driver,
+    DriverError,
+    Receiver,
+    Receiving,
+    Requester,
+    Responder,
+    Sender,
+)
+from mqlab.drivers.base import Matrix, Properties
 from mqlab.events.folder import RunFolder
 from mqlab.load.agent import Agent
 from mqlab.load.assignment import Assignment, roles_of
@@ -26,6 +37,7 @@ class FakeSystem:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.applications: list[str] = []
         self.messages: asyncio.Queue[list[bytes]] = asyncio.Queue()
 
     def sending(self) -> None: ...
@@ -39,7 +51,8 @@ class FakeSystem:
 class FakeDriver(Driver):
     system: FakeSystem
 
-    async def connect(self) -> Connection:
+    async def connect(self, application: str = "") -> Connection:
+        self.system.applications.append(application)
         self.system.calls.append("connect")
         return FakeConnection(self.system)
 
@@ -52,10 +65,25 @@ class FakeConnection(Connection):
         self._system.calls.append(f"sender {destination}{' persistent' if persistent else ''}")
         return FakeSender(self._system, transacted)
 
-    async def receiver(self, destination: str, *, prefetch: int, transacted: bool) -> Receiver:
-        self._system.calls.append(f"receiver {destination}{' transacted' if transacted else ''}")
-        assert prefetch > 0
+    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+        self._system.calls.append(f"receiver {destination} {how.acknowledge}")
+        assert how.prefetch > 0
         return FakeReceiver(self._system)
+
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+        raise DriverError(f"no requester to {destination}, {reply_to}, {persistent}")
+
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
+        raise DriverError(f"no responder at {destination}, {prefetch}, {persistent}")
+
+    async def subscribe(self, topic: str, how: Receiving) -> None:
+        self._system.calls.append(f"subscribe {topic} {how.durable}")
+
+    async def unsubscribe(self, durable: str) -> None:
+        self._system.calls.append(f"unsubscribe {durable}")
+
+    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
+        self._system.calls.append(f"preload {queue} {len(bodies)}{' persistent' if persistent else ''}")
 
     async def close(self) -> None:
         self._system.calls.append("close")
@@ -68,7 +96,8 @@ class FakeSender(Sender):
         self._transacted = transacted
         self._open: list[bytes] = []
 
-    async def send(self, bodies: Matrix, *, wait: bool) -> None:
+    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+        assert properties is None
         await asyncio.sleep(0.001)
         assert not (wait and self._transacted)
         self._system.sending()
@@ -160,10 +189,13 @@ def test_a_run_in_four_answers(fake: FakeSystem, folder: RunFolder) -> None:
     ready, started, received, finished = played(folder, SHORT)
     assert ready == {"ready": True}
     total = sum(row["count"] for row in rows(folder, "sends"))
-    assert started["sent"] == {0: total}
-    assert 0 < started["counted_sent"] < total
-    assert received == {"received": [[0, 0, total]]}
-    assert finished == {"counted_received": pytest.approx(started["counted_sent"], abs=8)}
+    assert started == {"sent": {0: total}}
+    assert received == {"received": [[0, 0, total]], "moved": 2 * total}
+    assert 0 < finished["counted_sent"] < total
+    assert finished["counted_received"] == pytest.approx(finished["counted_sent"], abs=8)
+    assert finished["counted_round_trips"] == 0
+    assert finished["last_sent"] > max(row["t_sent"] for row in rows(folder, "sends"))
+    assert finished["last_received"] == max(row["t_received"] for row in rows(folder, "receipts"))
     assert sum(row["count"] for row in rows(folder, "receipts")) == total
     assert fake.calls[-1] == "close"
 
@@ -235,14 +267,14 @@ class TestFaults:
         assert sum(row["count"] for row in rows(folder, "receipts")) == started["sent"][0]
 
     def test_a_system_that_cannot_be_reached(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-        async def refused(_: Driver) -> Connection:
+        async def refused(_: Driver, _application: str) -> Connection:
             raise DriverError("nobody listens")
 
         monkeypatch.setattr(FakeDriver, "connect", refused)
         monkeypatch.setitem(DRIVERS, "fake", FakeDriver)
         ready, finished = played(folder, SHORT)
         assert ready == {"error": "nobody listens"}
-        assert finished == {"counted_received": 0}
+        assert finished["counted_received"] == finished["counted_sent"] == 0
 
 
 class TestCutShort:

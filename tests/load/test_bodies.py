@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.load.bodies import BodyMaker, ranges
+from mqlab.load.bodies import BodyMaker, NotOursError, identity, ranges
 from mqlab.wire.bodies import Bodies, decode, encode, encode_equal
 
 BORDER = 2**32
@@ -151,3 +151,16 @@ def test_what_is_none_of_ours_is_no_number(strange: list[bytes]) -> None:
     """Shorter than a number, a body must not be read together with its neighbour."""
     with pytest.raises((ValueError, struct.error)):
         ranges(decode(encode(strange)))
+
+
+@settings(deadline=None)
+@given(producer=producers, seq=firsts, size=st.integers(12, 100))
+def test_a_body_alone_is_like_one_of_a_batch(producer: int, seq: int, size: int) -> None:
+    maker = BodyMaker(producer, size, 3)
+    assert maker.one(seq) == maker.make(seq, 1)[0].tobytes()
+    assert identity(maker.one(seq)) == (producer, seq)
+
+
+def test_a_body_that_is_too_short_is_none_of_ours() -> None:
+    with pytest.raises(NotOursError):
+        identity(b"12345678901")

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from mqlab.events.folder import RunFolder
-from mqlab.load import agents, conductor
+from mqlab.load import agents, conductor, crew
 from mqlab.load import run as running_one
 from mqlab.load.agents import AgentLostError, AgentProcess
 from mqlab.load.conductor import Progress
@@ -98,7 +98,7 @@ class TestWhatHangs:
     @pytest.fixture(autouse=True)
     def _short_patience(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for module, name in (
-            (running_one, "_FINISH_SECONDS"), (running_one, "_GRACE_SECONDS"), (embedded, "_STOP_SECONDS"),
+            (crew, "_FINISH_SECONDS"), (running_one, "_GRACE_SECONDS"), (embedded, "_STOP_SECONDS"),
             (agents, "_STOP_SECONDS"), (conductor, "_ALIVE_SECONDS"),
         ):  # fmt: skip
             assert hasattr(module, name)

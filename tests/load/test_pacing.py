@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.load import pacing
-from mqlab.load.pacing import Schedule
+from mqlab.load.pacing import Brake, Schedule
 
 START = 10**15
 SECOND = 10**9
@@ -143,3 +143,31 @@ def test_with_the_real_clock_too() -> None:
 
     found = asyncio.run(real())
     assert [b[0] - a[0] for a, b in pairwise(found)] == [1_000_000] * 4
+
+
+class TestBrake:
+    def held(self, brake: Brake, rows: int) -> None:
+        with pytest.raises(StopIteration):
+            brake.after(rows).send(None)
+
+    def test_so_many_messages_take_so_long(self, clock: Clock) -> None:
+        brake = Brake(rate=100.0, until=START + 100 * SECOND)
+        for number in range(1, 4):
+            self.held(brake, 50)
+            assert clock.just_after(START + number * SECOND // 2)
+
+    def test_time_without_messages_is_not_made_up_for(self, clock: Clock) -> None:
+        brake = Brake(rate=100.0, until=START + 100 * SECOND)
+        self.held(brake, 50)
+        clock.now += 10 * SECOND
+        before = clock.now
+        self.held(brake, 100)
+        assert clock.just_after(before + SECOND)
+
+    def test_from_a_moment_on_it_holds_nobody(self, clock: Clock) -> None:
+        brake = Brake(rate=1.0, until=START + SECOND)
+        self.held(brake, 50)
+        assert clock.just_after(START + SECOND)
+        sleeps = len(clock.sleeps)
+        self.held(brake, 50)
+        assert len(clock.sleeps) == sleeps

@@ -12,7 +12,7 @@ from mqlab.load import conductor as conducting
 from mqlab.load.conductor import Progress
 from mqlab.load.run import OneRun, Outcome
 from mqlab.study import Point
-from mqlab.systems import Running, System
+from mqlab.systems import Hosted, Running, System
 
 from .lab import conducted, rows
 from .points import MEASURE, point
@@ -25,7 +25,7 @@ class FakeSystem(System):
     empty = True
 
     def __init__(self, name: str) -> None:
-        super().__init__({})
+        super().__init__({"name": name})
         self.label = name
 
     def describe(self) -> dict[str, Any]:
@@ -35,6 +35,12 @@ class FakeSystem(System):
         assert folder.parent.is_dir()
         self.starts[self.label] += 1
         return FakeRunning(self)
+
+    async def host(self, _folder: Path, _name: str) -> Hosted:
+        raise AssertionError("nobody asked for it")
+
+    async def attach(self, _address: str, _pid: int, _folder: Path) -> Running:
+        raise AssertionError("nobody asked for it")
 
 
 class FakeRunning(Running):
@@ -48,6 +54,17 @@ class FakeRunning(Running):
 
     async def empty(self) -> bool:
         return self._system.empty
+
+    async def depth(self, _queue: str) -> int:
+        return 0
+
+    async def remove(self, _queue: str) -> None: ...
+
+    async def link(self, _to: str, _address: str) -> None: ...
+
+    async def unlink(self, _to: str) -> None: ...
+
+    async def operations(self) -> None: ...
 
     async def stop(self) -> None:
         self._system.starts[f"{self._system.label} stopped"] += 1
@@ -79,7 +96,8 @@ class Played:
         rate = next(self.rates[one.system.label])
         if rate is None:
             return Outcome(INCOMPLETE, "it broke")
-        return Outcome(COMPLETE, "", 0, round(rate * one.point.phases.measure))
+        measured = one.point.phases.measure
+        return Outcome(COMPLETE, "", counted_received=round(rate * measured), seconds=measured)
 
 
 @pytest.fixture
@@ -141,7 +159,7 @@ def test_systems_take_turns_and_one_that_is_known_leaves_the_round(played: Playe
     points = [point("A", least=2, most=4, until=RULE), point("B", least=1, most=1)]
     order = play(played, tmp_path, points, steady=STEADY, wild=WILD)
     assert order == [
-        ("A", "steady", 1), ("A", "wild", 1), ("A", "steady", 2), ("A", "wild", 2), ("A", "wild", 3), ("A", "wild", 4),
+        ("A", "steady", 1), ("A", "wild", 1), ("A", "wild", 2), ("A", "steady", 2), ("A", "wild", 3), ("A", "wild", 4),
         ("B", "steady", 1), ("B", "wild", 1),
     ]  # fmt: skip
 
@@ -180,8 +198,8 @@ def test_two_real_systems_are_interleaved(tmp_path: Path) -> None:
     on, off = "embedded", "embedded:sync=off"
     found = [(run["run"], run["scenario"], run["system"], run["repetition"]) for run in rows(folder, "runs")]
     assert found == [
-        (1, "A", on, 1), (2, "A", off, 1), (3, "A", on, 2), (4, "A", off, 2),
-        (5, "B", on, 1), (6, "B", off, 1), (7, "B", on, 2), (8, "B", off, 2),
+        (1, "A", on, 1), (2, "A", off, 1), (3, "A", off, 2), (4, "A", on, 2),
+        (5, "B", on, 1), (6, "B", off, 1), (7, "B", off, 2), (8, "B", on, 2),
     ]  # fmt: skip
     assert {run["status"] for run in rows(folder, "runs")} == {"complete"}
     assert [(system["name"], len(system["stamps"])) for system in folder.meta()["systems"]] == [(on, 0), (off, 1)]

@@ -1,5 +1,6 @@
 """A run folder with measures made up by hand: exactly the pipeline's columns, and figures a test can name."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -10,10 +11,10 @@ import pyarrow.parquet as pq
 import yaml
 
 from mqlab.events.folder import RunFolder
-from mqlab.study import METRICS, Study, load_study
+from mqlab.study import METRICS, Point, Study, load_study
 from mqlab.study.expression import parse
 
-_text, _int, _long, _real = pa.string(), pa.int32(), pa.int64(), pa.float64()
+_text, _int, _long, _real, _truth = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
 _run = {"run": _int, "scenario": _text, "point": _text, "system": _text, "repetition": _int}
 _place = {"scenario": _text, "point": _text, "system": _text}
 CLASSES = (
@@ -39,11 +40,78 @@ SCHEMAS = {
         "bound_by": _text,
         "attempted": _int,
         "void": _int,
+        "client_cpu": _truth,
     },
     "run_measures": {**_run, "metric": _text, "value": _real, "unit": _text},
     "audits": {**_run, **dict.fromkeys(CLASSES, _long), "status": _text, "reason": _text},
-    "series": {**_run, "second": _int, "sent": _real, "received": _real, "phase": _text},
+    "series": {**_run, "second": _int, "sent": _real, "received": _real, "phase": _text, "depth": _real},
     "latencies": {**_place, "latency": _real, "count": _long},
+    "responses": {**_place, "latency": _real, "count": _long},
+    "paces": {**_run, "seconds": _real, "sent": _real, "received": _real, "phase": _text},
+    "depths": {
+        **_run,
+        "source": _text,
+        "seconds": _real,
+        "depth": _real,
+        "blocked": _real,
+        "holds": _real,
+        "held_seconds": _real,
+    },
+    "impacts": {
+        **_place,
+        "metric": _text,
+        "base": _text,
+        "value": _real,
+        "low": _real,
+        "high": _real,
+        "ci95": _real,
+        "paired": _truth,
+        "runs": _int,
+    },
+    "comparisons": {
+        "scenario": _text,
+        "point": _text,
+        "over": _text,
+        "parameters": _text,
+        "first": _text,
+        "second": _text,
+        "metric": _text,
+        "ratio": _real,
+        "low": _real,
+        "high": _real,
+        "ci95": _real,
+        "faster": _text,
+        "percent_faster": _real,
+        "percent_low": _real,
+        "percent_high": _real,
+        "paired": _truth,
+        "runs": _int,
+    },
+    "peaks": {
+        "scenario": _text,
+        "system": _text,
+        "metric": _text,
+        "over": _text,
+        "parameters": _text,
+        "value": _real,
+        "unit": _text,
+        "ci95": _real,
+        "runs": _int,
+        "bound_by": _text,
+        "at": _text,
+        "point": _text,
+    },
+    "operations": {
+        **_place,
+        "application": _text,
+        "operation": _text,
+        "count": _long,
+        "rate": _real,
+        **dict.fromkeys(("mean", "p50", "p90", "p99", "max"), _real),
+        "messages": _long,
+        "bytes": _long,
+        "failed": _long,
+    },
 }
 RATES = {
     "A": 21_345_678.0,
@@ -93,6 +161,8 @@ class MadeUp:
     study: Study = field(default_factory=_built_in)
     meta: dict[str, Any] = field(default_factory=lambda: {**META, "systems": [dict(s) for s in META["systems"]]})
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {table: [] for table in SCHEMAS})
+    # What `measure` was told: (scenario, point, system, metric) -> value.
+    values: dict[tuple[str, str, str, str], float] = field(default_factory=dict)
 
     def measure(
         self,
@@ -104,7 +174,9 @@ class MadeUp:
         bound_by: str | None = "broker",
         runs: int = 3,
         point: str = "",
+        client_cpu: bool | None = None,
     ) -> None:
+        self.values[scenario, point, system, metric] = value
         self.rows["measures"].append(
             {
                 "study": self.study.id,
@@ -119,8 +191,39 @@ class MadeUp:
                 "bound_by": bound_by,
                 "attempted": runs,
                 "void": 0,
+                "client_cpu": client_cpu,
             }
         )
+
+    def impact(self, point: Point, system: str, metric: str, value: float, half: float | None) -> None:
+        ends = {"low": None, "high": None} if half is None else {"low": value - half, "high": value + half}
+        place = {"scenario": point.scenario, "point": point.name, "system": system, "metric": metric}
+        more = {"base": point.base, "value": value, **ends, "ci95": half, "paired": True, "runs": 2}
+        self.rows["impacts"].append({**place, **more})
+
+    def peak(self, point: Point, system: str, metric: str, over: Sequence[str], parameters: str, value: float) -> None:
+        at = ", ".join(f"{name}={point.parameters[name]}" for name in over)
+        place = {"scenario": point.scenario, "system": system, "metric": metric, "over": ", ".join(over)}
+        figure = {"value": value, "unit": METRICS[metric], "ci95": value * 0.02, "runs": 2, "bound_by": "broker"}
+        self.rows["peaks"].append({**place, "parameters": parameters, **figure, "at": at, "point": point.name})
+
+    def comparison(
+        self,
+        scenario: str,
+        point: str,
+        first: str,
+        second: str,
+        metric: str,
+        ratio: float,
+        over: Sequence[str] = (),
+        parameters: str = "",
+    ) -> None:
+        percent = 100 * (max(ratio, 1 / ratio) - 1)
+        place = {"scenario": scenario, "point": point, "over": ", ".join(over), "parameters": parameters}
+        who = {"first": first, "second": second, "metric": metric, "faster": first if ratio >= 1 else second}
+        known = {"ratio": ratio, "low": ratio * 0.97, "high": ratio * 1.03, "ci95": ratio * 0.03}
+        ahead = {"percent_faster": percent, "percent_low": percent - 3, "percent_high": percent + 3}
+        self.rows["comparisons"].append({**place, **who, **known, **ahead, "paired": True, "runs": 2})
 
     def run(
         self,
@@ -166,6 +269,7 @@ def cut_down(folder: Path, scenarios: str) -> MadeUp:
     study.copy(folder)
     declared = yaml.safe_load((folder / "study.yaml").read_text())
     declared["scenarios"] = {name: declared["scenarios"][name] for name in scenarios}
+    declared.pop("prose", None)
     (folder / "study.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
     claims = [
         c

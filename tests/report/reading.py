@@ -11,6 +11,7 @@ VOID_ELEMENTS = {"meta", "br", "link", "img", "input", "hr"}
 class ReadTable:
     title: str = ""
     head: list[str] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
     stamps: list[list[str]] = field(default_factory=list)
 
@@ -76,7 +77,8 @@ class ReadPage(HTMLParser):
             self.titles.append(words)
         elif tag == "thead":
             self.tables[-1].head = self.tables[-1].rows.pop()
-            self.tables[-1].stamps.pop()
+            self.tables[-1].groups = self.tables[-1].rows.pop() if self.tables[-1].rows else []
+            self.tables[-1].stamps.clear()
 
     def handle_data(self, data: str) -> None:
         if "style" in self._open or "script" in self._open:

@@ -41,3 +41,37 @@ def test_each_pair_of_g_has_a_queue_of_its_own() -> None:
 
 def test_setup_holds_its_names_as_text() -> None:
     assert "<b>" in texts(setup_diagram([("one machine", ("producers", "<b>", "consumers"))]))
+
+
+FLOWS = """
+study: flows
+title: Flows
+defaults: {queues: 1, message: {size: 2KiB}}
+scenarios:
+  CC: {pattern: request-reply, clients: 6, threads: 5, responders: 4, preload: 1000}
+  BB: {pattern: request-reply, requesters: 1, responders: 1, topology: bindings}
+  DQ: {pattern: request-reply, requesters: 2, responders: 3, topology: distributed, message: {persistent: yes}}
+  S: {producers: 1, consumers: 0, load: send, messages: 100}
+"""
+
+
+@pytest.fixture(scope="module")
+def flows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    file = tmp_path_factory.mktemp("flows") / "flows.yaml"
+    file.write_text(FLOWS)
+    return {point.scenario: point_diagram(point) for point in load_study(file).points("full")}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "words", "lines"),
+    [
+        ("CC", ["requester 1 to 30", "request queue", "reply queue", "responder 1 to 4", "1 pair of queues"], 4),
+        ("CC", ["2 kiB, non persistent; 6 connections; 1,000 more wait on the queue"], 4),
+        ("BB", ["requester", "responder", "all in one process (bindings)"], 4),
+        ("DQ", ["broker A", "broker B", "to B: transmission", "to A: transmission", "channel"], 6),
+        ("S", ["nobody receives", "2 kiB, non persistent; only sending is measured"], 1),
+    ],
+)
+def test_requests_bindings_and_two_brokers(flows: dict[str, str], scenario: str, words: list[str], lines: int) -> None:
+    assert set(words) <= set(texts(flows[scenario]))
+    assert arrows(flows[scenario]) == lines

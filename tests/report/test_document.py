@@ -1,12 +1,14 @@
 """The JSON document."""
 
 import json
+from pathlib import Path
 
 from mqlab.events.folder import RunFolder
 from mqlab.report import as_json
 
 from .conftest import Write
 from .made_up import CLASSES, MadeUp
+from .sweeping import OURS, SCAN, sweeps
 
 
 def test_keys(whole_run: RunFolder) -> None:
@@ -60,3 +62,11 @@ def test_it_is_json_and_an_unknown_interval_is_null(made: MadeUp, write: Write) 
 def test_stamps_go_with_the_systems(made: MadeUp, write: Write) -> None:
     made.meta["systems"][0]["stamps"] = ["sync: off"]
     assert as_json(write(made))["systems"][0]["stamps"] == ["sync: off"]
+
+
+def test_impacts_comparisons_and_peaks_are_there(tmp_path: Path, write: Write) -> None:
+    document = as_json(write(sweeps(tmp_path / "study")))
+    impact = next(one for one in document["impacts"] if one["system"] == SCAN and one["metric"] == "rate.round_trips")
+    assert (impact["point"], impact["base"], impact["value"]) == ("preload=50", "preload=0", -60.0)
+    assert {one["over"] for one in document["peaks"]} == {"threads"}
+    assert {one["first"] for one in document["comparisons"]} == {OURS, SCAN}

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from mqlab.report.expression import MissingError, best_of, evaluate
 from mqlab.report.interval import Interval
-from mqlab.study.expression import Reference, parse
+from mqlab.study import Point, load_study
+from mqlab.study.expression import parse
+from mqlab.study.reference import Reference
 
 SCENARIOS = "ABCD"
 
@@ -21,13 +23,27 @@ class Known:
 
     values: Mapping[str, Interval]
     systems: Mapping[str, Mapping[str, Interval]] | None = None
+    standing: Mapping[str, str] = field(default_factory=dict)
+    grid: list[Point] = field(default_factory=list)
 
     def one(self, wanted: Reference, within: bool) -> Interval:  # noqa: ARG002
-        return self.values[wanted.scenario]
+        return self.values[", ".join((wanted.scenario, *(value for _, value in wanted.where)))]
 
     def every(self, wanted: Reference) -> Mapping[str, Interval]:
         assert self.systems is not None
         return {name: values[wanted.scenario] for name, values in self.systems.items()}
+
+    def impact(self, wanted: Reference) -> Interval:
+        return self.values[f"impact {wanted.scenario}"]
+
+    def known_as(self, name: str) -> str | None:
+        return self.standing.get(name, name)
+
+    def points(self, wanted: Reference) -> list[Point]:
+        return [point for point in self.grid if wanted.matches(point)]
+
+    def greatest(self, wanted: Reference) -> Interval | None:
+        return self.values.get(f"greatest {wanted.scenario}")
 
 
 def around(value: float, half: float = 0.0) -> Interval:
@@ -123,6 +139,56 @@ def test_division_by_zero_has_no_result(check: str) -> None:
 def test_too_large_figures_have_no_result() -> None:
     with pytest.raises(MissingError, match="too large"):
         truth("rate.received[A] * rate.received[A] > 1", A=Interval.exactly(1e300))
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> list[Point]:
+    file = tmp_path_factory.mktemp("grid") / "grid.yaml"
+    file.write_text(
+        "study: grid\ntitle: Grid\ndefaults: {queues: 1, producers: 1, consumers: 1}\n"
+        "scenarios:\n  A: {message: {size: [12B, 1KiB], persistent: [no, yes]}}\n"
+    )
+    return load_study(file).points("quick")
+
+
+VALUES = {"A, 12B, no": 100, "A, 12B, yes": 50, "A, 1KiB, no": 80, "A, 1KiB, yes": 10}
+
+
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        ("max(rate.received[A, size=*, persistent=*]) > 98", True),
+        ("min(rate.received[A, size=*, persistent=*]) > 12", False),
+        ("min(rate.received[A, size=*, persistent=no]) > 70", True),
+        ("mean(rate.received[A, size=*, persistent=*]) > 58", True),
+        ("mean(rate.received[A, size=*, persistent=*]) > 60", None),
+        # The same size in both: never the figure of one size over that of the other.
+        ("min(rate.received[A, size=*, persistent=no] / rate.received[A, size=*, persistent=yes]) > 1.9", True),
+        ("max(rate.received[A, size=*, persistent=no] / rate.received[A, size=*, persistent=yes]) > 9", False),
+    ],
+)
+def test_over_points(grid: list[Point], check: str, expected: bool | None) -> None:
+    known = Known({place: around(value, 1) for place, value in VALUES.items()}, grid=grid)
+    assert evaluate(parse(check), known).truth is expected
+
+
+def test_a_peak_that_is_known_as_such_needs_no_points() -> None:
+    outcome = evaluate(parse("max(rate.received[A, size=*]) > 90"), Known({"greatest A": around(100)}))
+    assert outcome.truth is True
+    assert outcome.figures == ("max(rate.received[A, size=*]) = 100",)
+
+
+def test_an_impact_is_a_value_of_its_own() -> None:
+    known = Known({"impact A": Interval(-41, -45, -37)})
+    assert evaluate(parse("-50 < impact(rate.received[A]) < -30"), known).truth is True
+    assert evaluate(parse("impact(rate.received[A]) < -40"), known).truth is None
+
+
+def test_a_published_name_means_the_system_that_stands_for_it() -> None:
+    systems = {"embedded": {"A": around(100)}, "embedded:retrieval=scan": {"A": around(10)}}
+    known = Known({}, systems, {"MSMQ 2.0": "embedded:retrieval=scan"})
+    assert evaluate(parse('first(rate.received[A]) == "MSMQ 2.0"'), known).truth is False
+    assert evaluate(parse('first(rate.received[A]) == "embedded"'), known).truth is True
 
 
 positive = st.floats(0.001, 1e6)

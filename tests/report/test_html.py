@@ -62,7 +62,7 @@ def test_every_figure_of_the_matrix_stands_in_its_bar_chart(whole_run: RunFolder
     for scenario, rate in RATES.items():
         picture = next(says for says in whole_page.pictures if says.startswith(f"Benchmark {scenario}, messages/s"))
         for system in findings.study.systems_published:
-            value = findings.published[system, scenario, "rate.received"]
+            value = findings.study.published_value(system, findings.points_of(scenario)[0], "rate.received")
             assert f"{system}, published: {value:,.0f}" in picture
         assert re.search(rf"embedded, measured here: (≥ )?{rate:,.0f}", picture)
 
@@ -204,7 +204,7 @@ def test_a_failed_audit_shows_the_counts_that_failed_it(small: MadeUp, write: Wr
     small.rows["audits"][2].update(status="failed", reason="3 lost", lost=3, delivered=997)
     page = page_of(small, write)
     row = dict(zip(page.table(AUDIT).head, page.table(AUDIT).rows[2], strict=True))
-    assert (row["Audit"], row["Lost"], row["Received, messages/s"]) == ("failed", "3", "n/a failed")
+    assert (row["Audit"], row["Lost"], row["Rate, messages/s"]) == ("failed", "3", "n/a failed")
     assert "5 of 6 runs clean" in page.text
 
 

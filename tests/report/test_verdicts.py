@@ -1,6 +1,7 @@
 """Each claim judged for each system, on what was measured and on what was published."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from mqlab.study import Claim
 
 from .conftest import Write
 from .made_up import MadeUp, add_system, whole_study
+from .sweeping import FIRST, SCAN, SECOND, sweeps
 
 
 def judged(made: MadeUp, write: Write, check: str | None, **claim: str) -> list[Verdict]:
@@ -181,3 +183,56 @@ def test_first_of_measured_systems(write: Write) -> None:
     assert on_ours(made, write, 'first(rate.received[D]) == "other"').verdict == REFUTED
     # In A both are client-bound: the slower one may be the faster in truth.
     assert on_ours(made, write, 'first(rate.received[A]) == "embedded"').verdict == INCONCLUSIVE
+
+
+DEEP = "rate.round_trips[preload, preload=50]"
+
+
+class TestStandIns:
+    """Claims about published systems, judged on those that were run in their place."""
+
+    @pytest.fixture
+    def two(self, tmp_path: Path) -> MadeUp:
+        return sweeps(tmp_path / "study", exhibits=[], claims=[])
+
+    def test_each_name_means_its_stand_in(self, two: MadeUp, write: Write) -> None:
+        check = f'{DEEP} of "{FIRST}" / {DEEP} of "{SECOND}" > 9'
+        verdict = on_ours(two, write, check)
+        assert (verdict.subject, verdict.verdict) == (ALL_SYSTEMS, HOLDS)
+        assert verdict.figures.endswith("= 9.8 (9.42 to 10.2)")
+
+    def test_two_systems_at_one_point_are_compared_by_what_each_can_do(self, two: MadeUp, write: Write) -> None:
+        for row in two.rows["measures"]:
+            row["bound_by"] = "client" if row["system"] == SCAN else "broker"
+        check = f'{DEEP} of "{FIRST}" > {DEEP} of "{SECOND}"'
+        verdict = on_ours(two, write, check)
+        assert (verdict.verdict, verdict.reason) == (
+            INCONCLUSIVE,
+            "preload preload=50 was bound by the agents and is a lower bound",
+        )
+
+    def test_a_system_that_nobody_stands_for_is_named(self, two: MadeUp, write: Write) -> None:
+        two.meta["systems"] = two.meta["systems"][:1]
+        verdict = on_ours(two, write, f'rate.round_trips[preload, preload=0] of "{SECOND}" > 1')
+        assert (verdict.verdict, verdict.reason) == (NOT_TESTABLE, f"it names {SECOND}, which was not measured")
+
+    def test_a_printed_peak_serves_a_claim_over_its_sweep(self, two: MadeUp, write: Write) -> None:
+        check = f'max(bytes.round_trips[grid, size=1KiB, clients=1, threads=*] of "{FIRST}") > 1500000'
+        verdicts = {verdict.basis: verdict.verdict for verdict in judged(two, write, check)}
+        assert verdicts == {"published": HOLDS, "measured": HOLDS}
+
+    def test_impacts_are_judged_with_their_interval(self, two: MadeUp, write: Write) -> None:
+        check = f'impact(rate.round_trips[preload, preload=50] of "{SECOND}")'
+        assert on_ours(two, write, f"{check} < -55").verdict == HOLDS
+        assert on_ours(two, write, f"{check} < -60").verdict == INCONCLUSIVE
+        published = [v for v in judged(two, write, f"{check} < -41") if v.basis == "published"]
+        assert (published[0].verdict, published[0].figures[-7:]) == (HOLDS, "= -41.7")
+
+    def test_a_base_has_no_impact_on_itself(self, two: MadeUp, write: Write) -> None:
+        verdict = on_ours(two, write, f'impact(rate.round_trips[preload, preload=0] of "{FIRST}") < 1')
+        assert verdict.reason == "no impact on rate.round_trips of preload (preload=0): it is a base itself"
+
+    def test_one_point_missing_in_a_sweep_is_not_passed_over(self, two: MadeUp, write: Write) -> None:
+        two.rows["measures"] = [row for row in two.rows["measures"] if row["point"] != "preload=50"]
+        verdict = on_ours(two, write, f'max(rate.round_trips[preload, preload=*] of "{FIRST}") > 1')
+        assert verdict.reason == "no rate.round_trips of preload (preload=50): not measured"

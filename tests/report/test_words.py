@@ -18,6 +18,7 @@ from mqlab.report import words
         (0.00412, "0.00412"),
         (3.0, "3"),
         (0.0, "0"),
+        (-0.0, "0"),
         (-12.34, "-12.3"),
         (float("inf"), "unbounded"),
     ],
@@ -61,6 +62,24 @@ def test_short(value: float, expected: str) -> None:
 )
 def test_metric(name: str, expected: str) -> None:
     assert words.metric(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("8047.44", "8,047.44"), ("1000", "1,000"), ("-41", "-41"), ("N/A", "N/A"), ("1/4", "1/4"), ("", "")],
+)
+def test_printed_numbers_keep_their_digits(text: str, expected: str) -> None:
+    assert words.printed(text) == expected
+
+
+@pytest.mark.parametrize(("at", "expected"), [("threads=2", "2"), ("clients=6, threads=1", "6 \u00d7 1")])
+def test_setting_at_a_peak(at: str, expected: str) -> None:
+    assert words.setting(at) == expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [(5.0, "+5"), (-41.7, "-41.7"), (0.0, "0")])
+def test_signed(value: float, expected: str) -> None:
+    assert words.signed(value) == expected
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,12 @@ ROWS = (
         quick=("--kills", "4", "--messages", "2000"),
         least={"kills": 1000, "confirmed": 1_000_000}, none=("faults",),
     ),
+    Row(
+        "channel", "links between two brokers are cut and both are killed, under persistent load",
+        script=("tests/crash/linking.py", "--cuts", "200", "--kills", "20", "--messages", "100000"),
+        quick=("--cuts", "4", "--kills", "1", "--messages", "1000"),
+        least={"cuts": 200, "kills": 20, "confirmed": 100_000, "found_arrived": 1}, none=("faults",),
+    ),
     Row("power", "power failure between any two calls of the file layer",
         tests=(f"{_STORE}/test_power_failure.py",), least={"points": 10_000}),
     Row("torn", "a journal that ends anywhere",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_type_hints
 
+from mqlab.broker.channel_settings import CHANNEL_FIELDS, ChannelError, ChannelSettings
 from mqlab.broker.config_example import EXAMPLE
 from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, PolicyError, Rule
 from mqlab.broker.security.covering import check_pattern
@@ -61,10 +62,26 @@ def parse_value(key: str, text: str, folder: Path = Path()) -> Any:
         if not text:
             raise SettingError("is empty; write a path, or none")
         return None if text == "none" else folder / text
+    if key in ("remotes", "channels"):
+        return () if text == "none" else (_named(key, text),)
     if key == "listen":
         scheme, _, rest = text.partition(":")
         return (f"unix:{folder / rest}" if scheme == "unix" and rest else text,)
     return "" if hint is str and text == "none" else text
+
+
+def _named(key: str, text: str) -> Any:
+    """One of several, as an option gives it: `orders=queue:orders@B`, `B=tcp:127.0.0.1:7766`."""
+    name, equals, rest = text.partition("=")
+    if not equals:
+        form = "B=tcp:127.0.0.1:7766" if key == "channels" else "orders=queue:orders@B"
+        raise SettingError(f"{text[:80]!r} has no name in front; write {form}")
+    if key == "remotes":
+        return name, rest
+    try:
+        return ChannelSettings(name, rest)
+    except ChannelError as error:
+        raise SettingError(str(error)) from None
 
 
 def _whole(key: str, text: str) -> int:
@@ -90,6 +107,10 @@ def _read(path: Path) -> _Read:
 def _value(key: str, part: Part) -> Any:
     if key == "policies":
         return Policies(tuple(_rule(item) for item in part.items()))
+    if key == "remotes" and not isinstance(part.value, str):
+        return tuple((short, target.text()) for short, target in part.mapping().items())
+    if key == "channels" and not isinstance(part.value, str):
+        return tuple(_channel(item) for item in part.items())
     if key == "listen" and not isinstance(part.value, str):
         return tuple(address for item in part.items() for address in _parsed(key, item))
     return _parsed(key, part)
@@ -100,6 +121,27 @@ def _parsed(key: str, part: Part) -> Any:
     try:
         return parse_value(key, text, part.path.parent)
     except SettingError as error:
+        raise part.error(str(error)) from None
+
+
+def _channel(part: Part) -> ChannelSettings:
+    keys = part.mapping(CHANNEL_FIELDS)
+    missing = [key for key in ("to", "address") if key not in keys]
+    if missing:
+        raise part.error(f"a channel needs {missing[0]}")
+    values: dict[str, Any] = {}
+    for key, value in keys.items():
+        text = value.text()
+        try:
+            if key in ("batch", "retry"):
+                values[key] = _whole(key, text)
+            else:
+                values[key] = part.path.parent / text if key in ("password_file", "ca") else text
+        except SettingError as error:
+            raise value.error(str(error)) from None
+    try:
+        return ChannelSettings(**values)
+    except ChannelError as error:
         raise part.error(str(error)) from None
 
 

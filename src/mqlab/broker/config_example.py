@@ -58,6 +58,16 @@ api_trace: none
 # yes: what the core does for each call is in it too.
 api_trace_internal: no
 
+# OTHER BROKERS
+# Names here that stand for queues of other brokers, {orders: "queue:orders@B"}. They can only be sent to. The queue of
+# another broker can be named as it is, too. As an option, repeated: orders=queue:orders@B.
+remotes: none
+# A channel to each of them: what is sent there is kept on the queue transmit.B until it has arrived, each message
+# once. This broker needs a name for that. As an option, repeated: B=tcp:127.0.0.1:7766. With all it can say: [{to: B,
+# address: "tls:other:7766", user: me, password_file: secret, ca: ca.pem, batch: 1000, retry: 10}]; batch is the most
+# messages that go together, retry the longest pause in seconds between two tries to connect.
+channels: none
+
 # MEMORY AND FLOW
 # All messages in memory above which producers are held back, whatever their queue.
 memory_limit: 1GiB

@@ -1,16 +1,15 @@
 """What a person may choose about a broker. Each field says what follows from it."""
 
-import re
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+from mqlab.broker.channel_settings import ChannelError, ChannelSettings, check_remote
 from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, PolicyError
-from mqlab.wire.address import Address, BadAddressError
+from mqlab.wire.address import BROKER_NAME, Address, BadAddressError
 
 KIB, MIB = 1024, 1024 * 1024
 _MOST_WINDOW = 1024 * MIB
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,48}", re.ASCII)
 
 Sync = Literal["on", "off"]
 Level = Literal["off", "low", "medium", "high"]
@@ -57,6 +56,10 @@ class Settings:
     # Bytes of journal above which a checkpoint carries what is still needed in the oldest file forward, so that the
     # file can go (the studies' syncpoint). Less: quicker recovery and more rewriting.
     log_length: int = 512 * MIB
+    # Names here that stand for queues of other brokers: ("orders", "queue:orders@B"). They can only be sent to.
+    remotes: tuple[tuple[str, str], ...] = ()
+    # Channels to other brokers, one for each: what is sent to their queues is kept here until it has arrived there.
+    channels: tuple[ChannelSettings, ...] = ()
     # What holds for each destination, unless a rule of `policies` says otherwise.
     policy: Policy = field(default_factory=Policy)
     # Rules for destinations by pattern, first match wins.
@@ -78,17 +81,14 @@ class Settings:
         self._check_words()
         self._check_numbers()
         self._check_addresses()
-        try:
-            for rule in self.policies.rules:
-                replace(self.policy, **rule.values)
-        except PolicyError as error:
-            raise SettingError(f"policies: {rule.pattern}: {error}") from None
+        self._check_channels()
+        self._check_policies()
 
     def _check_words(self) -> None:
         for name, accepted in (("sync", Sync), ("monitoring", Level), ("trace", Level)):
             if getattr(self, name) not in get_args(accepted):
                 raise SettingError(f"{name}: {getattr(self, name)!r} is none of {', '.join(get_args(accepted))}")
-        if self.name and not _NAME.fullmatch(self.name):
+        if self.name and not BROKER_NAME.fullmatch(self.name):
             raise SettingError(f"name: {self.name[:80]!r} is not 1 to 48 letters, digits, _ and -")
 
     def _check_numbers(self) -> None:
@@ -104,15 +104,48 @@ class Settings:
             raise SettingError(f"producer_window: {self.producer_window} is more than {_MOST_WINDOW}")
 
     def _check_addresses(self) -> None:
-        if not self.listen:
+        if not self.listen and not self.name:
+            # One with a name may live inside a program (`mqlab.broker.server.local`), which needs no address.
             raise SettingError("listen: name at least one address, such as tcp:127.0.0.1:7766 or unix:/tmp/broker")
         for text in self.listen:
             try:
-                Address.parse(text)
+                address = Address.parse(text)
             except BadAddressError as error:
                 raise SettingError(f"listen: {error}") from None
+            if address.broker:
+                raise SettingError(f"listen: {text} is for programs that have the broker inside; give it a name")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise SettingError("tls_certificate, tls_key: give both or neither")
+
+    def _check_channels(self) -> None:
+        for short, target in self.remotes:
+            try:
+                check_remote(short, target)
+            except ChannelError as error:
+                raise SettingError(f"remotes: {error}") from None
+        for what, names in (("remotes", [one for one, _ in self.remotes]), ("channels", [c.to for c in self.channels])):
+            twice = {name for name in names if names.count(name) > 1}
+            if twice:
+                raise SettingError(f"{what}: {min(twice)[:80]!r} stands there twice")
+        if self.channels and not self.name:
+            raise SettingError("channels: a broker with channels needs a name, by which the others know it")
+        if any(channel.to == self.name for channel in self.channels):
+            raise SettingError(f"channels: {self.name} is this broker itself")
+
+    def _check_policies(self) -> None:
+        self._check_kept(self.policy, "")
+        try:
+            for rule in self.policies.rules:
+                self._check_kept(replace(self.policy, **rule.values), f"policies: {rule.pattern}: ")
+        except PolicyError as error:
+            raise SettingError(f"policies: {rule.pattern}: {error}") from None
+
+    def _check_kept(self, policy: Policy, where: str) -> None:
+        """Messages that nobody took are kept here, and not sent to somewhere else."""
+        for name in ("dead_letters", "expired"):
+            short = getattr(policy, name).removeprefix("queue:")
+            if "@" in short or short.startswith("transmit.") or short in dict(self.remotes):
+                raise SettingError(f"{where}{name}: {getattr(policy, name)!r} leads to another broker")
 
     @classmethod
     def flat(cls, **values: Any) -> "Settings":

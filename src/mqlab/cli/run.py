@@ -18,8 +18,8 @@ from mqlab.cli.report import fail_on_bad_audits
 from mqlab.events.folder import RunFolder
 from mqlab.load.conductor import Conductor, Order
 from mqlab.report import as_json as document
-from mqlab.report import print_summary, write_report
-from mqlab.study import DEFAULT_SCALE, StudyError, built_in_studies, load_study
+from mqlab.report import print_summary, write_index, write_report
+from mqlab.study import DEFAULT_SCALE, Study, StudyError, built_in_studies, load_study
 from mqlab.systems import System, SystemFailedError, SystemSettingError
 from mqlab.systems import system as parse_system
 
@@ -29,7 +29,11 @@ def run(
         list[str] | None, typer.Argument(metavar="[STUDY|FILE]...", help="Default: every built-in study.")
     ] = None,
     system: Annotated[
-        list[str] | None, typer.Option(help="NAME or NAME:setting=value,...; may be repeated. Default: embedded.")
+        list[str] | None,
+        typer.Option(
+            help="NAME or NAME:setting=value,...; may be repeated. "
+            "Default: those that the study names in place of its own; embedded."
+        ),
     ] = None,
     scale: Annotated[str, typer.Option(help="quick, standard or full (the study's own length).")] = DEFAULT_SCALE,
     only: Annotated[list[str] | None, typer.Option(help="A scenario; may be repeated.")] = None,
@@ -39,19 +43,24 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Run studies on systems, measure with Spark, write the report."""
-    systems = _systems(system or ["embedded"])
     command = "mqlab " + shlex.join(sys.argv[1:])
     orders = []
     try:
         for name in studies or built_in_studies():
             study = load_study(name)
+            systems = _systems(system or default_systems(study))
             orders.append(Order(study, scale, study.points(scale, only or ()), systems, agents, command))
-    except StudyError as error:
+    except (StudyError, SystemSettingError) as error:
         fail(str(error), Exit.USAGE)
-    documents = [_one(order, runs, master, quiet=as_json) for order in orders]
+    documents = _all(orders, runs, master, quiet=as_json)
     if as_json:
         show_json(documents[0] if len(documents) == 1 else {"studies": documents})
     _exit_by(documents)
+
+
+def default_systems(study: Study) -> list[str]:
+    """What runs when the user names no system: those that the study puts in place of its own."""
+    return list(dict.fromkeys(study.stand_ins.values())) or ["embedded"]
 
 
 def _systems(texts: list[str]) -> list[System]:
@@ -66,7 +75,19 @@ def _systems(texts: list[str]) -> list[System]:
     return found
 
 
-def _one(order: Order, runs: Path, master: str | None, *, quiet: bool) -> dict[str, Any]:
+def _all(orders: list[Order], runs: Path, master: str | None, *, quiet: bool) -> list[dict[str, Any]]:
+    """One study after the other; the page that leads to all reports is written even when one of them fails."""
+    done: list[RunFolder] = []
+    try:
+        for order in orders:
+            done.append(one_study(order, runs, master, quiet=quiet))  # noqa: PERF401 - what is done counts if one fails
+    finally:
+        if len(done) > 1:
+            say(f"all reports: {write_index(done)}")
+    return [document(folder) for folder in done]
+
+
+def one_study(order: Order, runs: Path, master: str | None, *, quiet: bool) -> RunFolder:
     """One study from its first run to its report."""
     try:
         folder = RunFolder.create(runs, f"{order.study.id}-{order.scale}")
@@ -84,7 +105,7 @@ def _one(order: Order, runs: Path, master: str | None, *, quiet: bool) -> dict[s
     if not quiet:
         print_summary(folder, Console(highlight=False))
     say(f"report: {page}")
-    return document(folder)
+    return folder
 
 
 async def _conducted(conductor: Conductor) -> None:

@@ -1,7 +1,9 @@
 """The interface between a role and a protocol. Everything moves in batches; a message alone is a batch of one."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -9,10 +11,25 @@ from mqlab.wire.bodies import Bodies
 
 # Bodies of one size: row i is message i.
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+# A value for each message by the name of the property; the type of the array is the type of the property.
+Properties = Mapping[str, "np.ndarray[tuple[int], np.dtype[Any]]"]
+# When what was received is done. auto, dups_ok: when the next is asked for (dups_ok: told lazily); client: the driver
+# says so after each arrival; transacted: with the commit.
+Acknowledge = Literal["auto", "dups_ok", "client", "transacted"]
 
 
 class DriverError(Exception):
     """The system cannot be reached, refused, or went away. What was not confirmed may or may not have arrived."""
+
+
+@dataclass(frozen=True)
+class Receiving:
+    """How a consumer receives: it has room for `prefetch` messages; `durable` names its subscription, if that lasts."""
+
+    prefetch: int
+    acknowledge: Acknowledge = "auto"
+    selector: str = ""
+    durable: str = ""
 
 
 class Arrival(NamedTuple):
@@ -22,11 +39,16 @@ class Arrival(NamedTuple):
     redelivered: bool
 
 
+class Reply(NamedTuple):
+    body: bytes
+    redelivered: bool
+
+
 class Sender(ABC):
     """What a producer uses. All methods raise DriverError."""
 
     @abstractmethod
-    async def send(self, bodies: Matrix, *, wait: bool) -> None:
+    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
         """Send these messages; with `wait`, return when the system has confirmed them. The array may be reused."""
 
     @abstractmethod
@@ -52,14 +74,63 @@ class Receiver(ABC):
     async def close(self) -> None: ...
 
 
+class Requester(ABC):
+    """What a requester uses: one request at a time. All methods raise DriverError."""
+
+    @abstractmethod
+    async def request(self, body: bytes, correlation_id: str) -> Reply:
+        """Send it, and wait for the reply with just this correlation id, whatever else lies on the reply queue."""
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
+class Responder(ABC):
+    """What a responder uses. All methods raise DriverError."""
+
+    @abstractmethod
+    async def receive(self) -> Arrival:
+        """The next requests. Those received before are acknowledged."""
+
+    @abstractmethod
+    async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
+        """Answer all requests of the last arrival, in their order, each where its requester wants it."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Return when the system has taken all replies."""
+
+
 class Connection(ABC):
+    """A protocol that does not have one of these raises DriverError, and says so."""
+
     @abstractmethod
     async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
         """A session of its own with one producer."""
 
     @abstractmethod
-    async def receiver(self, destination: str, *, prefetch: int, transacted: bool) -> Receiver:
-        """A session of its own with one consumer that has room for `prefetch` messages."""
+    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+        """A session of its own with one consumer."""
+
+    @abstractmethod
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+        """A session of its own that sends requests, and finds its replies on a queue that many may share."""
+
+    @abstractmethod
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
+        """A session of its own that receives requests and sends replies."""
+
+    @abstractmethod
+    async def subscribe(self, topic: str, how: Receiving) -> None:
+        """Makes the durable subscription, and leaves it."""
+
+    @abstractmethod
+    async def unsubscribe(self, durable: str) -> None:
+        """Ends a durable subscription that nobody uses now."""
+
+    @abstractmethod
+    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
+        """Put messages there with correlation ids that nobody asks for; return when the system has them."""
 
     @abstractmethod
     async def close(self) -> None: ...
@@ -72,4 +143,5 @@ class Driver(ABC):
         self.address = address
 
     @abstractmethod
-    async def connect(self) -> Connection: ...
+    async def connect(self, application: str = "") -> Connection:
+        """`application` is what the system shows the client as, where it can."""

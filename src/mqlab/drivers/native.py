@@ -1,85 +1,73 @@
 """The native protocol of the embedded broker, through the batch API of its client library."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import pyarrow as pa
 
 from mqlab.client import aio
-from mqlab.client.errors import MessagingError
-from mqlab.drivers.base import Arrival, Connection, Driver, DriverError, Matrix, Receiver, Sender
-from mqlab.wire.bodies import MalformedPayloadError, encode_equal
+from mqlab.drivers.base import Connection, Driver, Matrix, Receiver, Receiving, Requester, Responder, Sender
+from mqlab.drivers.native_links import (
+    NativeReceiver,
+    NativeRequester,
+    NativeResponder,
+    NativeSender,
+    column_of,
+    translated,
+)
+from mqlab.wire.columns import encode_columns
 
-
-@asynccontextmanager
-async def _translated() -> AsyncIterator[None]:
-    try:
-        yield
-    except (MessagingError, MalformedPayloadError, OSError) as error:
-        raise DriverError(str(error)) from error
+_PRELOAD_BATCH = 1000
 
 
 class NativeDriver(Driver):
-    async def connect(self) -> Connection:
-        async with _translated():
-            return _Connection(await aio.connect(self.address))
+    async def connect(self, application: str = "") -> Connection:
+        with translated():
+            return NativeConnection(await aio.connect(self.address, application=application))
 
 
-class _Connection(Connection):
+class NativeConnection(Connection):
     def __init__(self, connection: aio.Connection) -> None:
         self._connection = connection
 
     async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
-        async with _translated():
+        with translated():
             session = await self._connection.session("transacted" if transacted else "auto")
-            return _Sender(session, await session.producer(destination), persistent)
+            return NativeSender(session, await session.producer(destination), persistent)
 
-    async def receiver(self, destination: str, *, prefetch: int, transacted: bool) -> Receiver:
-        async with _translated():
-            session = await self._connection.session("transacted" if transacted else "auto")
-            return _Receiver(session, await session.consumer(destination, prefetch=prefetch))
+    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+        with translated():
+            session = await self._connection.session(how.acknowledge)
+            consumer = await session.consumer(
+                destination, prefetch=how.prefetch, selector=how.selector, durable=how.durable
+            )
+            return NativeReceiver(session, consumer)
+
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+        with translated():
+            session = await self._connection.session()
+            return NativeRequester(await session.requester(destination, reply_to=reply_to, persistent=persistent))
+
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
+        with translated():
+            session = await self._connection.session()
+            return NativeResponder(session, await session.consumer(destination, prefetch=prefetch), persistent)
+
+    async def subscribe(self, topic: str, how: Receiving) -> None:
+        # With no room for a message: none must be delivered now.
+        await (await self.receiver(topic, Receiving(0, "auto", how.selector, how.durable))).close()
+
+    async def unsubscribe(self, durable: str) -> None:
+        with translated():
+            await self._connection.unsubscribe(durable)
+
+    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
+        with translated():
+            producer = await (await self._connection.session()).producer(queue)
+            for first in range(0, len(bodies), _PRELOAD_BATCH):
+                some = bodies[first : first + _PRELOAD_BATCH]
+                ids = pa.array([f"preload-{number}" for number in range(first, first + len(some))])
+                payload = encode_columns(column_of(some), {"correlation_id": ids})
+                await producer.send_batch(payload, persistent=persistent, confirm=persistent)
+            await producer.close()
 
     async def close(self) -> None:
-        async with _translated():
+        with translated():
             await self._connection.close()
-
-
-class _Sender(Sender):
-    def __init__(self, session: aio.Session, producer: aio.Producer, persistent: bool) -> None:
-        self._session = session
-        self._producer = producer
-        self._persistent = persistent
-
-    async def send(self, bodies: Matrix, *, wait: bool) -> None:
-        payload = encode_equal(bodies.reshape(-1), len(bodies))
-        try:
-            await self._producer.send_batch(payload, persistent=self._persistent, confirm=wait)
-        except MessagingError as error:
-            raise DriverError(str(error)) from error
-
-    async def commit(self) -> None:
-        async with _translated():
-            await self._session.commit()
-
-    async def close(self) -> None:
-        async with _translated():
-            await self._producer.close()
-
-
-class _Receiver(Receiver):
-    def __init__(self, session: aio.Session, consumer: aio.Consumer) -> None:
-        self._session = session
-        self._consumer = consumer
-
-    async def receive(self) -> Arrival:
-        try:
-            delivery = await self._consumer.receive_batch()
-            return Arrival(delivery.bodies(), delivery.redelivered)
-        except (MessagingError, MalformedPayloadError) as error:
-            raise DriverError(str(error)) from error
-
-    async def commit(self) -> None:
-        async with _translated():
-            await self._session.commit()
-
-    async def close(self) -> None:
-        async with _translated():
-            await self._consumer.close()

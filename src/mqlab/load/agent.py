@@ -1,9 +1,13 @@
 """An agent: a process that plays roles. Commands come as lines of JSON on its stdin, answers go to its stdout.
 
+    host     -> start a broker in this process   -> {"address": ...}
+    preload  -> put messages that nobody takes, by a client that leaves
     prepare  -> connect, open the roles          -> {"ready": true}
+    fill     -> send before anybody receives     -> {"sent": {destination: messages}, ...}
     start    -> play from the given moment       -> {"sent": {destination: messages}, ...} when its producers are done
-    received -> how much has arrived so far
-    finish   -> stop, wherever it is             -> {"counted_received": n}; the events are written by then
+    received -> how much has arrived so far; also while it plays
+    finish   -> stop, wherever it is             -> {"counted_received": n, ...}; the events are written by then
+    leave    -> stop the broker it hosts
     clock    -> its time now
 """
 
@@ -14,136 +18,137 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import uvloop
 
-from mqlab.drivers import DRIVERS, Connection, DriverError
+from mqlab.drivers import DRIVERS, DriverError
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import Recorder
-from mqlab.load.assignment import Assignment, Role
-from mqlab.load.roles import ConsumerRole, Log, ProducerRole, Timeline
+from mqlab.load.assignment import Assignment
+from mqlab.load.bodies import BodyMaker
+from mqlab.load.stage import Stage
+from mqlab.load.timeline import Nothing, Timeline
+from mqlab.systems import SYSTEMS, Hosted, SystemFailedError
 
-_MOST_PREFETCH = 500_000
+# Who sent the messages that nobody takes: if one ever arrives, it is one that nobody sent.
+_NOBODY = 2**31 - 1
+
+Said = dict[str, Any]
 
 
 class Agent:
     def __init__(self) -> None:
-        self._assignment: Assignment | None = None
-        self._connections: list[Connection] = []
-        self._producers: list[ProducerRole] = []
-        self._consumers: list[ConsumerRole] = []
-        self._playing: list[asyncio.Task[None]] = []
+        self._stage: Stage | None = None
         self._recorder: Recorder | None = None
-        self._commands: dict[str, Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]] = {
+        self._hosted: Hosted | None = None
+        self._commands: dict[str, Callable[[Said], Awaitable[Said]]] = {
+            "host": self._host,
+            "preload": self._preload,
             "prepare": self._prepare,
+            "fill": self._fill,
             "start": self._start,
             "received": self._received,
             "finish": self._finish,
+            "leave": self._leave,
             "clock": self._clock,
         }
 
-    async def obey(self, command: dict[str, Any]) -> dict[str, Any]:
+    async def obey(self, command: Said) -> Said:
         try:
             return await self._commands[command["do"]](command)
-        except DriverError as error:
+        except (DriverError, SystemFailedError) as error:
             return {"error": str(error)}
 
-    async def _clock(self, _: dict[str, Any]) -> dict[str, Any]:
+    async def _clock(self, _: Said) -> Said:
         return {"t": time.monotonic_ns(), "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip()}
 
-    async def _prepare(self, command: dict[str, Any]) -> dict[str, Any]:
-        assignment = self._assignment = Assignment.from_json(command["assignment"])
-        self._connections, self._producers, self._consumers, self._playing = [], [], [], []
+    async def _host(self, command: Said) -> Said:
+        await self._leave(command)
+        system = SYSTEMS[command["system"]](command["settings"])
+        self._hosted = await system.host(Path(command["folder"]), command["name"])
+        return {"address": self._hosted.address}
+
+    async def _leave(self, _: Said) -> Said:
+        hosted, self._hosted = self._hosted, None
+        if hosted is not None:
+            await hosted.close()
+        return {}
+
+    async def _preload(self, command: Said) -> Said:
+        bodies = BodyMaker(_NOBODY, command["size"], command["messages"]).make(0, command["messages"])
+        connection = await DRIVERS[command["driver"]](command["address"]).connect("Preload")
+        try:
+            for queue in command["queues"]:
+                await connection.preload(queue, bodies, persistent=command["persistent"])
+        finally:
+            await connection.close()
+        return {}
+
+    async def _prepare(self, command: Said) -> Said:
+        assignment = Assignment.from_json(command["assignment"])
         folder = assignment.folder
         self._recorder = None if folder is None else Recorder(
             RunFolder(Path(folder)), assignment.run, assignment.agent
         )  # fmt: skip
-        log: Log = self._recorder or _Nothing()
-        # Consumers first: what is published to a topic before they are there, they would never get.
-        for role in sorted(assignment.roles, key=lambda role: role.role):
-            await self._open(role, assignment, log)
+        self._stage = Stage(assignment, self._recorder or Nothing())
+        await self._stage.open()
         return {"ready": True}
 
-    async def _open(self, role: Role, assignment: Assignment, log: Log) -> None:
-        point, name, transacted = assignment.point, assignment.destination(role), assignment.point.transaction > 0
-        connection = await self._connection(assignment)
-        if role.role == "producer":
-            sender = await connection.sender(name, persistent=point.persistent, transacted=transacted)
-            self._producers.append(ProducerRole(role, point, sender, log))
-        else:
-            # As many batches ahead as keep a consumer busy while its word travels, few enough to bound memory; whole
-            # ones, or the system would have to split them.
-            batches = max(1, min(max(16, 64 // point.batch), _MOST_PREFETCH // point.batch))
-            room = batches * point.batch
-            receiver = await connection.receiver(name, prefetch=room, transacted=transacted)
-            self._consumers.append(ConsumerRole(role, point, receiver, log))
+    async def _fill(self, command: Said) -> Said:
+        assert self._stage is not None
+        return self._sent(await self._stage.fill(Timeline.before(command["start"])))
 
-    async def _connection(self, assignment: Assignment) -> Connection:
-        if assignment.point.connections == "each" or not self._connections:
-            self._connections.append(await DRIVERS[assignment.driver](assignment.address).connect())
-        return self._connections[-1]
+    async def _start(self, command: Said) -> Said:
+        assert self._stage is not None
+        point = self._stage.assignment.point
+        return self._sent(await self._stage.play(Timeline.of(point, command["start"])))
 
-    async def _start(self, command: dict[str, Any]) -> dict[str, Any]:
-        assert self._assignment is not None
-        timeline = Timeline.of(self._assignment.point, command["start"])
-        self._playing = [asyncio.ensure_future(consumer.play(timeline)) for consumer in self._consumers]
-        results = await asyncio.gather(
-            *(producer.play(timeline) for producer in self._producers), return_exceptions=True
-        )
-        failed = [_words(result) for result in results if isinstance(result, BaseException)]
+    def _sent(self, failed: list[BaseException]) -> Said:
+        """Messages for each destination that a producer here sends to."""
+        assert self._stage is not None
         sent: dict[int, int] = {}
-        for producer in self._producers:
-            at = producer.role.destination
-            sent[at] = sent.get(at, 0) + producer.messages
-        counted = sum(producer.counted for producer in self._producers)
-        return {"sent": sent, "counted_sent": counted, **({"error": failed[0]} if failed else {})}
+        for one in self._stage.active:
+            at = one.role.destination
+            sent[at] = sent.get(at, 0) + one.tally.sent
+        return {"sent": sent, **({"error": _words(failed[0])} if failed else {})}
 
-    async def _received(self, _: dict[str, Any]) -> dict[str, Any]:
-        """Messages received so far, for each destination and subscription that has a consumer here."""
+    async def _received(self, _: Said) -> Said:
+        """Messages received so far, for each destination and subscription that has a consumer here; all in all."""
         counts: dict[tuple[int, int], int] = {}
-        for consumer in self._consumers:
-            key = (consumer.role.destination, consumer.role.subscription)
-            counts[key] = counts.get(key, 0) + consumer.messages
-        return {"received": [[*key, count] for key, count in counts.items()], **self._failure()}
+        tallies = [] if self._stage is None else self._stage.tallies()
+        for one in [] if self._stage is None else self._stage.passive:
+            key = (one.role.destination, one.role.subscription)
+            counts[key] = counts.get(key, 0) + one.tally.received
+        moved = sum(tally.sent + tally.received for tally in tallies)
+        return {"received": [[*key, count] for key, count in counts.items()], "moved": moved, **self._failure()}
 
     def _failure(self) -> dict[str, str]:
-        failed = [consumer.failed for consumer in self._consumers if consumer.failed is not None]
-        return {"error": _words(failed[0])} if failed else {}
+        failed = None if self._stage is None else self._stage.failed()
+        return {} if failed is None else {"error": _words(failed)}
 
-    async def _finish(self, _: dict[str, Any]) -> dict[str, Any]:
-        for task in self._playing:
-            task.cancel()
-        await asyncio.gather(*self._playing, return_exceptions=True)
-        for consumer in self._consumers:
-            with suppress(DriverError):
-                await consumer.close()
+    async def _finish(self, _: Said) -> Said:
         try:
-            for connection in self._connections:
-                with suppress(DriverError):
-                    await connection.close()
+            if self._stage is not None:
+                await self._stage.close()
         finally:
-            self._connections = []
             if self._recorder is not None:
                 self._recorder.close()
                 self._recorder = None
-        counted = sum(consumer.counted for consumer in self._consumers)
-        return {"counted_received": counted, **self._failure()}
+        tallies = [] if self._stage is None else self._stage.tallies()
+        return {
+            "counted_sent": sum(tally.counted_sent for tally in tallies),
+            "counted_received": sum(tally.counted_received for tally in tallies),
+            "counted_round_trips": sum(tally.counted_round_trips for tally in tallies),
+            "last_sent": max((tally.last for tally in tallies if not tally.received), default=0),
+            "last_received": max((tally.last for tally in tallies if tally.received), default=0),
+            **self._failure(),
+        }
 
 
 def _words(error: BaseException) -> str:
     return str(error) if isinstance(error, DriverError) else f"{type(error).__name__}: {error}"
-
-
-class _Nothing:
-    """Records nothing: the other side of the comparison that tells what recording costs."""
-
-    def sent(self, *row: int) -> None: ...
-    def sent_freely(self, producer: int, *row: int) -> None: ...
-    def accepted(self, producer: int) -> None: ...
-    def received(self, *row: int) -> None: ...
 
 
 async def _main() -> None:
@@ -155,6 +160,9 @@ async def _main() -> None:
     gc.freeze()
     while line := await reader.readline():
         command = json.loads(line)
+        if command["do"] == "received":
+            await _answer(agent, command)
+            continue
         if working is not None and command["do"] == "finish":
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
@@ -164,7 +172,7 @@ async def _main() -> None:
     os._exit(0)  # the conductor is gone: nothing is left to tell anybody
 
 
-async def _answer(agent: Agent, command: dict[str, Any]) -> None:
+async def _answer(agent: Agent, command: Said) -> None:
     answer = await agent.obey(command)
     sys.stdout.write(json.dumps({"to": command["n"], **answer}) + "\n")
     sys.stdout.flush()

@@ -20,6 +20,17 @@ class AgentLostError(Exception):
     """The agent's process is gone."""
 
 
+class BrokenRunError(Exception):
+    """The run cannot be completed."""
+
+
+def check(answer: dict[str, Any]) -> dict[str, Any]:
+    """An agent's answer. Raises BrokenRunError if it could not do what it was asked for."""
+    if "error" in answer:
+        raise BrokenRunError(answer["error"])
+    return answer
+
+
 class AgentProcess:
     """One agent. Commands may overlap only as far as the agent allows it."""
 

@@ -36,6 +36,12 @@ class BodyMaker:
         self._words = records.view("<u4") if size == ID_SIZE else None
         self._step = _equal_steps(most)
         self._next_whole = -1
+        self._producer = producer
+        self._filler = self._matrix[0, ID_SIZE:].tobytes()
+
+    def one(self, seq: int) -> bytes:
+        """A body alone, for those that send one at a time."""
+        return _ID.pack(self._producer, seq) + self._filler
 
     def make(self, first_seq: int, rows: int) -> Matrix:
         """Valid until the next call."""
@@ -56,14 +62,23 @@ class BodyMaker:
         return self._matrix[:rows]
 
 
+def identity(body: bytes) -> tuple[int, int]:
+    """Producer and sequence number of one message."""
+    if len(body) < ID_SIZE:
+        raise NotOursError("a message of fewer than 12 bytes")
+    producer, seq = _ID.unpack_from(body)
+    return producer, seq
+
+
 def ranges(bodies: Bodies) -> list[tuple[int, int, int, int]]:
     """(producer, first sequence number, count, bytes) of each run of consecutive messages, in their order."""
     rows = len(bodies)
     if rows == 1:
-        if bodies.nbytes < ID_SIZE:
+        begin, end = bodies.offsets.tolist()
+        if end - begin < ID_SIZE:
             raise NotOursError("a message of fewer than 12 bytes")
-        producer, seq = _ID.unpack_from(bodies.data.data, int(bodies.offsets[0]))
-        return [(producer, seq, 1, bodies.nbytes)]
+        producer, seq = _ID.unpack_from(bodies.data.data, begin)
+        return [(producer, seq, 1, end - begin)]
     words = _words(bodies)
     if _consecutive(words, rows):
         return [(int(words[0]), int(words[2]) << 32 | int(words[1]), rows, bodies.nbytes)]

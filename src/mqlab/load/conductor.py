@@ -1,9 +1,9 @@
-"""The conductor: every point of a study on every system, repeated until it is known, systems interleaved."""
+"""The conductor: every point of a study on every system, repeated until it is known, interleaved where compared."""
 
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,13 @@ from mqlab import __version__
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE, INCOMPLETE
 from mqlab.load.agents import AgentLostError, AgentProcess
+from mqlab.load.file_limit import raise_file_limit
+from mqlab.load.fleet import Fleet
 from mqlab.load.machine import machine, packages
 from mqlab.load.run import OneRun, Outcome
+from mqlab.load.turns import groups
 from mqlab.study import Point, Study
-from mqlab.systems import Running, System
+from mqlab.systems import System
 
 # After a broken run an agent that does not answer a simple question so long is replaced.
 _ALIVE_SECONDS = 10.0
@@ -35,7 +38,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Order:
-    """What was asked for."""
+    """What was asked for. Raises SystemSettingError if a system has not a setting that a point wants."""
 
     study: Study
     scale: str
@@ -43,6 +46,26 @@ class Order:
     systems: Sequence[System]
     agents: int = 2
     command: str = ""
+
+    def __post_init__(self) -> None:
+        for system in self.systems:
+            for point in self.points:
+                system.with_settings(point.settings)
+
+
+@dataclass
+class _Turn:
+    """One point on one system: who takes turns with others."""
+
+    point: Point
+    system: System
+    rates: list[float] = field(default_factory=list)
+
+    def known(self, repetition: int) -> bool:
+        repeat = self.point.repeat
+        if repetition <= repeat.least:
+            return False
+        return repetition > repeat.most or (repeat.until is not None and repeat.until.known(self.rates))
 
 
 class Conductor:
@@ -53,10 +76,9 @@ class Conductor:
         self._folder = folder
         self._watch = watch
         self._agents: list[AgentProcess] = []
-        self._running: dict[str, Running] = {}
         # Data of the systems: on the same disk as the records, gone when the work is done.
         self._data = Path(tempfile.mkdtemp(prefix=".systems-", dir=folder.path))
-        self._starts = 0
+        self._fleet = Fleet(self._data)
         self._runs = 0
         self._expected = sum(point.repeat.least for point in order.points) * len(order.systems)
         self._meta: dict[str, Any] = {}
@@ -64,17 +86,19 @@ class Conductor:
     async def conduct(self) -> None:
         """Raises SystemFailedError if a system cannot be started at all. A cancelled one leaves what it has."""
         self._begin()
+        raise_file_limit()
+        # Two brokers inside agents need two of them.
+        two = any(point.topology == "distributed" for point in self._order.points)
         try:
-            for number in range(1, self._order.agents + 1):
+            for number in range(1, max(self._order.agents, 2 if two else 1) + 1):
                 self._agents.append(await AgentProcess.start(number))
-            for point in self._order.points:
-                await self._point(point)
+            for group in groups(self._order.points):
+                await self._take_turns(group)
             self._meta["status"] = COMPLETE
         finally:
             self._meta["finished"] = _now()
             self._folder.write_meta(self._meta)
-            for running in self._running.values():
-                await running.stop()
+            await self._fleet.stop_all()
             for agent in self._agents:
                 await agent.stop()
             shutil.rmtree(self._data, ignore_errors=True)
@@ -92,54 +116,44 @@ class Conductor:
             "finished": None,
             "command": order.command,
             "mqlab": __version__,
-            "systems": [system.describe() for system in order.systems],
+            "systems": [described(system, order.points) for system in order.systems],
             "machine": machine(self._data),
             "packages": packages(),
         }
         self._folder.write_meta(self._meta)
 
-    async def _point(self, point: Point) -> None:
-        """Round after round over the systems that are not known well enough."""
-        rates: dict[str, list[float]] = {system.label: [] for system in self._order.systems}
-        for repetition in range(1, point.repeat.most + 1):
-            unknown = [system for system in self._order.systems if not _known(point, rates[system.label], repetition)]
+    async def _take_turns(self, group: Sequence[Point]) -> None:
+        """Round after round over those that are not known well enough, every second round backwards: A B B A."""
+        turns = [_Turn(point, system) for point in group for system in self._order.systems]
+        repetition = 0
+        while True:
+            repetition += 1
+            unknown = [turn for turn in turns if not turn.known(repetition)]
             if not unknown:
                 return
-            self._expected += len(unknown) if repetition > point.repeat.least else 0
-            for system in unknown:
-                outcome = await self._run(point, system, repetition)
+            self._expected += sum(repetition > turn.point.repeat.least for turn in unknown)
+            for turn in unknown if repetition % 2 else reversed(unknown):
+                outcome = await self._run(turn.point, turn.system, repetition)
                 if outcome.status == COMPLETE:
-                    rates[system.label].append(outcome.counted_received / point.phases.measure)
+                    turn.rates.append(outcome.rate(turn.point))
 
-    async def _run(self, point: Point, system: System, repetition: int) -> Outcome:
-        running = await self._up(system)
+    async def _run(self, point: Point, named: System, repetition: int) -> Outcome:
+        system = named.with_settings(point.settings)
+        running = await self._fleet.up(system) if point.topology == "client" else None
         self._runs += 1
         one = OneRun(
             number=self._runs, study=self._order.study.id, point=point, system=system, repetition=repetition,
             folder=self._folder, agents=self._agents, watch=lambda phase, seconds: self._say(point, phase, seconds),
+            data=self._data,
         )  # fmt: skip
         outcome = await one.play(running)
         if outcome.status != COMPLETE:
             await self._mend(system)
         return outcome
 
-    async def _up(self, system: System) -> Running:
-        """Running and empty."""
-        running = self._running.get(system.label)
-        if running is not None and await running.empty():
-            return running
-        if running is not None:
-            await running.stop()
-        self._starts += 1
-        folder = self._data / f"{self._starts}-{system.name}"
-        self._running[system.label] = await system.start(folder)
-        return self._running[system.label]
-
     async def _mend(self, system: System) -> None:
         """After a run that broke: a new system, and new agents for those that are gone."""
-        broken = self._running.pop(system.label, None)
-        if broken is not None:
-            await broken.stop()
+        await self._fleet.stop(system)
         for index, agent in enumerate(self._agents):
             try:
                 await agent.ask("clock", timeout=_ALIVE_SECONDS)
@@ -151,11 +165,15 @@ class Conductor:
         self._watch(Progress(self._runs - 1, self._expected, point.label, phase, seconds))
 
 
-def _known(point: Point, rates: list[float], repetition: int) -> bool:
-    repeat = point.repeat
-    if repetition <= repeat.least:
-        return False
-    return repeat.until is not None and repeat.until.known(rates)
+def described(system: System, points: Sequence[Point]) -> dict[str, Any]:
+    """With what must be said of it in some points only, because of their settings."""
+    described = system.describe()
+    stamps = dict.fromkeys(described["stamps"])
+    for point in points:
+        for stamp in system.with_settings(point.settings).describe()["stamps"]:
+            if stamp not in described["stamps"]:
+                stamps[f"{stamp} (in some points)"] = None
+    return {**described, "stamps": [*stamps]}
 
 
 def _now() -> str:

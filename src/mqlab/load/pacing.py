@@ -11,6 +11,22 @@ from typing import Final
 _TICK: Final = 1e-3
 
 
+class Brake:
+    """Holds a consumer back to a rate, until a moment from which on it may run free."""
+
+    def __init__(self, rate: float, until: int) -> None:
+        self._interval = 1e9 / rate
+        self._until = until
+        self._free = 0
+
+    async def after(self, rows: int) -> None:
+        """Waits as long as so many messages take; time that passed without messages is not made up for."""
+        now = time.monotonic_ns()
+        self._free = max(self._free, now) + round(rows * self._interval)
+        while (left := min(self._free, self._until) - time.monotonic_ns()) > 0:
+            await asyncio.sleep(left / 1e9)
+
+
 class Schedule:
     """The plan of one producer: so many messages, at such a moment."""
 

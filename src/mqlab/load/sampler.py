@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -20,10 +20,10 @@ _SAMPLE_SECONDS: Final = 30.0
 class Sampler:
     """Runs beside a run; `rows` are rows of `samples` without their run."""
 
-    def __init__(self, running: Running, agents: Iterable[AgentProcess]) -> None:
+    def __init__(self, brokers: Mapping[str, Running], agents: Iterable[AgentProcess]) -> None:
         self.rows: list[dict[str, Any]] = []
         self.failed: SystemFailedError | None = None
-        self._running = running
+        self._brokers = brokers
         self._agents: dict[str, psutil.Process] = {}
         for agent in agents:
             try:
@@ -44,7 +44,8 @@ class Sampler:
         while True:
             try:
                 async with asyncio.timeout(_SAMPLE_SECONDS):
-                    self._note("broker", await self._running.sample())
+                    for source, broker in self._brokers.items():
+                        self._note(source, await broker.sample())
             except SystemFailedError as error:
                 self.failed = error
                 return

@@ -5,7 +5,8 @@ figures are computed here. Nothing here runs, records or measures.
 """
 
 from mqlab.report.document import as_json
+from mqlab.report.several import write_index
 from mqlab.report.terminal import print_summary
 from mqlab.report.write import write_report
 
-__all__ = ["as_json", "print_summary", "write_report"]
+__all__ = ["as_json", "print_summary", "write_index", "write_report"]

@@ -1,13 +1,16 @@
-"""Measures as cells: a figure never stands without its interval, its bound and its system's stamps."""
+"""Measures as cells: a figure never stands without its interval, its bound, its flag and its system's stamps."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from mqlab.report import words
 from mqlab.report.content import MEASURED, Cell, number
-from mqlab.report.findings import Findings, Measure
-from mqlab.study import Point
+from mqlab.report.findings import Findings
+from mqlab.report.records import is_lower_bound
+from mqlab.study import METRICS, Point, PublishedValue
 
 ONE_RUN: Final = "one run, no interval"
+NOT_PRINTED: Final = "not published"
 
 
 def system_cell(findings: Findings, name: str, origin: str) -> Cell:
@@ -28,12 +31,53 @@ def absent(reason: str) -> Cell:
 def measured(findings: Findings, system: str, point: Point, metric: str, unit: bool = True, brief: bool = True) -> Cell:
     """The figure with its interval as small print, or n/a with the reason. `unit` is off where the head names it."""
     found = findings.measure(system, point, metric)
-    return absent(findings.absence(system, point, brief)) if found is None else measure_cell(found, unit)
+    if found is None:
+        return absent(findings.absence(system, point, brief))
+    text = figure_text(found.value, found.unit if unit else "", found.lower_bound, findings.busy(system, point))
+    return number(text, half_width(found.value, found.unit if unit else "", found.ci95))
 
 
-def measure_cell(measure: Measure, unit: bool = True) -> Cell:
-    # Without its unit beside it, a figure stays in the one that the head names.
-    factor, name = words.suited(measure.value, measure.unit) if unit else (1.0, "")
-    text = f"{words.number(measure.value / factor)} {name}".rstrip()
-    half = ONE_RUN if measure.ci95 is None else f"{words.PLUS_MINUS} {words.number(measure.ci95 / factor)}"
-    return number(f"{words.LOWER_BOUND} {text}" if measure.lower_bound else text, half)
+def printed(value: PublishedValue | None, unit: bool = True) -> Cell:
+    """A published value as it was printed; its unit only where the head does not name it."""
+    if value is None:
+        return absent(NOT_PRINTED)
+    if value.value is None:
+        return absent(f"printed as {value.text}")
+    name = value.unit.partition(" (")[0] if unit else ""
+    return number(f"{words.printed(value.text)} {name}".rstrip())
+
+
+def figure_text(value: float, unit: str, lower_bound: bool, busy: bool) -> str:
+    """A figure in the unit that suits it ("": in the one that the head names), with the marks that it must carry."""
+    text = words.quantity(value, unit)
+    return f"{words.LOWER_BOUND + ' ' if lower_bound else ''}{text}{' ' + words.FLAG if busy else ''}"
+
+
+def half_width(value: float, unit: str, ci95: float | None) -> str:
+    """The interval as small print, in the unit that suits the figure."""
+    if ci95 is None:
+        return ONE_RUN
+    factor, _ = words.suited(value, unit)
+    return f"{words.PLUS_MINUS} {words.number(ci95 / factor)}"
+
+
+def needs_unit(metric: str) -> bool:
+    """Whether a figure stands with a unit of its own: one that suits its size."""
+    return METRICS[metric] in words.SCALED
+
+
+def flag_notes(findings: Findings, points: Iterable[Point]) -> tuple[str, ...]:
+    """What the flag means, where one of these points carries it; for a table or figure that shows them."""
+    if any(findings.busy(system.name, point) for point in points for system in findings.systems):
+        return (FLAG_NOTE,)
+    return ()
+
+
+def bound_mark(metric: str, bound_by: str | None) -> str:
+    return f"{words.LOWER_BOUND} " if is_lower_bound(metric, bound_by) else ""
+
+
+FLAG_NOTE: Final = (
+    f"{words.FLAG} In these runs an agent used more of its core than the study allows its clients: the figure may say "
+    "more of the clients than of the system."
+)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import altair as alt
 
 from mqlab.report.content import MEASURED, PUBLISHED
-from mqlab.report.drawing import FAINT, amounts, by_origin, draw, extent, names_axis, needs_log, powers
+from mqlab.report.drawing import FAINT, Sheet, amounts, by_origin, draw, extent, names_axis, needs_log, powers
 
 _WIDTH: Final = 560  # of a bar chart with its names: the same for short names and long ones
 
@@ -37,7 +37,8 @@ def bars(given: Sequence[Bar], unit: str) -> str:
     x = alt.X("value:Q", scale=scale, axis=powers(start, end) if log else amounts(), title=title)
     names = [bar.system for bar in given]
     rows = [_row(bar, start, end) for bar in given]
-    base = alt.Chart(alt.Data(values=rows)).encode(y=alt.Y("system:N", sort=names, title=None, axis=names_axis(names)))
+    sheet = Sheet()
+    base = sheet.chart(rows).encode(y=alt.Y("system:N", sort=names, title=None, axis=names_axis(names)))
     present = base.transform_filter("datum.value !== null")
     known = base.transform_filter("datum.low !== null")
     end_marks = {"size": 9, "thickness": 1.5, "color": FAINT}
@@ -51,7 +52,7 @@ def bars(given: Sequence[Bar], unit: str) -> str:
         base.mark_text(align="left", dx=6, fontSize=11).encode(x=alt.X("at:Q", scale=scale), text="label:N"),
     ]
     lines = max((name.count("\n") + 1 for name in names), default=1)
-    return draw(alt.layer(*layers).properties(width=_WIDTH - extent(names), height=alt.Step(14 + 14 * lines)))
+    return draw(alt.layer(*layers).properties(width=_WIDTH - extent(names), height=alt.Step(14 + 14 * lines)), sheet)
 
 
 def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
@@ -64,7 +65,8 @@ def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
         {"row": row, "value": value, "origin": bar.origin, "says": f"{row}: {bar.words}"} for row, bar, value in shown
     ]
     names = list(dict.fromkeys(row for row, _ in given))
-    chart = alt.Chart(alt.Data(values=rows)).mark_point(filled=True, opacity=0.95, size=90)
+    sheet = Sheet()
+    chart = sheet.chart(rows).mark_point(filled=True, opacity=0.95, size=90)
     chart = chart.encode(
         x=alt.X(
             "value:Q",
@@ -80,7 +82,7 @@ def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
         ),
         description="says:N",
     )
-    return draw(alt.layer(chart).properties(width=720, height=alt.Step(26)))
+    return draw(alt.layer(chart).properties(width=720, height=alt.Step(26)), sheet)
 
 
 def _row(bar: Bar, start: float, end: float) -> dict[str, Any]:

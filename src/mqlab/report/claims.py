@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mqlab.report.cells import system_cell
 from mqlab.report.content import MEASURED, PUBLISHED, Cell, Table, row
 from mqlab.report.findings import Findings, stamped
-from mqlab.report.verdicts import ALL_SYSTEMS, NOT_TESTABLE, VERDICTS, Verdict
+from mqlab.report.verdicts import ALL_SYSTEMS, NOT_TESTABLE, REFUTED, VERDICTS, Verdict
 from mqlab.report.words import listed
 
 
@@ -21,8 +21,10 @@ def verdict_table(findings: Findings, verdicts: Sequence[Verdict]) -> Table:
     for claim in findings.study.claims:
         said = [verdict for verdict in verdicts if verdict.claim == claim.id]
         published = [verdict for verdict in said if verdict.basis == "published"]
-        ours = [_measured_cell(said, name) for name in systems]
-        rows.append(row(Cell(claim.says, claim.source), _published_cell(published, findings), *ours))
+        ours = [_measured_cell(said, name, first=name == systems[0]) for name in systems]
+        # Where the study's own figures speak against it, or words were read one way of several, the note says so.
+        read = (Cell("", claim.note),) if claim.note else ()
+        rows.append(row(Cell(claim.says, claim.source, below=read), _published_cell(published, findings), *ours))
     note = (
         "Holds and refuted are decided for the whole 95 % interval of every figure involved; anything else is "
         "inconclusive. Claims compare shapes and ratios within one machine, never our rates with theirs."
@@ -68,6 +70,8 @@ def _published_cell(verdicts: Sequence[Verdict], findings: Findings) -> Cell:
         given = [verdict for verdict in verdicts if verdict.verdict == word]
         if given:
             lines.append(Cell(word, _for_whom(given, len(findings.study.systems_published)), tone(word)))
+    if verdicts and all(verdict.verdict == REFUTED for verdict in verdicts):
+        lines.append(Cell("", "The study's own figures contradict it."))
     return _stacked(lines)
 
 
@@ -78,11 +82,16 @@ def _for_whom(given: Sequence[Verdict], published: int) -> str:
     return f"for all {published}" if len(given) == published > 1 else f"for {listed([v.subject for v in given])}"
 
 
-def _measured_cell(verdicts: Sequence[Verdict], system: str) -> Cell:
+def _measured_cell(verdicts: Sequence[Verdict], system: str, first: bool) -> Cell:
+    """A verdict on all systems together has its figures in the first column only."""
     given = [v for v in verdicts if v.basis == "measured" and v.subject in (system, ALL_SYSTEMS)]
-    return _stacked(
-        [Cell(v.verdict, "; ".join(part for part in (v.figures, v.reason) if part), tone(v.verdict)) for v in given]
-    )
+    lines = []
+    for verdict in given:
+        note = "; ".join(part for part in (verdict.figures, verdict.reason) if part)
+        lines.append(
+            Cell(verdict.verdict, note if first or verdict.subject != ALL_SYSTEMS else "", tone(verdict.verdict))
+        )
+    return _stacked(lines)
 
 
 def _stacked(lines: Sequence[Cell]) -> Cell:

@@ -15,7 +15,7 @@ MEASURED: Final = "measured here"
 class Cell:
     """`tone` picks how it looks (a verdict, a status, an origin, "number", "absent"); `note` is its small print.
 
-    `below` are further lines of the same cell, each with a tone of its own.
+    `below` are further lines of the same cell, each with a tone of its own. `link` is a file beside the page.
     """
 
     text: str
@@ -23,13 +23,14 @@ class Cell:
     tone: str = ""
     stamps: tuple[str, ...] = ()
     below: tuple["Cell", ...] = ()
+    link: str = ""
 
     @property
     def words(self) -> str:
         """All the cell says, in one line."""
         stamps = "".join(f" [{stamp}]" for stamp in self.stamps)
         own = f"{self.text}{stamps}" + (f" ({self.note})" if self.note else "")
-        return "; ".join([own, *(cell.words for cell in self.below)])
+        return "; ".join([own.strip(), *(cell.words for cell in self.below)])
 
 
 def number(text: str, note: str = "") -> Cell:
@@ -50,22 +51,36 @@ def row(*cells: Cell, origin: str = "") -> Row:
 
 @dataclass(frozen=True)
 class Table:
+    """`groups`, where there are any, stand above the head: a text and the number of columns below it."""
+
     title: str
     head: tuple[str, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     folded: bool = False
+    groups: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def full_head(self) -> tuple[str, ...]:
+        """The head in one line, each column with its group."""
+        above = [text for text, columns in self.groups for _ in range(columns)] or [""] * len(self.head)
+        pairs = zip(above, self.head, strict=True)
+        return tuple(": ".join(part for part in pair if part) for pair in pairs)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """`name` is the stem of its file. `description` says in words what the picture shows."""
+    """`name` is the stem of its file. `description` says in words what the picture shows.
+
+    A `wide` one takes a whole row of a page that has two columns.
+    """
 
     name: str
     title: str
     svg: str
     description: str
     notes: tuple[str, ...] = ()
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +88,15 @@ class Prose:
     text: str
 
 
-Block = Table | Figure | Prose
+@dataclass(frozen=True)
+class Link:
+    """The way to a file beside the page."""
+
+    text: str
+    link: str
+
+
+Block = Table | Figure | Prose | Link
 
 
 @dataclass(frozen=True)

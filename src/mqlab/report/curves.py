@@ -4,11 +4,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mqlab.report import line_charts, svg, words
+from mqlab.report.cells import flag_notes
 from mqlab.report.content import MEASURED, Figure
-from mqlab.report.findings import Bucket, Findings, Second, stamped
+from mqlab.report.findings import Findings, stamped
+from mqlab.report.records import Bucket, Second
 from mqlab.study import Point
 
-PERCENTILES: Final = {"latency.p50": 0.5, "latency.p90": 0.9, "latency.p99": 0.99, "latency.p99.9": 0.999}
+SHARES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 # Points closer than this on the stretched axis would fall on the same pixel.
 _STEP: Final = 0.01
 # A few messages that took next to nothing would stretch the log axis of all the others.
@@ -21,17 +23,25 @@ def latency_figure(findings: Findings, point: Point) -> Figure | None:
     if not curves:
         return None
     name = findings.figure_name("latency", point)
-    says = f"{point.label}: latency, {MEASURED}. " + ". ".join(
+    title = f"{point.label}: {_kind(point)}, {MEASURED}"
+    says = f"{title}. " + ". ".join(
         f"{curve.system}: " + ", ".join(text for _, _, text in curve.marks) for curve in curves
     )
-    counted = (
-        "Counted from the planned time of a message to its receipt."
-        if point.rate is not None
-        else "Counted from send to receipt; sent as fast as the system takes it, so time in line is part of it."
-    )
-    note = f"{counted} The line is the running sum of the pipeline's histogram, the dots its percentiles."
+    note = f"{_counted(point)} The line is the running sum of the pipeline's histogram, the dots its percentiles."
     picture = svg.clean(line_charts.latencies(curves, findings.names()), name, says)
-    return Figure(name, f"{point.label}: latency, {MEASURED}", picture, says, (note,))
+    return Figure(name, title, picture, says, (note, *flag_notes(findings, (point,))))
+
+
+def _kind(point: Point) -> str:
+    return "response time" if point.pattern == "request-reply" else "latency"
+
+
+def _counted(point: Point) -> str:
+    if point.pattern == "request-reply":
+        return "Counted from the planned time of a request to its reply."
+    if point.rate is not None:
+        return "Counted from the planned time of a message to its receipt."
+    return "Counted from send to receipt; sent as fast as the system takes it, so time in line is part of it."
 
 
 def series_figure(findings: Findings, point: Point) -> Figure | None:
@@ -44,14 +54,18 @@ def series_figure(findings: Findings, point: Point) -> Figure | None:
     says = f"{point.label}: messages in each second of every run, {MEASURED}."
     picture = svg.clean(line_charts.series(lines, _bands(rows), findings.names()), name, says)
     note = "Every valid run is a line. Shaded seconds lie mostly outside the measure phase, which alone counts."
-    return Figure(name, f"{point.label}: second by second, {MEASURED}", picture, says, (note,))
+    notes = (note, *flag_notes(findings, (point,)))
+    return Figure(name, f"{point.label}: second by second, {MEASURED}", picture, says, notes)
 
 
 def _curve(findings: Findings, system: str, point: Point) -> line_charts.Curve | None:
     place = (system, point.scenario, point.name)
-    buckets = [bucket for bucket in findings.latencies if (bucket.system, bucket.scenario, bucket.point) == place]
+    replies = point.pattern == "request-reply"
+    histogram = findings.responses if replies else findings.latencies
+    buckets = [bucket for bucket in histogram if (bucket.system, bucket.scenario, bucket.point) == place]
     marks = []
-    for metric, share in PERCENTILES.items():
+    for rank, share in SHARES.items():
+        metric = f"{'response' if replies else 'latency'}.{rank}"
         found = findings.measure(system, point, metric)
         if found is not None:
             marks.append((share, found.value, f"{words.metric(metric)}: {words.quantity(found.value, found.unit)}"))

@@ -23,6 +23,9 @@ def as_json(folder: RunFolder) -> dict[str, Any]:
             for s in findings.systems
         ],
         "measures": [{key: getattr(measure, key) for key in MEASURE} for measure in findings.measures],
+        "impacts": [asdict(impact) for impact in findings.impacts],
+        "comparisons": [asdict(comparison) for comparison in findings.comparisons],
+        "peaks": [asdict(peak) for peak in findings.peaks],
         "audits": [asdict(audit) for audit in findings.audits],
         "verdicts": [asdict(verdict) for verdict in judge(findings)],
     }

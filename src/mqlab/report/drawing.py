@@ -1,8 +1,8 @@
 """What all charts share: colours, axes, legends, and the way from a chart to SVG."""
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
 
 import altair as alt
 import vl_convert
@@ -14,32 +14,77 @@ PUBLISHED_COLOUR: Final = "#9aa5b1"
 MEASURED_COLOUR: Final = "#1f6feb"
 FAINT: Final = "#808a96"
 # Lines of several systems, told apart by lightness as well as hue.
-PALETTE: Final = (MEASURED_COLOUR, "#d9730d", "#0f9d7a", "#a855c8", "#c2410c", "#5b8c2a", "#b0893b", "#7c6fd6")
+PALETTE: Final = (MEASURED_COLOUR, "#d9730d", "#0f9d7a", "#a855c8", "#d6336c", "#5b8c2a", "#b0893b", "#7c6fd6")
 # Beyond this ratio the shortest bar of a linear axis is thinner than a line.
 LOG_FROM: Final = 50.0
 _PREFIXED: Final = "format(datum.value, '~s')"
+TIME_LABELS: Final = (
+    "datum.value == 0 ? '0' : datum.value >= 0.9995 ? format(datum.value, '~r') + ' s' : "
+    "datum.value >= 0.0009995 ? format(datum.value * 1e3, '~r') + ' ms' : "
+    "datum.value >= 9.995e-7 ? format(datum.value * 1e6, '~r') + ' \u00b5s' : format(datum.value * 1e9, '~r') + ' ns'"
+)
+_BYTE_LABELS: Final = "datum.value == 0 ? '0' : format(datum.value, '~s') + 'B'"
 
 
-def draw(chart: alt.LayerChart) -> str:
+_LOOK: Final = {
+    "background": "transparent",
+    "padding": 4,
+    "view": {"stroke": None},
+    "axis": {
+        "gridColor": FAINT,
+        "gridOpacity": 0.25,
+        "domainColor": FAINT,
+        "tickColor": FAINT,
+        "labelFontSize": 11,
+        "titleFontSize": 11,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+    },
+    "legend": {"labelFontSize": 11},
+}
+
+Row = Mapping[str, Any]
+Spec = dict[str, Any]
+
+
+class Sheet:
+    """The rows of a chart, by name: Altair copies whatever stands inside a chart with every step of building it."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[Row]] = {}
+
+    def chart(self, rows: Iterable[Row]) -> alt.Chart:
+        """A chart of these rows, to be given its marks."""
+        name = f"rows{len(self.rows)}"
+        self.rows[name] = list(rows)
+        return alt.Chart(alt.NamedData(name))
+
+
+def draw(chart: alt.LayerChart | Spec, sheet: Sheet) -> str:
     """SVG as Vega makes it; `svg.clean` must see it before a page does."""
-    chart = (
-        chart.configure(background="transparent", padding=4)
-        .configure_view(stroke=None)
-        .configure_axis(
-            gridColor=FAINT,
-            gridOpacity=0.25,
-            domainColor=FAINT,
-            tickColor=FAINT,
-            labelFontSize=11,
-            titleFontSize=11,
-            titleFontWeight="normal",
-            titlePadding=8,
-        )
-        .configure_legend(labelFontSize=11)
-    )
+    made = {**(chart if isinstance(chart, dict) else spec(chart)), "config": _LOOK, "datasets": sheet.rows}
     # No base URL is allowed: a chart holds its data and reads nothing else.
-    drawn: str = vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[])
+    drawn: str = vl_convert.vegalite_to_svg(made, allowed_base_urls=[])
     return drawn
+
+
+def spec(chart: alt.LayerChart) -> Spec:
+    """A chart in the words of Vega-Lite, to stand alone or inside another."""
+    made: Spec = chart.to_dict(validate=False)
+    return {key: value for key, value in made.items() if key not in ("config", "datasets")}
+
+
+def side_by_side(panels: Sequence[Spec], columns: int, spacing: int, shared: Sequence[str]) -> Spec:
+    """Panels in rows of so many. Put together here: Altair would copy every panel many times over."""
+    if len(panels) == 1:
+        return panels[0]
+    resolve = {"scale": dict.fromkeys(shared, "shared")}
+    return {"concat": list(panels), "columns": columns, "spacing": spacing, "resolve": resolve}
+
+
+def quantity_labels(unit: str) -> str | None:
+    """How Vega labels an axis of that unit; None where the number alone is enough."""
+    return {"s": TIME_LABELS, "bytes/s": f"{_BYTE_LABELS} + '/s'", "bytes": _BYTE_LABELS}.get(unit)
 
 
 def needs_log(values: Sequence[float]) -> bool:

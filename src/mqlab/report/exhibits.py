@@ -1,14 +1,24 @@
 """The study's own tables and figures, with its titles, rows and columns, and ours beside what it printed."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
-from mqlab.report import charts, diagrams, svg, words
-from mqlab.report.cells import measured, system_cell
+from mqlab.report import charts, svg, words
+from mqlab.report.cells import figure_text, flag_notes, printed, system_cell
 from mqlab.report.content import MEASURED, PUBLISHED, Block, Cell, Figure, Table, number, row
+from mqlab.report.courses import courses
 from mqlab.report.findings import Findings, stamped
-from mqlab.report.matrix import Subject, matrix, published_value, subjects
+from mqlab.report.groups import grouped
+from mqlab.report.lines import lines
+from mqlab.report.matrix import matrix
+from mqlab.report.pairing import Subject, subjects
+from mqlab.report.setups import diagram, setup
+from mqlab.report.table import table
 from mqlab.study import METRICS, Exhibit, Point
+
+# A scenario of more points has one chart of groups in place of a chart for each.
+_CHARTS: Final = 4
 
 
 def blocks(findings: Findings, exhibit: Exhibit, scenario: str = "") -> tuple[Block, ...]:
@@ -17,16 +27,23 @@ def blocks(findings: Findings, exhibit: Exhibit, scenario: str = "") -> tuple[Bl
 
 
 def bars(findings: Findings, exhibit: Exhibit, scenario: str) -> tuple[Block, ...]:
+    if not exhibit.each:
+        return grouped(findings, exhibit, scenario)
+    points = findings.points_of(scenario)
+    if len(points) > _CHARTS:
+        return grouped(findings, replace(exhibit, title=exhibit.title_for(scenario), of=(scenario,)), scenario)
+    return tuple(_bars_of(findings, exhibit, point) for point in points)
+
+
+def _bars_of(findings: Findings, exhibit: Exhibit, point: Point) -> Figure:
     metric = exhibit.value or ""
-    found: list[Block] = []
-    for point in findings.points_of(scenario):
-        given = [bar(findings, subject, point, metric) for subject in subjects(findings)]
-        title = exhibit.title_for(point.label)
-        name = findings.figure_name(f"bars {metric}", point)
-        says = f"{title}, {METRICS[metric]}. " + "; ".join(bar.words for bar in given)
-        picture = svg.clean(charts.bars(given, METRICS[metric]), name, says)
-        found.append(Figure(name, title, picture, says, (bar_note(findings, point, metric),)))
-    return tuple(found)
+    given = [bar(findings, subject, point, metric) for subject in subjects(findings)]
+    title = exhibit.title_for(point.label)
+    name = findings.figure_name(f"bars {metric}", point)
+    says = f"{title}, {METRICS[metric]}. " + "; ".join(bar.words for bar in given)
+    picture = svg.clean(charts.bars(given, METRICS[metric]), name, says)
+    notes = (bar_note(findings, point, metric), *flag_notes(findings, (point,)))
+    return Figure(name, title, picture, says, notes)
 
 
 def bar_note(findings: Findings, point: Point, metric: str) -> str:
@@ -45,25 +62,30 @@ def bar_note(findings: Findings, point: Point, metric: str) -> str:
 
 
 def connections(point: Point) -> str:
+    if point.clients:
+        return words.count(point.clients, "connection")
     return "a connection for each role" if point.connections == "each" else "one connection shared by an agent's roles"
 
 
 def summary(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
     """The study's own columns and words."""
-    head = ("Scenario", "Destination Type", "Durability", "Msg Size", "Producers", "Consumers", "ACK Mode")
+    replies = any(point.pattern == "request-reply" for point in findings.points)
+    roles = ("Producers or requesters", "Consumers or responders") if replies else ("Producers", "Consumers")
+    head = ("Scenario", "Destination Type", "Durability", "Msg Size", *roles, "ACK Mode")
     rows = tuple(
         row(
             Cell(point.label),
             Cell(_destination(point)),
             Cell("P" if point.persistent else "NP"),
             Cell(words.size(point.size)),
-            number(f"{point.producers:,}"),
-            number(f"{point.consumers:,}"),
-            Cell(f"TX ({point.transaction} msgs)" if point.transaction else point.acknowledge.capitalize()),
+            number(f"{point.producers or point.requesters:,}"),
+            number(f"{point.consumers or point.responders:,}"),
+            Cell(f"TX ({point.transaction} msgs)" if point.transaction else words.ACKNOWLEDGE[point.acknowledge]),
         )
         for point in findings.points
     )
-    return (Table(exhibit.title, head, rows, ("P = Persistent. NP = Non Persistent.",)),)
+    folded = len(rows) > words.LONG
+    return (Table(exhibit.title, head, rows, ("P = Persistent. NP = Non Persistent.",), folded=folded),)
 
 
 def settings(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
@@ -86,34 +108,6 @@ def settings(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
     return (Table(exhibit.title, ("System", "Setting", "Value", "Stated effect"), tuple(rows)),)
 
 
-def diagram(findings: Findings, exhibit: Exhibit, scenario: str) -> tuple[Block, ...]:
-    found: list[Block] = []
-    for point in findings.points_of(scenario):
-        name = findings.figure_name("diagram", point)
-        says = (
-            f"{words.count(point.producers, 'producer')} send to {words.count(point.destinations, point.domain)}, "
-            f"{words.count(point.consumers, 'consumer')} receive."
-        )
-        title = exhibit.title_for(point.label)
-        found.append(Figure(name, title, svg.clean(diagrams.point_diagram(point), name, says), says))
-    return tuple(found)
-
-
-def setup(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
-    name = "setup"
-    cores = (findings.meta.get("machine") or {}).get("cores")
-    caption = f"{MEASURED}: one machine" + (f", {cores} cores" if cores else "")
-    says = "Measured here: the producers' agents, the system and the consumers' agents run on one machine."
-    system = findings.systems[0].name if len(findings.systems) == 1 else "system"
-    picture = svg.clean(diagrams.setup_diagram([(caption, ("producers", system, "consumers"))]), name, says)
-    figure = Figure(name, exhibit.title, picture, says)
-    source = findings.study.source
-    if source is None or not source.conditions:
-        return (figure,)
-    rows = tuple(row(Cell(key), Cell(value), origin=PUBLISHED) for key, value in source.conditions.items())
-    return figure, Table(f"{exhibit.title}, as published", ("Item", "As published"), rows)
-
-
 def bar(findings: Findings, subject: Subject, point: Point, metric: str) -> charts.Bar:
     system, origin = subject
     name = stamped(system, findings.stamps_of(system) if origin == MEASURED else (), "\n")
@@ -121,24 +115,31 @@ def bar(findings: Findings, subject: Subject, point: Point, metric: str) -> char
         # The same system, run again: two bars of one name would fall on each other.
         name += f"\n({MEASURED})"
     if origin == PUBLISHED:
-        value = published_value(findings, system, point, metric)
-        label = f"{words.NOT_AVAILABLE}, not published" if value is None else words.number(value)
-        return charts.Bar(name, value, None, origin, label)
+        value = findings.study.printed(system, point, metric)
+        if value is None or value.value is None:
+            cell = printed(value)
+            return charts.Bar(name, None, None, origin, f"{cell.text}, {cell.note}")
+        return charts.Bar(name, value.value, None, origin, words.printed(value.text))
     found = findings.measure(system, point, metric)
     if found is None:
         return charts.Bar(name, None, None, origin, words.NOT_AVAILABLE)
-    cell = measured(findings, system, point, metric, unit=False)
-    return charts.Bar(name, found.value, found.ci95, origin, cell.text)
+    text = figure_text(found.value, "", found.lower_bound, findings.busy(system, point))
+    return charts.Bar(name, found.value, found.ci95, origin, text)
 
 
 def _destination(point: Point) -> str:
     name = point.domain.capitalize()
+    if point.pattern == "request-reply":
+        return "Queue pair" if point.destinations == 1 else f"{point.destinations:,} Queue pairs"
     return name if point.destinations == 1 else f"{point.destinations:,} {name}s"
 
 
 _FORMS: Final[dict[str, Callable[[Findings, Exhibit, str], tuple[Block, ...]]]] = {
     "matrix": matrix,
     "bars": bars,
+    "table": table,
+    "lines": lines,
+    "series": courses,
     "summary": summary,
     "settings": settings,
     "diagram": diagram,

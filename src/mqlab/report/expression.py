@@ -5,14 +5,16 @@
 
 import ast
 import operator
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Final, Protocol
 
 from mqlab.report import words
 from mqlab.report.interval import Interval, greatest, least, less
-from mqlab.study.expression import Expression, Reference, called, reference
+from mqlab.study import Point
+from mqlab.study.expression import OVER_POINTS, Expression, called, open_references, reference, references, text_of
+from mqlab.study.reference import Reference
 
 Truth = bool | None  # None: some values inside the intervals make it true, others false
 
@@ -23,7 +25,7 @@ ARITHMETIC: Final[dict[type[ast.operator], Callable[[Interval, Interval], Interv
     ast.Div: operator.truediv,
 }
 # Of everything else, more is better.
-_LESS_IS_BETTER: Final = ("latency.", "confirm.", "cpu.", "rss.", "sync.share", "holds", "held.")
+_LESS_IS_BETTER: Final = ("latency.", "response.", "confirm.", "cpu.", "rss.", "sync.share", "holds", "held.")
 
 
 class MissingError(LookupError):
@@ -40,8 +42,20 @@ class Values(Protocol):
         a comparison of several points speaks of what the system can do in each.
         """
 
+    def impact(self, wanted: Reference) -> Interval:
+        """The change of that value against its base point, in percent; raises MissingError."""
+
     def every(self, wanted: Reference) -> Mapping[str, Interval]:
         """The values of all systems by name; raises MissingError when there are fewer than two."""
+
+    def known_as(self, name: str) -> str | None:
+        """The system that a claim means by a name; None where there is none."""
+
+    def points(self, wanted: Reference) -> list[Point]:
+        """All points that an open reference stands for; raises MissingError when there are none."""
+
+    def greatest(self, wanted: Reference) -> Interval | None:
+        """The greatest over all these points, where it is known as such; None where each must be looked at."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +76,6 @@ def evaluate(expression: Expression, values: Values) -> Outcome:
     return Outcome(truth, tuple(dict.fromkeys(walk.figures)))
 
 
-def references(node: ast.AST) -> tuple[Reference, ...]:
-    return tuple(reference(part) for part in ast.walk(node) if isinstance(part, ast.Subscript))
-
-
 def best_of(metric: str, values: Mapping[str, Interval]) -> frozenset[str]:
     """The systems that may be the best: one name when it is known, more when their intervals overlap."""
     worth = {name: -value if _less_is_better(metric) else value for name, value in values.items()}
@@ -78,6 +88,7 @@ class _Walk:
     values: Values
     figures: list[str] = field(default_factory=list)
     within: bool = False
+    bound_to: Point | None = None  # inside of min, max or mean over points
 
     def truth(self, node: ast.expr) -> Truth:
         match node:
@@ -92,7 +103,8 @@ class _Walk:
             case ast.Compare(left=ast.Call() as call, ops=[ast.NotEq()], comparators=[name]):
                 return _negated(self._is_first(call, name))
             case ast.Compare(left=left, ops=relations, comparators=others):
-                self.within = len({(r.scenario, r.point) for r in references(node)}) <= 1
+                # Two systems are compared by what each can do, even at one point.
+                self.within = len({(r.scenario, r.point, r.where, r.system) for r in references(node)}) <= 1
                 sides = [self._side(side) for side in (left, *others)]
                 pairs = zip(sides[:-1], relations, sides[1:], strict=True)
                 return _all([_ordered(*pair) for pair in pairs])
@@ -100,16 +112,16 @@ class _Walk:
 
     def _side(self, node: ast.expr) -> Interval:
         value = self._number(node)
-        if not isinstance(node, ast.Constant):
-            self.figures.append(f"{_text(node)} = {in_words(value)}")
+        if references(node):
+            self.figures.append(f"{text_of(node)} = {in_words(value)}")
         return value
 
     def _is_first(self, call: ast.Call, name: ast.expr) -> Truth:
         assert isinstance(name, ast.Constant)  # study.expression accepts nothing else there
-        wanted = _argument(call)
+        wanted = self._argument(call)
         candidates = best_of(wanted.metric, self.values.every(wanted))
-        self.figures.append(f"{_text(call)} = {' or '.join(sorted(candidates))}")
-        if name.value not in candidates:
+        self.figures.append(f"{text_of(call)} = {' or '.join(sorted(candidates))}")
+        if self.values.known_as(str(name.value)) not in candidates:
             return False
         return True if len(candidates) == 1 else None
 
@@ -122,7 +134,7 @@ class _Walk:
             case ast.BinOp(left=left, op=sign, right=right):
                 return ARITHMETIC[type(sign)](self._number(left), self._number(right))
             case ast.Subscript():
-                return self.values.one(reference(node), self.within)
+                return self.values.one(self._reference(node), self.within)
             case ast.Call():
                 return self._call(node)
         raise TypeError(f"not accepted by study.expression: {ast.dump(node)}")
@@ -130,9 +142,36 @@ class _Walk:
     def _call(self, node: ast.Call) -> Interval:
         name = called(node)
         if name in ("spread", "lead"):
-            return self._over_systems(name, _argument(node))
+            return self._over_systems(name, self._argument(node))
+        if name == "impact":
+            return self.values.impact(self._argument(node))
+        if name in OVER_POINTS and len(node.args) == 1:
+            return self._over_points(name, node.args[0])
         numbers = [self._number(argument) for argument in node.args]
         return abs(numbers[0]) if name == "abs" else least(numbers) if name == "min" else greatest(numbers)
+
+    def _over_points(self, name: str, node: ast.expr) -> Interval:
+        """Every point that the first open reference stands for is put into all of them in turn."""
+        first = next(open_references(node))
+        if name == "max" and isinstance(node, ast.Subscript) and (known := self.values.greatest(first)) is not None:
+            return known
+        found = []
+        for point in self.values.points(first):
+            self.bound_to = point
+            found.append(self._number(node))
+        self.bound_to = None
+        if name == "mean":
+            return reduce(operator.add, found) / Interval.exactly(float(len(found)))
+        return least(found) if name == "min" else greatest(found)
+
+    def _reference(self, node: ast.Subscript) -> Reference:
+        found = reference(node)
+        return found if self.bound_to is None else found.bound(self.bound_to)
+
+    def _argument(self, call: ast.Call) -> Reference:
+        argument = call.args[0]
+        assert isinstance(argument, ast.Subscript)  # study.expression accepts nothing else there
+        return self._reference(argument)
 
     def _over_systems(self, name: str, wanted: Reference) -> Interval:
         """How many times as good the best is as the worst (spread) or the second (lead): never below 1."""
@@ -160,12 +199,6 @@ def _placed(found: list[Interval], place: int, upwards: bool) -> Interval:
     return Interval(nth([i.value for i in found]), nth([i.low for i in found]), nth([i.high for i in found]))
 
 
-def _argument(call: ast.Call) -> Reference:
-    argument = call.args[0]
-    assert isinstance(argument, ast.Subscript)  # study.expression accepts nothing else there
-    return reference(argument)
-
-
 def _less_is_better(metric: str) -> bool:
     return metric.startswith(_LESS_IS_BETTER)
 
@@ -188,8 +221,3 @@ def _all(truths: list[Truth]) -> Truth:
 
 def _negated(truth: Truth) -> Truth:
     return None if truth is None else not truth
-
-
-def _text(node: ast.expr) -> str:
-    # The parser hides the point of `latency.p99.9`; a reader gets it back.
-    return re.sub(r"(\.p\d+)_(\d+)", r"\1.\2", ast.unparse(node)).replace("'", '"')

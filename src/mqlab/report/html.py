@@ -8,7 +8,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from mqlab.report.content import Block, Figure, Page, Prose, Table
+from mqlab.report.content import Block, Figure, Link, Page, Prose, Table
 
 
 def render(page: Page) -> str:
@@ -32,6 +32,8 @@ def _kind(block: Block) -> str:
             return "table"
         case Figure():
             return "figure"
+        case Link():
+            return "link"
         case Prose():
             return "prose"
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import altair as alt
 
-from mqlab.report.drawing import FAINT, amounts, by_system, draw, legend
+from mqlab.report.drawing import FAINT, TIME_LABELS, Sheet, amounts, by_system, draw, legend
 
 _SIZE: Final = {"width": 400, "height": 200}
 # One message in a hundred thousand: what lies beyond is drawn at the edge.
@@ -15,11 +15,6 @@ _FARTHEST: Final = 5
 _SHARE_LABELS: Final = (
     "datum.value < 1 ? '50 %' : datum.value == 1 ? '90 %' : "
     "format(100 - pow(10, 2 - datum.value), '.' + max(0, datum.value - 2) + 'f') + ' %'"
-)
-_TIME_LABELS: Final = (
-    "datum.value >= 0.9995 ? format(datum.value, '~r') + ' s' : "
-    "datum.value >= 0.0009995 ? format(datum.value * 1e3, '~r') + ' ms' : "
-    "datum.value >= 9.995e-7 ? format(datum.value * 1e6, '~r') + ' \u00b5s' : format(datum.value * 1e9, '~r') + ' ns'"
 )
 
 
@@ -75,17 +70,18 @@ def latencies(curves: Sequence[Curve], systems: Sequence[str]) -> str:
         "y:Q",
         title="latency, log scale",
         scale=alt.Scale(type="log", domain=[ticks[0], ticks[-1]], nice=False),
-        axis=alt.Axis(labelExpr=_TIME_LABELS, values=ticks, labelOverlap=False),
+        axis=alt.Axis(labelExpr=TIME_LABELS, values=ticks, labelOverlap=False),
     )
     colour = by_system(systems, [curve.system for curve in curves])
     drawn = [{"system": name, "x": across, "y": up, "n": n} for n, (name, across, up) in enumerate(lines)]
     dotted = [{"system": name, "x": across, "y": up, "says": f"{name}: {says}"} for name, across, up, says in marks]
-    line = alt.Chart(alt.Data(values=drawn)).mark_line(strokeWidth=2)
-    dots = alt.Chart(alt.Data(values=dotted)).mark_circle(size=36, opacity=1)
+    sheet = Sheet()
+    line = sheet.chart(drawn).mark_line(strokeWidth=2)
+    dots = sheet.chart(dotted).mark_circle(size=36, opacity=1)
     layers = alt.layer(
         line.encode(x=x, y=y, color=colour, order="n:Q"), dots.encode(x=x, y=y, color=colour, description="says:N")
     )
-    return draw(layers.properties(**_SIZE))
+    return draw(layers.properties(**_SIZE), sheet)
 
 
 def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]) -> str:
@@ -96,9 +92,10 @@ def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]
         for x, y in _with_last_edge(line.seconds)
     ]
     veils = [{"phase": band.phase, "start": band.start, "end": band.end} for band in bands]
-    veil = alt.Chart(alt.Data(values=veils))
+    sheet = Sheet()
+    veil = sheet.chart(veils)
     dashes = alt.Scale(domain=["received", "sent"], range=[[1, 0], [4, 3]])
-    steps = alt.Chart(alt.Data(values=rows)).mark_line(interpolate="step-after", strokeWidth=1.6, opacity=0.85)
+    steps = sheet.chart(rows).mark_line(interpolate="step-after", strokeWidth=1.6, opacity=0.85)
     layers = [
         veil.mark_rect(color=FAINT, opacity=0.16).encode(x="start:Q", x2="end:Q", description="phase:N"),
         veil.mark_text(align="left", dx=3, dy=8, y=0, fontSize=10).encode(x="start:Q", text="phase:N"),
@@ -122,7 +119,7 @@ def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]
             ),
         ),
     ]
-    return draw(alt.layer(*layers).properties(**_SIZE))
+    return draw(alt.layer(*layers).properties(**_SIZE), sheet)
 
 
 def stretched(share: float) -> float:

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from urllib.parse import quote
 
-from mqlab.report.content import Block, Cell, Figure, Page, Prose, Section, Table
+from mqlab.report.content import Block, Cell, Figure, Link, Page, Prose, Section, Table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!])")
 
@@ -41,11 +42,14 @@ def _block(block: Block, level: int, section: str) -> Iterator[str]:
     if isinstance(block, Prose):
         yield from (_text(block.text), "")
         return
+    if isinstance(block, Link):
+        yield from (_linked(_text(block.text), block.link), "")
+        return
     if block.title != section:
         yield from (f"{'#' * level} {_text(block.title)}", "")
     if isinstance(block, Table):
         yield from _grid(
-            tuple(_text(head) for head in block.head), [[_cell(c) for c in row.cells] for row in block.rows]
+            tuple(_text(head) for head in block.full_head), [[_cell(c) for c in row.cells] for row in block.rows]
         )
     else:
         yield from (f"![{_text(block.description)}]({file_name(block)})", "")
@@ -62,7 +66,11 @@ def _grid(head: tuple[str, ...], rows: list[list[str]]) -> Iterator[str]:
 
 
 def _cell(cell: Cell) -> str:
-    return _text(cell.words)
+    return _linked(_text(cell.words), cell.link)
+
+
+def _linked(text: str, link: str) -> str:
+    return f"[{text}]({quote(link)})" if link else text
 
 
 def _text(text: str) -> str:

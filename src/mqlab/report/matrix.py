@@ -1,12 +1,16 @@
 """The matrix of systems and scenarios, and ours as a multiple of what the study printed."""
 
+from typing import Final
+
 from mqlab.report import words
-from mqlab.report.cells import absent, measured, system_cell
+from mqlab.report.cells import NOT_PRINTED, absent, flag_notes, measured, printed, system_cell
 from mqlab.report.content import MEASURED, PUBLISHED, Block, Cell, Row, Table, number, row
 from mqlab.report.findings import Findings, stamped
+from mqlab.report.pairing import Subject, subjects
 from mqlab.study import METRICS, Exhibit, Point
 
-Subject = tuple[str, str]  # a system and its origin
+# More points than this go down the page, whatever the exhibit wants: nobody reads a table that wide.
+_WIDEST: Final = 16
 
 
 def matrix(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
@@ -16,23 +20,13 @@ def matrix(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
         f"{words.metric(metric).capitalize()}, {unit}.",
         f"{words.PLUS_MINUS} is the half width of the 95 % interval over the valid runs; "
         f"{words.LOWER_BOUND} marks a figure that the agents bounded: the system can do at least this much.",
+        *flag_notes(findings, findings.points),
     )
     table = _matrix(findings, metric)
-    if exhibit.rows == "scenario":
+    if exhibit.rows == "scenario" or len(findings.points) > _WIDEST:
         table = _turned(table)
     found: list[Block] = [Table(exhibit.title, tuple(cell.words for cell in table[0]), _rows(table[1:]), notes)]
     return (*found, *_ratios(findings, metric))
-
-
-def subjects(findings: Findings) -> list[Subject]:
-    return [(name, PUBLISHED) for name in findings.study.systems_published] + [
-        (system.name, MEASURED) for system in findings.systems
-    ]
-
-
-def published_value(findings: Findings, system: str, point: Point, metric: str) -> float | None:
-    """A study prints one figure a scenario: it is compared only where ours has one point too."""
-    return None if point.name else findings.published.get((system, point.scenario, metric))
 
 
 def _matrix(findings: Findings, metric: str) -> list[list[Cell]]:
@@ -62,35 +56,37 @@ def _value(findings: Findings, subject: Subject, point: Point, metric: str) -> C
     system, origin = subject
     if origin == MEASURED:
         return measured(findings, system, point, metric, unit=False, brief=False)
-    value = published_value(findings, system, point, metric)
-    return absent("not published") if value is None else number(words.number(value))
+    return printed(findings.study.printed(system, point, metric), unit=False)
 
 
 def _ratios(findings: Findings, metric: str) -> tuple[Block, ...]:
     """Ours as a multiple of each printed figure: with the verdicts, the only figures a report computes."""
-    head = ("Compared with", *(point.label for point in findings.points))
+    head = [Cell("Compared with"), *(Cell(point.label) for point in findings.points)]
     tables: list[Block] = []
     for system in findings.systems:
         title = f"{stamped(system.name, system.stamps)}, measured here, as a multiple of the published figure"
-        rows = tuple(
-            row(
+        found = [head] + [
+            [
                 system_cell(findings, name, PUBLISHED),
                 *(_ratio(findings, system.name, name, point, metric) for point in findings.points),
-            )
+            ]
             for name in findings.study.systems_published
-        )
+        ]
+        if len(findings.points) > _WIDEST:
+            found = _turned(found)
         note = "Computed in this report: our figure / the published one. The machines differ: compare shapes."
-        if rows:
-            tables.append(Table(title, head, rows, (note,), folded=True))
+        if findings.study.systems_published:
+            heads = tuple(cell.words for cell in found[0])
+            tables.append(Table(title, heads, tuple(row(*line) for line in found[1:]), (note,), folded=True))
     return tuple(tables)
 
 
 def _ratio(findings: Findings, ours: str, theirs: str, point: Point, metric: str) -> Cell:
     found = findings.measure(ours, point, metric)
-    printed = published_value(findings, theirs, point, metric)
+    theirs_was = findings.study.published_value(theirs, point, metric)
     if found is None:
         return absent(findings.absence(ours, point, brief=True))
-    if not printed:
-        return absent("not published")
+    if not theirs_was:
+        return absent(NOT_PRINTED)
     mark = f"{words.LOWER_BOUND} " if found.lower_bound else ""
-    return number(f"{mark}{words.number(found.value / printed)} \u00d7")
+    return number(f"{mark}{words.number(found.value / theirs_was)} \u00d7")

@@ -1,17 +1,31 @@
-"""The tables of the lab itself: every point with what shaped its rate, every run with its audit, latency, resources."""
+"""The tables of the lab itself: every point with what shaped its rate, its latency and its resources; the systems."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mqlab.report import words
-from mqlab.report.cells import absent, measured, own_cell
+from mqlab.report.cells import absent, flag_notes, measured, own_cell
 from mqlab.report.content import MEASURED, Cell, Table, number, row
-from mqlab.report.findings import CLEAN, Audit, Findings, RunMeasure, System
-from mqlab.study import Point
+from mqlab.report.findings import Findings
+from mqlab.report.records import CLEAN, System
+from mqlab.study import METRICS, Point
 from mqlab.study.units import format_rate
 
-_RATES: Final = ("rate.received", "rate.sent")
+_RATES: Final = ("rate.round_trips", "rate.received", "rate.sent")
+_HEADS: Final = {
+    "rate.round_trips": "Round trips",
+    "rate.received": "Received",
+    "rate.sent": "Sent",
+    "bytes.round_trips": "Bytes of round trips",
+    "bytes.received": "Received",
+}
 LATENCIES: Final = (
+    "response.p50",
+    "response.p90",
+    "response.p99",
+    "response.p99.9",
+    "response.max",
+    "response.mean",
     "latency.p50",
     "latency.p90",
     "latency.p99",
@@ -21,47 +35,37 @@ LATENCIES: Final = (
     "confirm.p50",
     "confirm.p99",
 )
-RESOURCES: Final = ("cpu.broker", "cpu.agents", "rss.broker", "rss.agents", "syncs", "sync.share", "holds")
-CLASSES: Final = (
-    "sent",
-    "expected",
-    "delivered",
-    "lost",
-    "duplicated",
-    "duplicated_marked",
-    "recovered",
-    "out_of_order",
-    "unexpected",
+RESOURCES: Final = (
+    "cpu.broker",
+    "cpu.agents",
+    "cpu.message",
+    "rss.broker",
+    "rss.agents",
+    "syncs",
+    "sync.share",
+    "holds",
+    "held.seconds",
+    "onset",
 )
 
 
 def points_table(findings: Findings) -> Table:
-    head = (
-        "Scenario",
-        "System",
-        "Received, messages/s",
-        "Sent, messages/s",
-        "Received",
-        "Bound by",
-        "Batch",
-        "Connections",
-        "Send",
-        "Load",
-        "Runs",
-    )
+    known = {measure.metric for measure in findings.measures}
+    rates = [metric for metric in _RATES if metric in known] or ["rate.received"]
+    counted = [metric for metric in ("bytes.round_trips", "bytes.received") if metric in known]
+    heads = [f"{_HEADS[metric]}, {METRICS[metric]}" for metric in rates] + [_HEADS[metric] for metric in counted]
+    head = ("Scenario", "System", *heads, "Bound by", "Batch", "Connections", "Send", "Load", "Runs")
     rows = []
     for point, system, name in _places(findings):
-        received, sent = (measured(findings, system.name, point, rate, unit=False) for rate in _RATES)
         rows.append(
             row(
                 Cell(point.label),
                 name,
-                received,
-                sent,
-                measured(findings, system.name, point, "bytes.received"),
+                *(measured(findings, system.name, point, metric, unit=False) for metric in rates),
+                *(measured(findings, system.name, point, metric) for metric in counted),
                 _bound(findings, system, point),
                 number(f"{point.batch:,}"),
-                Cell(point.connections),
+                Cell(str(point.clients) if point.clients else point.connections),
                 Cell(point.send),
                 Cell("max" if point.rate is None else format_rate(point.rate)),
                 _runs(findings, system, point),
@@ -69,11 +73,13 @@ def points_table(findings: Findings) -> Table:
         )
     notes = (
         "Batch: messages that move together. Connections: each (a connection for each role) or shared (one for the "
-        "roles of an agent). Send: confirmed (a producer waits for each confirmation) or free. Load: max (as fast as "
-        "the system takes it) or a fixed rate.",
+        "roles of an agent), or their number. Send: confirmed (a producer waits for each confirmation) or free. Load: "
+        "max (as fast as the system takes it) or a fixed rate.",
         "Bound by: what was busy while the rate was measured. Where it was the client, the figure is a lower bound.",
+        *flag_notes(findings, findings.points),
     )
-    return Table(f"Every point, {MEASURED}, with what shaped its rate", head, tuple(rows), notes)
+    title = f"Every point, {MEASURED}, with what shaped its rate"
+    return Table(title, head, tuple(rows), notes, folded=len(rows) > words.LONG)
 
 
 def latency_table(findings: Findings) -> Table:
@@ -81,7 +87,10 @@ def latency_table(findings: Findings) -> Table:
         findings,
         f"Latency and confirmation, {MEASURED}",
         LATENCIES,
-        ("Latency: from the planned time of a message to its receipt. Confirm: from a send to its confirmation.",),
+        (
+            "Latency: from the planned time of a message to its receipt; response time: of a request to its reply. "
+            "Confirm: from a send to its confirmation.",
+        ),
     )
 
 
@@ -92,44 +101,6 @@ def resource_table(findings: Findings) -> Table:
         RESOURCES,
         ("CPU in percent of one core; memory is the most that was resident.",),
     )
-
-
-def audit_table(findings: Findings) -> Table:
-    """A void or incomplete run shows its reason and no number; a failed one shows the counts that failed it."""
-    head = (
-        "Run",
-        "Scenario",
-        "Repetition",
-        "System",
-        "Audit",
-        "Received, messages/s",
-        *(name.replace("_", " ").capitalize() for name in CLASSES),
-        "Reason",
-    )
-    rates = {m.run: m for m in findings.run_measures if m.metric == "rate.received"}
-    rows = []
-    for audit in findings.audits:
-        place = f"{audit.scenario} ({audit.point})" if audit.point else audit.scenario
-        rate = _run_rate(audit, rates.get(audit.run))
-        rows.append(
-            row(
-                number(f"{audit.run}"),
-                Cell(place),
-                number(f"{audit.repetition}"),
-                own_cell(findings, audit.system),
-                Cell(audit.status, tone=audit.status),
-                rate,
-                *(_class(audit, name) for name in CLASSES),
-                Cell(audit.reason or ""),
-            )
-        )
-    notes = (
-        "Every message is accounted for. Lost: confirmed and never received. Duplicated: received more than once by a "
-        "subscription (marked: as redelivered). Recovered: not confirmed, yet received. Unexpected: never sent, or "
-        "refused.",
-        "A run whose audit is not clean counts for no figure.",
-    )
-    return Table(f"Delivery audit, run by run, {MEASURED}", head, tuple(rows), notes)
 
 
 def systems_table(findings: Findings) -> Table:
@@ -178,8 +149,9 @@ def _metrics_table(findings: Findings, title: str, metrics: Sequence[str], notes
     )
     if missing:
         notes = (*notes, f"{words.NOT_AVAILABLE}, not measured in any run: {words.listed(missing)}.")
-    heads = [name[0].upper() + name[1:] for name in map(words.metric, columns)]
-    return Table(title, ("Scenario", "System", *heads), rows, notes)
+    heads = [words.capital(words.metric(metric)) for metric in columns]
+    notes = (*notes, *flag_notes(findings, findings.points))
+    return Table(title, ("Scenario", "System", *heads), rows, notes, folded=len(rows) > words.LONG)
 
 
 def _places(findings: Findings) -> Iterator[tuple[Point, System, Cell]]:
@@ -189,7 +161,7 @@ def _places(findings: Findings) -> Iterator[tuple[Point, System, Cell]]:
 
 
 def _bound(findings: Findings, system: System, point: Point) -> Cell:
-    found = findings.measure(system.name, point, "rate.received")
+    found = findings.measure(system.name, point, point.work)
     if found is None:
         return absent(findings.absence(system.name, point, brief=True))
     if found.bound_by is None:
@@ -198,23 +170,9 @@ def _bound(findings: Findings, system: System, point: Point) -> Cell:
 
 
 def _runs(findings: Findings, system: System, point: Point) -> Cell:
-    place = (system.name, point.scenario, point.name)
-    audits = [audit for audit in findings.audits if (audit.system, audit.scenario, audit.point) == place]
+    audits = findings.audits_of(system.name, point)
     valid = sum(audit.status == CLEAN for audit in audits)
     return number(f"{valid} of {len(audits)}", "valid") if audits else absent("not run")
-
-
-def _run_rate(audit: Audit, found: RunMeasure | None) -> Cell:
-    if audit.status != CLEAN:
-        return absent(audit.status)
-    return absent("not measured") if found is None else number(words.number(found.value))
-
-
-def _class(audit: Audit, name: str) -> Cell:
-    value: int | None = getattr(audit, name)
-    if audit.status in ("void", "incomplete") or value is None:
-        return absent(audit.status)
-    return number(f"{value:,}")
 
 
 def _pairs(title: str, head: tuple[str, str], pairs: dict[str, object], folded: bool = False) -> Table:

@@ -11,10 +11,12 @@ from rich.text import Text
 
 from mqlab.events.folder import RunFolder
 from mqlab.report import words
+from mqlab.report.cells import needs_unit, printed
 from mqlab.report.content import MEASURED, PUBLISHED
-from mqlab.report.findings import CLEAN, Findings
-from mqlab.report.matrix import Subject, published_value, subjects
-from mqlab.report.page import audit_tile, headline, verdict_tile, warnings
+from mqlab.report.findings import Findings
+from mqlab.report.headline import audit_tile, headline, verdict_tile, warnings
+from mqlab.report.pairing import Subject, subjects
+from mqlab.report.records import CLEAN
 from mqlab.report.verdicts import ALL_SYSTEMS, HOLDS, INCONCLUSIVE, NOT_TESTABLE, REFUTED, VERDICTS, Verdict, judge
 from mqlab.study import METRICS, Point
 
@@ -30,6 +32,9 @@ STYLES: Final = {
 }
 # A pipe has no width of its own: lines may be this long there before they are broken.
 _PIPE_WIDTH: Final = 160
+# A summary is read at a glance: of more rows and runs the report tells.
+_ROWS: Final = 40
+_SPOILED: Final = 20
 # For an output that cannot show them.
 _ASCII: Final = str.maketrans({"\u2265": ">=", "\u00b1": "+-", "\u00b5": "u", "\u00d7": "x"})
 
@@ -47,14 +52,22 @@ def print_summary(folder: RunFolder, console: Console) -> None:
         for warning in warnings(findings):
             console.print(say(f"! {warning}", "yellow"))
         console.print(_matrix(findings, say))
+        _more(console, say, len(findings.points) - _ROWS, "point")
         console.print(say(f"{audit.label}: {audit.figure}; {audit.note}", STYLES[audit.tone]))
-        for spoiled in (found for found in findings.audits if found.status != CLEAN):
+        spoiled_runs = [found for found in findings.audits if found.status != CLEAN]
+        for spoiled in spoiled_runs[:_SPOILED]:
             place = f"run {spoiled.run}, {spoiled.scenario} {spoiled.point}".rstrip()
             why = f"{spoiled.status}, {spoiled.reason or 'no reason given'}"
             console.print(say(f"  {place}, {spoiled.system}: {why}", STYLES.get(spoiled.status, "")))
+        _more(console, say, len(spoiled_runs) - _SPOILED, "run")
         if verdicts:
             console.print(_verdicts(findings, verdicts, say))
             console.print(say(f"{verdict.label}: {verdict.figure}; {verdict.note}"))
+
+
+def _more(console: Console, say: Say, count: int, what: str) -> None:
+    if count > 0:
+        console.print(say(f"and {words.count(count, f'more {what}')}: see the report"))
 
 
 def _matrix(findings: Findings, say: Say) -> Table:
@@ -67,7 +80,7 @@ def _matrix(findings: Findings, say: Say) -> Table:
         stamps = findings.stamps_of(name) if origin == MEASURED else ()
         head = "\n".join((name, origin, *(f"[{stamp}]" for stamp in stamps)))
         table.add_column(say(head, "bold" if origin == MEASURED else ""), justify="right")
-    for point in findings.points:
+    for point in findings.points[:_ROWS]:
         table.add_row(
             say(point.label), *(_figure(findings, subject, point, metric, say) for subject in subjects(findings))
         )
@@ -77,8 +90,8 @@ def _matrix(findings: Findings, say: Say) -> Table:
 def _figure(findings: Findings, subject: Subject, point: Point, metric: str, say: Say) -> Text:
     system, origin = subject
     if origin == PUBLISHED:
-        value = published_value(findings, system, point, metric)
-        return say(f"{words.NOT_AVAILABLE}, not published" if value is None else words.number(value))
+        cell = printed(findings.study.printed(system, point, metric), unit=needs_unit(metric))
+        return say(f"{cell.text}, {cell.note}" if cell.note else cell.text)
     found = findings.measure(system, point, metric)
     if found is None:
         # The reason of each run stands below, with the audit.
@@ -87,7 +100,8 @@ def _figure(findings: Findings, subject: Subject, point: Point, metric: str, say
     unit = "" if name == found.unit else f" {name}"
     half = "" if found.ci95 is None else f" {words.PLUS_MINUS} {words.short(found.ci95 / factor)}"
     bound = f"{words.LOWER_BOUND} " if found.lower_bound else ""
-    return say(f"{bound}{words.number(found.value / factor)}{half}{unit}", "bold")
+    flag = f" {words.FLAG}" if findings.busy(system, point) else ""
+    return say(f"{bound}{words.number(found.value / factor)}{half}{unit}{flag}", "bold")
 
 
 def _verdicts(findings: Findings, verdicts: Sequence[Verdict], say: Say) -> Table:

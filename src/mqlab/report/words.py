@@ -8,8 +8,16 @@ from typing import Final
 NOT_AVAILABLE: Final = "n/a"
 LOWER_BOUND: Final = "\u2265"
 PLUS_MINUS: Final = "\u00b1"
+TIMES: Final = "\u00d7"
+# Stands behind a figure of a point whose agents were busier than the study allows.
+FLAG: Final = "*"
 
 METRICS: Final = {
+    "rate.work": "rate",
+    "rate.round_trips": "rate of round trips",
+    "bytes.round_trips": "bytes of round trips",
+    "response.mean": "response time, mean",
+    "response.max": "response time, longest",
     "rate.received": "rate at the consumers",
     "rate.sent": "rate at the producers",
     "bytes.received": "bytes at the consumers",
@@ -17,12 +25,31 @@ METRICS: Final = {
     "latency.max": "latency, longest",
     "cpu.broker": "CPU of the system",
     "cpu.agents": "CPU of the agents",
+    "cpu.message": "CPU for each message",
     "rss.broker": "memory of the system",
     "rss.agents": "memory of the agents",
     "syncs": "syncs",
     "sync.share": "time inside a sync",
     "holds": "times a producer was held back",
     "held.seconds": "time producers were held back",
+    "onset": "time until a producer was held back",
+}
+ACKNOWLEDGE: Final = {"auto": "Auto", "dups_ok": "Dups ok", "client": "Client"}
+# A table of more rows is folded: it is there for who looks for something.
+LONG: Final = 60
+_KINDS: Final = {"response": "response time"}
+# The parameters of a study as the head of a column; the others by their own names.
+PARAMETERS: Final = {
+    "scenario": "Scenario",
+    "size": "Message size",
+    "preload": "Preloaded messages",
+    "threads": "Threads per client",
+    "transaction": "Messages in a transaction",
+    "acknowledge": "Acknowledgement",
+    "durable": "Durable subscription",
+    "traced": "Traced pairs",
+    "trace": "Trace",
+    "rate": "Load",
 }
 
 _SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
@@ -30,6 +57,8 @@ _SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
     "bytes": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
     "bytes/s": ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),
 }
+
+SCALED: Final = frozenset(_SCALES)
 
 # What a terminal or a page must never get from a name: control characters could move the cursor or forge a line,
 # and the marks that turn the direction of writing could make one name look like another.
@@ -46,18 +75,49 @@ def metric(name: str) -> str:
     if name in METRICS:
         return METRICS[name]
     kind, _, rank = name.partition(".p")
-    return f"{kind}, {rank}\u00a0%" if rank else name
+    return f"{_KINDS.get(kind, kind)}, {rank}\u00a0%" if rank else name
+
+
+def capital(text: str) -> str:
+    """With a capital first letter, and the others as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def parameter(name: str) -> str:
+    """The name of a parameter as the head of a column."""
+    return PARAMETERS.get(name) or capital(name.replace("_", " "))
 
 
 def number(value: float) -> str:
     """Whole from 100 on, else three digits that count; thousands are set apart by commas."""
     if not math.isfinite(value):
         return "unbounded"
-    if value == 0 or abs(value) >= 99.95:
+    if value == 0:
+        return "0"
+    if abs(value) >= 99.95:
         return f"{value:,.0f}"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
     text = f"{value:.{min(digits, 12)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def printed(text: str) -> str:
+    """A number as a study printed it, with its thousands set apart; any other text as it is."""
+    whole, point, rest = text.partition(".")
+    sign, digits = (whole[0], whole[1:]) if whole[:1] in "+-" and whole else ("", whole)
+    if not digits.isdecimal() or (point and not rest.isdecimal()):
+        return text
+    return f"{sign}{int(digits):,}{point}{rest}"
+
+
+def signed(value: float) -> str:
+    """A change: its sign always stands."""
+    return f"+{number(value)}" if value > 0 else number(value)
+
+
+def setting(at: str) -> str:
+    """The values of a position on swept parameters: `6 \u00d7 1` of "clients=6, threads=1"."""
+    return f" {TIMES} ".join(part.partition("=")[2] or part for part in at.split(", "))
 
 
 def short(value: float) -> str:

@@ -19,12 +19,12 @@ def write_report(folder: RunFolder) -> Path:
     for old in folder.report.glob("*.svg"):
         old.unlink()
     for figure in page.figures():
-        _write(folder.report / markdown.file_name(figure), svg.as_file(figure.svg))
-    _write(folder.report / MARKDOWN_FILE, markdown.render(page))
-    return _write(folder.report / HTML_FILE, html.render(page))
+        write_text(folder.report / markdown.file_name(figure), svg.as_file(figure.svg))
+    write_text(folder.report / MARKDOWN_FILE, markdown.render(page))
+    return write_text(folder.report / HTML_FILE, html.render(page))
 
 
-def _write(path: Path, text: str) -> Path:
+def write_text(path: Path, text: str) -> Path:
     # Surrogates cannot be encoded: a name that holds one must not cost the whole report.
     path.write_text(text, encoding="utf-8", errors="replace")
     return path

@@ -3,7 +3,7 @@
 A system says what it is (version, settings, stamps); how messages get to it is the driver's.
 """
 
-from mqlab.systems.base import Running, System, SystemFailedError, SystemSettingError
+from mqlab.systems.base import Hosted, Running, System, SystemFailedError, SystemSettingError
 from mqlab.systems.embedded import Embedded
 
 SYSTEMS: dict[str, type[System]] = {"embedded": Embedded}
@@ -25,4 +25,4 @@ def system(text: str) -> System:
     return SYSTEMS[name](settings)
 
 
-__all__ = ["SYSTEMS", "Running", "System", "SystemFailedError", "SystemSettingError", "system"]
+__all__ = ["SYSTEMS", "Hosted", "Running", "System", "SystemFailedError", "SystemSettingError", "system"]

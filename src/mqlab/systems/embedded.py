@@ -1,30 +1,27 @@
-"""The embedded broker, as a process of its own."""
+"""The embedded broker, as a process of its own or inside its clients' process."""
 
 import asyncio
 import os
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import psutil
 
 from mqlab import __version__
-from mqlab.broker.config import parse_value
-from mqlab.broker.settings import POLICY_FIELDS, SETTING_NAMES, SettingError, Settings
+from mqlab.broker.server.local import LocalBroker
+from mqlab.broker.settings import SettingError, Settings
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
-from mqlab.systems.base import Running, System, SystemFailedError, SystemSettingError
+from mqlab.systems.base import Hosted, Running, System, SystemFailedError
+from mqlab.systems.embedded_running import EmbeddedRunning
+from mqlab.systems.embedded_settings import Chosen
+from mqlab.systems.embedded_trace import OWN_APPLICATION, TraceReader
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 10.0
-_ANSWER_SECONDS = 10.0
-# The lab's own business: where it listens and for whom, and where its data lies. Rules by pattern are for other names
-# than the lab's.
-_NOT_CHOSEN: Final = frozenset(
-    ("data", "name", "listen", "open_to_network", "users", "tls_certificate", "tls_key", "metrics", "policies")
-)
-_CHOSEN: Final = tuple(name for name in SETTING_NAMES if name not in _NOT_CHOSEN)
 
 
 class Embedded(System):
@@ -33,20 +30,16 @@ class Embedded(System):
 
     def __init__(self, settings: dict[str, str]) -> None:
         super().__init__(settings)
-        self._values = {key: _value(key, text) for key, text in settings.items()}
-        try:
-            self._settings = Settings.flat(**self._values)
-        except SettingError as error:
-            raise SystemSettingError(f"embedded: {error}") from error
+        self._chosen = Chosen.of(settings)
 
     def describe(self) -> dict[str, Any]:
-        own, policy = self._settings, self._settings.policy
-        shown = {name: getattr(policy if name in POLICY_FIELDS else own, name) for name in _CHOSEN}
-        shown = {name: str(value) if isinstance(value, Path) else value for name, value in shown.items()}
-        return {"name": self.label, "version": f"mqlab {__version__}", "settings": shown, "stamps": _stamps(own)}
+        return {
+            "name": self.label, "version": f"mqlab {__version__}", "settings": self._chosen.shown(),
+            "stamps": _stamps(self._chosen.settings()),
+        }  # fmt: skip
 
     async def start(self, folder: Path) -> Running:
-        options = [_option(key, value) for key, value in self._values.items()]
+        options = [_option(key, value) for key, value in self._chosen.placed(folder).items()]
         log_file = folder.parent / f"{folder.name}.log"
         with log_file.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
@@ -55,7 +48,7 @@ class Embedded(System):
             )  # fmt: skip
         try:
             address = await _announced(process)
-            control = await aio.connect(address)
+            return await self._watched(address, process.pid, folder, lambda: _end(process))
         except (OSError, MessagingError) as error:
             await _end(process)
             said = log_file.read_text(errors="replace").strip().splitlines()
@@ -64,16 +57,44 @@ class Embedded(System):
             # It has a session of its own, so Ctrl-C does not reach it.
             await asyncio.shield(_end(process))
             raise
-        return _Running(address, process, control)
+
+    async def host(self, folder: Path, name: str) -> Hosted:
+        settings = self._chosen.placed(folder)
+        try:
+            listening = Settings.flat(**settings, data=folder, name=name, listen=("tcp:127.0.0.1:0",))
+            return _Inside(await LocalBroker.start(listening))
+        except (SettingError, OSError) as error:
+            raise SystemFailedError(f"the embedded broker did not start: {error}") from error
+
+    async def attach(self, address: str, pid: int, folder: Path) -> Running:
+        try:
+            return await self._watched(address, pid, folder, None)
+        except (OSError, MessagingError) as error:
+            raise SystemFailedError(f"the embedded broker does not answer: {error}") from error
+
+    async def _watched(
+        self, address: str, pid: int, folder: Path, end: Callable[[], Awaitable[None]] | None
+    ) -> Running:
+        chosen = self._chosen
+        try:
+            watched = psutil.Process(pid)
+        except psutil.Error as error:
+            raise OSError(str(error)) from error
+        control = await aio.connect(address, application=OWN_APPLICATION)
+        reader = None
+        if chosen.traces:
+            records = folder.with_name(f"{folder.name}.records")
+            reader = await TraceReader.start(address, records if chosen.read_out else None)
+        return EmbeddedRunning(address, watched, control, end, reader)
 
 
-def _value(key: str, text: str) -> Any:
-    if key not in _CHOSEN:
-        raise SystemSettingError(f"the embedded broker has no setting {key!r}; it has: {', '.join(_CHOSEN)}")
-    try:
-        return parse_value(key, text)
-    except SettingError as error:
-        raise SystemSettingError(f"embedded: {key}: {error}") from error
+class _Inside(Hosted):
+    def __init__(self, local: LocalBroker) -> None:
+        self.address = str(local.addresses[0])
+        self._local = local
+
+    async def close(self) -> None:
+        await self._local.close()
 
 
 def _option(key: str, value: Any) -> str:
@@ -100,46 +121,6 @@ def _stamps(chosen: Settings) -> list[str]:
 def _environment() -> dict[str, str]:
     """Without settings of a broker: what is measured is what the run's record says, and nothing else."""
     return {key: value for key, value in os.environ.items() if not key.startswith("MQLAB_BROKER_")}
-
-
-class _Running(Running):
-    def __init__(self, address: str, process: asyncio.subprocess.Process, control: aio.Connection) -> None:
-        self.address = address
-        self._process = process
-        self._control = control
-        self._watched = psutil.Process(process.pid)
-
-    async def sample(self) -> dict[str, Any]:
-        try:
-            status = await self._control.status()
-            cpu, moved = self._watched.cpu_times(), self._watched.io_counters()
-            rss = self._watched.memory_info().rss
-        except (MessagingError, psutil.Error) as error:
-            raise SystemFailedError(f"the embedded broker is gone: {error}") from error
-        return {
-            "cpu_seconds": cpu.user + cpu.system,
-            "rss": rss,
-            "syncs": status["syncs"],
-            "sync_seconds": status["sync_seconds"],
-            "bytes_read": moved.read_bytes,
-            "bytes_written": moved.write_bytes,
-            "depth": status["messages"],
-            "blocked": status["held_producers"],
-            "holds": status["holds"],
-            "held_seconds": status["held_ms"] / 1000,
-        }
-
-    async def empty(self) -> bool:
-        try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                return bool((await self._control.status())["messages"] == 0)
-        except (MessagingError, TimeoutError):
-            return False
-
-    async def stop(self) -> None:
-        with suppress(MessagingError):
-            await self._control.close()
-        await _end(self._process)
 
 
 async def _announced(process: asyncio.subprocess.Process) -> str:

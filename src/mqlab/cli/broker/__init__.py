@@ -6,6 +6,7 @@ What is done is the broker's or the client library's; here are only options, que
 import typer
 
 from mqlab.cli.broker.browse import browse
+from mqlab.cli.broker.channels import channels
 from mqlab.cli.broker.check import check
 from mqlab.cli.broker.delete import delete
 from mqlab.cli.broker.example_config import example_config
@@ -15,6 +16,7 @@ from mqlab.cli.broker.purge import purge
 from mqlab.cli.broker.run import run_server
 from mqlab.cli.broker.show import show_one
 from mqlab.cli.broker.status import status
+from mqlab.cli.broker.trace import trace
 from mqlab.cli.broker.transactions import transactions
 from mqlab.cli.broker.users import users
 
@@ -24,7 +26,7 @@ broker = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND [
 broker.callback()(run_server)
 for name, command in {
     "status": status, "list": list_all, "show": show_one, "browse": browse, "purge": purge, "move": move,
-    "delete": delete, "transactions": transactions,
+    "delete": delete, "transactions": transactions, "channels": channels, "trace": trace,
 }.items():  # fmt: skip
     broker.command(name, rich_help_panel=_RUNNING)(command)
 broker.add_typer(users, name="users", rich_help_panel=_FILES)

@@ -25,8 +25,12 @@ class About(NamedTuple):
     default: str
 
 
+# Each time they are given, there is one more.
+_SEVERAL: Final = {"listen": "listen", "remotes": "remote", "channels": "channel"}
+
+
 def option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    return f"--{_SEVERAL.get(name, name).replace('_', '-')}"
 
 
 def described(text: str) -> dict[str, About]:
@@ -58,9 +62,9 @@ def chosen(given: dict[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, said in given.items():
         try:
-            if name == "listen" and said:
-                values[name] = tuple(address for text in said for address in parse_value(name, text))
-            elif said is not None and name != "listen":
+            if name in _SEVERAL and said:
+                values[name] = tuple(one for text in said for one in parse_value(name, text))
+            elif said is not None and name not in _SEVERAL:
                 values[name] = said if isinstance(said, bool) else parse_value(name, said)
         except SettingError as error:
             raise typer.BadParameter(str(error), param_hint=option(name)) from None
@@ -74,7 +78,7 @@ def _parameter(name: str, about: About) -> inspect.Parameter:
     if isinstance(_DEFAULTS[name], bool):
         kind, metavar = bool | None, None
         names = [f"{option(name)}/--no-{name.replace('_', '-')}"]
-    elif name == "listen":
+    elif name in _SEVERAL:
         kind = list[str] | None
     info = typer.Option(
         *names, help=about.help, show_default=about.default, metavar=metavar, rich_help_panel=about.panel,
@@ -87,8 +91,8 @@ def _metavar(name: str) -> str:
     default = _DEFAULTS[name]
     if isinstance(default, int):
         return "NUMBER"
-    if name == "listen":
-        return "ADDRESS"
+    if name in _SEVERAL:
+        return "ADDRESS" if name == "listen" else "NAME=TARGET"
     return "PATH" if default is None else "TEXT"
 
 

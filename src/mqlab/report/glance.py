@@ -1,0 +1,50 @@
+"""The whole study in one picture: a row a point, or a row a scenario where there are too many points."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mqlab.report import charts, svg, words
+from mqlab.report.content import Figure
+from mqlab.report.exhibits import bar
+from mqlab.report.findings import Findings
+from mqlab.report.headline import headline
+from mqlab.report.pairing import subjects
+from mqlab.study import METRICS
+
+# With more rows, or names too long for the side of a chart, each scenario is one row.
+_ROWS: Final = 24
+_NAME: Final = 36
+
+Row = tuple[str, charts.Bar]
+
+
+def glance(findings: Findings) -> Figure | None:
+    metric = headline(findings)
+    whole = len(findings.points) <= _ROWS and all(len(point.label) <= _NAME for point in findings.points)
+    given = list(_each(findings, metric) if whole else _best(findings, metric))
+    if not any(found.value for _, found in given):
+        return None
+    title = f"{words.capital(words.metric(metric))} of every scenario"
+    if not whole:
+        title = f"Highest {words.metric(metric)} of every scenario"
+    says = f"{title}: published figures as circles, those measured here as diamonds."
+    picture = svg.clean(charts.dots(given, METRICS[metric]), "glance", says)
+    note = (
+        "Circles are published, diamonds were measured here. The machines differ: compare the shape from scenario "
+        "to scenario, not the distance between a circle and a diamond."
+    )
+    return Figure("glance", title, picture, says, (note,), wide=True)
+
+
+def _each(findings: Findings, metric: str) -> Iterator[Row]:
+    for point in findings.points:
+        for subject in subjects(findings):
+            yield point.label, bar(findings, subject, point, metric)
+
+
+def _best(findings: Findings, metric: str) -> Iterator[Row]:
+    for name in findings.study.scenarios:
+        for subject in subjects(findings):
+            found = [bar(findings, subject, point, metric) for point in findings.points_of(name)]
+            if found:
+                yield name, max(found, key=lambda one: one.value or 0.0)

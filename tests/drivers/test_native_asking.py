@@ -1,0 +1,172 @@
+"""Request and reply, and what else a role may want of a native connection."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uvloop
+
+from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.listen import running
+from mqlab.broker.settings import Settings
+from mqlab.drivers import DRIVERS, Connection, DriverError, Receiving
+
+from .test_native import Connect, against_a_broker, bodies, near_a_broker
+
+REQUESTS, REPLIES = "queue:requests", "queue:replies"
+
+
+def test_a_requester_gets_the_reply_to_its_own_request(tmp_path: Path) -> None:
+    async def play(connect: Connect) -> None:
+        connection = await connect()
+        requesters = [await connection.requester(REQUESTS, REPLIES, persistent=False) for _ in range(5)]
+        responder = await connection.responder(REQUESTS, prefetch=10, persistent=False)
+        asked = [asyncio.ensure_future(one.request(b"request", f"n-{n}")) for n, one in enumerate(requesters)]
+        answered = 0
+        while answered < 5:
+            arrival = await responder.receive()
+            assert set(arrival.bodies.tolist()) == {b"request"}
+            await responder.reply([b"reply %d" % (answered + n) for n in range(len(arrival.bodies))], wait=False)
+            answered += len(arrival.bodies)
+        # Requests were sent one after the other, so answered in this order.
+        replies = [await one for one in asked]
+        assert [reply.body for reply in replies] == [b"reply %d" % n for n in range(5)]
+        assert not any(reply.redelivered for reply in replies)
+        await responder.close()
+        for one in requesters:
+            await one.close()
+        await connection.close()
+
+    near_a_broker(tmp_path, play)
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_replies_go_to_where_each_requester_wants_them(tmp_path: Path, wait: bool) -> None:
+    """Requests that came together, with more than one reply queue."""
+
+    async def play(broker: Broker, connection: Connection) -> None:
+        requesters = [await connection.requester(REQUESTS, f"queue:{n % 2}", persistent=wait) for n in range(4)]
+        asked = [asyncio.ensure_future(one.request(b"%d" % n, f"n-{n}")) for n, one in enumerate(requesters)]
+        while broker.status()["messages"] < 4:
+            await asyncio.sleep(0.001)
+        responder = await connection.responder(REQUESTS, prefetch=10, persistent=wait)
+        answered = 0
+        while answered < 4:
+            arrival = await responder.receive()
+            await responder.reply([b"to " + body for body in arrival.bodies.tolist()], wait=wait)
+            answered += len(arrival.bodies)
+        assert [(await one).body for one in asked] == [b"to %d" % n for n in range(4)]
+
+    async def main() -> None:
+        settings = Settings(data=tmp_path, listen=("tcp:127.0.0.1:0",))
+        async with asyncio.timeout(30), running(settings) as (broker, (address,)):
+            connection = await DRIVERS["native"](str(address)).connect()
+            await play(broker, connection)
+            await connection.close()
+
+    uvloop.run(main())
+
+
+def test_preloaded_messages_are_in_nobodys_way(tmp_path: Path) -> None:
+    async def play(connection: Connection) -> None:
+        await connection.preload(REPLIES, bodies(*[7] * 2500), persistent=False)
+        requester = await connection.requester(REQUESTS, REPLIES, persistent=False)
+        responder = await connection.responder(REQUESTS, prefetch=1, persistent=False)
+        asked = asyncio.ensure_future(requester.request(b"request", "preload"))
+        await responder.receive()
+        await responder.reply([b"reply"], wait=True)
+        assert (await asked).body == b"reply"
+        receiver = await connection.receiver(REPLIES, Receiving(5000))
+        number = 0
+        while number < 2500:
+            arrival = await receiver.receive()
+            assert set(arrival.bodies.tolist()) == {b"\7" * 12}
+            number += len(arrival.bodies)
+        assert number == 2500
+
+    against_a_broker(tmp_path, play)
+
+
+def test_a_request_that_wants_no_reply_is_an_error(tmp_path: Path) -> None:
+    async def play(connection: Connection) -> None:
+        responder = await connection.responder(REQUESTS, prefetch=1, persistent=False)
+        sender = await connection.sender(REQUESTS, persistent=False, transacted=False)
+        await sender.send(bodies(1), wait=False)
+        with pytest.raises(DriverError, match="where its reply should go"):
+            await responder.receive()
+
+    against_a_broker(tmp_path, play)
+
+
+def test_a_connection_that_is_gone_is_a_driver_error(tmp_path: Path) -> None:
+    async def play(connect: Connect) -> None:
+        connection = await connect()
+        requester = await connection.requester(REQUESTS, REPLIES, persistent=False)
+        responder = await connection.responder("queue:others", prefetch=1, persistent=False)
+        asked, waiting = (
+            asyncio.ensure_future(requester.request(b"x", "1")), asyncio.ensure_future(responder.receive())
+        )  # fmt: skip
+        await asyncio.sleep(0)
+        await connection.close()
+        for one in (asked, waiting, requester.close(), requester.request(b"x", "2"), responder.receive()):
+            with pytest.raises(DriverError):
+                await one
+
+    near_a_broker(tmp_path, play)
+
+
+@pytest.mark.parametrize("rows", [1, 6])
+def test_a_selector_sees_the_properties(tmp_path: Path, rows: int) -> None:
+    async def play(connection: Connection) -> None:
+        sender = await connection.sender("queue:q", persistent=False, transacted=False)
+        for producer in (3, 4):
+            numbers = np.full(rows, producer, dtype=np.int32)
+            properties: dict[str, Any] = {"seq": np.arange(rows) + 2**40, "producer": numbers}
+            await sender.send(bodies(*[producer] * rows), wait=False, properties=properties)
+        chosen = await connection.receiver("queue:q", Receiving(100, selector=f"producer = 4 AND seq >= {2**40}"))
+        arrival = await chosen.receive()
+        assert arrival.bodies.tolist() == [b"\4" * 12] * rows
+        rest = await connection.receiver("queue:q", Receiving(100))
+        assert (await rest.receive()).bodies.tolist() == [b"\3" * 12] * rows
+
+    against_a_broker(tmp_path, play)
+
+
+def test_a_durable_subscription_keeps_what_comes_while_nobody_is_there(tmp_path: Path) -> None:
+    async def play(connection: Connection) -> None:
+        how = Receiving(100, selector="seq >= 0", durable="mine")
+        await connection.subscribe("topic:t", how)
+        sender = await connection.sender("topic:t", persistent=False, transacted=False)
+        await sender.send(bodies(1, 2), wait=True, properties={"seq": np.arange(2)})
+        receiver = await connection.receiver("topic:t", how)
+        assert len((await receiver.receive()).bodies) == 2
+        with pytest.raises(DriverError, match="in use"):
+            await connection.unsubscribe("mine")
+        await receiver.close()
+        await connection.unsubscribe("mine")
+        with pytest.raises(DriverError, match="no durable subscription"):
+            await connection.unsubscribe("mine")
+
+    against_a_broker(tmp_path, play)
+
+
+@pytest.mark.parametrize("mode", ["auto", "dups_ok", "client"])
+def test_what_was_received_is_acknowledged_when_the_next_is_asked_for(tmp_path: Path, mode: str) -> None:
+    async def play(connect: Connect) -> None:
+        connection, other = await connect(), await connect()
+        sender = await connection.sender("queue:q", persistent=False, transacted=False)
+        receiver = await connection.receiver("queue:q", Receiving(1, mode))  # type: ignore[arg-type]
+        for n in (1, 2):
+            await sender.send(bodies(n), wait=True)
+        for n in (1, 2):
+            assert (await receiver.receive()).bodies.tolist() == [bytes([n]) * 12]
+        await connection.close()
+        # The first was done when the second was asked for; the second comes again.
+        again = await other.receiver("queue:q", Receiving(1))
+        arrival = await again.receive()
+        assert (arrival.bodies.tolist(), arrival.redelivered) == ([b"\2" * 12], True)
+        await other.close()
+
+    near_a_broker(tmp_path, play)
