@@ -22,7 +22,7 @@ PATIENCE = 120.0
 ENDING = 40.0
 PROGRAM = (sys.executable, "-m", "mqlab")
 # Little data: the time that Java's second compiler takes never comes back.
-QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 SMALL = """
 study: mine

@@ -40,7 +40,7 @@ def check_one_sentence(*arguments: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nothing"], "nothing: no such file and no built-in study; accepted: jms-four-brokers"),
+        (["nothing"], "nothing: no such file and no built-in study; accepted: ibmmq-943-trace, jms-"),
         (["nothing.yaml"], "nothing.yaml: no such file"),
         ([FILE, "nothing"], "nothing: no such file"),
         ([FILE, "--only", "Z"], "no scenario 'Z'; accepted: A, B"),
@@ -75,6 +75,28 @@ def test_a_place_for_runs_below_a_file() -> None:
     check_one_sentence("run", FILE, "--runs", f"{FILE}/runs", words=FILE)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "Missing option '--setting'"),
+        (["--setting", "trace"], "write KEY=VALUE"),
+        (["--setting", "trace="], "write KEY=VALUE"),
+        (["--setting", "speed=9"], "embedded has no setting 'speed'; it has: "),
+        (["--setting", "sync=maybe"], "'maybe' is none of on, off"),
+        (["--setting", "sync=off", "--system", "rabbit"], "there is no system 'rabbit'"),
+        (["--setting", "sync=on"], "sync is on already"),
+        (["--setting", "sync=on,off", "--system", "embedded:sync=off"], "sync is off already"),
+        (["--setting", "sync=off", "--workload", "nothing"], "--workload nothing: write STUDY:SCENARIO"),
+        (["--setting", "sync=off", "--workload", "nothing:A"], "nothing: no such file"),
+        (["--setting", "sync=off", "--workload", f"{FILE}:Z"], "mine has the scenarios A, B"),
+        (["--setting", "sync=off", "--rounds", "1"], "--rounds"),
+        (["--setting", "sync=off", "--seconds", "0"], "--seconds"),
+    ],
+)
+def test_overhead(arguments: list[str], words: str) -> None:
+    check_one_sentence("overhead", *arguments, words=words)
+
+
 @pytest.mark.parametrize("command", ["measure", "report"])
 class TestWhatIsNoRunFolder:
     def test_nothing(self, command: str) -> None:
@@ -96,6 +118,12 @@ class TestWhatIsNoRunFolder:
         Path("torn").mkdir()
         Path("torn", "meta.json").write_text('{"schema_version": 1, "st')
         check_one_sentence(command, "torn", words="torn: ")
+
+    def test_a_study_with_a_mistake(self, command: str, tmp_path: Path) -> None:
+        folder = RunFolder.create(tmp_path, "edited")
+        folder.write_meta({"study": "mine", "scale": "quick", "systems": []})
+        (folder.study / "study.yaml").write_text(SMALL.replace("scenarios:", "scenario:"))
+        check_one_sentence(command, str(folder.path), words="study.yaml:4")
 
     def test_no_argument(self, command: str) -> None:
         check_one_sentence(command, words="Missing argument")

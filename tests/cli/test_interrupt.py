@@ -36,6 +36,22 @@ def only_folder(runs: Path) -> RunFolder:
     return RunFolder.open(path)
 
 
+def spark_is_up(command: Background) -> bool:
+    """Java runs, and the session has made its folder for blocks."""
+    folders = [re.search(r"spark\.local\.dir=(\S+)", " ".join(java.cmdline())) for java in command.descendants("java")]
+    return any([*Path(found[1]).glob("blockmgr-*")] for found in folders if found)
+
+
+def interrupted(folder: Path, *arguments: str | Path, when: Callable[[Background], object]) -> str:
+    """Returns the words."""
+    with Background(folder, *PROGRAM, *arguments) as command:
+        command.wait_until(lambda: when(command))
+        command.interrupt()
+        code, out = command.end()
+        assert (code, out) == (130, ""), command.said
+        return command.said
+
+
 def interrupted_in_the_second_run(tmp_path: Path, study: Path, number: int) -> tuple[str, RunFolder]:
     with Background(tmp_path, *PROGRAM, "run", study, "--json", "--runs", tmp_path / "runs") as command:
         command.wait_until_said("run 2 of 2: B")
@@ -54,7 +70,9 @@ def test_in_the_middle_of_a_run(tmp_path: Path, study: Path) -> None:
     assert "Traceback" not in said
     assert folder.meta()["status"] == "incomplete"
     assert not [*folder.path.glob(".systems*")]
-    # The other commands work on what there is: the run that was complete has its figures.
+    # The other commands work on what there is, even after another Ctrl-C: the run that was complete has its figures.
+    words = interrupted(tmp_path, "measure", folder.path, when=spark_is_up)
+    assert f"mqlab: interrupted; the events are kept: mqlab measure {folder.path}" in words
     assert here("measure", folder.path).exit_code == 0
     audits = {audit["scenario"]: (audit["status"], audit["reason"]) for audit in read(folder, "audits")}
     assert audits == {"A": ("clean", ""), "B": ("incomplete", "interrupted")}
@@ -118,36 +136,17 @@ def test_in_a_terminal_with_bars(tmp_path: Path, study: Path) -> None:
     assert only_folder(tmp_path / "runs").meta()["status"] == "incomplete"
 
 
-def spark_is_up(command: Background) -> bool:
-    """Java runs, and the session has made its folder for blocks."""
-    folders = [re.search(r"spark\.local\.dir=(\S+)", " ".join(java.cmdline())) for java in command.descendants("java")]
-    return any([*Path(found[1]).glob("blockmgr-*")] for found in folders if found)
-
-
 class TestWhileSparkWorks:
-    def interrupted(self, folder: Path, *arguments: str | Path, when: Callable[[Background], object]) -> str:
-        """Returns the words."""
-        with Background(folder, *PROGRAM, *arguments) as command:
-            command.wait_until(lambda: when(command))
-            command.interrupt()
-            code, out = command.end()
-            assert (code, out) == (130, ""), command.said
-            return command.said
-
-    def test_what_was_recorded_can_be_measured_again(self, tmp_path: Path) -> None:
+    def test_what_was_recorded_is_complete(self, tmp_path: Path) -> None:
         study, runs = tmp_path / "small.yaml", tmp_path / "runs"
         study.write_text(SMALL)
-        said = self.interrupted(tmp_path, "run", study, "--only", "A", "--runs", runs, when=spark_is_up)
+        said = interrupted(tmp_path, "run", study, "--only", "A", "--runs", runs, when=spark_is_up)
         assert "mqlab: interrupted" in said
-        folder = only_folder(runs)
-        assert folder.meta()["status"] == "complete", "all of the load is there"
-        self.interrupted(tmp_path, "measure", folder.path, when=spark_is_up)
-        assert here("measure", folder.path).exit_code == 0
-        assert [audit["status"] for audit in read(folder, "audits")] == ["clean"]
+        assert only_folder(runs).meta()["status"] == "complete", "all of the load is there"
 
     def test_no_traceback_and_nothing_left_while_java_starts(self, tmp_path: Path) -> None:
         study = tmp_path / "small.yaml"
         study.write_text(SMALL)
         arguments = ("run", study, "--only", "A", "--runs", tmp_path / "runs")
-        said = self.interrupted(tmp_path, *arguments, when=lambda command: command.descendants("spark"))
+        said = interrupted(tmp_path, *arguments, when=lambda command: command.descendants("spark"))
         assert "Traceback" not in said

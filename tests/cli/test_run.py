@@ -1,7 +1,6 @@
 """One run from the declaration to the report, as a user makes it, and what can be asked of its folder afterwards."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -122,16 +121,6 @@ class TestTheFolder:
         assert sorted(part.name for part in folder.path.iterdir()) == [
             "events", "measures", "meta.json", "report", "study",
         ]  # fmt: skip
-
-    def test_measuring_again_gives_the_same(self, folder: RunFolder, tmp_path: Path) -> None:
-        copy = RunFolder(shutil.copytree(folder.path, tmp_path / "copy"))
-        shutil.rmtree(copy.measures)
-        copy.measures.mkdir()
-        result = here("measure", copy.path)
-        assert (result.exit_code, result.stdout) == (0, "")
-        assert str(copy.measures) in result.stderr.replace("\n", "")
-        for table in ("measures", "run_measures", "audits", "series", "latencies"):
-            assert read(copy, table) == read(folder, table)
 
     def test_reporting_again_gives_the_same_document(self, folder: RunFolder, found: dict[str, Any]) -> None:
         result = here("report", folder.path, "--json")

@@ -5,7 +5,7 @@ from pathlib import Path
 import uvloop
 from killing import torture
 
-KILLS, MESSAGES = 50, 50_000
+KILLS, MESSAGES = 30, 30_000
 
 
 def test_kill_9_under_load_loses_nothing(tmp_path: Path) -> None:

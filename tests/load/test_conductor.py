@@ -30,7 +30,7 @@ POINTS = {
 NUMBERS = {name: number for number, name in enumerate(POINTS, 1)}
 
 
-@pytest.fixture(scope="module", params=[1, 2, 4])
+@pytest.fixture(scope="module", params=[1, 4])
 def agents(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 

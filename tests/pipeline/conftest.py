@@ -18,7 +18,8 @@ from mqlab.pipeline.spark import spark_session
 def spark() -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as environment:
         # A few thousand rows a pass: the time that Java's second compiler takes never comes back.
-        environment.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+        options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+        environment.setenv("JDK_JAVA_OPTIONS", options)
         session = spark_session()
     yield session
     session.stop()

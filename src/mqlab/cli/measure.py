@@ -11,6 +11,8 @@ from mqlab.cli.progress import ProgressBars
 from mqlab.events.folder import NotARunFolderError, RunFolder
 from mqlab.pipeline.measure import measure as run_pipeline
 from mqlab.pipeline.spark import SparkUnavailableError, spark_session
+from mqlab.pipeline.wanted import exhibits_of
+from mqlab.study import StudyError
 
 MasterOption = Annotated[
     str | None, typer.Option(envvar="MQLAB_MASTER", help="A Spark master; default: this machine (local[*]).")
@@ -27,6 +29,10 @@ def measure(folder: FolderArgument, master: MasterOption = None) -> None:
 
 
 def measured(folder: RunFolder, master: str | None, bars: ProgressBars) -> None:
+    try:
+        exhibits = exhibits_of(folder)
+    except StudyError as error:
+        fail(str(error), Exit.USAGE)
     bars.spark_starts()
     again = f"mqlab measure {folder.path}"
     with leaving_at_once(f"interrupted; the events are kept: {again}"):
@@ -34,7 +40,7 @@ def measured(folder: RunFolder, master: str | None, bars: ProgressBars) -> None:
             spark = spark_session(master)
         except SparkUnavailableError as error:
             fail(f"{error}. The events are kept: {again}", Exit.SYSTEM_UNAVAILABLE)
-        run_pipeline(spark, folder, bars.measure)
+        run_pipeline(spark, folder, bars.measure, exhibits)
 
 
 def open_folder(path: Path) -> RunFolder:

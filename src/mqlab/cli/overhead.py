@@ -61,10 +61,10 @@ def overhead(
             settings = [_setting(text, chosen) for text in setting]
             file.write_text(_written(settings, _parameters(workload), rounds, seconds))
             study = load_study(file)
+            command = "mqlab " + shlex.join(sys.argv[1:])
+            order = Order(study, "full", study.points("full", ()), [chosen], agents, command)
         except (SystemSettingError, StudyError, ValueError) as error:
             fail(str(error), Exit.USAGE)
-        command = "mqlab " + shlex.join(sys.argv[1:])
-        order = Order(study, "full", study.points("full", ()), [chosen], agents, command)
         run_folder = one_study(order, runs, master, quiet=True)
     costs = _costs(run_folder)
     if as_json:
@@ -102,6 +102,8 @@ def _parameters(workload: str | None) -> dict[str, Any]:
     if workload is None:
         return dict(_WORKLOAD)
     name, _, scenario = workload.rpartition(":")
+    if not name:
+        raise ValueError(f"--workload {workload}: write STUDY:SCENARIO")
     study = load_study(name)
     if scenario not in study.scenarios:
         raise ValueError(f"--workload {workload}: {study.id} has the scenarios {', '.join(study.scenarios)}")

@@ -34,7 +34,9 @@ class ProgressBars:
     def load(self, progress: LoadProgress) -> None:
         if self._runs is None:
             self._runs = self._bars.add_task("runs", what="")
-        seconds = f" ({progress.phase_seconds:g} s)" if progress.phase in (WARM_UP, MEASURE) else ""
+        # Nobody knows how long a fixed amount of work will take.
+        known = progress.phase in (WARM_UP, MEASURE) and progress.phase_seconds > 0
+        seconds = f" ({progress.phase_seconds:g} s)" if known else ""
         self._bars.update(
             self._runs, completed=progress.runs_done, total=progress.runs_expected,
             what=f"{progress.runs_done + 1} of {progress.runs_expected}: {progress.label}, {progress.phase}{seconds}",

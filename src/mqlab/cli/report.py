@@ -12,6 +12,7 @@ from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure import NotMeasuredError
 from mqlab.report import as_json as document
 from mqlab.report import print_summary, write_index, write_report
+from mqlab.study import StudyError
 
 
 def report(
@@ -39,6 +40,8 @@ def _written(folder: RunFolder) -> Path:
         return write_report(folder)
     except NotMeasuredError as error:
         fail(f"{error}; first: mqlab measure {folder.path}", Exit.USAGE)
+    except StudyError as error:
+        fail(str(error), Exit.USAGE)
 
 
 def fail_on_bad_audits(found: dict[str, Any]) -> None:

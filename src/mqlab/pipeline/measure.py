@@ -1,6 +1,8 @@
 """The whole pipeline over one run folder, and how its tables are read again."""
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import Any, Final
 
@@ -68,10 +70,7 @@ def measure(
     cores = int(folder.meta().get("machine", {}).get("cores") or 1)
     steps = _Steps(progress)
     events = read_events(spark, folder)
-    found = _found(steps, events)
-    seen = steps.take("looks", looks(events.samples, found.spans))
-    used = steps.take("resources", usage(events.samples, found.spans))
-    confirmed = steps.take("confirmations", confirmations(events.sends, found.spans))
+    found, seen, used, confirmed = _found(steps, events)
     good = valid(steps.take("audits", audits(events.runs, events.roles, events.clocks, found)))
     moved = totals(found.activity, found.round_trips, found.spans, found.points)
     figures = [
@@ -83,31 +82,45 @@ def measure(
     of_runs = steps.take("run_measures", run_measures(reduce(DataFrame.unionByName, figures), good))
     limits = bounds(used, found.points, cores)
     of_points = steps.take("measures", measures(of_runs, events.runs, limits, good))
-    _over_time(steps, events, found, seen, good)
-    steps.take("latencies", latencies(found.fates, good))
-    steps.take("responses", latencies(found.round_trips, good))
-    steps.take("operations", operations(steps.take("traced", traced(events.operations)), good))
     shown = wanted(exhibits_of(folder) if exhibits is None else exhibits)
-    steps.take("impacts", impacts(of_runs, found.points))
-    at_peaks = steps.take("peaks", peaks(of_points, found.points, shown.peaks))
-    steps.take("comparisons", comparisons(of_runs, at_peaks, shown.compared))
+    at_peaks, moved, *_ = steps.take_together(
+        {
+            "peaks": peaks(of_points, found.points, shown.peaks),
+            "paces": paces(found.activity, events.phases, found.spans, good),
+            "depths": depths(seen, good),
+            "latencies": latencies(found.fates, good),
+            "responses": latencies(found.round_trips, good),
+            "operations": operations(steps.table("traced"), good),
+            "impacts": impacts(of_runs, found.points),
+        }
+    )
+    steps.take_together(
+        {"comparisons": comparisons(of_runs, at_peaks, shown.compared), "series": series(moved, seen)}
+    )
     for name in TABLES:
         _write(folder, name, steps.rows[name])
     steps.tell("")
 
 
-def _found(steps: "_Steps", events: Events) -> Found:
-    """What is counted over all events: everything else is made of these small tables."""
+def _found(steps: "_Steps", events: Events) -> tuple[Found, DataFrame, DataFrame, DataFrame]:
+    """What is counted over all events, the looks, what was used, and the confirmations.
+
+    Everything else is made of these small tables.
+    """
     when = steps.take("phases", spans(events.phases))
-    moved = steps.take("activity", activity(events.sends, events.receipts, when))
-    pieces = _segments(events, steps.rows["activity"])
-    return Found(
-        points=steps.take("points", points(events.runs)),
-        spans=when,
-        fates=steps.take("deliveries", fates(pieces, when)),
-        activity=moved,
-        round_trips=steps.take("round trips", round_trips(events.round_trips, when)),
+    moved, trips, seen, used, confirmed, of_runs, _ = steps.take_together(
+        {
+            "activity": activity(events.sends, events.receipts, when),
+            "round trips": round_trips(events.round_trips, when),
+            "looks": looks(events.samples, when),
+            "resources": usage(events.samples, when),
+            "confirmations": confirmations(events.sends, when),
+            "points": points(events.runs),
+            "traced": traced(events.operations),
+        }
     )
+    fate = steps.take("deliveries", fates(_segments(events, steps.rows["activity"]), when))
+    return Found(of_runs, when, fate, moved, trips), seen, used, confirmed
 
 
 def _segments(events: Events, moved: pa.Table) -> DataFrame:
@@ -120,12 +133,6 @@ def _segments(events: Events, moved: pa.Table) -> DataFrame:
         return short
     long = segments(events.sends.where(~is_alone), events.receipts.where(~is_alone), events.roles)
     return long.unionByName(short) if alone else long
-
-
-def _over_time(steps: "_Steps", events: Events, found: Found, seen: DataFrame, good: DataFrame) -> None:
-    moved = steps.take("paces", paces(found.activity, events.phases, found.spans, good))
-    steps.take("series", series(moved, seen))
-    steps.take("depths", depths(seen, good))
 
 
 def read(folder: RunFolder, table: str) -> list[dict[str, Any]]:
@@ -145,12 +152,26 @@ class _Steps:
 
     def __init__(self, progress: Progress | None) -> None:
         self.rows: dict[str, pa.Table] = {}
+        self._tables: dict[str, DataFrame] = {}
         self._progress = progress
 
     def take(self, name: str, table: DataFrame) -> DataFrame:
+        return self.take_together({name: table})[0]
+
+    def take_together(self, tables: dict[str, DataFrame]) -> list[DataFrame]:
+        """Tables that do not need one another, a thread for each core: planning takes longer than the work itself."""
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            return [*threads.map(self._fetch, tables, tables.values())]
+
+    def table(self, name: str) -> DataFrame:
+        """One that was taken."""
+        return self._tables[name]
+
+    def _fetch(self, name: str, table: DataFrame) -> DataFrame:
         self.tell(name)
         self.rows[name] = table.toArrow()
-        return local(table.sparkSession, self.rows[name])
+        self._tables[name] = local(table.sparkSession, self.rows[name])
+        return self._tables[name]
 
     def tell(self, name: str) -> None:
         if self._progress is not None:

@@ -85,6 +85,8 @@ def _here(master: str) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
+        # The quick compiler only: a pass over a study has ended before the thorough one has paid for itself.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         # The defaults are for clusters, 200 shuffle partitions and large files. Here a task is dearer than its rows.

@@ -6,6 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mqlab.broker.core.destinations import TEMPORARY
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -28,9 +30,13 @@ class Transaction:
 
     @property
     def why_not(self) -> str:
-        """Why it cannot be committed, or "": something of it was refused, or has nowhere to go any more."""
-        gone = next((one.destination for one, _ in self.sends if one.destination.closed), None)
-        return self.doomed or ("" if gone is None else f"{gone.full_name} is gone")
+        """Why it cannot be committed, or "": something of it was refused, or has nowhere to go any more.
+
+        A reply to somebody who has left is no reason: it goes nowhere, and the request must not come again for it.
+        """
+        closed = (one.destination.full_name for one, _ in self.sends if one.destination.closed)
+        gone = next((name for name in closed if not name.startswith(f"queue:{TEMPORARY}")), None)
+        return self.doomed or ("" if gone is None else f"{gone} is gone")
 
 
 @dataclass(eq=False, repr=False, slots=True)

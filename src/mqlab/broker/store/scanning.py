@@ -52,6 +52,8 @@ def scan(data: bytes, array: Numbers, at: int, lsn: int) -> Block:
     `array` is the same data; `lsn` is the number of the record before them.
     """
     begins, end = _walk(data, at)
+    if not len(begins):
+        return Block(begins, begins, begins, end)
     ends = np.append(begins[1:], end)
     frames = gathered(array, begins, _FRAME)
     right = frames["lsn"] == np.arange(lsn + 1, lsn + 1 + len(begins), dtype=np.uint64)

@@ -1,0 +1,51 @@
+"""`mqlab overhead`: what a setting costs, from a short run of its own."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqlab.cli import overhead
+from mqlab.events.folder import RunFolder
+from mqlab.pipeline.measure import read
+
+from .command import SMALL, document, here
+
+
+@pytest.fixture(scope="module")
+def costs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Of confirmed persistent sends with and without a sync, on the load of a scenario of one's own."""
+    parent = tmp_path_factory.mktemp("overhead")
+    file = parent / "mine.yaml"
+    file.write_text(SMALL)
+    words = ("--setting", "sync=off", "--workload", f"{file}:B", "--rounds", "2", "--seconds", "0.3")
+    result = here("overhead", *words, "--runs", parent / "runs", "--json")
+    assert result.exit_code == 0, result.stderr
+    return document(result.stdout)
+
+
+def test_each_metric_has_its_change_against_the_base(costs: dict[str, Any]) -> None:
+    metrics = [one["metric"] for one in costs["costs"]]
+    assert metrics[0] == "rate.received"
+    # A clock of whole ticks may see no CPU time at all in a phase as short as this one.
+    assert metrics == sorted({*metrics} & {"rate.received", "cpu.message", "cpu.broker"}, key=overhead._SHOWN.index)
+    for one in costs["costs"]:
+        assert (one["scenario"], one["point"], one["base"]) == ("sync", "sync=off", "sync=on")
+        assert one["system"] == "embedded"
+        assert (one["runs"], one["paired"]) == (2, True)
+        assert one["low"] <= one["value"] <= one["high"]
+
+
+def test_the_runs_are_kept_and_interleaved(costs: dict[str, Any]) -> None:
+    found = read(RunFolder.open(Path(costs["run"])), "audits")
+    assert [audit["point"] for audit in found] == ["sync=on", "sync=off", "sync=off", "sync=on"]
+    assert {audit["status"] for audit in found} == {"clean"}
+
+
+def test_the_table_for_people(costs: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    unknown = {**costs["costs"][0], "low": None, "high": None, "value": -3.14}
+    overhead.show(overhead._table([unknown]))
+    shown = capsys.readouterr().out
+    assert "sync=off" in shown
+    assert "-3.1 %" in shown
+    assert "not known" in shown
