@@ -75,10 +75,6 @@ KNOBS: Final = (
     "MQ trace (internal)",
 )
 
-# Features that are not there yet, with the reason.
-LATER: Final = {
-}
-
 # Knobs that a broker in Python, or any broker, does not have.
 NOT_THE_BROKERS: Final = {
     "vendor-recommended tuning": "a choice of settings, each of which has its own test",

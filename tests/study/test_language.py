@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from mqlab.study import Figures, Point, Study, estimate, load_study
-from mqlab.study.check_exhibits import chosen_points
 
 Write = Callable[..., Path]
 
@@ -151,7 +150,7 @@ def test_exhibits_of_chosen_points(write: Write) -> None:
     table, lines, bars, series = declared.exhibits
     assert table.figures == (Figures("value", "rate.sent", "Sent"), Figures("ratio", "rate.sent", over=("rate",)))
     assert table.where == (("size", "1KiB"), ("batch", "1"), ("batch", "2"))
-    assert [point.name for point in chosen_points(table, declared.points("full"))] == [
+    assert [point.name for point in table.chosen(declared.points("full"))] == [
         "size=1KiB, batch=1",
         "size=1KiB, batch=2",
     ]

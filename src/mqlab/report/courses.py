@@ -6,14 +6,13 @@ from mqlab.report import svg, time_charts, words
 from mqlab.report.cells import flag_notes
 from mqlab.report.content import MEASURED, PUBLISHED, Block, Figure, Prose
 from mqlab.report.findings import Findings, stamped
-from mqlab.report.selection import chosen
 from mqlab.report.time_charts import Course, Onset
 from mqlab.study import Exhibit, Point
 
 
 def courses(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
     """One figure a point, of the first valid run of each system."""
-    points = chosen(exhibit, findings.points)
+    points = exhibit.chosen(findings.points)
     found = [_figure(findings, exhibit, point, len(points) > 1) for point in points]
     kept = [figure for figure in found if figure is not None]
     if kept:

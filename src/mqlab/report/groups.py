@@ -8,7 +8,7 @@ from mqlab.report.content import MEASURED, PUBLISHED, Block, Figure, Prose
 from mqlab.report.findings import Findings
 from mqlab.report.group_charts import GroupBar, GroupPanel
 from mqlab.report.pairing import Pair, pair_name, pairs
-from mqlab.report.selection import SCENARIO, Key, Spot, chosen, row_names, rows
+from mqlab.report.selection import SCENARIO, Key, Spot, row_names, rows
 from mqlab.study import METRICS, Exhibit
 
 
@@ -27,7 +27,7 @@ def grouped(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
 
 
 def _panel(findings: Findings, exhibit: Exhibit, origin: str) -> GroupPanel:
-    points = [*chosen(exhibit, findings.declared), *chosen(exhibit, findings.points)]
+    points = [*exhibit.chosen(findings.declared), *exhibit.chosen(findings.points)]
     names = row_names(exhibit, points)
     found = rows(findings, exhibit, names)
     several = len({point.scenario for point in points}) > 1 and SCENARIO not in names
@@ -82,4 +82,4 @@ def _measured(findings: Findings, exhibit: Exhibit, system: str, spot: Spot) -> 
 def _notes(findings: Findings, exhibit: Exhibit, panels: list[GroupPanel]) -> Iterator[str]:
     if len(panels) > 1:
         yield "Published figures come from the study's own machines and have an axis of their own: compare the shapes."
-    yield from flag_notes(findings, chosen(exhibit, findings.points))
+    yield from flag_notes(findings, exhibit.chosen(findings.points))

@@ -9,7 +9,7 @@ from mqlab.report.cells import bound_mark, flag_notes
 from mqlab.report.content import MEASURED, PUBLISHED, Block, Figure, Prose
 from mqlab.report.findings import Findings, stamped
 from mqlab.report.pairing import Pair, pair_name, pairs
-from mqlab.report.selection import SCENARIO, Key, Spot, chosen, row_names, rows
+from mqlab.report.selection import SCENARIO, Key, Spot, row_names, rows
 from mqlab.report.sweep_charts import Axes, Line, Mark, Panel
 from mqlab.study import METRICS, Exhibit
 from mqlab.study.exhibit import Figures
@@ -55,7 +55,7 @@ class _Sweep:
 
 
 def lines(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
-    points = [*chosen(exhibit, findings.declared), *chosen(exhibit, findings.points)]
+    points = [*exhibit.chosen(findings.declared), *exhibit.chosen(findings.points)]
     apart = [name for figure in exhibit.figures for name in figure.over]
     scenarios = {point.scenario for point in points}
     wanted = (*((SCENARIO,) if len(scenarios) > 1 and SCENARIO not in exhibit.by else ()), *exhibit.by)
@@ -208,4 +208,4 @@ def _notes(sweep: _Sweep, panels: Sequence[Panel], said: Sequence[str]) -> Itera
         yield f"Dashed, with squares, on the right: {named}, in the colour of the line it belongs to."
     if any(figure.metric == "cpu.broker" for figure in sweep.exhibit.figures):
         yield "CPU measured here is in percent of one core."
-    yield from flag_notes(sweep.findings, chosen(sweep.exhibit, sweep.findings.points))
+    yield from flag_notes(sweep.findings, sweep.exhibit.chosen(sweep.findings.points))

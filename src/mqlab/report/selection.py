@@ -40,19 +40,6 @@ class Spot:
         return "several points" if self.ours else f"not part of the scale {findings.scale}"
 
 
-def chosen(exhibit: Exhibit, points: Sequence[Point]) -> list[Point]:
-    """Those of its scenarios that have one of the values that it wants of each parameter."""
-    wanted: dict[str, set[str]] = {}
-    for name, value in exhibit.where:
-        wanted.setdefault(name, set()).add(value)
-    return [
-        point
-        for point in points
-        if not exhibit.of or point.scenario in exhibit.of
-        if all(point.parameters.get(name) in values for name, values in wanted.items())
-    ]
-
-
 def row_names(exhibit: Exhibit, points: Sequence[Point], apart: Sequence[str] = ()) -> Key:
     """The parameters that make a row: those it names, and any other in which two points of a row would differ.
 
@@ -74,7 +61,7 @@ def rows(findings: Findings, exhibit: Exhibit, names: Key) -> dict[Key, dict[str
     """The spots of each row by scenario, in the order of the study."""
     found: dict[Key, dict[str, Spot]] = {}
     for points, own in ((findings.declared, False), (findings.points, True)):
-        for point in chosen(exhibit, points):
+        for point in exhibit.chosen(points):
             spots = found.setdefault(key_of(point, names), {})
             spot = spots.setdefault(point.scenario, Spot(point.scenario))
             (spot.ours if own else spot.full).append(point)

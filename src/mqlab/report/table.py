@@ -9,7 +9,7 @@ from mqlab.report.columns import BASE, Column, columns
 from mqlab.report.content import MEASURED, PUBLISHED, Block, Cell, Table, number, row
 from mqlab.report.findings import Findings
 from mqlab.report.pairing import stands_for
-from mqlab.report.selection import SCENARIO, Key, Spot, chosen, row_names, rows
+from mqlab.report.selection import SCENARIO, Key, Spot, row_names, rows
 from mqlab.study import Exhibit, Point
 
 INTERVALS: Final = (
@@ -22,7 +22,7 @@ Shown = tuple[str, Column]  # a column, and the scenario it is about ("": that o
 
 
 def table(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
-    points = [*chosen(exhibit, findings.declared), *chosen(exhibit, findings.points)]
+    points = [*exhibit.chosen(findings.declared), *exhibit.chosen(findings.points)]
     apart = [name for figure in exhibit.figures for name in figure.over]
     names = row_names(exhibit, points, apart)
     # Without a column for the scenario, each scenario has columns of its own.

@@ -1,6 +1,5 @@
 """Whether exhibits show what is there: scenarios, and parameters that their points have."""
 
-from collections.abc import Iterable
 
 from mqlab.study.exhibit import Exhibit
 from mqlab.study.model import StudyForm
@@ -17,24 +16,6 @@ def check_exhibits(file: YamlFile, form: StudyForm, points: dict[str, list[Point
         _check(file, ("exhibits", number), each.exhibit(), points)
 
 
-def chosen_points(exhibit: Exhibit, points: Iterable[Point]) -> list[Point]:
-    """The points that an exhibit of chosen points shows, in their order."""
-    return [
-        point
-        for point in points
-        if (not exhibit.of or point.scenario in exhibit.of)
-        and all(point.parameters.get(key) in values for key, values in wanted(exhibit).items())
-    ]
-
-
-def wanted(exhibit: Exhibit) -> dict[str, set[str]]:
-    """The values that each parameter of `where` may have."""
-    found: dict[str, set[str]] = {}
-    for key, value in exhibit.where:
-        found.setdefault(key, set()).add(value)
-    return found
-
-
 def _check(file: YamlFile, place: Place, exhibit: Exhibit, points: dict[str, list[Point]]) -> None:
     for scenario in exhibit.of:
         if scenario not in points:
@@ -44,7 +25,7 @@ def _check(file: YamlFile, place: Place, exhibit: Exhibit, points: dict[str, lis
     for word in (*exhibit.by, *over, *([exhibit.x] if exhibit.x else [])):
         if word != SCENARIO:
             _check_parameter(file, place, word, inside)
-    for word in {word for figures in exhibit.figures for word in figures.over} & wanted(exhibit).keys():
+    for word in {word for figures in exhibit.figures for word in figures.over} & exhibit.wanted().keys():
         raise file.error(
             f"a peak is over all values of {word}; take it out of over or of where", (*place, "where", word)
         )
@@ -52,7 +33,7 @@ def _check(file: YamlFile, place: Place, exhibit: Exhibit, points: dict[str, lis
         values = _check_parameter(file, place, word, inside)
         if value not in values:
             raise file.error(f"no point has {word}={value}; {nearest(value, values)}", (*place, "where", word))
-    if not chosen_points(exhibit, inside):
+    if not exhibit.chosen(inside):
         raise file.error("no point has all that where asks for", (*place, "where"))
 
 

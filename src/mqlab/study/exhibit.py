@@ -1,7 +1,10 @@
 """What a study shows and what it says: exhibits and claims as values."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
+
+from mqlab.study.point import Point
 
 Form = Literal["matrix", "bars", "summary", "settings", "diagram", "setup", "table", "lines", "series"]
 # What a column or a line shows of a metric: itself; the first system's value over the second's; how many percent the
@@ -38,6 +41,23 @@ class Exhibit:
     by: tuple[str, ...] = ()  # the parameters (or "scenario") that make a row, a group of bars, or one line
     x: str = ""  # the parameter along the axis of a line chart
     figures: tuple[Figures, ...] = ()  # columns; or one or two values of a line chart, the second on an axis of its own
+
+    def wanted(self) -> dict[str, set[str]]:
+        """The values that each parameter of `where` may have."""
+        found: dict[str, set[str]] = {}
+        for name, value in self.where:
+            found.setdefault(name, set()).add(value)
+        return found
+
+    def chosen(self, points: Iterable[Point]) -> list[Point]:
+        """The points that it shows, in their order."""
+        wanted = self.wanted()
+        return [
+            point
+            for point in points
+            if (not self.of or point.scenario in self.of)
+            and all(point.parameters.get(name) in values for name, values in wanted.items())
+        ]
 
     def title_for(self, scenario: str) -> str:
         return self.title.replace("{scenario}", scenario)
