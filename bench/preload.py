@@ -7,12 +7,12 @@ time.
 
 import asyncio
 import tempfile
-import time
 from pathlib import Path
 
 import pyarrow as pa
 import uvloop
 
+from _asking import LEAD, REPLIES, REQUESTS, ask_for, respond
 from _common import arguments, finish, interleaved, medians, ratio, say
 from mqlab.client import aio
 from mqlab.systems import Running, system
@@ -20,12 +20,9 @@ from mqlab.wire.columns import encode_columns
 
 CLIENTS = 6
 SIZE = 1024
-REQUESTS, REPLIES = "queue:requests", "queue:replies"
 ROOM = "queue_limit=4000000000,memory_limit=8000000000"
 DEPTHS = {"indexed_0": 0, "indexed_1000": 1_000, "indexed_1000000": 1_000_000, "scan_0": 0, "scan_1000": 1_000}
 _BATCH = 1_000
-# Before each turn: the broker was idle while the others had theirs.
-_LEAD = 0.1
 
 
 class Bench:
@@ -50,12 +47,8 @@ class Bench:
 
     async def rate(self, seconds: float) -> float:
         """Round trips a second of all clients together."""
-        await self._ask_for(_LEAD)
-        return await self._ask_for(seconds) / seconds
-
-    async def _ask_for(self, seconds: float) -> int:
-        end = time.perf_counter() + seconds
-        return sum(await asyncio.gather(*(ask_until(one, end) for one in self._clients)))
+        await ask_for(self._clients, LEAD, SIZE)
+        return await ask_for(self._clients, seconds, SIZE) / seconds
 
     async def stop(self) -> None:
         self._responder.cancel()
@@ -76,19 +69,6 @@ async def preload(address: str, messages: int) -> None:
     if depth != messages:
         raise SystemExit(f"{depth} messages on the reply queue where {messages} were preloaded")
     await connection.close()
-
-
-async def respond(session: aio.Session) -> None:
-    async for request in await session.consumer(REQUESTS):
-        await session.reply(request, request.body)
-
-
-async def ask_until(client: aio.Requester, end: float) -> int:
-    body, count = b"r" * SIZE, 0
-    while time.perf_counter() < end:
-        await client.request(body, 60)
-        count += 1
-    return count
 
 
 def main() -> None:

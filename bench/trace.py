@@ -8,21 +8,19 @@ broker in CPU time.
 
 import asyncio
 import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import uvloop
 
+from _asking import LEAD, REPLIES, REQUESTS, ask_for, respond
 from _common import arguments, finish, interleaved, medians, ratio, say
 from mqlab.broker.server.tracing.links import TRACE_QUEUE
 from mqlab.client import aio
-from mqlab.client.errors import MessagingError
 from mqlab.systems import Running, system
 
 REQUESTERS, RESPONDERS = 6, 2
 SIZE = 2048
-REQUESTS, REPLIES = "queue:requests", "queue:replies"
 SIDES = {
     "base": "monitoring=off,trace=off",
     "monitoring_high": "monitoring=high,trace=off",
@@ -31,8 +29,6 @@ SIDES = {
     "trace_high": "monitoring=off,trace=high",
     "api_trace": "monitoring=off,trace=off,api_trace={file}",
 }
-# Before each turn: the broker was idle while the others had theirs.
-_LEAD = 0.1
 
 
 class Bench:
@@ -59,16 +55,12 @@ class Bench:
 
     async def rate(self, seconds: float) -> float:
         """Round trips a second of all requesters together."""
-        await self._ask_for(_LEAD)
+        await ask_for(self._requesters, LEAD, SIZE)
         before = await self._running.sample()
-        count = await self._ask_for(seconds)
+        count = await ask_for(self._requesters, seconds, SIZE)
         after = await self._running.sample()
         self.cpu.append(1e6 * (after["cpu_seconds"] - before["cpu_seconds"]) / count)
         return count / seconds
-
-    async def _ask_for(self, seconds: float) -> int:
-        end = time.perf_counter() + seconds
-        return sum(await asyncio.gather(*(ask_until(one, end) for one in self._requesters)))
 
     async def read_trace(self) -> int:
         """Take what was recorded, as somebody who reads a trace does. How many bytes it was."""
@@ -84,20 +76,6 @@ class Bench:
         for task in self._tasks:
             task.cancel()
         await self._running.stop()
-
-
-async def respond(session: aio.Session) -> None:
-    with suppress(MessagingError):
-        async for request in await session.consumer(REQUESTS):
-            await session.reply(request, request.body)
-
-
-async def ask_until(requester: aio.Requester, end: float) -> int:
-    body, count = b"r" * SIZE, 0
-    while time.perf_counter() < end:
-        await requester.request(body, 60)
-        count += 1
-    return count
 
 
 def main() -> None:
