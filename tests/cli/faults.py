@@ -82,7 +82,7 @@ def driver_with(fault: type[Faulty]) -> type[Driver]:
 
 
 def system_with(fault: str) -> type[System]:
-    return type(fault, (Embedded,), {"name": fault, "driver": fault})
+    return type(fault, (Embedded,), {"name": fault, "drivers": (fault,)})
 
 
 FAULTS: dict[str, type[Faulty]] = {"drops": Drops, "doubles": Doubles, "reorders": Reorders}

@@ -1,7 +1,7 @@
 """How often a point is run, and in which order: runs that take no time, with the rates that a test wants."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,16 @@ from mqlab.load import conductor as conducting
 from mqlab.load.conductor import Progress
 from mqlab.load.run import OneRun, Outcome
 from mqlab.study import Point
-from mqlab.systems import Hosted, Running, System
+from mqlab.systems import Durability, Running, System
 
 from .lab import conducted, rows
 from .points import MEASURE, point
 
 
 class FakeSystem(System):
-    driver = "native"
     name = "fake"
+    title = "a fake"
+    drivers = ("native",)
     starts: Counter[str] = Counter()  # noqa: RUF012 - a test has its own
     empty = True
 
@@ -36,10 +37,13 @@ class FakeSystem(System):
         self.starts[self.label] += 1
         return FakeRunning(self)
 
-    async def host(self, _folder: Path, _name: str) -> Hosted:
-        raise AssertionError("nobody asked for it")
+    def durability(self) -> Durability:
+        return Durability("never", "", "", "", "")
 
-    async def attach(self, _address: str, _pid: int, _folder: Path) -> Running:
+    def missing(self) -> str:
+        return ""
+
+    def install(self, say: Callable[[str], None]) -> None:
         raise AssertionError("nobody asked for it")
 
 
@@ -54,17 +58,6 @@ class FakeRunning(Running):
 
     async def empty(self) -> bool:
         return self._system.empty
-
-    async def depth(self, _queue: str) -> int:
-        return 0
-
-    async def remove(self, _queue: str) -> None: ...
-
-    async def link(self, _to: str, _address: str) -> None: ...
-
-    async def unlink(self, _to: str) -> None: ...
-
-    async def operations(self) -> None: ...
 
     async def stop(self) -> None:
         self._system.starts[f"{self._system.label} stopped"] += 1

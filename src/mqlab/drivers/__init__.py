@@ -1,7 +1,10 @@
 """How a role talks to a system: one interface of batch verbs (`base`), one file a protocol.
 
-A driver moves message bodies; what is in them, when they are sent and what is recorded is `load`'s.
+A driver moves message bodies; what is in them, when they are sent and what is recorded is `load`'s. Another package
+adds one by an entry point of the group `mqlab.drivers`.
 """
+
+from typing import Final
 
 from mqlab.drivers.base import (
     Arrival,
@@ -15,9 +18,12 @@ from mqlab.drivers.base import (
     Responder,
     Sender,
 )
-from mqlab.drivers.native import NativeDriver
+from mqlab.registry import Registry
 
-DRIVERS: dict[str, type[Driver]] = {"native": NativeDriver}
+# Named, not imported: some need a library that is not always there.
+DRIVERS: Final[Registry[Driver]] = Registry("mqlab.drivers", {
+    "native": "mqlab.drivers.native:NativeDriver",
+})  # fmt: skip
 
 __all__ = [
     "DRIVERS",

@@ -3,7 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -137,10 +138,14 @@ class Connection(ABC):
 
 
 class Driver(ABC):
-    """One protocol."""
+    """One protocol. `options` say what a client must know beside the address: user, password, the jars of a library."""
 
-    def __init__(self, address: str) -> None:
+    # Features of `mqlab.study.FEATURES` that the protocol, or this driver, has not, each with the reason.
+    lacks: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, address: str, options: Mapping[str, str] = MappingProxyType({})) -> None:
         self.address = address
+        self.options = options
 
     @abstractmethod
     async def connect(self, application: str = "") -> Connection:

@@ -78,7 +78,8 @@ class Agent:
 
     async def _preload(self, command: Said) -> Said:
         bodies = BodyMaker(_NOBODY, command["size"], command["messages"]).make(0, command["messages"])
-        connection = await DRIVERS[command["driver"]](command["address"]).connect("Preload")
+        driver = DRIVERS[command["driver"]](command["address"], command["options"])
+        connection = await driver.connect("Preload")
         try:
             for queue in command["queues"]:
                 await connection.preload(queue, bodies, persistent=command["persistent"])

@@ -1,6 +1,7 @@
 """Who does what in a run: the roles of a point, dealt out to agents."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from mqlab.drivers import Receiving
@@ -56,6 +57,8 @@ class Assignment:
     folder: str | None
     # The broker whose queues producers and requesters send to, if it is another than theirs.
     remote: str = ""
+    # For the driver, beside the address.
+    options: Mapping[str, str] = field(default_factory=dict)
 
     def destination(self, role: Role) -> str:
         far = f"@{self.remote}" if self.remote and role.role in ACTIVE else ""

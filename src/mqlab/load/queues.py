@@ -35,8 +35,9 @@ class Queues:
         which = 0 if self._near or not self._site.remote else 1
         names = [self._name(number) for number in self._numbers]
         check(await agents[which].ask(
-            "preload", driver=self._driver, address=self._site.addresses[which], queues=names, messages=messages,
-            size=point.size, persistent=point.persistent,
+            "preload", driver=self._driver, address=self._site.addresses[which],
+            options=dict(self._site.near.options), queues=names, messages=messages, size=point.size,
+            persistent=point.persistent,
         ))  # fmt: skip
         for name in names:
             await self._must_have(name, messages)

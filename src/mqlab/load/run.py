@@ -88,7 +88,10 @@ class OneRun:
         records.roles(self.agents, hands)
         folder = str(self.folder.path) if self.record else None
         assignments = [
-            Assignment(self.number, agent.number, self.point, self.system.driver, address, hand, folder, site.remote)
+            Assignment(
+                self.number, agent.number, self.point, self.system.driver, address, hand, folder, site.remote,
+                dict(site.near.options),
+            )
             for agent, address, hand in zip(self.agents, site.addresses, hands, strict=True)
         ]
         await crew.prepare(assignments)

@@ -76,7 +76,8 @@ class Stage:
 
     async def _connect(self, word: str, application: str) -> None:
         assignment = self.assignment
-        self._connections[word] = await DRIVERS[assignment.driver](assignment.address).connect(application)
+        driver = DRIVERS[assignment.driver](assignment.address, assignment.options)
+        self._connections[word] = await driver.connect(application)
 
     async def _open(self, role: Role) -> None:
         assignment, point = self.assignment, self.assignment.point

@@ -7,6 +7,7 @@ Nothing here runs, measures or draws anything, and nothing here imports another 
 from mqlab.study.error import StudyError
 from mqlab.study.estimate import Estimate, estimate
 from mqlab.study.exhibit import Claim, Exhibit, Figures
+from mqlab.study.features import FEATURES, needed
 from mqlab.study.library import built_in_studies, load_study
 from mqlab.study.metric import METRICS
 from mqlab.study.parameters import DEFAULT_SCALE
@@ -17,6 +18,7 @@ from mqlab.study.study import Scenario, Setting, Source, Study
 
 __all__ = [
     "DEFAULT_SCALE",
+    "FEATURES",
     "METRICS",
     "Claim",
     "Estimate",
@@ -35,4 +37,5 @@ __all__ = [
     "built_in_studies",
     "estimate",
     "load_study",
+    "needed",
 ]

@@ -1,12 +1,17 @@
 """The systems under test: get, start, empty, sample, stop; one file each.
 
-A system says what it is (version, settings, stamps); how messages get to it is the driver's.
+A system says what it is (version, settings, stamps), what it lacks and what its word is worth; how messages get to it
+is the driver's. Another package adds one by an entry point of the group `mqlab.systems`.
 """
 
-from mqlab.systems.base import Hosted, Running, System, SystemFailedError, SystemSettingError
-from mqlab.systems.embedded import Embedded
+from typing import Final
 
-SYSTEMS: dict[str, type[System]] = {"embedded": Embedded}
+from mqlab.registry import Registry
+from mqlab.systems.base import Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
+
+SYSTEMS: Final[Registry[System]] = Registry("mqlab.systems", {
+    "embedded": "mqlab.systems.embedded:Embedded",
+})  # fmt: skip
 
 
 def system(text: str) -> System:
@@ -25,4 +30,4 @@ def system(text: str) -> System:
     return SYSTEMS[name](settings)
 
 
-__all__ = ["SYSTEMS", "Hosted", "Running", "System", "SystemFailedError", "SystemSettingError", "system"]
+__all__ = ["SYSTEMS", "Durability", "Hosted", "Running", "System", "SystemFailedError", "SystemSettingError", "system"]

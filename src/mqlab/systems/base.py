@@ -1,9 +1,11 @@
 """What the lab needs of a system, whatever it is."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 
@@ -16,16 +18,41 @@ class SystemSettingError(ValueError):
     """There is no such system, or it has no such setting."""
 
 
+@dataclass(frozen=True)
+class Durability:
+    """What a system's word is worth, with these settings. Only figures with the same worth can be compared."""
+
+    # Whether a persistent message is synced to the disk before its send is confirmed.
+    syncs: Literal["before confirming", "later", "never"]
+    # In words: what must have happened when a persistent send is confirmed.
+    persistent: str
+    # In words: what must have happened when any other send is confirmed.
+    confirmed: str
+    # In words: when a received message is gone for good, and who says so.
+    acknowledged: str
+    # In words: how a reply finds its requester.
+    replies: str
+
+
 class System(ABC):
     """A system that can be started. Two of one kind with different settings are two systems."""
 
-    name: str
-    driver: str
+    name: ClassVar[str]
+    # In words, for the list of systems.
+    title: ClassVar[str]
+    # The drivers that can talk to it; the first unless the setting `driver` names another one.
+    drivers: ClassVar[tuple[str, ...]]
+    # Features of `mqlab.study.FEATURES` that it has not, whatever the driver, each with the reason.
+    lacks: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, settings: dict[str, str]) -> None:
         self.settings = settings
         # What it is called in every table, whatever a point changes of it.
         self.label = self.key
+
+    @property
+    def driver(self) -> str:
+        return self.settings.get("driver", self.drivers[0])
 
     @property
     def key(self) -> str:
@@ -46,22 +73,37 @@ class System(ABC):
         """name, version, settings (all of them, not only the chosen), stamps (what every table must say of it)."""
 
     @abstractmethod
+    def durability(self) -> Durability: ...
+
+    @abstractmethod
+    def missing(self) -> str:
+        """Why it cannot be started here now, as a sentence; "" if it can."""
+
+    @abstractmethod
+    def install(self, say: Callable[[str], None]) -> None:
+        """Gets it with the package clients of this machine; `say` tells of each step. Raises SystemFailedError."""
+
+    @abstractmethod
     async def start(self, folder: Path) -> "Running":
         """Start it with its data under `folder`, and wait until it answers. Raises SystemFailedError."""
 
-    @abstractmethod
     async def host(self, folder: Path, name: str) -> "Hosted":
         """Start it inside this process, where clients find it as `bindings:NAME`. Raises SystemFailedError."""
+        raise SystemFailedError(f"{self.name} cannot run inside another process ({name}, {folder.name})")
 
-    @abstractmethod
     async def attach(self, address: str, pid: int, folder: Path) -> "Running":
         """To one that another process hosts with its data under `folder`. Raises SystemFailedError."""
+        raise SystemFailedError(f"{self.name} cannot be attached to ({address}, {pid}, {folder.name})")
 
 
 class Running(ABC):
     """A system that was started. All that asks it something raises SystemFailedError if it is gone."""
 
     address: str
+    # For the driver, beside the address.
+    options: Mapping[str, str] = MappingProxyType({})
+    # The process that has all others of it as descendants; None: it is not on this machine.
+    pid: int | None = None
 
     @abstractmethod
     async def sample(self) -> dict[str, Any]:
@@ -71,28 +113,28 @@ class Running(ABC):
     async def empty(self) -> bool:
         """Whether nothing of an earlier run is left in it."""
 
-    @abstractmethod
     async def depth(self, queue: str) -> int:
         """How many messages are on a queue."""
+        raise SystemFailedError(f"the depth of {queue} cannot be asked")
 
-    @abstractmethod
     async def remove(self, queue: str) -> None:
         """The queue and what is on it; nobody uses it."""
+        raise SystemFailedError(f"{queue} cannot be removed")
 
-    @abstractmethod
     async def link(self, to: str, address: str) -> None:
         """A channel to the broker of that name."""
+        raise SystemFailedError(f"there can be no channel to {to} ({address})")
 
-    @abstractmethod
     async def unlink(self, to: str) -> None:
         """The channel is used no more."""
+        raise SystemFailedError(f"there is no channel to {to}")
 
-    @abstractmethod
     async def operations(self) -> pa.Table | None:
         """What it traced since it was last asked: columns of `operations` without their run. None: it traces nothing.
 
         Once asked, none of it is left in the system.
         """
+        return None
 
     @abstractmethod
     async def stop(self) -> None:

@@ -15,7 +15,7 @@ from mqlab.broker.server.local import LocalBroker
 from mqlab.broker.settings import SettingError, Settings
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
-from mqlab.systems.base import Hosted, Running, System, SystemFailedError
+from mqlab.systems.base import Durability, Hosted, Running, System, SystemFailedError
 from mqlab.systems.embedded_running import EmbeddedRunning
 from mqlab.systems.embedded_settings import Chosen
 from mqlab.systems.embedded_trace import OWN_APPLICATION, TraceReader
@@ -26,7 +26,8 @@ _STOP_SECONDS = 10.0
 
 class Embedded(System):
     name = "embedded"
-    driver = "native"
+    title = "mqlab's own broker"
+    drivers = ("native",)
 
     def __init__(self, settings: dict[str, str]) -> None:
         super().__init__(settings)
@@ -37,6 +38,22 @@ class Embedded(System):
             "name": self.label, "version": f"mqlab {__version__}", "settings": self._chosen.shown(),
             "stamps": _stamps(self._chosen.settings()),
         }  # fmt: skip
+
+    def durability(self) -> Durability:
+        synced = self._chosen.settings().sync != "off"
+        return Durability(
+            syncs="before confirming" if synced else "never",
+            persistent="written to the journal and synced" if synced else "written to the journal, not synced",
+            confirmed="taken by the broker, in memory",
+            acknowledged="when the consumer asks for the next, or says so, or commits; synced like a send",
+            replies="retrieved by correlation id from a queue that all requesters share",
+        )
+
+    def missing(self) -> str:
+        return ""
+
+    def install(self, say: Callable[[str], None]) -> None:
+        say("it comes with mqlab")
 
     async def start(self, folder: Path) -> Running:
         options = [_option(key, value) for key, value in self._chosen.placed(folder).items()]
