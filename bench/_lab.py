@@ -70,8 +70,8 @@ class Lab:
             raise SystemExit(f"{point.label} on {on}: {outcome.reason}")
         return outcome.counted_received / point.phases.measure, self._runs
 
-    def address(self, on: str = "embedded") -> str:
-        return self._systems[on][1].address
+    def running(self, on: str = "embedded") -> Running:
+        return self._systems[on][1]
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         asyncio.set_event_loop(self._loop)

@@ -245,7 +245,7 @@ def main() -> None:
     small, large = scenario("A", measure=seconds), scenario("D", measure=seconds)
     with Lab() as lab:
         lab.rate(scenario("A", measure=0.3))  # the broker is up, the agents are warm
-        address = lab.address()
+        address = lab.running().address
         found = interleaved(
             {
                 "A": lambda: by_batches(address, small),

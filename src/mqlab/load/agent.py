@@ -2,6 +2,7 @@
 
     host     -> start a broker in this process   -> {"address": ...}
     preload  -> put messages that nobody takes, by a client that leaves
+    probe    -> persistent messages one by one    -> {"times": [[sent, confirmed], ...]} by the wall clock
     prepare  -> connect, open the roles          -> {"ready": true}
     fill     -> send before anybody receives     -> {"sent": {destination: messages}, ...}
     start    -> play from the given moment       -> {"sent": {destination: messages}, ...} when its producers are done
@@ -28,6 +29,7 @@ from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import Recorder
 from mqlab.load.assignment import Assignment
 from mqlab.load.bodies import BodyMaker
+from mqlab.load.probe import probe
 from mqlab.load.stage import Stage
 from mqlab.load.timeline import Nothing, Timeline
 from mqlab.systems import SYSTEMS, Hosted, SystemFailedError
@@ -46,6 +48,7 @@ class Agent:
         self._commands: dict[str, Callable[[Said], Awaitable[Said]]] = {
             "host": self._host,
             "preload": self._preload,
+            "probe": self._probe,
             "prepare": self._prepare,
             "fill": self._fill,
             "start": self._start,
@@ -86,6 +89,10 @@ class Agent:
         finally:
             await connection.close()
         return {}
+
+    async def _probe(self, command: Said) -> Said:
+        asked = {key: command[key] for key in ("driver", "address", "options", "queue", "messages")}
+        return {"times": await probe(**asked)}
 
     async def _prepare(self, command: Said) -> Said:
         assignment = Assignment.from_json(command["assignment"])

@@ -17,8 +17,9 @@ from mqlab.load.fleet import Fleet
 from mqlab.load.machine import machine, packages
 from mqlab.load.run import OneRun, Outcome
 from mqlab.load.turns import groups
+from mqlab.load.witnessed import witnessed
 from mqlab.study import Point, Study
-from mqlab.systems import System
+from mqlab.systems import Running, System
 
 # After a broken run an agent that does not answer a simple question so long is replaced.
 _ALIVE_SECONDS = 10.0
@@ -140,6 +141,8 @@ class Conductor:
     async def _run(self, point: Point, named: System, repetition: int) -> Outcome:
         system = named.with_settings(point.settings)
         running = await self._fleet.up(system) if point.topology == "client" else None
+        if running is not None and point.persistent:
+            await self._look_at(system, running)
         self._runs += 1
         one = OneRun(
             number=self._runs, study=self._order.study.id, point=point, system=system, repetition=repetition,
@@ -150,6 +153,15 @@ class Conductor:
         if outcome.status != COMPLETE:
             await self._mend(system)
         return outcome
+
+    async def _look_at(self, system: System, running: Running) -> None:
+        """Once for each system, before its first persistent run: does it sync before it confirms?"""
+        entry = next(one for one in self._meta["systems"] if one["name"] == system.label)
+        if "witnessed" not in entry:
+            found = await witnessed(system, running, self._agents[0], self._data / "calls")
+            entry["witnessed"] = str(found)
+            if found.early and system.durability().syncs == "before confirming":
+                entry["stamps"].append("confirms before it syncs, as was seen")
 
     async def _mend(self, system: System) -> None:
         """After a run that broke: a new system, and new agents for those that are gone."""

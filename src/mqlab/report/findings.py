@@ -130,6 +130,12 @@ class Findings:
         return found
 
     @cached_property
+    def _lacking(self) -> dict[Place, str]:
+        """What could not be run at all, with what the system lacks for it."""
+        given = self.meta.get("absences") or ()
+        return {(one["system"], one["scenario"], one["point"]): one["reason"] for one in given}
+
+    @cached_property
     def _impacts_by_place(self) -> dict[tuple[Place, str], Impact]:
         return {((i.system, i.scenario, i.point), i.metric): i for i in self.impacts}
 
@@ -187,7 +193,7 @@ class Findings:
         """Why there is no measure of a point: in the words of its runs where it has any, if not `brief`."""
         audits = self.audits_of(system, point)
         if not audits:
-            return "not run"
+            return self._lacking.get(_place(system, point), "not run")
         if any(audit.status == CLEAN for audit in audits):
             return "not measured"
         reasons = dict.fromkeys(f"{a.status}: {a.reason}" if a.reason else a.status for a in audits)
@@ -234,7 +240,10 @@ def _system(entry: dict[str, Any]) -> System:
     given = entry.get("settings") or {}
     settings = {str(key): "none" if value is None else str(value) for key, value in given.items()}
     stamps = tuple(str(stamp) for stamp in entry.get("stamps") or ())
-    return System(str(entry["name"]), str(entry.get("version") or ""), settings, stamps)
+    return System(
+        str(entry["name"]), str(entry.get("version") or ""), settings, stamps, dict(entry.get("durability") or {}),
+        str(entry.get("witnessed") or ""),
+    )  # fmt: skip
 
 
 def _cleaned(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """The rows of the pipeline's tables as values, and the systems of a run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 CLEAN: Final = "clean"
@@ -13,12 +13,17 @@ def is_lower_bound(metric: str, bound_by: str | None) -> bool:
 
 @dataclass(frozen=True)
 class System:
-    """A system as it was run. Its `stamps` go wherever its figures go."""
+    """A system as it was run. Its `stamps` go wherever its figures go.
+
+    `durability` says in words what its confirmations and acknowledgements are worth, `witnessed` what was seen of it.
+    """
 
     name: str
     version: str
     settings: dict[str, str]
     stamps: tuple[str, ...]
+    durability: dict[str, str] = field(default_factory=dict)
+    witnessed: str = ""
 
 
 @dataclass(frozen=True)

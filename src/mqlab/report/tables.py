@@ -48,6 +48,14 @@ RESOURCES: Final = (
     "onset",
 )
 
+_LEDGER: Final = {
+    "syncs": "Syncs",
+    "persistent": "A persistent send is confirmed",
+    "confirmed": "Any other send is confirmed",
+    "acknowledged": "A received message is gone",
+    "replies": "A reply is found",
+}
+
 
 def points_table(findings: Findings) -> Table:
     known = {measure.metric for measure in findings.measures}
@@ -115,6 +123,23 @@ def systems_table(findings: Findings) -> Table:
     ]
     note = "A stamp marks a setting that changes what a figure means. It stands beside the system in every table."
     return Table("Systems that were run", ("System", "Version", "Settings", "Stamps"), tuple(rows), (note,))
+
+
+def durability_table(findings: Findings) -> Table:
+    """What must have happened when a system says that it has a message, or lets go of one."""
+    rows = [
+        row(
+            own_cell(findings, system.name),
+            *(Cell(system.durability.get(key) or words.NOT_AVAILABLE) for key in _LEDGER),
+            Cell(system.witnessed) if system.witnessed else absent("nobody looked"),
+        )
+        for system in findings.systems
+    ]
+    note = (
+        "Figures of persistent messages are like for like only between systems that sync in the same way. Seen: the "
+        "system calls of the running system were watched while messages were sent to it one by one, each waited for."
+    )
+    return Table("What a system's word is worth", ("System", *_LEDGER.values(), "Seen"), tuple(rows), (note,))
 
 
 def machine_tables(findings: Findings) -> list[Table]:

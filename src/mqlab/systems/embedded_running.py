@@ -25,6 +25,7 @@ class EmbeddedRunning(Running):
         end: Callable[[], Awaitable[None]] | None, reader: TraceReader | None,
     ) -> None:  # fmt: skip
         self.address = address
+        self.pid = watched.pid
         self._watched = watched
         self._control = control
         self._end = end

@@ -1,0 +1,42 @@
+"""What the report says of the systems: what their word is worth, and what they cannot do."""
+
+from mqlab.report.findings import Findings
+from mqlab.report.page import build
+from mqlab.report.tables import durability_table, points_table
+
+from .conftest import Write
+from .made_up import MadeUp
+
+WORDS = {
+    "syncs": "never", "persistent": "when it is in memory", "confirmed": "never", "acknowledged": "on delivery",
+    "replies": "by an inbox of its own",
+}  # fmt: skip
+
+
+def test_the_ledger_has_every_system_with_what_was_seen(made: MadeUp, write: Write) -> None:
+    made.meta["systems"][0] |= {"durability": WORDS, "witnessed": "confirms before it syncs: 0 of 40"}
+    made.meta["systems"].append({"name": "other", "version": "1", "settings": {}, "stamps": ["never syncs"]})
+    first, second = durability_table(Findings.of(write(made))).rows
+    assert [cell.text for cell in first.cells] == ["embedded", *WORDS.values(), "confirms before it syncs: 0 of 40"]
+    assert second.cells[0].stamps == ("never syncs",)
+    assert (second.cells[-1].text, second.cells[-1].note) == ("n/a", "nobody looked")
+
+
+def test_the_ledger_is_in_the_report(made: MadeUp, write: Write) -> None:
+    page = build(Findings.of(write(made)))
+    section = next(section for section in page.sections if section.title == "Systems")
+    assert [getattr(block, "title", "") for block in section.blocks][1] == "What a system's word is worth"
+
+
+def test_what_a_system_lacks_stands_in_place_of_a_figure(made: MadeUp, write: Write) -> None:
+    made.meta["systems"].append({"name": "other", "version": "1", "settings": {}, "stamps": []})
+    reason = "transactions: MQTT has none"
+    made.meta["absences"] = [{"system": "other", "scenario": "F", "point": "", "reason": reason}]
+    findings = Findings.of(write(made))
+    point = next(point for point in findings.points if point.scenario == "F")
+    assert findings.absence("other", point) == reason
+    row = next(
+        row.cells for row in points_table(findings).rows
+        if row.cells[0].text == point.label and row.cells[1].text == "other"
+    )  # fmt: skip
+    assert (row[2].text, row[2].note) == ("n/a", reason)
