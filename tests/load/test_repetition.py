@@ -43,7 +43,7 @@ class FakeSystem(System):
     def missing(self) -> str:
         return ""
 
-    def install(self, say: Callable[[str], None]) -> None:
+    def install(self, _say: Callable[[str], None]) -> None:
         raise AssertionError("nobody asked for it")
 
 

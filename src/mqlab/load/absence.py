@@ -1,0 +1,37 @@
+"""What a system cannot play, and why: such a point is not run on it, and its place in every table says so."""
+
+from typing import Final
+
+from mqlab.drivers import DRIVERS, Driver
+from mqlab.study import Point
+from mqlab.study.features import needed
+from mqlab.systems import System, SystemFailedError
+
+_EXTRA: Final = "pip install 'mqlab[systems]'"
+
+
+def driver_of(system: System) -> type[Driver]:
+    """Raises SystemFailedError if the driver is not there, or a library that it needs."""
+    name = system.driver
+    try:
+        return DRIVERS[name]
+    except KeyError:
+        known = ", ".join(DRIVERS)
+        raise SystemFailedError(f"{system.name}: there is no driver {name!r}; there are: {known}") from None
+    except ImportError as error:
+        lacking = f"the library {error.name}" if error.name else str(error)
+        raise SystemFailedError(f"{system.name}: the driver {name} needs {lacking}: {_EXTRA}") from error
+
+
+def lacks(system: System) -> dict[str, str]:
+    """The features that it has not, with the driver that it is used with, each with the reason.
+
+    Raises SystemFailedError if there is no such driver here.
+    """
+    return {**driver_of(system).lacks, **system.lacks}
+
+
+def absent(system: System, point: Point) -> str:
+    """Why it cannot play the point; "" if it can. Raises SystemFailedError as `lacks` does."""
+    found = lacks(system.with_settings(point.settings))
+    return "; ".join(f"no {feature}: {found[feature]}" for feature in needed(point) if feature in found)
