@@ -99,6 +99,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     monkeypatch.setattr(conducting.OneRun, "play", lambda one, running: found.play(one, running))
     monkeypatch.setattr(conducting, "AgentProcess", IdleAgent)
     monkeypatch.setattr(conducting, "machine", lambda _: {})
+    monkeypatch.setattr(conducting, "wanted", lambda *_: [])
     monkeypatch.setattr(FakeSystem, "starts", Counter())
     return found
 

@@ -2,7 +2,7 @@
 
 from mqlab.report.findings import Findings
 from mqlab.report.page import build
-from mqlab.report.tables import durability_table, points_table
+from mqlab.report.tables import calibration_table, durability_table, points_table
 
 from .conftest import Write
 from .made_up import MadeUp
@@ -40,3 +40,14 @@ def test_what_a_system_lacks_stands_in_place_of_a_figure(made: MadeUp, write: Wr
         if row.cells[0].text == point.label and row.cells[1].text == "other"
     )  # fmt: skip
     assert (row[2].text, row[2].note) == ("n/a", reason)
+
+
+def test_what_the_drivers_reach_is_shown_and_what_was_not_found_is_not(made: MadeUp, write: Write) -> None:
+    assert calibration_table(Findings.of(write(made))) is None
+    found = {"driver": "native", "size": 12, "batch": 32768, "sent": 31_000_000.0, "received": None}
+    made.meta["calibrations"] = [found]
+    table = calibration_table(Findings.of(write(made)))
+    assert table is not None
+    cells = table.rows[0].cells
+    assert [cell.text for cell in cells] == ["native", "12 B", "32,768", "31,000,000", "n/a"]
+    assert cells[-1].note == "not found"

@@ -59,13 +59,15 @@ class Assignment:
     remote: str = ""
     # For the driver, beside the address.
     options: Mapping[str, str] = field(default_factory=dict)
+    # Of the system, for the names of destinations.
+    tag: str = ""
 
     def destination(self, role: Role) -> str:
         far = f"@{self.remote}" if self.remote and role.role in ACTIVE else ""
-        return destination_name(self.run, self.point, role.destination) + far
+        return destination_name(self.run, self.point, role.destination, self.tag) + far
 
     def replies(self, role: Role) -> str:
-        return destination_name(self.run, self.point, role.replies)
+        return destination_name(self.run, self.point, role.replies, self.tag)
 
     def application(self, role: Role) -> str:
         first = self.point.requesters if role.role == "responder" else 0
@@ -79,7 +81,7 @@ class Assignment:
 
     def receiving(self, role: Role) -> Receiving:
         point = self.point
-        durable = f"run-{self.run}-consumer-{role.number}" if point.durable else ""
+        durable = f"run-{self.tag}{self.run}-consumer-{role.number}" if point.durable else ""
         acknowledge = "transacted" if point.transaction else point.acknowledge
         return Receiving(room(point), acknowledge, point.selector, durable)
 
@@ -92,9 +94,9 @@ class Assignment:
         return cls(**{**said, "point": Point.from_json(said["point"]), "roles": roles})
 
 
-def destination_name(run: int, point: Point, number: int) -> str:
+def destination_name(run: int, point: Point, number: int, tag: str = "") -> str:
     """Names are new for each run, so nothing left over from another run can be mistaken."""
-    return f"{point.domain}:run-{run}-{point.domain}-{number}"
+    return f"{point.domain}:run-{tag}{run}-{point.domain}-{number}"
 
 
 def room(point: Point) -> int:

@@ -12,6 +12,7 @@ from mqlab import __version__
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE, INCOMPLETE
 from mqlab.load.agents import AgentLostError, AgentProcess
+from mqlab.load.calibration import calibrated, wanted
 from mqlab.load.file_limit import raise_file_limit
 from mqlab.load.fleet import Fleet
 from mqlab.load.machine import machine, packages
@@ -93,6 +94,7 @@ class Conductor:
         try:
             for number in range(1, max(self._order.agents, 2 if two else 1) + 1):
                 self._agents.append(await AgentProcess.start(number))
+            await self._calibrate()
             for group in groups(self._order.points):
                 await self._take_turns(group)
             self._meta["status"] = COMPLETE
@@ -122,6 +124,15 @@ class Conductor:
             "packages": packages(),
         }
         self._folder.write_meta(self._meta)
+
+    async def _calibrate(self) -> None:
+        """What each driver reaches at most, so that nobody takes that for what a system reaches."""
+        points = self._order.points
+        found = self._meta["calibrations"] = []
+        for driver in dict.fromkeys(system.driver for system in self._order.systems):
+            for size, batch in wanted(driver, points):
+                self._say(points[0], "calibrate", 0)
+                found.append((await calibrated(driver, size, batch, points[0], self._agents[0])).to_json())
 
     async def _take_turns(self, group: Sequence[Point]) -> None:
         """Round after round over those that are not known well enough, every second round backwards: A B B A."""
@@ -185,7 +196,7 @@ def described(system: System, points: Sequence[Point]) -> dict[str, Any]:
         for stamp in system.with_settings(point.settings).describe()["stamps"]:
             if stamp not in described["stamps"]:
                 stamps[f"{stamp} (in some points)"] = None
-    return {**described, "stamps": [*stamps]}
+    return {**described, "driver": system.driver, "stamps": [*stamps]}
 
 
 def _now() -> str:

@@ -68,7 +68,7 @@ class Queues:
         return self._site.near if self._near else self._site.far
 
     def _name(self, number: int) -> str:
-        return destination_name(self._run, self._point, number)
+        return destination_name(self._run, self._point, number, self._site.near.tag)
 
     async def _must_have(self, name: str, messages: int) -> None:
         """Maybe not at once: some may be on their way from another broker."""

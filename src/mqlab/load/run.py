@@ -90,7 +90,7 @@ class OneRun:
         assignments = [
             Assignment(
                 self.number, agent.number, self.point, self.system.driver, address, hand, folder, site.remote,
-                dict(site.near.options),
+                dict(site.near.options), site.near.tag,
             )
             for agent, address, hand in zip(self.agents, site.addresses, hands, strict=True)
         ]

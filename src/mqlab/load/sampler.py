@@ -64,4 +64,6 @@ class Sampler:
             await asyncio.sleep(_INTERVAL)
 
     def _note(self, source: str, columns: dict[str, Any]) -> None:
-        self.rows.append({"source": source, "t": time.monotonic_ns(), **columns})
+        # Of a system that is elsewhere nothing is known: no row is better than a wrong one.
+        if columns:
+            self.rows.append({"source": source, "t": time.monotonic_ns(), **columns})

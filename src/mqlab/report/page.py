@@ -56,7 +56,9 @@ def _sections(findings: Findings, verdicts: Sequence[Verdict]) -> Iterator[Secti
     yield Section("resources", "Resources", (tables.resource_table(findings),))
     operations = run_tables.operations_table(findings)
     yield Section("operations", "Traced operations", (operations,) if operations else ())
-    yield Section("systems", "Systems", (tables.systems_table(findings), tables.durability_table(findings)))
+    calibrated = tables.calibration_table(findings)
+    said = tables.systems_table(findings), tables.durability_table(findings), *((calibrated,) if calibrated else ())
+    yield Section("systems", "Systems", said)
     yield Section("machine", "Machine and versions", tuple(tables.machine_tables(findings)))
     yield Section("reading", "How to read this report", tuple(Prose(text) for text in _READING))
 

@@ -56,6 +56,8 @@ _LEDGER: Final = {
     "replies": "A reply is found",
 }
 
+_CALIBRATED: Final = {"sent": "Sends", "received": "Receives"}
+
 
 def points_table(findings: Findings) -> Table:
     known = {measure.metric for measure in findings.measures}
@@ -140,6 +142,28 @@ def durability_table(findings: Findings) -> Table:
         "system calls of the running system were watched while messages were sent to it one by one, each waited for."
     )
     return Table("What a system's word is worth", ("System", *_LEDGER.values(), "Seen"), tuple(rows), (note,))
+
+
+def calibration_table(findings: Findings) -> Table | None:
+    """The most that the lab itself can move, driver by driver."""
+    found = findings.meta.get("calibrations") or ()
+    rows = tuple(
+        row(
+            Cell(str(one["driver"])), number(words.quantity(one["size"], "bytes")), number(f"{one['batch']:,}"),
+            *(absent("not found") if one[key] is None else number(words.number(one[key])) for key in _CALIBRATED),
+        )
+        for one in found
+    )  # fmt: skip
+    if not rows:
+        return None
+    note = (
+        "One producer and one consumer of the lab with a peer that does nothing but take and deliver, each alone on "
+        "this machine. A rate near these is the lab's, not the system's."
+    )
+    return Table(
+        f"What the lab's drivers reach at most, {MEASURED}",
+        ("Driver", "Size", "Batch", *(f"{name}, messages/s" for name in _CALIBRATED.values())), rows, (note,),
+    )  # fmt: skip
 
 
 def machine_tables(findings: Findings) -> list[Table]:

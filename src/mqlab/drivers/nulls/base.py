@@ -1,0 +1,61 @@
+"""What all null peers share: one connection, written to only as fast as the client reads."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from typing import Final, cast
+
+_READ: Final = 1024 * 1024
+_UNSENT: Final = 4 * 1024 * 1024
+
+
+class NullPeer(asyncio.BufferedProtocol, ABC):
+    """One connection of a client. `size` is that of every body it delivers, `batch` how many may go in one frame."""
+
+    def __init__(self, size: int, batch: int) -> None:
+        self.size = size
+        self.batch = batch
+        self._room = memoryview(bytearray(_READ))
+        self._transport: asyncio.Transport | None = None
+        self._paused = False
+
+    @abstractmethod
+    def received(self, data: memoryview) -> None:
+        """Bytes of the client; the memory is used again afterwards."""
+
+    @abstractmethod
+    def more(self) -> bytes | None:
+        """The next messages for its consumers, as bytes of the protocol; None: nobody has room for any now."""
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def deliver(self) -> None:
+        """As long as the client reads and has room."""
+        while not self._paused and self._transport is not None and not self._transport.is_closing():
+            data = self.more()
+            if data is None:
+                return
+            self._transport.write(data)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_UNSENT)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the room is always the same
+        return self._room
+
+    def buffer_updated(self, size: int) -> None:
+        self.received(self._room[:size])
+        self.deliver()
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        # Not from within the transport: it is not done with its own buffer yet.
+        asyncio.get_running_loop().call_soon(self.deliver)
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - gone is gone
+        self._transport = None

@@ -1,0 +1,96 @@
+"""What a driver reaches with a peer that does nothing: on this machine, no system can be measured at more than that."""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from mqlab.drivers.nulls import NULLS
+from mqlab.load.agents import AgentLostError, AgentProcess, BrokenRunError, check
+from mqlab.load.assignment import Assignment, Role
+from mqlab.study import Phases, Point
+
+_WARM_UP: Final = 0.1
+_MEASURE: Final = 0.4
+_LEAD_SECONDS: Final = 0.05
+_ANSWER_SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Messages a second that one producer sends and one consumer receives; None: that could not be found."""
+
+    driver: str
+    size: int
+    batch: int
+    sent: float | None
+    received: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def wanted(driver: str, points: Iterable[Point]) -> list[tuple[int, int]]:
+    """(size, batch) of the points whose rate the driver alone could bound: those that wait for nothing."""
+    if driver not in NULLS:
+        return []
+    free = (point for point in points if point.pattern == "one-way" and point.send == "free" and not point.transaction)
+    return sorted({(point.size, point.batch) for point in free})
+
+
+async def calibrated(driver: str, size: int, batch: int, point: Point, agent: AgentProcess) -> Calibration:
+    """By an agent, as it plays any run. Raises nothing but for cancellation."""
+    sent = received = None
+    try:
+        async with _null(driver, size, batch) as address:
+            phases = Phases(warmup=_WARM_UP, measure=_MEASURE, drain=1)
+            changed = {"size": size, "batch": batch, "phases": phases, "producers": 1, "consumers": 1}
+            plain = point.model_copy(update={
+                **changed, "destinations": 1, "pattern": "one-way", "send": "free", "transaction": 0, "load": "both",
+                "rate": None, "consume_rate": None, "selector": "", "durable": False, "messages": None,
+                "persistent": False, "acknowledge": "auto", "topology": "client",
+            })  # fmt: skip
+            sent = await _rate(driver, address, plain, Role("producer", 0, 0), agent)
+            received = await _rate(driver, address, plain, Role("consumer", 0, 0), agent)
+    except (AgentLostError, BrokenRunError, OSError):
+        pass  # what was not found is not shown
+    return Calibration(driver, size, batch, sent, received)
+
+
+async def _rate(driver: str, address: str, point: Point, role: Role, agent: AgentProcess) -> float:
+    assignment = Assignment(0, agent.number, point, driver, address, (role,), None)
+    check(await agent.ask("prepare", timeout=_ANSWER_SECONDS, assignment=assignment.to_json()))
+    try:
+        start = time.monotonic_ns() + round(_LEAD_SECONDS * 1e9)
+        check(await agent.ask("start", timeout=_ANSWER_SECONDS, start=start))
+        await asyncio.sleep(max(0.0, start / 1e9 + point.seconds - time.monotonic()))
+    finally:
+        finished = await agent.ask("finish", timeout=_ANSWER_SECONDS)
+    counted = check(finished)["counted_sent" if role.role == "producer" else "counted_received"]
+    return float(counted) / point.phases.measure
+
+
+@asynccontextmanager
+async def _null(driver: str, size: int, batch: int) -> AsyncIterator[str]:
+    """Its address. It ends with the pipe to it, even if this process is killed."""
+    peer = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "mqlab.drivers.nulls", driver, str(size), str(batch),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert peer.stdout is not None
+    assert peer.stdin is not None
+    try:
+        line = (await asyncio.wait_for(peer.stdout.readline(), _ANSWER_SECONDS)).decode().strip()
+        if not line.startswith("listening on "):
+            raise OSError(f"the null peer of {driver} said {line!r}")
+        yield line.removeprefix("listening on ")
+    finally:
+        peer.stdin.close()
+        try:
+            await asyncio.wait_for(peer.wait(), _ANSWER_SECONDS)
+        except TimeoutError:
+            peer.kill()
+            await peer.wait()
