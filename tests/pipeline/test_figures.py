@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from tests.pipeline.cases import CASES, DELAYS
 
+from mqlab.pipeline.calibrations import calibrations
 from mqlab.pipeline.histogram import GROWTH, bucket, upper_edge
 from mqlab.pipeline.resources import bounds
 from mqlab.study import METRICS
@@ -127,12 +128,29 @@ def test_what_holds_a_point_back(tables: Tables, scenario: str, bound_by: str | 
 def test_a_full_core_shared_by_all_is_held_by_who_uses_more(spark: SparkSession) -> None:
     used = spark.sql(
         """SELECT *, cpu_broker AS cpu_busiest_broker, cpu_broker + cpu_agents AS cpu_all FROM VALUES
-        (0, 50D, 40D, 40D, 0D), (1, 40D, 50D, 50D, 0D), (2, 40D, 40D, 40D, 0D)
-        AS t(run, cpu_broker, cpu_agents, cpu_busiest_agent, sync_share)"""
+        (0, 50D, 40D, 40D, 0D, 0D), (1, 40D, 50D, 50D, 0D, 0D), (2, 40D, 40D, 40D, 0D, 99D),
+        (3, 40D, 40D, 40D, NULL, 61D), (4, 50D, 40D, 40D, 0D, 0D), (5, 50D, 40D, 40D, 0D, 0D)
+        AS t(run, cpu_broker, cpu_agents, cpu_busiest_agent, sync_share, disk_share)"""
     )
-    points = spark.sql("SELECT * FROM VALUES (0, 45D), (1, 45D), (2, NULL) AS t(run, client_cpu)")
-    found = {row.run: (row.bound_by, row.client_cpu) for row in bounds(used, points, 1).collect()}
-    assert found == {0: ("broker", False), 1: ("client", True), 2: (None, None)}
+    points = spark.sql(
+        """SELECT *, 12 AS size, 10 AS batch, 2 AS producers, 1 AS consumers FROM VALUES
+        (0, 'a', 45D), (1, 'a', 45D), (2, 'a', NULL), (3, 'a', NULL), (4, 'b', NULL), (5, 'b', NULL)
+        AS t(run, system, client_cpu)"""
+    )
+    # Of what its driver reaches at most, system b moved half with the first of its runs and nine tenths with the other.
+    totals = spark.sql(
+        """SELECT *, 1D AS seconds, sent AS received FROM VALUES
+        (0, 9), (1, 9), (2, 9), (3, 9), (4, 100), (5, 180) AS t(run, sent)"""
+    )
+    most = calibrations(spark, {
+        "systems": [{"name": "a", "driver": "other"}, {"name": "b", "driver": "native"}],
+        "calibrations": [{"driver": "native", "size": 12, "batch": 10, "sent": 100.0, "received": None}],
+    })  # fmt: skip
+    found = {row.run: (row.bound_by, row.client_cpu) for row in bounds(used, totals, points, most, 1).collect()}
+    assert found == {
+        0: ("broker", False), 1: ("client", True), 2: (None, None), 3: ("disk", None), 4: ("broker", None),
+        5: ("client", None),
+    }  # fmt: skip
 
 
 def test_mean_and_interval_over_the_valid_runs(tables: Tables) -> None:

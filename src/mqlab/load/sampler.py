@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 import psutil
@@ -15,6 +16,15 @@ from mqlab.systems import Running, SystemFailedError
 _INTERVAL: Final = 0.2
 # A system that cannot say how it is for so long is taken for dead: a sync of a sick disk takes less.
 _SAMPLE_SECONDS: Final = 30.0
+
+
+def _disk_waits() -> float | None:
+    """Seconds since the start of the machine in which some process waited for a disk, if the kernel counts them."""
+    try:
+        some = Path("/proc/pressure/io").read_text().partition("\n")[0]
+    except OSError:
+        return None
+    return int(some.rpartition("total=")[2]) / 1e6
 
 
 class Sampler:
@@ -61,6 +71,8 @@ class Sampler:
                         "bytes_read": moved.read_bytes,
                         "bytes_written": moved.write_bytes,
                     })  # fmt: skip
+            if (waited := _disk_waits()) is not None:
+                self._note("disk", {"cpu_seconds": 0.0, "rss": 0, "sync_seconds": waited})
             await asyncio.sleep(_INTERVAL)
 
     def _note(self, source: str, columns: dict[str, Any]) -> None:

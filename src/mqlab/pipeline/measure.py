@@ -14,6 +14,7 @@ from pyspark.sql import functions as fn
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.activity import activity
 from mqlab.pipeline.audit import Found, audits, valid
+from mqlab.pipeline.calibrations import calibrations
 from mqlab.pipeline.comparisons import comparisons
 from mqlab.pipeline.deliveries import segments
 from mqlab.pipeline.fates import fates
@@ -51,6 +52,8 @@ TABLES: Final = {
     "comparisons": ("scenario", "point", "over", "parameters", "first", "second", "metric"),
 }
 _STEPS: Final = 21
+# Two for each core: while one plans, which one core does, the other works.
+_THREADS: Final = 2 * (os.cpu_count() or 1)
 
 
 class NotMeasuredError(ValueError):
@@ -80,7 +83,7 @@ def measure(
         onset(seen),
     ]
     of_runs = steps.take("run_measures", run_measures(reduce(DataFrame.unionByName, figures), good))
-    limits = bounds(used, found.points, cores)
+    limits = bounds(used, moved, found.points, calibrations(spark, folder.meta()), cores)
     of_points = steps.take("measures", measures(of_runs, events.runs, limits, good))
     shown = wanted(exhibits_of(folder) if exhibits is None else exhibits)
     at_peaks, moved, *_ = steps.take_together(
@@ -105,21 +108,21 @@ def measure(
 def _found(steps: "_Steps", events: Events) -> tuple[Found, DataFrame, DataFrame, DataFrame]:
     """What is counted over all events, the looks, what was used, and the confirmations.
 
-    Everything else is made of these small tables.
+    Everything else is made of these tables, which are small beside the events.
     """
     when = steps.take("phases", spans(events.phases))
-    moved, trips, seen, used, confirmed, of_runs, _ = steps.take_together(
+    moved = steps.take("activity", activity(events.sends, events.receipts, when))
+    fate, trips, confirmed, _, seen, used, of_runs = steps.keep_together(
         {
-            "activity": activity(events.sends, events.receipts, when),
+            "deliveries": fates(_segments(events, steps.rows["activity"]), when),
             "round trips": round_trips(events.round_trips, when),
+            "confirmations": confirmations(events.sends, when),
+            "traced": traced(events.operations),
             "looks": looks(events.samples, when),
             "resources": usage(events.samples, when),
-            "confirmations": confirmations(events.sends, when),
             "points": points(events.runs),
-            "traced": traced(events.operations),
         }
     )
-    fate = steps.take("deliveries", fates(_segments(events, steps.rows["activity"]), when))
     return Found(of_runs, when, fate, moved, trips), seen, used, confirmed
 
 
@@ -145,10 +148,7 @@ def read(folder: RunFolder, table: str) -> list[dict[str, Any]]:
 
 
 class _Steps:
-    """Every step is computed once and fetched: all of them are small, whatever the length of the runs.
-
-    What follows from a fetched table costs next to nothing, and its plan does not grow by all that came before.
-    """
+    """Every step is computed once: what follows from it does not compute it again, nor does its plan grow by it."""
 
     def __init__(self, progress: Progress | None) -> None:
         self.rows: dict[str, pa.Table] = {}
@@ -159,13 +159,25 @@ class _Steps:
         return self.take_together({name: table})[0]
 
     def take_together(self, tables: dict[str, DataFrame]) -> list[DataFrame]:
-        """Tables that do not need one another, a thread for each core: planning takes longer than the work itself."""
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
-            return [*threads.map(self._fetch, tables, tables.values())]
+        """Tables of which the rows are wanted here: a few thousand of them."""
+        return self._together(self._fetch, tables)
+
+    def keep_together(self, tables: dict[str, DataFrame]) -> list[DataFrame]:
+        """Tables that only others are made of: they stay with Spark."""
+        return self._together(self._keep, tables)
 
     def table(self, name: str) -> DataFrame:
-        """One that was taken."""
+        """One that was taken or kept."""
         return self._tables[name]
+
+    def tell(self, name: str) -> None:
+        if self._progress is not None:
+            self._progress(name, len(self._tables), _STEPS)
+
+    def _together(self, step: Callable[[str, DataFrame], DataFrame], tables: dict[str, DataFrame]) -> list[DataFrame]:
+        """Tables that do not need one another, side by side: planning takes longer than the work itself."""
+        with ThreadPoolExecutor(_THREADS) as threads:
+            return [*threads.map(step, tables, tables.values())]
 
     def _fetch(self, name: str, table: DataFrame) -> DataFrame:
         self.tell(name)
@@ -173,9 +185,11 @@ class _Steps:
         self._tables[name] = local(table.sparkSession, self.rows[name])
         return self._tables[name]
 
-    def tell(self, name: str) -> None:
-        if self._progress is not None:
-            self._progress(name, len(self.rows), _STEPS)
+    def _keep(self, name: str, table: DataFrame) -> DataFrame:
+        self.tell(name)
+        # In one partition, so that nothing that is made of it needs a shuffle.
+        self._tables[name] = table.coalesce(1).localCheckpoint()
+        return self._tables[name]
 
 
 def _write(folder: RunFolder, name: str, rows: pa.Table) -> None:

@@ -7,7 +7,8 @@ from pyspark.sql import functions as fn
 
 # The keys of study.Point that are needed here. A run that leaves one out has what Point would give it.
 _POINT: Final = (
-    "pattern string, load string, size bigint, client_cpu double, base string, parameters map<string, string>"
+    "pattern string, load string, size bigint, batch bigint, producers int, consumers int, client_cpu double, "
+    "base string, parameters map<string, string>"
 )
 
 
@@ -18,9 +19,13 @@ def points(runs: DataFrame) -> DataFrame:
         "run",
         "scenario",
         "point",
+        "system",
         fn.coalesce("said.pattern", fn.lit("one-way")).alias("pattern"),
         fn.coalesce("said.load", fn.lit("both")).alias("load"),
         "said.size",
+        "said.batch",
+        "said.producers",
+        "said.consumers",
         "said.client_cpu",
         "said.base",
         "said.parameters",

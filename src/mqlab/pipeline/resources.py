@@ -11,12 +11,14 @@ from mqlab.pipeline.tables import NANOSECONDS, within_measure
 
 # A core this busy has no room left for more: the rest goes to the scheduler and to waiting between batches.
 BUSY: Final = 85.0
+# This near to what a driver reaches with a peer that does nothing, the rate is the driver's.
+CALIBRATED: Final = 0.85
 # Above this share of its time inside a sync, a broker waits for the disk more than for anything else.
 SYNCING: Final = 60.0
 
 _USED: Final = (
     "cpu_broker", "cpu_busiest_broker", "cpu_agents", "cpu_busiest_agent", "cpu_all", "rss_broker", "rss_agents",
-    "syncs", "sync_share", "holds", "held_seconds",
+    "syncs", "sync_share", "disk_share", "holds", "held_seconds",
 )  # fmt: skip
 
 
@@ -24,7 +26,8 @@ def usage(samples: DataFrame, spans: DataFrame) -> DataFrame:
     """One row a run: percent of one core, bytes, syncs a second, percent of the time inside a sync; null if unknown.
 
     Counters are taken between the first and the last sample of a source within the measure phase. Several brokers
-    count together; `sync_share` is of the one that syncs most. An agent that hosts a broker is sampled as the broker.
+    count together; `sync_share` is of the one that syncs most, `disk_share` the time that anybody on the machine
+    waited for the disk. An agent that hosts a broker is sampled as the broker.
     """
     is_agent = fn.col("source").startswith("agent-")
 
@@ -47,6 +50,7 @@ def usage(samples: DataFrame, spans: DataFrame) -> DataFrame:
             fn.sum(agents("rss")).alias("rss_agents"),
             _steady_sum(brokers("syncs")).alias("syncs"),
             fn.max(brokers("sync_share")).alias("sync_share"),
+            fn.max(fn.when(fn.col("source") == "disk", fn.col("sync_share"))).alias("disk_share"),
             _steady_sum(brokers("holds")).alias("holds"),
             _steady_sum(brokers("held_seconds")).alias("held_seconds"),
         )
@@ -74,11 +78,12 @@ def resources(usage: DataFrame, totals: DataFrame) -> DataFrame:
     ).select("run", "metric", "value")
 
 
-def bounds(usage: DataFrame, points: DataFrame, cores: int) -> DataFrame:
+def bounds(usage: DataFrame, totals: DataFrame, points: DataFrame, calibrations: DataFrame, cores: int) -> DataFrame:
     """(run, bound_by, client_cpu): disk, client or broker, null where none of them was at its limit; and whether an
     agent was above what its point allows a client, null where that is not said or not known.
 
-    A network as the limit would need the speed of the link, which no sample tells.
+    A system that does not count its syncs is bound by the disk if the machine waited for it as long. A network as the
+    limit would need the speed of the link, which no sample tells.
     """
     busiest_agent = fn.coalesce(fn.col("cpu_busiest_agent"), fn.lit(0.0))
     busiest_broker = fn.coalesce(fn.col("cpu_busiest_broker"), fn.lit(0.0))
@@ -87,7 +92,8 @@ def bounds(usage: DataFrame, points: DataFrame, cores: int) -> DataFrame:
     # All cores shared by all: neither side need fill one of its own to hold the other back.
     machine_full = fn.col("cpu_all") >= BUSY * cores
     bound_by = (
-        fn.when(fn.col("sync_share") >= SYNCING, "disk")
+        fn.when(fn.coalesce("sync_share", "disk_share") >= SYNCING, "disk")
+        .when(fn.col("at_driver"), "client")
         .when((busiest_agent >= BUSY) & (busiest_agent >= busiest_broker), "client")
         .when(busiest_broker >= BUSY, "broker")
         .when(machine_full & (agents > broker), "client")
@@ -96,9 +102,29 @@ def bounds(usage: DataFrame, points: DataFrame, cores: int) -> DataFrame:
     allowed = points.select("run", fn.col("client_cpu").alias("allowed"))
     return (
         usage.join(fn.broadcast(allowed), "run", "left")
+        .join(fn.broadcast(_at_driver(totals, points, calibrations)), "run", "left")
         .withColumn("bound_by", bound_by)
         .withColumn("client_cpu", fn.col("cpu_busiest_agent") > fn.col("allowed"))
         .select("run", "bound_by", "client_cpu")
+    )
+
+
+def _at_driver(totals: DataFrame, points: DataFrame, calibrations: DataFrame) -> DataFrame:
+    """(run, at_driver): whether a producer or a consumer moved nearly what its driver moves at most."""
+    most = calibrations.select("system", "size", "batch", *(fn.col(n).alias(f"most_{n}") for n in ("sent", "received")))
+    moved = totals.select("run", "seconds", "sent", "received")
+
+    def near(what: str, roles: str) -> Column:
+        return fn.col(what) / fn.col("seconds") / fn.col(roles) >= CALIBRATED * fn.col(f"most_{what}")
+
+    at_driver = fn.coalesce(near("sent", "producers"), fn.lit(False)) | fn.coalesce(
+        near("received", "consumers"), fn.lit(False)
+    )
+    return (
+        points.select("run", "system", "size", "batch", "producers", "consumers")
+        .join(fn.broadcast(most), ["system", "size", "batch"])
+        .join(fn.broadcast(moved), "run")
+        .select("run", at_driver.alias("at_driver"))
     )
 
 
