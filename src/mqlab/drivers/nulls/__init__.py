@@ -11,6 +11,7 @@ from mqlab.registry import Registry
 
 NULLS: Final[Registry[NullPeer]] = Registry("mqlab.nulls", {
     "native": "mqlab.drivers.nulls.native:NativeNull",
+    "nats": "mqlab.drivers.nulls.nats:NatsNull",
 })  # fmt: skip
 
 __all__ = ["NULLS", "NullPeer"]

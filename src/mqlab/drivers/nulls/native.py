@@ -1,7 +1,5 @@
 """The null peer of the native protocol."""
 
-import numpy as np
-
 from mqlab.drivers.nulls.base import NullPeer
 from mqlab.wire import native
 from mqlab.wire.bodies import encode_equal
@@ -16,7 +14,7 @@ class NativeNull(NullPeer):
     def __init__(self, size: int, batch: int) -> None:
         super().__init__(size, batch)
         self._receiver = native.Receiver(_LARGEST_FRAME)
-        payload = encode_equal(np.zeros(size * batch, dtype=np.uint8), batch)
+        payload = encode_equal(self.bodies.reshape(-1), batch)
         self._data, self._form = bytes(payload.data), payload.form
         # Messages for which each consumer has room, and the number of its next delivery.
         self._room_of: dict[int, int] = {}
