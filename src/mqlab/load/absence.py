@@ -5,7 +5,7 @@ from typing import Final
 from mqlab.drivers import DRIVERS, Driver
 from mqlab.study import Point
 from mqlab.study.features import needed
-from mqlab.systems import System, SystemFailedError
+from mqlab.systems import System, SystemFailedError, SystemSettingError
 
 _EXTRA: Final = "pip install 'mqlab[systems]'"
 
@@ -33,5 +33,8 @@ def lacks(system: System) -> dict[str, str]:
 
 def absent(system: System, point: Point) -> str:
     """Why it cannot play the point; "" if it can. Raises SystemFailedError as `lacks` does."""
-    found = lacks(system.with_settings(point.settings))
+    try:
+        found = lacks(system.with_settings(point.settings))
+    except SystemSettingError as error:
+        return str(error)
     return "; ".join(f"no {feature}: {found[feature]}" for feature in needed(point) if feature in found)

@@ -91,7 +91,7 @@ class Agent:
         return {}
 
     async def _probe(self, command: Said) -> Said:
-        asked = {key: command[key] for key in ("driver", "address", "options", "queue", "messages")}
+        asked = {key: command[key] for key in ("driver", "address", "options", "destination", "messages")}
         return {"times": await probe(**asked)}
 
     async def _prepare(self, command: Said) -> Said:

@@ -20,6 +20,10 @@ class AgentLostError(Exception):
     """The agent's process is gone."""
 
 
+class NoAnswerError(AgentLostError):
+    """The agent's process is there, but did not do in time what it was asked for."""
+
+
 class BrokenRunError(Exception):
     """The run cannot be completed."""
 
@@ -69,7 +73,7 @@ class AgentProcess:
             async with asyncio.timeout(timeout):
                 return await future
         except TimeoutError:
-            raise AgentLostError(f"agent {self.number} did not answer '{do}' within {timeout:g} s") from None
+            raise NoAnswerError(f"agent {self.number} did not answer '{do}' within {timeout:g} s") from None
         except (OSError, RuntimeError) as error:  # uvloop says RuntimeError of a closed pipe
             raise AgentLostError(f"agent {self.number} does not listen any more") from error
 

@@ -10,8 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from mqlab.drivers import DRIVERS, Arrival, Connection, Receiver, Receiving
+from mqlab.drivers import Arrival, Connection, Receiver, Receiving
 from mqlab.drivers.base import Matrix
+from mqlab.load.absence import driver_of, lacks
 from mqlab.load.bodies import BodyMaker, ranges
 from mqlab.systems import Running, System
 
@@ -28,10 +29,12 @@ class Trial:
 
     def __init__(self, system: System, running: Running) -> None:
         self.running = running
-        self._driver = DRIVERS[system.driver]
+        # Where a check needs a destination of any kind.
+        self.domain = "topic" if "queues" in lacks(system) else "queue"
+        self._driver = driver_of(system)
         self._numbers = count(1)
 
-    def name(self, domain: str = "queue") -> str:
+    def name(self, domain: str) -> str:
         return f"{domain}:run-{time.time_ns()}-{domain}-{next(self._numbers)}"
 
     @asynccontextmanager
@@ -66,7 +69,7 @@ class Producer:
 async def _queues(trial: Trial) -> None:
     for size, rows in ((12, 1), (12, 1000), (1024, 100), (100_000, 10)):
         async with trial.connected() as connection:
-            name, producer = trial.name(), Producer(size)
+            name, producer = trial.name("queue"), Producer(size)
             receiver = await connection.receiver(name, Receiving(1000))
             await producer.send(connection, name, rows)
             await expect(receiver, [(producer.number, 0, rows, rows * size)])
@@ -86,7 +89,7 @@ async def _topics(trial: Trial) -> None:
 
 async def _competing(trial: Trial) -> None:
     async with trial.connected("First") as first, trial.connected("Second") as second:
-        name, producer = trial.name(), Producer()
+        name, producer = trial.name("queue"), Producer()
         receivers = [await connection.receiver(name, Receiving(10)) for connection in (first, second)]
         await producer.send(first, name, 200)
         got = await _all_of(receivers, 200)
@@ -106,7 +109,7 @@ async def _persistent(trial: Trial) -> None:
 
 async def _exchange(trial: Trial, *, persistent: bool) -> None:
     async with trial.connected() as connection:
-        name, producer = trial.name(), Producer()
+        name, producer = trial.name(trial.domain), Producer()
         receiver = await connection.receiver(name, Receiving(1000))
         await producer.send(connection, name, 1, wait=True, persistent=persistent)
         await producer.send(connection, name, 300, wait=True, persistent=persistent)
@@ -117,7 +120,7 @@ async def _exchange(trial: Trial, *, persistent: bool) -> None:
 
 async def _transactions(trial: Trial) -> None:
     async with trial.connected("Sender") as first, trial.connected("Receiver") as second:
-        name, producer = trial.name(), Producer()
+        name, producer = trial.name("queue"), Producer()
         receiver = await second.receiver(name, Receiving(100, "transacted"))
         sender = await first.sender(name, persistent=False, transacted=True)
         await sender.send(producer.bodies(10), wait=False)
@@ -131,7 +134,7 @@ async def _transactions(trial: Trial) -> None:
 
 async def _client_acknowledgement(trial: Trial) -> None:
     """What was not acknowledged comes again, to another."""
-    name, producer = trial.name(), Producer()
+    name, producer = trial.name("queue"), Producer()
     async with trial.connected("First") as first:
         receiver = await first.receiver(name, Receiving(100, "client"))
         await producer.send(first, name, 10)
@@ -144,7 +147,7 @@ async def _client_acknowledgement(trial: Trial) -> None:
 
 async def _lazy(trial: Trial) -> None:
     async with trial.connected() as connection:
-        name, producer = trial.name(), Producer()
+        name, producer = trial.name(trial.domain), Producer()
         receiver = await connection.receiver(name, Receiving(100, "dups_ok"))
         await producer.send(connection, name, 300)
         await expect(receiver, [(producer.number, 0, 300, 300 * producer.size)])
@@ -178,14 +181,14 @@ async def _durable(trial: Trial) -> None:
 
 async def _request_reply(trial: Trial) -> None:
     async with trial.connected("Requesters") as asking, trial.connected("Responder") as answering:
-        await _answered(asking, answering, trial.name(), trial.name())
+        await _answered(asking, answering, trial.name("queue"), trial.name("queue"))
 
 
 async def _retrieval(trial: Trial) -> None:
     async with trial.connected("Requesters") as asking, trial.connected("Responder") as answering:
-        replies = trial.name()
+        replies = trial.name("queue")
         await asking.preload(replies, BodyMaker(9, 64, 100).make(0, 100), persistent=False)
-        await _answered(asking, answering, trial.name(), replies)
+        await _answered(asking, answering, trial.name("queue"), replies)
 
 
 async def _answered(asking: Connection, answering: Connection, requests: str, replies: str) -> None:
@@ -220,7 +223,7 @@ async def _answered(asking: Connection, answering: Connection, requests: str, re
 
 async def _depth(trial: Trial) -> None:
     async with trial.connected() as connection:
-        name = trial.name()
+        name = trial.name("queue")
         await Producer().send(connection, name, 25, wait=True)
         deadline = time.monotonic() + _PATIENCE
         while (depth := await trial.running.depth(name)) != 25 and time.monotonic() < deadline:

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from mqlab import __version__
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE, INCOMPLETE
 from mqlab.load.agents import AgentLostError, AgentProcess
+from mqlab.load.attendance import Attendance
 from mqlab.load.calibration import calibrated, wanted
 from mqlab.load.file_limit import raise_file_limit
 from mqlab.load.fleet import Fleet
@@ -20,7 +21,7 @@ from mqlab.load.run import OneRun, Outcome
 from mqlab.load.turns import groups
 from mqlab.load.witnessed import witnessed
 from mqlab.study import Point, Study
-from mqlab.systems import Running, System
+from mqlab.systems import Running, System, SystemFailedError, SystemSettingError
 
 # After a broken run an agent that does not answer a simple question so long is replaced.
 _ALIVE_SECONDS = 10.0
@@ -40,7 +41,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Order:
-    """What was asked for. Raises SystemSettingError if a system has not a setting that a point wants."""
+    """What was asked for. Raises SystemSettingError if no system has the settings that a point wants."""
 
     study: Study
     scale: str
@@ -50,9 +51,10 @@ class Order:
     command: str = ""
 
     def __post_init__(self) -> None:
-        for system in self.systems:
-            for point in self.points:
-                system.with_settings(point.settings)
+        for point in self.points:
+            refused = [error for system in self.systems if (error := _refused(system, point))]
+            if refused and len(refused) == len(self.systems):
+                raise refused[0]
 
 
 @dataclass
@@ -81,13 +83,19 @@ class Conductor:
         # Data of the systems: on the same disk as the records, gone when the work is done.
         self._data = Path(tempfile.mkdtemp(prefix=".systems-", dir=folder.path))
         self._fleet = Fleet(self._data)
-        self._runs = 0
-        self._expected = sum(point.repeat.least for point in order.points) * len(order.systems)
+        self._attendance = Attendance(order.systems, order.points)
+        self._runs = self._completed = 0
+        # Runs that each system must still do; and all that are expected, done or not.
+        self._least = {
+            one.label: sum(point.repeat.least for point in self._attendance.points_of(one)) for one in order.systems
+        }
+        self._expected = sum(self._least.values())
         self._meta: dict[str, Any] = {}
 
     async def conduct(self) -> None:
-        """Raises SystemFailedError if a system cannot be started at all. A cancelled one leaves what it has."""
+        """Raises SystemFailedError if no system can be started at all. A cancelled one leaves what it has."""
         self._begin()
+        self._attendance.check()
         raise_file_limit()
         # Two brokers inside agents need two of them.
         two = any(point.topology == "distributed" for point in self._order.points)
@@ -97,9 +105,12 @@ class Conductor:
             await self._calibrate()
             for group in groups(self._order.points):
                 await self._take_turns(group)
+            if not self._completed and self._attendance.failure:
+                raise SystemFailedError(self._attendance.failure)
             self._meta["status"] = COMPLETE
         finally:
             self._meta["finished"] = _now()
+            self._meta["absences"] = self._attendance.absences()
             self._folder.write_meta(self._meta)
             await self._fleet.stop_all()
             for agent in self._agents:
@@ -119,7 +130,8 @@ class Conductor:
             "finished": None,
             "command": order.command,
             "mqlab": __version__,
-            "systems": [described(system, order.points) for system in order.systems],
+            "systems": [described(system, self._attendance.points_of(system)) for system in order.systems],
+            "absences": self._attendance.absences(),
             "machine": machine(self._data),
             "packages": packages(),
         }
@@ -129,7 +141,8 @@ class Conductor:
         """What each driver reaches at most, so that nobody takes that for what a system reaches."""
         points = self._order.points
         found = self._meta["calibrations"] = []
-        for driver in dict.fromkeys(system.driver for system in self._order.systems):
+        playing = (system for system in self._order.systems if self._attendance.points_of(system))
+        for driver in dict.fromkeys(system.driver for system in playing):
             for size, batch in wanted(driver, points):
                 self._say(points[0], "calibrate", 0)
                 found.append((await calibrated(driver, size, batch, points[0], self._agents[0])).to_json())
@@ -140,26 +153,40 @@ class Conductor:
         repetition = 0
         while True:
             repetition += 1
-            unknown = [turn for turn in turns if not turn.known(repetition)]
+            unknown = [turn for turn in turns if not turn.known(repetition) and self._plays(turn)]
             if not unknown:
                 return
             self._expected += sum(repetition > turn.point.repeat.least for turn in unknown)
             for turn in unknown if repetition % 2 else reversed(unknown):
+                if not self._plays(turn):
+                    continue  # it was given up in this very round
                 outcome = await self._run(turn.point, turn.system, repetition)
                 if outcome.status == COMPLETE:
+                    self._completed += 1
                     turn.rates.append(outcome.rate(turn.point))
+
+    def _plays(self, turn: _Turn) -> bool:
+        return not self._attendance.absence(turn.system, turn.point)
 
     async def _run(self, point: Point, named: System, repetition: int) -> Outcome:
         system = named.with_settings(point.settings)
-        running = await self._fleet.up(system) if point.topology == "client" else None
-        if running is not None and point.persistent:
-            await self._look_at(system, running)
+        self._attendance.plays(named, point)
         self._runs += 1
+        self._least[named.label] -= repetition <= point.repeat.least
         one = OneRun(
             number=self._runs, study=self._order.study.id, point=point, system=system, repetition=repetition,
             folder=self._folder, agents=self._agents, watch=lambda phase, seconds: self._say(point, phase, seconds),
             data=self._data,
         )  # fmt: skip
+        try:
+            running = await self._fleet.up(system) if point.topology == "client" else None
+        except SystemFailedError as error:
+            if self._attendance.failed_to_start(named, str(error)):
+                self._expected -= self._least[named.label]
+            return one.failed(str(error))
+        self._attendance.is_up(named)
+        if running is not None and point.persistent:
+            await self._look_at(system, running)
         outcome = await one.play(running)
         if outcome.status != COMPLETE:
             await self._mend(system)
@@ -188,6 +215,14 @@ class Conductor:
         self._watch(Progress(self._runs - 1, self._expected, point.label, phase, seconds))
 
 
+def _refused(system: System, point: Point) -> SystemSettingError | None:
+    try:
+        system.with_settings(point.settings)
+    except SystemSettingError as error:
+        return error
+    return None
+
+
 def described(system: System, points: Sequence[Point]) -> dict[str, Any]:
     """With what must be said of it in some points only, because of their settings."""
     described = system.describe()
@@ -196,7 +231,9 @@ def described(system: System, points: Sequence[Point]) -> dict[str, Any]:
         for stamp in system.with_settings(point.settings).describe()["stamps"]:
             if stamp not in described["stamps"]:
                 stamps[f"{stamp} (in some points)"] = None
-    return {**described, "driver": system.driver, "stamps": [*stamps]}
+    return {
+        **described, "driver": system.driver, "stamps": [*stamps], "durability": asdict(system.durability()),
+    }  # fmt: skip
 
 
 def _now() -> str:

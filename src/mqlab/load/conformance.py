@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from mqlab.drivers import DRIVERS, DriverError
+from mqlab.drivers import DriverError
+from mqlab.load.absence import lacks
 from mqlab.load.bodies import NotOursError
 from mqlab.load.checks import CHECKS, NotConformingError, Trial
 from mqlab.study import FEATURES
@@ -29,7 +30,7 @@ class Found:
 
 async def conforms(system: System, folder: Path, tell: Callable[[Found], None] = lambda _: None) -> list[Found]:
     """Starts it under `folder`, and stops it. Raises SystemFailedError if it cannot be started."""
-    lacking = {**DRIVERS[system.driver].lacks, **system.lacks}
+    lacking = lacks(system)
     running = await system.start(folder)
     found = []
     try:

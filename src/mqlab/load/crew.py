@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mqlab.load.agents import AgentLostError, AgentProcess, BrokenRunError, check
+from mqlab.load.agents import AgentLostError, AgentProcess, BrokenRunError, NoAnswerError, check
 from mqlab.load.assignment import ACTIVE, Assignment
 from mqlab.load.sampler import Sampler
 
@@ -15,6 +15,9 @@ _LOOK_SECONDS: Final = 0.2
 _FINISH_SECONDS: Final = 20.0
 # A fixed amount of work may take its time; whether it goes on is looked after otherwise.
 _LONGEST_SECONDS: Final = 24 * 3600.0
+
+# One that works can be asked how far it is, whatever it waits for.
+_REACHED_SECONDS: Final = 3.0
 
 Answer = dict[str, Any]
 
@@ -29,7 +32,10 @@ class Crew:
         # Those with consumers first: a topic's message reaches only those who are there.
         order = sorted(zip(self.agents, assignments, strict=True), key=lambda pair: _only_begins(pair[1]))
         for agent, assignment in order:
-            check(await agent.ask("prepare", assignment=assignment.to_json()))
+            try:
+                check(await agent.ask("prepare", assignment=assignment.to_json()))
+            except NoAnswerError as error:
+                raise await self._whose_fault(error) from error
 
     async def play(
         self, do: str, start: int, sampler: Sampler, *, seconds: float | None, patience: float
@@ -52,6 +58,8 @@ class Crew:
                 why = str(sampler.failed) if sampler.failed else f"nothing has moved for {patience:g} s"
                 raise BrokenRunError(f"agent {lost[0]} ended in mid-run" if lost else why)
             return [check(answer) for answer in playing.result()]
+        except NoAnswerError as error:
+            raise await self._whose_fault(error) from error
         finally:
             for task in (playing, *trouble):
                 task.cancel()
@@ -78,6 +86,17 @@ class Crew:
         """Let the agents write what they have; one that cannot is not waited for."""
         asked = (agent.ask("finish", timeout=_FINISH_SECONDS) for agent in self.agents)
         await asyncio.gather(*asked, return_exceptions=True)
+
+    async def _whose_fault(self, error: NoAnswerError) -> Exception:
+        """Agents that can still be asked wait for the system: it hangs."""
+        try:
+            async with asyncio.timeout(_REACHED_SECONDS):
+                await self._received()
+        except (TimeoutError, AgentLostError):
+            return error
+        except BrokenRunError as broken:
+            return broken
+        return BrokenRunError(f"the system hangs: {error}")
 
     async def _received(self) -> tuple[dict[tuple[int, int], int], int]:
         """Messages for each subscription to each destination; sent and received in all."""

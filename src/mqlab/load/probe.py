@@ -9,12 +9,14 @@ _SIZE = 1024
 _NOBODY = 0
 
 
-async def probe(driver: str, address: str, options: dict[str, str], queue: str, messages: int) -> list[list[float]]:
-    """When each left and when it was confirmed, by the wall clock. None is left on the queue. Raises DriverError."""
+async def probe(
+    driver: str, address: str, options: dict[str, str], destination: str, messages: int
+) -> list[list[float]]:
+    """When each left and when it was confirmed, by the wall clock. None is left there. Raises DriverError."""
     connection = await DRIVERS[driver](address, options).connect("Probe")
     try:
-        receiver = await connection.receiver(queue, Receiving(messages))
-        sender = await connection.sender(queue, persistent=True, transacted=False)
+        receiver = await connection.receiver(destination, Receiving(messages))
+        sender = await connection.sender(destination, persistent=True, transacted=False)
         maker, times = BodyMaker(_NOBODY, _SIZE, 1), []
         for seq in range(messages):
             body = maker.make(seq, 1)

@@ -65,6 +65,12 @@ class OneRun:
             self._write(records, outcome)
         return outcome
 
+    def failed(self, reason: str) -> Outcome:
+        """The record of a run that could not even begin."""
+        outcome = Outcome(INCOMPLETE, reason)
+        self._write(Records(self.folder, self.number), outcome)
+        return outcome
+
     async def _on(self, site: Site, records: Records) -> Outcome:
         crew, sampler, outcome = Crew(self.agents), None, None
         try:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final
 
+from mqlab.load.absence import lacks
 from mqlab.load.agents import AgentLostError, AgentProcess, BrokenRunError, check
 from mqlab.load.witness import Sent, Witness, witness
 from mqlab.systems import Running, System
@@ -20,7 +21,7 @@ async def witnessed(system: System, running: Running, agent: AgentProcess, recor
     async def send() -> list[Sent]:
         answer = check(await agent.ask(
             "probe", timeout=_SECONDS, driver=system.driver, address=running.address, options=dict(running.options),
-            queue="queue:probe", messages=_MESSAGES,
+            destination="topic:probe" if "queues" in lacks(system) else "queue:probe", messages=_MESSAGES,
         ))  # fmt: skip
         return [Sent(*pair) for pair in answer["times"]]
 
