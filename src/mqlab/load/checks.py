@@ -137,11 +137,11 @@ async def _client_acknowledgement(trial: Trial) -> None:
     name, producer = trial.name("queue"), Producer()
     async with trial.connected("First") as first:
         receiver = await first.receiver(name, Receiving(100, "client"))
-        await producer.send(first, name, 10)
-        await expect(receiver, [(producer.number, 0, 10, 10 * producer.size)])
+        await producer.send(first, name, 1)
+        await expect(receiver, [(producer.number, 0, 1, producer.size)])
     async with trial.connected("Second") as second:
         receiver = await second.receiver(name, Receiving(100, "client"))
-        await expect(receiver, [(producer.number, 0, 10, 10 * producer.size)])
+        await expect(receiver, [(producer.number, 0, 1, producer.size)])
         await receiver.close()
 
 
