@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import psutil
@@ -46,13 +47,29 @@ def conducted(
             await work
 
     try:
-        uvloop.run(conduct())
+        # What the drivers reach is found for every study anew, which takes longer than these runs.
+        with patch("mqlab.load.conductor.wanted", lambda *_: []):
+            uvloop.run(conduct())
     finally:
         left = [*agents_running(), *brokers_running()]
         for process in left:
             process.kill()
         assert left == [], "processes were left behind"
     return folder
+
+
+class Once:
+    """A watcher that does something at one moment of the first run."""
+
+    def __init__(self, phase: str, do: Callable[[], None]) -> None:
+        self._phase = phase
+        self._do = do
+        self.done = False
+
+    def __call__(self, progress: Progress) -> None:
+        if not self.done and progress.phase == self._phase:
+            self.done = True
+            self._do()
 
 
 def agents_running() -> list[psutil.Process]:
@@ -68,7 +85,9 @@ def _children(word: str) -> list[psutil.Process]:
     found = []
     for child in psutil.Process().children():
         try:
-            if word in child.cmdline() and child.status() != psutil.STATUS_ZOMBIE:
+            # A keeper has the words of what it keeps.
+            is_keeper = "keeper.py" in " ".join(child.cmdline()[:4])
+            if word in child.cmdline() and not is_keeper and child.status() != psutil.STATUS_ZOMBIE:
                 found.append(child)
         except psutil.Error:
             continue

@@ -301,3 +301,15 @@ class TestCutShort:
         assert [(row["first_seq"], row["t_acknowledged"] is None) for row in receipts] == [
             (0, False), (4, False), (8, False), (12, True),
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("send", "most"), [("free", 2), ("confirmed", 10)])
+def test_a_driver_gets_no_more_at_once_than_does_it_good_unless_each_batch_is_waited_for(
+    fake: FakeSystem, folder: RunFolder, monkeypatch: pytest.MonkeyPatch, send: str, most: int
+) -> None:
+    assert fake.calls == []
+    monkeypatch.setattr(FakeDriver, "at_once", 2 * 12)
+    played(folder, point(size=12, batch=10, send=send, messages=20))
+    sent = rows(folder, "sends")
+    assert sum(row["count"] for row in sent) == 20
+    assert max(row["count"] for row in sent) == most

@@ -14,31 +14,16 @@ from mqlab.events.folder import RunFolder
 from mqlab.load import agents, conductor, crew
 from mqlab.load import run as running_one
 from mqlab.load.agents import AgentLostError, AgentProcess
-from mqlab.load.conductor import Progress
 from mqlab.load.run import OneRun
 from mqlab.study import Point
 from mqlab.systems import Running, SystemFailedError, embedded, system
 
-from .lab import agents_running, brokers_running, check_delivery, conducted, rows
+from .lab import Once, agents_running, brokers_running, check_delivery, conducted, rows
 from .points import point
 
 # As fast as it goes to a queue: when nobody takes the messages away, the producer is held back.
 HELD_BACK = point("A", size=1024, batch=64, drain=1, least=2, most=2)
 PRODUCER, CONSUMER = 0, 1  # which of two agents
-
-
-class Once:
-    """A watcher that does something at one moment of the first run."""
-
-    def __init__(self, phase: str, do: Callable[[], None]) -> None:
-        self._phase = phase
-        self._do = do
-        self.done = False
-
-    def __call__(self, progress: Progress) -> None:
-        if not self.done and progress.phase == self._phase:
-            self.done = True
-            self._do()
 
 
 def signals(found: Callable[[], list[psutil.Process]], which: int, number: int) -> Callable[[], None]:
@@ -133,11 +118,11 @@ class TestASystemThatDoesNotStart:
 
     def test_what_there_is_is_kept_and_marked(self, tmp_path: Path) -> None:
         with pytest.raises(SystemFailedError):
-            conducted(tmp_path, [point()], systems=["embedded", self.SETTING])
+            conducted(tmp_path, [point()], systems=[self.SETTING])
         (path,) = tmp_path.iterdir()
         folder = RunFolder.open(path)
         assert (folder.meta()["status"], bool(folder.meta()["finished"])) == ("incomplete", True)
-        assert [(run["system"], run["status"]) for run in rows(folder, "runs")] == [("embedded", "complete")]
+        assert [(run["system"], run["status"]) for run in rows(folder, "runs")] == [(self.SETTING, "incomplete")]
 
     def test_interrupted_while_it_starts_it_is_gone(self, tmp_path: Path) -> None:
         async def interrupted() -> None:

@@ -97,6 +97,14 @@ class TestFleet:
         assert {name: FakeSystem.starts[name] for name in names} == {"one": 2, "two": 1, "three": 1}
         assert sum(FakeSystem.starts[f"{name} stopped"] for name in names) == 4
 
+    def test_without_memory_for_another_the_others_are_stopped(
+        self, tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(fleet, "_memory", lambda: 1 << 30)
+        play(played, tmp_path, [point(most=2, least=2)], one=STEADY, two=STEADY)
+        # one, two (one goes), two again, one (two goes).
+        assert {name: FakeSystem.starts[name] for name in ("one", "two")} == {"one": 2, "two": 1}
+
     def test_points_take_turns_with_systems_within(self, tmp_path: Path, played: Played) -> None:
         points = [point("A", name=name, base=base, batch=n, least=2, most=2)
                   for n, (name, base) in enumerate((("x", None), ("y", "x")), 1)]  # fmt: skip

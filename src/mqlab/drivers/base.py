@@ -142,6 +142,9 @@ class Driver(ABC):
 
     # Features of `mqlab.study.FEATURES` that the protocol, or this driver, has not, each with the reason.
     lacks: ClassVar[Mapping[str, str]] = {}
+    # Bytes of bodies that a producer which waits for nothing hands over in one send. What is in a batch is under way at
+    # once; more of it makes no protocol that sends message by message any faster. None: a batch is what moves.
+    at_once: ClassVar[int | None] = 64 * 1024
 
     def __init__(self, address: str, options: Mapping[str, str] = MappingProxyType({})) -> None:
         self.address = address

@@ -18,6 +18,8 @@ _PRELOAD_BATCH = 1000
 
 
 class NativeDriver(Driver):
+    at_once = None
+
     async def connect(self, application: str = "") -> Connection:
         with translated():
             return NativeConnection(await aio.connect(self.address, application=application))

@@ -12,6 +12,7 @@ from mqlab.load.producer import ProducerRole
 from mqlab.load.requester import RequesterRole
 from mqlab.load.responder import ResponderRole
 from mqlab.load.timeline import Log, Tally, Timeline
+from mqlab.study import Point
 
 # Roles that are opened side by side: quicker than one after the other, and no flood.
 _AT_ONCE: Final = 50
@@ -84,7 +85,7 @@ class Stage:
         connection, name = self._connections[assignment.connection(role)], assignment.destination(role)
         if role.role == "producer":
             sender = await connection.sender(name, persistent=point.persistent, transacted=point.transaction > 0)
-            self.active.append(ProducerRole(role, point, sender, self._log))
+            self.active.append(ProducerRole(role, self._in_pieces(point), sender, self._log))
         elif role.role == "requester":
             requester = await connection.requester(name, assignment.replies(role), persistent=point.persistent)
             self.active.append(RequesterRole(role, point, requester, self._log))
@@ -94,6 +95,13 @@ class Stage:
             self.passive.append(ResponderRole(role, point, responder, self._log))
         else:
             await self._open_consumer(role, connection, name)
+
+    def _in_pieces(self, point: Point) -> Point:
+        """A producer that waits for nothing gives its driver no more at once than does it good."""
+        most = DRIVERS[self.assignment.driver].at_once
+        if most is None or point.send != "free":
+            return point
+        return point.model_copy(update={"batch": min(point.batch, max(1, most // point.size))})
 
     async def _open_consumer(self, role: Role, connection: Connection, name: str) -> None:
         how = self.assignment.receiving(role)
