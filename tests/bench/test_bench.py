@@ -25,7 +25,8 @@ def common(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_the_benchmarks_that_are_promised_are_there() -> None:
     promised = {
-        "bindings", "ceiling", "drivers", "group_commit", "peers", "preload", "recording", "recovery", "selectors", "trace",
+        "bindings", "ceiling", "drivers", "group_commit", "peers", "preload", "recording", "recovery", "selectors",
+        "trace",
     }  # fmt: skip
     assert promised <= {script.stem for script in SCRIPTS}
 

@@ -10,7 +10,9 @@ import typer
 from mqlab.cli.console import Exit
 from mqlab.cli.interrupt import leave_at_once
 
-COMMANDS: Final = ("studies", "systems", "plan", "init", "run", "overhead", "measure", "report", "conformance", "broker")
+COMMANDS: Final = (
+    "studies", "systems", "plan", "init", "run", "overhead", "measure", "report", "conformance", "broker",
+)  # fmt: skip
 
 
 def app_with(commands: Iterable[str] = COMMANDS) -> typer.Typer:

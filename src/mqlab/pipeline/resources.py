@@ -60,7 +60,8 @@ def usage(samples: DataFrame, spans: DataFrame) -> DataFrame:
 
 def resources(usage: DataFrame, totals: DataFrame) -> DataFrame:
     """(run, metric, value): cpu.*, rss.*, syncs, sync.share, and how producers were held back: holds, held.seconds."""
-    cores_used = fn.col("cpu_all") / 100
+    # Of a system that cannot be sampled, what a message costs is not known.
+    cores_used = fn.when(fn.col("cpu_broker").isNotNull(), fn.col("cpu_all")) / 100
     worked = fn.when(fn.col("work") > 0, fn.col("work") / fn.col("seconds"))
     return as_metrics(
         usage.join(fn.broadcast(totals), "run", "left"),
