@@ -12,8 +12,9 @@ import psutil
 from mqlab.load.agents import AgentLostError, AgentProcess
 from mqlab.systems import Running, SystemFailedError
 
-# Often enough for a measure phase of two seconds, seldom enough to cost nothing: a look takes under a millisecond.
-_INTERVAL: Final = 0.2
+# Often enough for a measure phase of a second, seldom enough to cost nothing: a look takes under a millisecond.
+_SELDOM: Final = 0.2
+_OFTEN: Final = 0.05
 # A system that cannot say how it is for so long is taken for dead: a sync of a sick disk takes less.
 _SAMPLE_SECONDS: Final = 30.0
 
@@ -28,11 +29,15 @@ def _disk_waits() -> float | None:
 
 
 class Sampler:
-    """Runs beside a run; `rows` are rows of `samples` without their run."""
+    """Runs beside a run; `rows` are rows of `samples` without their run. `seconds` is how long it measures, if known."""
 
-    def __init__(self, brokers: Mapping[str, Running], agents: Iterable[AgentProcess]) -> None:
+    def __init__(
+        self, brokers: Mapping[str, Running], agents: Iterable[AgentProcess], seconds: float | None = None
+    ) -> None:
         self.rows: list[dict[str, Any]] = []
         self.failed: SystemFailedError | None = None
+        # Of a counter two looks must fall into the measure phase.
+        self._interval = _OFTEN if seconds is None else max(_OFTEN, min(_SELDOM, seconds / 4))
         self._brokers = brokers
         self._agents: dict[str, psutil.Process] = {}
         for agent in agents:
@@ -73,7 +78,7 @@ class Sampler:
                     })  # fmt: skip
             if (waited := _disk_waits()) is not None:
                 self._note("disk", {"cpu_seconds": 0.0, "rss": 0, "sync_seconds": waited})
-            await asyncio.sleep(_INTERVAL)
+            await asyncio.sleep(self._interval)
 
     def _note(self, source: str, columns: dict[str, Any]) -> None:
         # Of a system that is elsewhere nothing is known: no row is better than a wrong one.
