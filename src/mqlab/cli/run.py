@@ -15,6 +15,7 @@ from mqlab.cli.console import Exit, fail, say, show_json
 from mqlab.cli.measure import MasterOption, measured
 from mqlab.cli.progress import ProgressBars
 from mqlab.cli.report import fail_on_bad_audits
+from mqlab.cli.systems.naming import not_ready
 from mqlab.events.folder import RunFolder
 from mqlab.load.conductor import Conductor, Order
 from mqlab.report import as_json as document
@@ -22,6 +23,7 @@ from mqlab.report import print_summary, write_index, write_report
 from mqlab.study import DEFAULT_SCALE, Study, StudyError, built_in_studies, load_study
 from mqlab.systems import System, SystemFailedError, SystemSettingError
 from mqlab.systems import system as parse_system
+from mqlab.systems.secrets import masked
 
 
 def run(
@@ -43,7 +45,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Run studies on systems, measure with Spark, write the report."""
-    command = "mqlab " + shlex.join(sys.argv[1:])
+    command = "mqlab " + shlex.join(map(masked, sys.argv[1:]))
     orders = []
     try:
         for name in studies or built_in_studies():
@@ -72,6 +74,10 @@ def _systems(texts: list[str]) -> list[System]:
     for label in labels:
         if labels.count(label) > 1:
             fail(f"the system {label} is named twice", Exit.USAGE)
+    for one in found:
+        # Now, and not after the hours that the others take.
+        if why := not_ready(one):
+            fail(why, Exit.SYSTEM_UNAVAILABLE)
     return found
 
 

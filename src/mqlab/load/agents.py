@@ -58,8 +58,9 @@ class AgentProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    async def ask(self, do: str, timeout: float = ANSWER_SECONDS, **details: Any) -> dict[str, Any]:
+    async def ask(self, do: str, timeout: float | None = None, **details: Any) -> dict[str, Any]:
         """Raises AgentLostError if it ends before it answers, or does not answer in time."""
+        timeout = ANSWER_SECONDS if timeout is None else timeout
         if self._reading.done():
             raise AgentLostError(f"agent {self.number} has ended")
         self._last += 1

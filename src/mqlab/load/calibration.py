@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from mqlab.drivers import DRIVERS
 from mqlab.drivers.nulls import NULLS
 from mqlab.load.agents import AgentLostError, AgentProcess, BrokenRunError, check
 from mqlab.load.assignment import Assignment, Role
@@ -46,11 +47,12 @@ async def calibrated(driver: str, size: int, batch: int, point: Point, agent: Ag
     sent = received = None
     try:
         async with _null(driver, size, batch) as address:
+            domain = "topic" if "queues" in DRIVERS[driver].lacks else point.domain
             phases = Phases(warmup=_WARM_UP, measure=_MEASURE, drain=1)
             changed = {"size": size, "batch": batch, "phases": phases, "producers": 1, "consumers": 1}
             plain = point.model_copy(update={
-                **changed, "destinations": 1, "pattern": "one-way", "send": "free", "transaction": 0, "load": "both",
-                "rate": None, "consume_rate": None, "selector": "", "durable": False, "messages": None,
+                **changed, "domain": domain, "destinations": 1, "pattern": "one-way", "send": "free", "transaction": 0,
+                "load": "both", "rate": None, "consume_rate": None, "selector": "", "durable": False, "messages": None,
                 "persistent": False, "acknowledge": "auto", "topology": "client",
             })  # fmt: skip
             sent = await _rate(driver, address, plain, Role("producer", 0, 0), agent)

@@ -212,7 +212,7 @@ class Conductor:
                 self._agents[index] = await AgentProcess.start(agent.number)
 
     def _say(self, point: Point, phase: str, seconds: float) -> None:
-        self._watch(Progress(self._runs - 1, self._expected, point.label, phase, seconds))
+        self._watch(Progress(max(0, self._runs - 1), self._expected, point.label, phase, seconds))
 
 
 def _refused(system: System, point: Point) -> SystemSettingError | None:

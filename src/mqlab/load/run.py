@@ -20,6 +20,8 @@ from mqlab.load.timeline import Timeline
 from mqlab.study import Point
 from mqlab.systems import Running, System, SystemFailedError
 
+# What a client sees first, its process may tell a moment later.
+_LAST_WORDS_SECONDS: Final = 0.5
 # From the word to the start: more than it takes to tell every agent.
 _LEAD_SECONDS: Final = 0.05
 # Producers that are held back at the end of the measure phase have the drain phase, and this, to finish.
@@ -60,7 +62,7 @@ class OneRun:
             async with site_of(self.point, self.system, running, self.agents, data) as site:
                 outcome = await self._on(site, records)
         except (AgentLostError, BrokenRunError, SystemFailedError) as error:
-            outcome = Outcome(INCOMPLETE, str(error))
+            outcome = Outcome(INCOMPLETE, await _why(error, running))
         finally:
             self._write(records, outcome)
         return outcome
@@ -74,7 +76,8 @@ class OneRun:
     async def _on(self, site: Site, records: Records) -> Outcome:
         crew, sampler, outcome = Crew(self.agents), None, None
         try:
-            sampler = Sampler(site.brokers, [agent for agent in self.agents if agent not in site.hosts])
+            clients = [agent for agent in self.agents if agent not in site.hosts]
+            sampler = Sampler(site.brokers, clients, None if self.point.messages else self.point.phases.measure)
             assignments = await self._prepare(crew, site, records)
             outcome = await self._play(crew, site, sampler, assignments)
         finally:
@@ -183,3 +186,18 @@ class OneRun:
             "status": outcome.status, "reason": outcome.reason, "counted_sent": outcome.counted_sent,
             "counted_received": outcome.counted_received, "counted_round_trips": outcome.counted_round_trips,
         }])  # fmt: skip
+
+
+async def _why(error: Exception, running: Running | None) -> str:
+    """The reason, with the last words of a system that is gone: a client knows only that it is not there any more."""
+    said, deadline = str(error), time.monotonic() + _LAST_WORDS_SECONDS
+    while running is not None and time.monotonic() < deadline:
+        try:
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                await running.sample()
+        except SystemFailedError as gone:
+            return said if str(gone) in said else f"{said}; {gone}"
+        except TimeoutError:
+            break
+        await asyncio.sleep(_LAST_WORDS_SECONDS / 10)
+    return said

@@ -29,7 +29,7 @@ def _disk_waits() -> float | None:
 
 
 class Sampler:
-    """Runs beside a run; `rows` are rows of `samples` without their run. `seconds` is how long it measures, if known."""
+    """Runs beside a run; `rows` are rows of `samples` without their run. `seconds`: how long it measures, if known."""
 
     def __init__(
         self, brokers: Mapping[str, Running], agents: Iterable[AgentProcess], seconds: float | None = None

@@ -52,7 +52,9 @@ TABLES: Final = {
     "comparisons": ("scenario", "point", "over", "parameters", "first", "second", "metric"),
 }
 _STEPS: Final = 21
-# Two for each core: while one plans, which one core does, the other works.
+# Declared where it is computed, beside others: Spark takes longer to understand and plan a table than to compute it.
+_Table = Callable[[], DataFrame]
+# Two for each core: planning has but one core.
 _THREADS: Final = 2 * (os.cpu_count() or 1)
 
 
@@ -70,60 +72,74 @@ def measure(
 
     `exhibits` say what is compared; without them, those of the study in the folder.
     """
-    cores = int(folder.meta().get("machine", {}).get("cores") or 1)
     steps = _Steps(progress)
     events = read_events(spark, folder)
-    found, seen, used, confirmed = _found(steps, events)
-    good = valid(steps.take("audits", audits(events.runs, events.roles, events.clocks, found)))
-    moved = totals(found.activity, found.round_trips, found.spans, found.points)
-    figures = [
-        rates(moved),
-        durations(found.fates, found.round_trips, confirmed),
-        resources(used, moved),
-        onset(seen),
-    ]
-    of_runs = steps.take("run_measures", run_measures(reduce(DataFrame.unionByName, figures), good))
-    limits = bounds(used, moved, found.points, calibrations(spark, folder.meta()), cores)
-    of_points = steps.take("measures", measures(of_runs, events.runs, limits, good))
-    shown = wanted(exhibits_of(folder) if exhibits is None else exhibits)
-    at_peaks, moved, *_ = steps.take_together(
+    found = _found(steps, events)
+    good = valid(steps.take("audits", lambda: audits(events.runs, events.roles, events.clocks, found)))
+    of_runs, moved, *_ = steps.take_together(
         {
-            "peaks": peaks(of_points, found.points, shown.peaks),
-            "paces": paces(found.activity, events.phases, found.spans, good),
-            "depths": depths(seen, good),
-            "latencies": latencies(found.fates, good),
-            "responses": latencies(found.round_trips, good),
-            "operations": operations(steps.table("traced"), good),
-            "impacts": impacts(of_runs, found.points),
+            "run_measures": lambda: run_measures(_figures(steps, found), good),
+            "paces": lambda: paces(found.activity, events.phases, found.spans, good),
+            "depths": lambda: depths(steps.table("looks"), good),
+            "latencies": lambda: latencies(found.fates, good),
+            "responses": lambda: latencies(found.round_trips, good),
+            "operations": lambda: operations(steps.table("traced"), good),
         }
     )
-    steps.take_together(
-        {"comparisons": comparisons(of_runs, at_peaks, shown.compared), "series": series(moved, seen)}
+    of_points, *_ = steps.take_together(
+        {
+            "measures": lambda: measures(of_runs, events.runs, _limits(steps, found, folder), good),
+            "impacts": lambda: impacts(of_runs, found.points),
+            "series": lambda: series(moved, steps.table("looks")),
+        }
     )
+    shown = wanted(exhibits_of(folder) if exhibits is None else exhibits)
+    at_peaks = steps.take("peaks", lambda: peaks(of_points, found.points, shown.peaks))
+    steps.take("comparisons", lambda: comparisons(of_runs, at_peaks, shown.compared))
     for name in TABLES:
         _write(folder, name, steps.rows[name])
     steps.tell("")
 
 
-def _found(steps: "_Steps", events: Events) -> tuple[Found, DataFrame, DataFrame, DataFrame]:
-    """What is counted over all events, the looks, what was used, and the confirmations.
-
-    Everything else is made of these tables, which are small beside the events.
-    """
-    when = steps.take("phases", spans(events.phases))
-    moved = steps.take("activity", activity(events.sends, events.receipts, when))
-    fate, trips, confirmed, _, seen, used, of_runs = steps.keep_together(
+def _found(steps: "_Steps", events: Events) -> Found:
+    """What is counted over all events: everything else is made of these tables, which are small beside them."""
+    when = steps.take("phases", lambda: spans(events.phases))
+    moved = steps.take("activity", lambda: activity(events.sends, events.receipts, when))
+    fate, trips, of_runs, *_ = steps.keep_together(
         {
-            "deliveries": fates(_segments(events, steps.rows["activity"]), when),
-            "round trips": round_trips(events.round_trips, when),
-            "confirmations": confirmations(events.sends, when),
-            "traced": traced(events.operations),
-            "looks": looks(events.samples, when),
-            "resources": usage(events.samples, when),
-            "points": points(events.runs),
+            "deliveries": lambda: fates(_segments(events, steps.rows["activity"]), when),
+            "round trips": lambda: round_trips(events.round_trips, when),
+            "points": lambda: points(events.runs),
+            "confirmations": lambda: confirmations(events.sends, when),
+            "traced": lambda: traced(events.operations),
+            "looks": lambda: looks(events.samples, when),
+            "resources": lambda: usage(events.samples, when),
         }
     )
-    return Found(of_runs, when, fate, moved, trips), seen, used, confirmed
+    return Found(of_runs, when, fate, moved, trips)
+
+
+def _totals(found: Found) -> DataFrame:
+    return totals(found.activity, found.round_trips, found.spans, found.points)
+
+
+def _limits(steps: "_Steps", found: Found, folder: RunFolder) -> DataFrame:
+    """What held each run back."""
+    meta, used = folder.meta(), steps.table("resources")
+    cores = int(meta.get("machine", {}).get("cores") or 1)
+    return bounds(used, _totals(found), found.points, calibrations(used.sparkSession, meta), cores)
+
+
+def _figures(steps: "_Steps", found: Found) -> DataFrame:
+    """(run, metric, value) of all runs, whether they are valid or not."""
+    moved = _totals(found)
+    figures = [
+        rates(moved),
+        durations(found.fates, found.round_trips, steps.table("confirmations")),
+        resources(steps.table("resources"), moved),
+        onset(steps.table("looks")),
+    ]
+    return reduce(DataFrame.unionByName, figures)
 
 
 def _segments(events: Events, moved: pa.Table) -> DataFrame:
@@ -155,14 +171,14 @@ class _Steps:
         self._tables: dict[str, DataFrame] = {}
         self._progress = progress
 
-    def take(self, name: str, table: DataFrame) -> DataFrame:
+    def take(self, name: str, table: _Table) -> DataFrame:
         return self.take_together({name: table})[0]
 
-    def take_together(self, tables: dict[str, DataFrame]) -> list[DataFrame]:
-        """Tables of which the rows are wanted here: a few thousand of them."""
+    def take_together(self, tables: dict[str, _Table]) -> list[DataFrame]:
+        """Tables of which the rows are wanted here, a few thousand of them; none of them needs another one."""
         return self._together(self._fetch, tables)
 
-    def keep_together(self, tables: dict[str, DataFrame]) -> list[DataFrame]:
+    def keep_together(self, tables: dict[str, _Table]) -> list[DataFrame]:
         """Tables that only others are made of: they stay with Spark."""
         return self._together(self._keep, tables)
 
@@ -174,21 +190,21 @@ class _Steps:
         if self._progress is not None:
             self._progress(name, len(self._tables), _STEPS)
 
-    def _together(self, step: Callable[[str, DataFrame], DataFrame], tables: dict[str, DataFrame]) -> list[DataFrame]:
-        """Tables that do not need one another, side by side: planning takes longer than the work itself."""
+    def _together(self, step: Callable[[str, _Table], DataFrame], tables: dict[str, _Table]) -> list[DataFrame]:
         with ThreadPoolExecutor(_THREADS) as threads:
             return [*threads.map(step, tables, tables.values())]
 
-    def _fetch(self, name: str, table: DataFrame) -> DataFrame:
+    def _fetch(self, name: str, table: _Table) -> DataFrame:
         self.tell(name)
-        self.rows[name] = table.toArrow()
-        self._tables[name] = local(table.sparkSession, self.rows[name])
+        declared = table()
+        self.rows[name] = declared.toArrow()
+        self._tables[name] = local(declared.sparkSession, self.rows[name])
         return self._tables[name]
 
-    def _keep(self, name: str, table: DataFrame) -> DataFrame:
+    def _keep(self, name: str, table: _Table) -> DataFrame:
         self.tell(name)
         # In one partition, so that nothing that is made of it needs a shuffle.
-        self._tables[name] = table.coalesce(1).localCheckpoint()
+        self._tables[name] = table().coalesce(1).localCheckpoint()
         return self._tables[name]
 
 
