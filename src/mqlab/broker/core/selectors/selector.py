@@ -11,6 +11,7 @@ from mqlab.broker.core.selectors import syntax as s
 from mqlab.broker.core.selectors.compiler import condition
 from mqlab.broker.core.selectors.errors import BadSelectorError, bad
 from mqlab.broker.core.selectors.parser import parse
+from mqlab.broker.core.selectors.texts import CONVERTING, converted, numbers_in
 from mqlab.broker.core.selectors.values import Batch, Bools
 from mqlab.broker.limits import SELECTOR
 
@@ -27,18 +28,22 @@ class Selector:
     any message to be selected, if the text says so in a top-level AND term: an index can find the candidates.
     """
 
-    __slots__ = ("_condition", "identifiers", "lookup", "text")
+    __slots__ = ("_condition", "_numbers", "identifiers", "lookup", "text")
 
     def __init__(self, text: str, tree: s.Node) -> None:
         self.text = text
         self.identifiers = frozenset(_names(tree))
         self.lookup = _lookup(tree)
         self._condition = condition(tree)
+        # Properties whose texts are taken for numbers.
+        self._numbers = numbers_in(tree) if text.startswith(CONVERTING) else frozenset()
 
     def mask(self, rows: int, columns: Mapping[str, pa.Array]) -> Bools:
         """Where it is TRUE. A column has `rows` values; an identifier without a column is null in every message."""
         if not rows:
             return np.zeros(0, np.bool_)
+        if self._numbers:
+            columns = converted(columns, self._numbers)
         # Java calculates on with what overflowed or is not a number, and says nothing.
         with np.errstate(all="ignore"):
             return self._condition.true(Batch(rows, columns))
@@ -56,9 +61,10 @@ def compile_selector(text: str) -> Selector:
         raise bad(error.start, "half of a surrogate pair is no character") from None
     if size > SELECTOR:
         raise BadSelectorError(f"a selector has at most {SELECTOR} bytes, this one {size}")
-    if not text.strip(" \t\f\r\n"):
+    said = text.removeprefix(CONVERTING)
+    if not said.strip(" \t\f\r\n"):
         raise BadSelectorError("an empty text is no selector: leave it out to get every message")
-    return Selector(text, parse(text))
+    return Selector(text, parse(said))
 
 
 def _names(tree: s.Node) -> Iterator[str]:

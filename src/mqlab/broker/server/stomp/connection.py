@@ -1,0 +1,235 @@
+"""One client that speaks STOMP: bytes of its socket in and out, and the order in which things are done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Iterator
+from functools import partial
+from time import time_ns
+from typing import Final, cast
+
+from mqlab.broker import limits
+from mqlab.broker.server.bound import BoundConnection
+from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.saying import REFUSALS
+from mqlab.broker.server.stomp.beats import Beats
+from mqlab.broker.server.stomp.hearing import Hearing
+from mqlab.broker.server.stomp.outlet import Outlet
+from mqlab.broker.server.stomp.parts import Parts
+from mqlab.broker.server.stomp.talk import VARYING, Action, Talk
+from mqlab.wire import native
+from mqlab.wire.stomp import Frame, Limits, Run, Splitter, StompError
+
+_BEFORE_CONNECT: Final = Limits(
+    limits.STOMP_HEADERS, limits.FRAME_BEFORE_HELLO, limits.FRAME_BEFORE_HELLO, limits.FRAME_BEFORE_HELLO
+)
+# Seconds to read why a connection was ended.
+_LAST_WORDS: Final = 2.0
+_LIMITS: Final = Limits(limits.STOMP_HEADERS, limits.STOMP_HEADER, limits.STOMP_HEAD, limits.STOMP_BODY)
+
+
+class Stomp(asyncio.Protocol):
+    """What was read is handled in order. What must wait, for room or for an answer, lets the client wait, too."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._bound = BoundConnection(broker)
+        # Also after a restart of the broker no other connection has this name.
+        session = f"{time_ns() // 1_000_000:x}-{self._bound.number}"
+        self._parts = Parts(self, session, broker.core.house.exists)
+        self._talk, self._hearing = Talk(self._parts), Hearing(self._parts)
+        self._splitter = Splitter(_BEFORE_CONNECT, varying=VARYING)
+        self._socket: asyncio.Transport | None = None
+        # Bytes that came while others were not worked off, what these are split into, and what is to be done next.
+        self._bytes: deque[bytes] = deque()
+        self._found: Iterator[Frame | Run] | None = None
+        self._actions: deque[Action] = deque()
+        self._busy = False
+        self._unsent: list[bytes] = []
+        self._beats: Beats | None = None
+        # The socket takes no more for now; nothing is read for now.
+        self._full = self._deaf = False
+        # When a connection that is ended must be gone.
+        self._deadline: asyncio.TimerHandle | None = None
+
+    # From the socket
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket = cast(asyncio.Transport, transport)
+        self._bound.connection_made(Outlet(self, self._socket))
+
+    def data_received(self, data: bytes) -> None:
+        if self._socket is None:
+            return
+        if self._beats is not None:
+            self._beats.heard()
+        self._bytes.append(data)
+        self._turn()
+
+    def pause_writing(self) -> None:
+        self._full = True
+        self._bound.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._bound.resume_writing()
+        self._turn()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._socket = None
+        if self._beats is not None:
+            self._beats.stop()
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._bytes.clear()
+        self._actions.clear()
+        self._found = None
+        self._bound.connection_lost(error)
+
+    # From the broker
+
+    def frames_received(self, frames: Iterable[native.Frame]) -> None:
+        """What comes while something is handled is looked at, and what follows from it is done after that."""
+        for frame in frames:
+            try:
+                self._hearing.heard(frame)
+            except REFUSALS as error:
+                self.refuse(str(error))
+        self._turn()
+
+    def end(self) -> None:
+        """The broker has ended the connection. Who does not read its last words does not stay for ever."""
+        if self._socket is None:
+            return
+        self._write_out()
+        socket, self._socket = self._socket, None
+        self._deadline = asyncio.get_running_loop().call_later(_LAST_WORDS, socket.abort)
+        if self._parts.failed and socket.can_write_eof() and not socket.is_closing():
+            # What it still sends is taken and forgotten: a socket that is closed before would forget the last words.
+            socket.write_eof()
+            if self._deaf:
+                socket.resume_reading()
+        else:
+            socket.close()
+
+    # For the talk
+
+    def welcome(self, version: str, beat: int, expect: int) -> None:
+        """It is let in, and may say more."""
+        self._splitter.limits = _LIMITS
+        seconds = (beat / 1000, expect / 1000) if version != "1.0" else (0.0, 0.0)
+        self._beats = Beats(*seconds, self._beat, self._silent)
+
+    def speaks(self, version: str) -> None:
+        self._splitter.version = version
+
+    def varies(self, headers: frozenset[str]) -> None:
+        self._splitter.varying = headers
+
+    def write(self, data: bytes) -> None:
+        if not self._parts.failed:
+            self._unsent.append(data)
+
+    def refuse(self, message: str) -> None:
+        """Something cannot be done: with STOMP, that ends the connection. What was said before it is done."""
+        self._hand_over()
+        self._bound.fail("refused", message)
+
+    # The parts
+
+    def _turn(self) -> None:
+        """Go on until there is nothing to do, or something must be waited for."""
+        if self._busy:
+            return
+        self._busy = True
+        while self._socket is not None and not self._parts.failed:
+            if self._act():
+                continue
+            if not self._full:
+                self._parts.subscriptions.settle_auto()
+            if not self._hand_over():
+                break
+        self._busy = False
+        if self._parts.refused or (not self._actions and self._talk.has_left):
+            self._leave()
+        self._write_out()
+        self._listen(not self._actions and not self._talk.waits)
+
+    def _leave(self) -> None:
+        self.end()
+        self._bound.connection_lost(None)
+
+    def _hand_over(self) -> bool:
+        """To the broker, what the client wants. Whether that was anything."""
+        commands = self._parts.commands.taken()
+        if commands:
+            # The broker must not be left while it is at it.
+            busy, self._busy = self._busy, True
+            self._bound.frames_received(commands)
+            self._busy = busy
+        self._talk.handed_over()
+        self._write_out()
+        return bool(commands)
+
+    def _act(self) -> bool:
+        """The next step. False: there is none, or it must wait."""
+        if not self._actions:
+            return not self._talk.waits and self._find()
+        try:
+            done = self._actions[0]()
+        except (StompError, *REFUSALS) as error:
+            self.refuse(self._talk.told(error))
+            return False
+        if done and self._actions:
+            self._actions.popleft()
+        return done
+
+    def _find(self) -> bool:
+        """The next frame, or messages that can be sent together, and the frame after them."""
+        if self._found is None:
+            if not self._bytes:
+                return False
+            self._found = self._splitter.feed_runs(self._bytes.popleft())
+        try:
+            for found in self._found:
+                if not self._talk.gathers(found):
+                    self._actions += self._talk.actions(found)
+                    return True
+        except StompError as error:
+            self._bytes.clear()
+            self._actions += self._talk.gathered()
+            self._actions.append(partial(_fail, error))
+        else:
+            self._actions += self._talk.gathered()
+        self._found = None
+        return True
+
+    def _write_out(self) -> None:
+        if self._unsent and self._socket is not None:
+            unsent, self._unsent = self._unsent, []
+            self._socket.writelines(unsent)
+            if self._beats is not None:
+                self._beats.wrote()
+
+    def _listen(self, listening: bool) -> None:
+        """Who must wait is not listened to: what it sends stays on its side."""
+        if self._socket is None or listening is not self._deaf or self._socket.is_closing():
+            return
+        self._deaf = not listening
+        if self._beats is not None:
+            self._beats.deaf(self._deaf)
+        if listening:
+            self._socket.resume_reading()
+        else:
+            self._socket.pause_reading()
+
+    def _beat(self) -> None:
+        if self._socket is not None and not self._full:
+            self._socket.write(b"\n")
+
+    def _silent(self) -> None:
+        self.refuse("no heart-beat came in time")
+
+
+def _fail(error: StompError) -> bool:
+    raise error

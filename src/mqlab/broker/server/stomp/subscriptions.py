@@ -1,0 +1,200 @@
+"""Subscriptions of a connection: what they deliver, and what their client acknowledges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from mqlab.broker.server.stomp.commands import Commands
+from mqlab.broker.server.stomp.naming import stomp_name
+from mqlab.broker.server.stomp.ranges import Range, Ranges, count, runs_of
+from mqlab.broker.server.stomp.receipts import Pending
+from mqlab.broker.server.stomp.unpacking import Writer, line
+from mqlab.broker.server.stomp.wishes import Wishes
+from mqlab.wire.bodies import Payload
+from mqlab.wire.native import FORM, Flag, Frame, Kind
+from mqlab.wire.stomp import StompError
+
+_REDELIVERED, _PERSISTENT = int(Flag.REDELIVERED), int(Flag.PERSISTENT)
+# What messages have in common is remembered for so many kinds of them.
+_HEADS: Final = 64
+
+
+class Subscription:
+    def __init__(self, commands: Commands, link: int, wishes: Wishes, version: str, tag: str) -> None:
+        self._commands = commands
+        self.link = link
+        self.wishes = wishes
+        # Who waits until it is open.
+        self.opening: Pending | None = None
+        self.last_delivery = 0
+        # Where what comes next was sent to; "": where it is subscribed to.
+        self._origin = ""
+        self._version = version
+        self._writer = Writer(version, f"{tag}-".encode(), acknowledged=wishes.acknowledge != "auto")
+        self._heads: dict[tuple[str, int, int], bytes] = {}
+        # Not acknowledged; and messages given back to it for which it was given room already.
+        self._held = Ranges()
+        self._debt = 0
+        self._told_end = False
+        # In mode auto: delivered since the broker was last told that it is done.
+        self._delivered = 0
+
+    # What comes
+
+    def comes_from(self, origin: str) -> None:
+        self._origin = origin
+
+    def deliver(self, frame: Frame) -> bytes:
+        """MESSAGE frames."""
+        _, flags, before, _, first, rows, data = frame
+        self.last_delivery = first + rows - 1
+        if self.wishes.acknowledge == "auto":
+            self._delivered += rows
+        else:
+            self._held.add(first, self.last_delivery)
+        head = self._head(flags & (_REDELIVERED | _PERSISTENT), before)
+        return self._writer.write(head, first, Payload(data, rows, flags & FORM))
+
+    def seen(self) -> bytes:
+        """A browser has seen all: a message that says so, once."""
+        if self._told_end:
+            return b""
+        self._told_end = True
+        return b"%bmessage-id:end\nbrowser:end\ncontent-length:0\n\n\0" % self._head(0, 0)
+
+    def _head(self, flags: int, before: int) -> bytes:
+        key = self._origin, flags, before
+        head = self._heads.get(key)
+        if head is None:
+            if len(self._heads) >= _HEADS:
+                self._heads.clear()
+            head = self._heads[key] = self._new_head(flags, before)
+        return head
+
+    def _new_head(self, flags: int, before: int) -> bytes:
+        wishes = self.wishes
+        # The name a client chose for a temporary queue says more to it than the broker's.
+        written = stomp_name(self._origin, wishes.written) if self._origin else wishes.written
+        headers = {"destination": written}
+        if wishes.id is not None:
+            headers["subscription"] = wishes.id
+        if flags & _PERSISTENT:
+            headers["persistent"] = "true"
+        if flags & _REDELIVERED:
+            headers |= {"redelivered": "true", "JMSXDeliveryCount": str(before + 1)}
+        return b"MESSAGE\n" + b"".join(line(name, value, self._version) for name, value in headers.items())
+
+    # What is done
+
+    def settle_auto(self) -> None:
+        room, self._delivered = self._delivered, 0
+        if room:
+            self._commands.add(Kind.ACKNOWLEDGE, link=self.link, first=self.last_delivery, amount=room)
+
+    def taken(self, ids: Sequence[int]) -> list[Range]:
+        """What an ACK or NACK of these ids is about: in mode client also all before them. Raises StompError."""
+        if max(ids) > self.last_delivery:
+            raise StompError(f"message {max(ids)} of subscription {self.link} was not delivered yet")
+        if self.wishes.acknowledge == "client":
+            return self._held.take(0, max(ids))
+        return [part for first, last in runs_of(ids) for part in self._held.take(first, last)]
+
+    def settle(self, ranges: Sequence[Range], *, accepted: bool, session: int = 0) -> None:
+        """Tell the broker, in the transaction of that session if there is one."""
+        for first, last in ranges:
+            kind, flags = (Kind.ACKNOWLEDGE_ROWS, 0) if accepted else (Kind.ROLLBACK, _REDELIVERED)
+            within = session if accepted else 0
+            rows = last - first + 1
+            self._commands.add(kind, flags=flags, session=within, link=self.link, first=first, amount=rows)
+
+    def make_room(self, ranges: Sequence[Range]) -> None:
+        """For as many messages as were taken."""
+        room = count(ranges)
+        paid = min(room, self._debt)
+        self._debt -= paid
+        if room > paid:
+            self._commands.add(Kind.ACKNOWLEDGE, link=self.link, amount=room - paid)
+
+    def take_again(self, ranges: Sequence[Range]) -> None:
+        """They are not acknowledged after all."""
+        self._held.add_all(ranges)
+        self._debt += count(ranges)
+
+
+class Subscriptions:
+    """`session` is the name of the connection, with which the ids of its messages begin."""
+
+    def __init__(self, commands: Commands, session: str) -> None:
+        self._commands = commands
+        self._session = session
+        self._named: dict[str, Subscription] = {}
+        self._linked: dict[int, Subscription] = {}
+        self._last_link = 0
+        # In mode auto: those that delivered something of which the broker does not know yet that it is done.
+        self._unsettled: set[Subscription] = set()
+
+    def open(self, wishes: Wishes, destination: str, version: str) -> Subscription:
+        """Raises StompError."""
+        if wishes.key in self._named:
+            raise StompError(f"there is a subscription {wishes.key[:80]!r} already")
+        link = self._last_link = self._commands.new_link()
+        opened = Subscription(self._commands, link, wishes, version, f"{self._session}-{link}")
+        self._named[wishes.key] = self._linked[link] = opened
+        self._commands.say(
+            Kind.OPEN_CONSUMER, {"destination": destination, **wishes.said}, session=1, link=link,
+            amount=wishes.prefetch,
+        )  # fmt: skip
+        return opened
+
+    def find(self, headers: Mapping[str, str]) -> Subscription | None:
+        """That which an UNSUBSCRIBE is about."""
+        return self._named.get(headers.get("id", headers.get("destination", "")))
+
+    def close(self, subscription: Subscription) -> None:
+        del self._named[subscription.wishes.key], self._linked[subscription.link]
+        self._unsettled.discard(subscription)
+        self._commands.add(Kind.CLOSE, link=subscription.link, first=subscription.last_delivery)
+
+    def linked(self, link: int) -> Subscription | None:
+        return self._linked.get(link)
+
+    def deliver(self, frame: Frame) -> bytes:
+        """MESSAGE frames."""
+        subscription = self._linked.get(frame.link)
+        if subscription is None:
+            return b""
+        if subscription.wishes.acknowledge == "auto":
+            self._unsettled.add(subscription)
+        return subscription.deliver(frame)
+
+    def settle_auto(self) -> None:
+        """In mode auto what has left is done."""
+        for subscription in self._unsettled:
+            subscription.settle_auto()
+        self._unsettled.clear()
+
+    def of_messages(self, written: Sequence[str]) -> list[tuple[Subscription, list[int]]]:
+        """The deliveries that these ids of messages stand for, in their order. Raises StompError.
+
+        Those of a subscription that was closed went back to their queue.
+        """
+        found: list[tuple[Subscription, list[int]]] = []
+        for text in written:
+            tag, _, number = text.rpartition("-")
+            session, _, link = tag.rpartition("-")
+            if session != self._session or not _is_number(link) or not _is_number(number):
+                raise StompError(f"{text[:80]!r} is no message of this connection")
+            subscription = self._linked.get(int(link))
+            if subscription is None:
+                if int(link) > self._last_link:
+                    raise StompError(f"{text[:80]!r} is no message of this connection")
+            elif found and found[-1][0] is subscription:
+                found[-1][1].append(int(number))
+            else:
+                found.append((subscription, [int(number)]))
+        return found
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 20

@@ -1,0 +1,51 @@
+"""Thousands of frames of one size at once: a matrix with a row for each, constant columns and pasted ones."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+
+
+def encode_batch(command_head: bytes, bodies: Matrix) -> bytes:
+    """Frames with the same head (see `encode_head`), and each row of the matrix as the body of one."""
+    rows, size = bodies.shape
+    return paste(rows, (command_head, b"content-length:%d\n\n" % size, bodies, b"\0"))
+
+
+def paste(rows: int, parts: "Sequence[bytes | Matrix]") -> bytes:
+    """Rows one after the other: of `bytes` every row has the same, of a matrix its own."""
+    width = sum(len(part) if isinstance(part, bytes) else part.shape[1] for part in parts)
+    whole = np.empty((rows, width), dtype=np.uint8)
+    begin = 0
+    for part in parts:
+        columns = np.frombuffer(part, dtype=np.uint8) if isinstance(part, bytes) else part
+        end = begin + columns.shape[-1]
+        whole[:, begin:end] = columns
+        begin = end
+    return whole.tobytes()
+
+
+def equal_widths(*columns: "np.ndarray[tuple[int], np.dtype[Any]]") -> Iterator[tuple[int, int]]:
+    """Begin and end of each stretch of rows in which each column has numbers of one width and one sign."""
+    widths = np.stack([_widths_and_signs(values) for values in columns])
+    breaks = np.flatnonzero((widths[:, 1:] != widths[:, :-1]).any(axis=0)) + 1
+    return pairwise((0, *breaks.tolist(), widths.shape[1]))
+
+
+def decimals(values: "np.ndarray[tuple[int], np.dtype[Any]]") -> Matrix:
+    """Integers of one width and one sign as text: a row for each."""
+    magnitude = np.abs(values.astype(np.int64))
+    digits = len(str(int(magnitude[0])))
+    powers = 10 ** np.arange(digits - 1, -1, -1, dtype=np.int64)
+    text = (magnitude[:, None] // powers % 10 + ord("0")).astype(np.uint8)
+    if values[0] >= 0:
+        return text
+    return np.concatenate((np.full((len(values), 1), ord("-"), dtype=np.uint8), text), axis=1)
+
+
+def _widths_and_signs(values: "np.ndarray[tuple[int], np.dtype[Any]]") -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    steps = 10 ** np.arange(1, 19, dtype=np.int64)
+    return np.searchsorted(steps, np.abs(values.astype(np.int64)), side="right") + (len(steps) + 1) * (values < 0)

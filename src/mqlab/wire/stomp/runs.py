@@ -1,0 +1,110 @@
+"""Frames that follow one another and have the same shape: found and kept as one matrix, without a look at each."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from mqlab.wire.stomp.frames import Frame, unescape
+from mqlab.wire.stomp.pasting import Matrix
+
+# Below this, a frame at a time is cheaper.
+LEAST: Final = 8
+_BACKSLASH: Final = ord("\\")
+_SPACE: Final = ord(" ")
+_LAST_ASCII: Final = 127
+
+Span = tuple[int, int]
+
+
+class Shape(NamedTuple):
+    """Where the parts of one frame lie, from its first byte: what others must be like to be in one run with it."""
+
+    command: str
+    headers: Mapping[str, str]
+    # Of the values of the headers, in their order, as they are written.
+    spans: Mapping[str, Span]
+    body: Span
+
+
+class Run(NamedTuple):
+    """Frames of one command with the same headers, of which some differ in their values; row i is frame i."""
+
+    command: str
+    # Of the first frame; only the headers in `varying` may have other values in other rows.
+    headers: Mapping[str, str]
+    varying: frozenset[str]
+    version: str
+    table: Matrix
+    spans: Mapping[str, Span]
+    body: Span
+
+    @property
+    def rows(self) -> int:
+        return len(self.table)
+
+    def bodies(self) -> Matrix:
+        begin, end = self.body
+        return self.table[:, begin:end]
+
+    def written(self, name: str) -> Matrix:
+        """A header of each row as it was written, with its escapes. Raises KeyError."""
+        begin, end = self.spans[name]
+        return self.table[:, begin:end]
+
+    def values(self, name: str) -> list[str]:
+        """A header of each row, without escapes. Raises KeyError."""
+        if name not in self.varying:
+            return [self.headers[name]] * self.rows
+        column = self.written(name)
+        text, width = column.tobytes().decode("ascii"), column.shape[1]
+        rows = [text[at : at + width] for at in range(0, len(text), width)] if width else [""] * self.rows
+        return [unescape(row, self.version) for row in rows] if "\\" in text else rows
+
+    def frames(self) -> list[Frame]:
+        """Each as a frame of its own."""
+        names = [name for name in self.spans if name in self.varying]
+        values = zip(*(self.values(name) for name in names), strict=True) if names else [()] * self.rows
+        bodies, size = self.bodies().tobytes(), self.body[1] - self.body[0]
+        return [
+            Frame(self.command, {**self.headers, **dict(zip(names, row, strict=True))}, bodies[at : at + size])
+            for row, at in zip(values, range(0, self.rows * size or self.rows, size or 1), strict=True)
+        ]
+
+
+def find_run(data: bytes, begin: int, step: int, shape: Shape, varying: frozenset[str], version: str) -> Run | None:
+    """As many frames like that of `shape` as follow one another, `step` bytes from one to the next, from `begin` on.
+
+    None if there are too few of them.
+    """
+    rows = (len(data) - begin) // step
+    if rows < LEAST:
+        return None
+    table = np.frombuffer(data, dtype=np.uint8, count=rows * step, offset=begin).reshape(rows, step)
+    varying -= {"content-length"}
+    like = _like(table, shape, varying)
+    if not like.all():
+        rows = int(like.argmin())
+        if rows < LEAST:
+            return None
+        table = table[:rows]
+    return Run(shape.command, shape.headers, varying, version, table, shape.spans, shape.body)
+
+
+def _like(table: Matrix, shape: Shape, varying: frozenset[str]) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    """For each row, whether it is read just as the first."""
+    first = table[0]
+    same = np.ones(len(first), dtype=np.bool_)
+    free = np.zeros(len(first), dtype=np.bool_)
+    for name, (begin, end) in shape.spans.items():
+        if name in varying:
+            # An escape stays where it is, and the same.
+            escapes = first[begin:end] == _BACKSLASH
+            escapes[1:] |= escapes[:-1]
+            same[begin:end], free[begin:end] = escapes, ~escapes
+    same[slice(*shape.body)] = False
+    values = table[:, free]
+    # ASCII without a line end, a NUL, or an escape that the first has not.
+    plain = (values >= _SPACE) & (values <= _LAST_ASCII) & (values != _BACKSLASH)
+    like: np.ndarray[tuple[int], np.dtype[np.bool_]] = (table[:, same] == first[same]).all(axis=1) & plain.all(axis=1)
+    return like

@@ -1,0 +1,122 @@
+"""What a connection takes up inside the broker, however long it lasts."""
+
+import asyncio
+
+import pytest
+
+from broker.server.talking import in_loop, local
+from mqlab.broker import limits
+from mqlab.broker.core.broker import Core
+from mqlab.broker.server.listen import running
+from mqlab.wire.address import Address
+
+from .serving import frame
+
+
+class Peer:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._number = 0
+
+    @classmethod
+    async def connect(cls, address: Address) -> "Peer":
+        peer = cls(*await asyncio.open_connection(address.host, address.port))
+        await peer.say(frame("CONNECT", **{"accept-version": "1.2"}))
+        return peer
+
+    async def say(self, *frames: bytes) -> None:
+        """Returns when all is done."""
+        self._number += 1
+        name = f"n{self._number}"
+        self._writer.write(b"".join(frames) + frame("BEGIN", transaction=name, receipt=name))
+        self._writer.write(frame("ABORT", transaction=name))
+        await self._reader.readuntil(f"receipt-id:{name}\n\n\0".encode())
+
+    async def rest(self) -> bytes:
+        return await self._reader.read()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def producers(core: Core) -> int:
+    return sum(len(session.producers) for session in core.sessions)
+
+
+@in_loop
+async def test_destinations_that_are_not_used_any_more_are_let_go() -> None:
+    async with running(local()) as (broker, (address,)):
+        peer = await Peer.connect(address)
+        for count in (limits.STOMP_PRODUCERS - 1, limits.STOMP_PRODUCERS, limits.STOMP_PRODUCERS + 1):
+            await peer.say(*(frame("SEND", b"x", destination=f"/queue/{number}") for number in range(count)))
+            assert producers(broker.core) == min(count, limits.STOMP_PRODUCERS)
+        assert all(broker.core.house.queues[str(n)].messages == 3 for n in range(limits.STOMP_PRODUCERS - 1))
+        peer.close()
+
+
+@in_loop
+async def test_transactions_use_few_sessions_again_and_again() -> None:
+    async with running(local()) as (broker, (address,)):
+        peer = await Peer.connect(address)
+        for number in range(50):
+            await peer.say(
+                frame("BEGIN", transaction="t"),
+                frame("SEND", b"x", destination=f"/queue/{number}", transaction="t"),
+                frame("COMMIT", transaction="t"),
+            )
+        assert len(broker.core.sessions) <= 3
+        names = [str(number) for number in range(20)]
+        await peer.say(*(frame("BEGIN", transaction=name) for name in names))
+        assert len(broker.core.sessions) >= 21
+        await peer.say(*(frame("COMMIT", transaction=name) for name in names))
+        await peer.say()
+        assert len(broker.core.sessions) <= 6
+        peer.close()
+
+
+@pytest.mark.parametrize("said", [b"", b"\n", b"CON", b"CONNECT\naccept-version:1.2\n"])
+@in_loop
+async def test_a_stranger_has_little_time(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HELLO_SECONDS", 0.1)
+    async with running(local()) as (broker, (address,)):
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(said)
+        assert b"not logged in within 0.1 seconds" in await reader.read()
+        writer.close()
+        while broker.connections:
+            await asyncio.sleep(0.01)
+
+
+@in_loop
+async def test_one_connection_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CONNECTIONS", 2)
+    async with running(local()) as (_, (address,)):
+        peers = [await Peer.connect(address) for _ in range(2)]
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        assert b"2 connections and no more" in await reader.read()
+        writer.close()
+        # Those who are in go on, and one who leaves makes room.
+        for peer in peers:
+            await peer.say()
+        peers[0].close()
+        while True:
+            reader, writer = await asyncio.open_connection(address.host, address.port)
+            writer.write(frame("CONNECT", **{"accept-version": "1.2"}))
+            answer = await reader.read(9)
+            writer.close()
+            if answer == b"CONNECTED":
+                break
+        peers[1].close()
+
+
+@in_loop
+async def test_a_stopping_broker_ends_its_connections() -> None:
+    async with running(local()) as (broker, (address,)):
+        peer = await Peer.connect(address)
+        silent = await asyncio.open_connection(address.host, address.port)
+        while len(broker.connections) < 2:
+            await asyncio.sleep(0.01)
+    assert await peer.rest() == b""
+    assert await silent[0].read() == b""
+    peer.close()
+    silent[1].close()
