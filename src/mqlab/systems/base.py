@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 
+Syncs = Literal["before confirming", "later", "never", "unknown"]
+
 
 class SystemFailedError(Exception):
     """The system cannot be started, or has stopped."""
@@ -23,7 +25,7 @@ class Durability:
     """What a system's word is worth, with these settings. Only figures with the same worth can be compared."""
 
     # Whether a persistent message is synced to the disk before its send is confirmed.
-    syncs: Literal["before confirming", "later", "never"]
+    syncs: Syncs
     # In words: what must have happened when a persistent send is confirmed.
     persistent: str
     # In words: what must have happened when any other send is confirmed.
@@ -104,10 +106,12 @@ class Running(ABC):
     options: Mapping[str, str] = MappingProxyType({})
     # The process that has all others of it as descendants; None: it is not on this machine.
     pid: int | None = None
+    # Part of the name of every destination, where names of earlier runs of the lab may still be in use.
+    tag: str = ""
 
     @abstractmethod
     async def sample(self) -> dict[str, Any]:
-        """Columns of one row of `samples`, from cpu_seconds on."""
+        """Columns of one row of `samples`, from cpu_seconds on; none if nothing is known of its processes."""
 
     @abstractmethod
     async def empty(self) -> bool:

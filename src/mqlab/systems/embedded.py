@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 
@@ -15,27 +15,35 @@ from mqlab.broker.server.local import LocalBroker
 from mqlab.broker.settings import SettingError, Settings
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
-from mqlab.systems.base import Durability, Hosted, Running, System, SystemFailedError
+from mqlab.systems import bound
+from mqlab.systems.base import Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
 from mqlab.systems.embedded_running import EmbeddedRunning
 from mqlab.systems.embedded_settings import Chosen
 from mqlab.systems.embedded_trace import OWN_APPLICATION, TraceReader
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 10.0
+# What drivers must know beside the address; and the one that needs no socket.
+_OPTIONS: Final[dict[str, dict[str, str]]] = {"stomp": {"flavour": "mqlab"}}
+_INSIDE: Final = "native"
 
 
 class Embedded(System):
     name = "embedded"
     title = "mqlab's own broker"
-    drivers = ("native",)
+    # Both at the same address.
+    drivers = ("native", "stomp")
 
     def __init__(self, settings: dict[str, str]) -> None:
         super().__init__(settings)
-        self._chosen = Chosen.of(settings)
+        if self.driver not in self.drivers:
+            raise SystemSettingError(f"embedded: driver: {self.driver[:80]!r} is none of {', '.join(self.drivers)}")
+        self._chosen = Chosen.of({key: value for key, value in settings.items() if key != "driver"})
 
     def describe(self) -> dict[str, Any]:
+        settings = {"driver": self.driver, **self._chosen.shown()}
         return {
-            "name": self.label, "version": f"mqlab {__version__}", "settings": self._chosen.shown(),
+            "name": self.label, "version": f"mqlab {__version__}", "settings": settings,
             "stamps": _stamps(self._chosen.settings()),
         }  # fmt: skip
 
@@ -60,6 +68,7 @@ class Embedded(System):
         log_file = folder.parent / f"{folder.name}.log"
         with log_file.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
+                sys.executable, "-I", "-S", bound.__file__, str(os.getpid()),
                 sys.executable, "-m", "mqlab", "broker", f"--data={folder}", "--listen=tcp:127.0.0.1:0", *options,
                 stdout=asyncio.subprocess.PIPE, stderr=log, start_new_session=True, env=_environment(),
             )  # fmt: skip
@@ -76,6 +85,8 @@ class Embedded(System):
             raise
 
     async def host(self, folder: Path, name: str) -> Hosted:
+        if self.driver != _INSIDE:
+            raise SystemFailedError(f"inside a process the embedded broker is used by the driver {_INSIDE} only")
         settings = self._chosen.placed(folder)
         try:
             listening = Settings.flat(**settings, data=folder, name=name, listen=("tcp:127.0.0.1:0",))
@@ -102,7 +113,9 @@ class Embedded(System):
         if chosen.traces:
             records = folder.with_name(f"{folder.name}.records")
             reader = await TraceReader.start(address, records if chosen.read_out else None)
-        return EmbeddedRunning(address, watched, control, end, reader)
+        running = EmbeddedRunning(address, watched, control, end, reader)
+        running.options = _OPTIONS.get(self.driver, {})
+        return running
 
 
 class _Inside(Hosted):

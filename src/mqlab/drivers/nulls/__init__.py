@@ -10,8 +10,12 @@ from mqlab.drivers.nulls.base import NullPeer
 from mqlab.registry import Registry
 
 NULLS: Final[Registry[NullPeer]] = Registry("mqlab.nulls", {
+    "amqp": "mqlab.drivers.nulls.amqp:AmqpNull",
+    "mqtt": "mqlab.drivers.nulls.mqtt:MqttNull",
+    "mqtt3": "mqlab.drivers.nulls.mqtt:MqttNull",
     "native": "mqlab.drivers.nulls.native:NativeNull",
     "nats": "mqlab.drivers.nulls.nats:NatsNull",
+    "stomp": "mqlab.drivers.nulls.stomp:StompNull",
 })  # fmt: skip
 
 __all__ = ["NULLS", "NullPeer"]

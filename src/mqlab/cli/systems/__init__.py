@@ -1,0 +1,23 @@
+"""`mqlab systems`: what can be measured here; get it, try it. One file a command.
+
+What is done is the systems' own; here are only options and tables.
+"""
+
+import typer
+
+from mqlab.cli.systems.install import install_some
+from mqlab.cli.systems.list import list_all
+from mqlab.cli.systems.show import show_one
+from mqlab.cli.systems.start import start_one
+from mqlab.cli.systems.status import show_status
+from mqlab.cli.systems.stop import stop_some
+
+systems = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND [ARGS]...]")
+systems.callback()(list_all)
+systems.command("show")(show_one)
+systems.command("install")(install_some)
+systems.command("start")(start_one)
+systems.command("status")(show_status)
+systems.command("stop")(stop_some)
+
+__all__ = ["systems"]

@@ -1,0 +1,97 @@
+"""ActiveMQ Artemis, as its own tool sets it up: a journal tuned to this disk, synced before persistent sends are
+confirmed; memory as large as the setting says, beyond which it pages to disk and drops nothing.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from mqlab.systems.base import Durability, SystemFailedError
+from mqlab.systems.getting import Archive, Java, Part, place
+from mqlab.systems.program import Launch, Program, ProgramRunning
+from mqlab.systems.stomp_asking import answers_queue, asked, text
+from mqlab.wire.stomp import Frame
+
+# Its tool measures the disk and writes the settings; then it is run.
+_CREATE_AND_RUN: Final = """\
+program="$1" instance="$2"
+shift 2
+"$program" create "$instance" "$@" && exec "$instance/bin/artemis" run
+"""
+_REPLIES: Final = "on a queue shared by all; each requester has one consumer with a selector for its correlation ids"
+_REPLIES_JMS: Final = "on a queue shared by all, by a selector on the correlation id"
+
+
+class ArtemisRunning(ProgramRunning):
+    """Its management answers questions that are sent to it as messages."""
+
+    async def depth(self, queue: str) -> int:
+        return int(await self._asked({"_AMQ_ResourceName": f"queue.{_named(queue)}", "_AMQ_Attribute": "messageCount"}))
+
+    async def remove(self, queue: str) -> None:
+        asked = {"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "destroyQueue"}
+        await self._asked(asked, json.dumps([_named(queue), True]))
+
+    async def _asked(self, question: dict[str, str], parameters: str = "") -> Any:
+        self.check()
+        answers = answers_queue()
+        subscribing = {"id": "0", "destination": answers, "subscription-type": "ANYCAST", "ack": "auto"}
+        headers = {"destination": "activemq.management", "reply-to": answers, **question}
+        said: list[Frame | bytes] = [Frame("SUBSCRIBE", subscribing), text(headers, parameters)]
+        [answer] = await asked(self.launch.ports["stomp"], said, bool)
+        values = answer.body.decode(errors="replace")
+        if answer.headers.get("_AMQ_OperationSucceeded") != "true":
+            raise SystemFailedError(f"artemis: {' '.join(question.values())}: {values}")
+        return json.loads(values or "[0]")[0]
+
+
+def _named(queue: str) -> str:
+    """What it calls a queue of the lab, or the queue of a durable subscription."""
+    kind, _, name = queue.partition(":")
+    return f"{name}.{name}" if kind == "subscription" else name
+
+
+class Artemis(Program):
+    name = "artemis"
+    title = "ActiveMQ Artemis"
+    version = "2.56.0"
+    drivers = ("stomp", "jms", "amqp10")
+    parts: ClassVar[tuple[Part, ...]] = (
+        Java(),
+        Archive(f"org.apache.artemis:apache-artemis:{version}:tar.gz:bin"),
+    )
+    defaults: ClassVar[Mapping[str, str]] = {"sync": "yes", "memory": "2G"}
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"sync": ("yes", "no")}
+    running_class = ArtemisRunning
+    # A tool in Java that measures the disk runs before it.
+    start_seconds = 120.0
+
+    def durability(self) -> Durability:
+        synced = self.chosen("sync") == "yes"
+        return Durability(
+            syncs="before confirming" if synced else "later",
+            persistent=f"written to the journal{' and synced' if synced else ', not synced'}",
+            confirmed="in the queues, in memory",
+            acknowledged="when the consumer asks for the next, or says so, or commits",
+            replies=_REPLIES_JMS if self.driver == "jms" else _REPLIES,
+        )
+
+    def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
+        port, home, instance = ports(), place(self.parts[1]), folder / "instance"
+        arguments = [
+            "--silent", "--user", "lab", "--password", "lab", "--allow-anonymous", "--host", "127.0.0.1",
+            "--default-port", str(port), "--no-amqp-acceptor", "--no-hornetq-acceptor", "--no-mqtt-acceptor",
+            "--no-stomp-acceptor", "--nio", "--no-web", "--java-memory", self.chosen("memory"),
+            *([] if self.chosen("sync") == "yes" else ["--no-fsync"]),
+        ]  # fmt: skip
+        return Launch(
+            ["sh", "-c", _CREATE_AND_RUN, "artemis", str(home / "bin" / "artemis"), str(instance), *arguments],
+            ports=dict.fromkeys(self.drivers, port),
+            addresses=dict.fromkeys(self.drivers, f"tcp:127.0.0.1:{port}"),
+            options={
+                "stomp": {"flavour": "artemis"},
+                "jms": {"provider": "artemis", "jars": str(home / "lib")},
+                "amqp10": {"flavour": "artemis"},
+            },
+        )

@@ -1,0 +1,93 @@
+"""HornetQ, in a small server of our own, since its jars have none. Its journal is synced before persistent sends are
+confirmed; what does not fit its memory is paged to disk, and nothing is dropped.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import ClassVar, Final
+
+from mqlab.systems.base import Durability, SystemFailedError
+from mqlab.systems.getting import Jars, Java, Part, place
+from mqlab.systems.program import Launch, Program, ProgramRunning
+
+# Java compiles it as it starts it.
+_SERVER: Final = Path(__file__).with_name("java") / "HornetQ.java"
+_OPENED: Final = ("java.nio", "sun.nio.ch", "java.lang", "jdk.internal.misc")
+_ASK_SECONDS: Final = 10.0
+
+
+class HornetQRunning(ProgramRunning):
+    async def depth(self, queue: str) -> int:
+        answer = await self._ask("depth", _own(queue))
+        if not answer.isdigit():
+            raise SystemFailedError(f"hornetq has no {queue}")
+        return int(answer)
+
+    async def remove(self, queue: str) -> None:
+        if await self._ask("remove", _own(queue)) != "true":
+            raise SystemFailedError(f"hornetq could not remove {queue}")
+
+    async def _ask(self, *words: str) -> str:
+        self.check()
+        try:
+            async with asyncio.timeout(_ASK_SECONDS):
+                reader, writer = await asyncio.open_connection("127.0.0.1", self.launch.ports["administration"])
+                try:
+                    writer.write(" ".join(words).encode() + b"\n")
+                    return (await reader.readline()).decode().strip()
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError) as error:
+            raise SystemFailedError(f"hornetq does not answer: {error}") from error
+
+
+class HornetQ(Program):
+    name = "hornetq"
+    title = "HornetQ"
+    version = "2.4.9.Final"
+    drivers = ("jms",)
+    parts: ClassVar[tuple[Part, ...]] = (
+        Java(),
+        Jars(
+            (f"org.hornetq:hornetq-jms-server:{version}", f"org.hornetq:hornetq-jms-client:{version}"),
+            exclusions=("jboss:jnpserver", "org.jboss.naming:jnpserver"),
+        ),
+    )
+    defaults: ClassVar[Mapping[str, str]] = {"sync": "yes", "memory": "1G", "replies": "standing"}
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"sync": ("yes", "no"), "replies": ("standing", "each")}
+    running_class = HornetQRunning
+
+    def durability(self) -> Durability:
+        synced = self.chosen("sync") == "yes"
+        stands = self.chosen("replies") == "standing"
+        return Durability(
+            syncs="before confirming" if synced else "never",
+            persistent=f"in the journal{', synced' if synced else ', not synced'}; a batch that is waited for is one "
+            "transaction",
+            confirmed="in the queues, in memory; a batch that is waited for is one transaction",
+            acknowledged="auto: as it is handed to the consumer; else when the consumer says so or commits",
+            replies="on a queue shared by all, by a selector for the correlation id: "
+            + ("one consumer for each requester" if stands else "a new consumer for each reply"),
+        )
+
+    def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
+        port, administration, jars = ports(), ports(), place(self.parts[1])
+        synced = "true" if self.chosen("sync") == "yes" else "false"
+        return Launch(
+            [
+                str(place(self.parts[0])), "-Xms64M", f"-Xmx{self.chosen('memory')}",
+                *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED), "-cp", f"{jars}/*",
+                str(_SERVER), str(port), str(administration), str(folder / "data"), synced,
+            ],
+            # It listens on the second one last.
+            ports={"server": port, "administration": administration},
+            addresses={"jms": f"tcp:127.0.0.1:{port}"},
+            options={"jms": {"provider": "hornetq", "jars": str(jars), "replies": self.chosen("replies")}},
+        )  # fmt: skip
+
+
+def _own(name: str) -> str:
+    """What HornetQ calls a queue of JMS; a durable subscription is a queue too, named by its client and itself."""
+    domain, _, own = name.partition(":")
+    return f"{own}.{own}" if domain == "subscription" else f"jms.queue.{own}"

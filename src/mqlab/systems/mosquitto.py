@@ -1,0 +1,52 @@
+"""Eclipse Mosquitto. It keeps every message for a subscriber that is slow or away, in memory: nothing is dropped, and
+nothing is synced."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from mqlab.systems.base import Durability
+from mqlab.systems.getting import Debian, Part, place
+from mqlab.systems.program import Launch, Program
+
+
+class Mosquitto(Program):
+    name = "mosquitto"
+    title = "Eclipse Mosquitto"
+    version = "2.0.11"
+    drivers = ("mqtt", "mqtt3")
+    parts: ClassVar[tuple[Part, ...]] = (Debian(("mosquitto",), "mosquitto"),)
+    start_seconds = 20.0
+    lacks: ClassVar[Mapping[str, str]] = {"depth": "Mosquitto does not tell how many messages wait for a subscriber"}
+
+    def durability(self) -> Durability:
+        return Durability(
+            syncs="never",
+            persistent="taken by the broker (QoS 1), in memory: lost when it dies",
+            confirmed="taken by the broker (QoS 1), in memory",
+            acknowledged="QoS 1: when the consumer asks for the next; QoS 0: when it is sent",
+            replies="to a topic of each requester, with the correlation data of the request",
+        )
+
+    def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
+        port = ports()
+        configuration = folder / "mosquitto.conf"
+        configuration.write_text(f"""\
+listener {port} 127.0.0.1
+allow_anonymous true
+persistence false
+max_queued_messages 0
+max_queued_bytes 0
+max_inflight_messages 0
+queue_qos0_messages true
+set_tcp_nodelay true
+log_dest stderr
+log_type error
+log_type warning
+""")
+        where = f"tcp:127.0.0.1:{port}"
+        return Launch(
+            [str(place(self.parts[0])), "-c", str(configuration)],
+            ports=dict.fromkeys(self.drivers, port),
+            addresses=dict.fromkeys(self.drivers, where),
+        )

@@ -1,0 +1,137 @@
+"""Eclipse OpenMQ (once Sun's). Its file store is synced before persistent sends are confirmed; full destinations hold
+producers back instead of refusing messages, and transactions may be as large as the lab makes them.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import ClassVar, Final
+
+from mqlab.systems.base import Durability, SystemFailedError
+from mqlab.systems.getting import Archive, Java, Part, place
+from mqlab.systems.program import Launch, Program, ProgramRunning
+
+_BROKER: Final = "com.sun.messaging.jmq.jmsserver.Broker"
+_ADMINISTRATION: Final = "com.sun.messaging.jmq.admin.apps.broker.BrokerCmd"
+_PROPERTIES: Final = {
+    "imq.hostname": "127.0.0.1",
+    "imq.service.activelist": "jms,admin",
+    "imq.jms.max_threads": "4000",
+    "imq.autocreate.queue.maxNumActiveConsumers": "-1",
+    "imq.autocreate.destination.maxNumProducers": "-1",
+    "imq.autocreate.destination.maxNumMsgs": "1000000",
+    "imq.autocreate.destination.maxTotalMsgBytes": "256m",
+    "imq.autocreate.destination.maxBytesPerMsg": "-1",
+    "imq.autocreate.destination.limitBehavior": "FLOW_CONTROL",
+    "imq.transaction.producer.maxNumMsgs": "1000000",
+    "imq.transaction.consumer.maxNumMsgs": "1000000",
+}
+_COMMAND_SECONDS: Final = 30.0
+
+
+class OpenMQRunning(ProgramRunning):
+    """It is asked with its own program for administrators, which takes a second."""
+
+    async def depth(self, queue: str) -> int:
+        domain, _, name = queue.partition(":")
+        if domain == "subscription":
+            # Subscriptions have the name of their client.
+            said = await self._ask("list", "dur")
+            found = re.search(rf"^{re.escape(name)}\s+\S+\s+\S+\s+\S+\s+(\d+)\s", said, re.MULTILINE)
+        else:
+            said = await self._ask("query", "dst", "-t", "q", "-n", _own(name))
+            found = re.search(r"Current Number of Messages\s+Actual\s+(\d+)", said)
+        if found is None:
+            raise SystemFailedError(f"openmq does not tell the depth of {queue}")
+        return int(found.group(1))
+
+    async def remove(self, queue: str) -> None:
+        await self._ask("destroy", "dst", "-t", "q", "-n", _own(queue.partition(":")[2]))
+
+    async def _ask(self, *words: str) -> str:
+        self.check()
+        launch, home = self.launch, place(self.system.parts[1])
+        assert launch.directory is not None
+        command = [
+            str(place(self.system.parts[0])), "-cp", str(home / "lib" / "imqadmin.jar"), f"-Dimq.home={home}",
+            f"-Dimq.varhome={launch.directory}", f"-Dimq.etchome={home / 'etc'}", _ADMINISTRATION, *words, "-f",
+            "-b", f"127.0.0.1:{launch.ports['jms']}", "-u", "admin", "-passfile", str(launch.directory / "passfile"),
+        ]  # fmt: skip
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            said, _ = await asyncio.wait_for(process.communicate(), _COMMAND_SECONDS)
+        except TimeoutError:
+            raise SystemFailedError(f"openmq did not answer within {_COMMAND_SECONDS:g} s") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        text = said.decode(errors="replace")
+        if process.returncode != 0:
+            raise SystemFailedError(f"openmq: {' '.join(words)} failed: {' '.join(text.split())[-300:]}")
+        return text
+
+
+class OpenMQ(Program):
+    name = "openmq"
+    title = "Eclipse OpenMQ"
+    version = "6.5.1"
+    drivers = ("jms",)
+    parts: ClassVar[tuple[Part, ...]] = (Java(), Archive(f"org.glassfish.mq:mq-distribution:{version}:zip"))
+    defaults: ClassVar[Mapping[str, str]] = {"sync": "yes", "memory": "1G", "replies": "standing"}
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"sync": ("yes", "no"), "replies": ("standing", "each")}
+    running_class = OpenMQRunning
+
+    def durability(self) -> Durability:
+        synced = self.chosen("sync") == "yes"
+        stands = self.chosen("replies") == "standing"
+        return Durability(
+            syncs="before confirming" if synced else "never",
+            persistent=f"in the file store{', synced' if synced else ', not synced'}",
+            confirmed="in the queues, in memory",
+            acknowledged="auto: as it is handed to the consumer, each answered by the broker; else when the consumer "
+            "says so or commits",
+            replies="on a queue shared by all, by a selector for the correlation id: "
+            + ("one consumer for each requester" if stands else "a new consumer for each reply"),
+        )
+
+    async def answers(self, launch: Launch) -> bool:
+        # The first port only tells where the services are, once they are.
+        reader, writer = await asyncio.open_connection("127.0.0.1", launch.ports["jms"])
+        try:
+            return b"\njms tcp" in await reader.read()
+        finally:
+            writer.close()
+
+    def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
+        port, home = ports(), place(self.parts[1])
+        library = home / "lib"
+        (folder / "passfile").write_text("imq.imqcmd.password=admin\n")
+        synced = "true" if self.chosen("sync") == "yes" else "false"
+        properties = {**_PROPERTIES, "imq.persist.file.sync.enabled": synced}
+        return Launch(
+            [
+                str(place(self.parts[0])), "-Xms64M", f"-Xmx{self.chosen('memory')}", "-Xss256k",
+                "-cp", os.pathsep.join((str(library / "imqbroker.jar"), str(library / "imqutil.jar"))),
+                f"-Dimq.home={home}", f"-Dimq.varhome={folder}", f"-Dimq.etchome={home / 'etc'}",
+                f"-Dimq.libhome={library}", _BROKER, "-name", "lab", "-port", str(port), "-tty", "-force",
+                *(f"-D{key}={value}" for key, value in properties.items()),
+            ],
+            ports={"jms": port},
+            addresses={"jms": f"tcp:127.0.0.1:{port}"},
+            options={"jms": {
+                "provider": "openmq", "jars": os.pathsep.join((str(library / "imq.jar"), str(library / "jms.jar"))),
+                "user": "admin", "password": "admin", "replies": self.chosen("replies"),
+            }},
+            directory=folder,
+        )  # fmt: skip
+
+
+def _own(name: str) -> str:
+    """As the JMS driver calls it there: letters, digits and underscores."""
+    return re.sub(r"\W", "_", name)

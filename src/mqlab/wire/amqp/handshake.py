@@ -1,0 +1,47 @@
+"""How a client and a broker come to terms, without a socket."""
+
+from typing import Final
+
+from mqlab.wire.amqp.methods import Method, method
+from mqlab.wire.amqp.values import AmqpError, Table
+
+GREETING: Final = b"AMQP\x00\x00\x09\x01"
+_CAPABILITIES: Final[Table] = {
+    "publisher_confirms": True, "basic.nack": True, "connection.blocked": True, "consumer_cancel_notify": True,
+    "authentication_failure_close": True,
+}  # fmt: skip
+
+
+class Handshake:
+    """After GREETING: what to answer to each method, until `done`."""
+
+    def __init__(self, user: str, password: str, virtual_host: str = "/", application: str = "") -> None:
+        self.done = False
+        # Known once it is done.
+        self.frame_max = 0
+        self.channel_max = 0
+        self._login = f"\0{user}\0{password}".encode()
+        self._virtual_host = virtual_host
+        self._application = application
+
+    def answer(self, said: Method) -> bytes:
+        """Raises AmqpError if the broker refuses."""
+        if said.name == "connection.start":
+            properties: Table = {
+                "product": "mqlab", "connection_name": self._application or "mqlab", "capabilities": _CAPABILITIES,
+            }  # fmt: skip
+            if b"PLAIN" not in said.arguments[3].split():
+                raise AmqpError("the broker does not take a user and a password in plain")
+            return method(0, "connection.start-ok", properties, "PLAIN", self._login, "en_US")
+        if said.name == "connection.tune":
+            channels, self.frame_max, _ = said.arguments
+            self.channel_max = channels or 0xFFFF
+            # No heartbeats: a load generator that is busy for a while is not dead.
+            tuned = method(0, "connection.tune-ok", self.channel_max, self.frame_max, 0)
+            return tuned + method(0, "connection.open", self._virtual_host, "", False)
+        if said.name == "connection.open-ok":
+            self.done = True
+            return b""
+        if said.name == "connection.close":
+            raise AmqpError(f"the broker refuses: {said.arguments[1]}")
+        raise AmqpError(f"{said.name} before the connection is open")

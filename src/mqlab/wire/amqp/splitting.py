@@ -1,0 +1,214 @@
+"""What a client reads, as methods and messages. Messages that follow each other and differ only in their bodies and
+delivery tags, the usual case at high rates, are taken apart all at once."""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from mqlab.wire.amqp.content import BASIC, CONTENT
+from mqlab.wire.amqp.methods import (
+    BODY,
+    END,
+    FRAME,
+    FRAME_EXTRA,
+    HEADER,
+    HEARTBEAT,
+    METHOD,
+    Method,
+    read_method,
+)
+from mqlab.wire.amqp.values import AmqpError
+from mqlab.wire.rows import leading, table_of
+
+# What RabbitMQ takes at most, so nobody can send us more.
+MAX_BODY: Final = 128 * 1024 * 1024
+# Frames that are not messages are small until sizes are agreed upon.
+MIN_FRAME: Final = 4096
+
+_DELIVER: Final = bytes((0, BASIC, 0, 60))
+# A run is looked for in steps that grow, so that a short one does not cost as much as a long one.
+_FIRST_STEP: Final = 16
+_GROWTH: Final = 8
+
+
+class Delivered(NamedTuple):
+    """Consecutive messages of one channel with bodies of one size, which lie one after the other in `data`."""
+
+    channel: int
+    last_tag: int
+    rows: int
+    redelivered: bool
+    data: bytes
+    # As in the header, with their flags; those of all rows are the same.
+    properties: bytes
+
+
+@dataclass
+class _Partial:
+    """A message of which not everything has come."""
+
+    method: Method
+    properties: bytes = b""
+    missing: int = -1
+    parts: list[bytes] = field(default_factory=list)
+
+
+class _Lone(NamedTuple):
+    """Where the first message of a run lies: its tag, body and end, in bytes from its beginning."""
+
+    channel: int
+    tag_at: int
+    properties: bytes
+    body_at: int
+    size: int
+    length: int
+
+
+class Splitter:
+    """Bytes in, methods and messages out, in their order. Heartbeats are left out."""
+
+    def __init__(self, max_body: int = MAX_BODY) -> None:
+        # What was agreed upon, once it is.
+        self.frame_max = 128 * 1024
+        self._max_body = max_body
+        self._rest = b""
+        self._partial: dict[int, _Partial] = {}
+        self._announced = 0
+
+    def feed(self, data: bytes) -> list[Method | Delivered]:
+        """Raises AmqpError; after that the connection cannot be used."""
+        buffer = self._rest + data if self._rest else data
+        found: list[Method | Delivered] = []
+        at, end = 0, len(buffer)
+        while end - at >= FRAME_EXTRA:
+            kind, channel, size = FRAME.unpack_from(buffer, at)
+            if kind not in (METHOD, HEADER, BODY, HEARTBEAT) or size > max(self.frame_max, MIN_FRAME):
+                raise AmqpError(f"a frame of type {kind} with {size:,} bytes")
+            if at + size + FRAME_EXTRA > end:
+                break
+            if kind == METHOD and buffer[at + 7 : at + 11] == _DELIVER and channel not in self._partial:
+                lone = _lone(buffer, at, channel, size)
+                if lone is not None:
+                    at = _run(buffer, at, lone, found)
+                    continue
+            payload = buffer[at + FRAME.size : at + FRAME.size + size]
+            at += size + FRAME_EXTRA
+            if buffer[at - 1] != END:
+                raise AmqpError("a frame does not end where it should")
+            self._take(kind, channel, payload, found)
+        self._rest = buffer[at:]
+        return found
+
+    def _take(self, kind: int, channel: int, payload: bytes, found: list[Method | Delivered]) -> None:
+        partial = self._partial.get(channel)
+        if kind == HEARTBEAT:
+            return
+        if kind == METHOD:
+            if partial is not None:
+                raise AmqpError("a method where the rest of a message should come")
+            method = read_method(channel, payload)
+            if method.name in ("basic.deliver", "basic.return"):
+                self._partial[channel] = _Partial(method)
+            else:
+                found.append(method)
+            return
+        if partial is None or (kind == HEADER) != (partial.missing < 0):
+            raise AmqpError("a part of a message where none should come")
+        if kind == HEADER:
+            self._announce(partial, payload)
+        else:
+            if len(payload) > partial.missing:
+                raise AmqpError("a body longer than its header says")
+            partial.missing -= len(payload)
+            partial.parts.append(payload)
+        if partial.missing == 0:
+            self._finish(channel, partial, found)
+
+    def _announce(self, partial: _Partial, payload: bytes) -> None:
+        if len(payload) < CONTENT.size:
+            raise AmqpError("a header that is too short")
+        _, _, partial.missing, _ = CONTENT.unpack_from(payload)
+        partial.properties = payload[CONTENT.size - 2 :]
+        self._announced += partial.missing
+        if self._announced > self._max_body:
+            raise AmqpError(f"messages of {self._announced:,} bytes, where {self._max_body:,} are the most")
+
+    def _finish(self, channel: int, partial: _Partial, found: list[Method | Delivered]) -> None:
+        del self._partial[channel]
+        data = b"".join(partial.parts)
+        self._announced -= len(data)
+        if partial.method.name == "basic.return":
+            found.append(partial.method)
+            return
+        _, tag, redelivered, _, _ = partial.method.arguments
+        found.append(Delivered(channel, tag, 1, redelivered, data, partial.properties))
+
+
+def _lone(buffer: bytes, at: int, channel: int, size: int) -> _Lone | None:
+    """The message that begins here, if all of it is here, in three frames or (without a body) two."""
+    header_at, end = at + size + FRAME_EXTRA, len(buffer)
+    # The method of a message has 4 + 1 + 8 + 1 + 1 + 1 bytes and its names; its header CONTENT.
+    if size < 16 or end < header_at + FRAME_EXTRA + CONTENT.size:
+        return None
+    kind, header_channel, header_size = FRAME.unpack_from(buffer, header_at)
+    _, _, body_size, _ = CONTENT.unpack_from(buffer, header_at + FRAME.size)
+    body_frame_at = header_at + header_size + FRAME_EXTRA
+    tag_at = FRAME.size + 5 + buffer[at + FRAME.size + 4]
+    if (kind, header_channel) != (HEADER, channel) or header_size < CONTENT.size or tag_at + 11 > FRAME.size + size:
+        return None
+    length = body_frame_at - at
+    body_at = length
+    if body_size:
+        body_at += FRAME.size
+        length = body_at + body_size + 1
+        if at + length > end or buffer[body_frame_at : body_frame_at + FRAME.size] != FRAME.pack(
+            BODY, channel, min(body_size, 0xFFFFFFFF)
+        ):
+            return None
+    if at + length > end or not buffer[header_at - 1] == buffer[body_frame_at - 1] == buffer[at + length - 1] == END:
+        return None
+    properties = buffer[header_at + FRAME.size + CONTENT.size - 2 : body_frame_at - 1]
+    return _Lone(channel, tag_at, properties, body_at, body_size, length)
+
+
+def _run(buffer: bytes, at: int, lone: _Lone, found: list[Method | Delivered]) -> int:
+    """Appends this message and those like it that follow; returns where they end."""
+    channel, tag_at, properties, body_at, size, length = lone
+    tag = int.from_bytes(buffer[at + tag_at : at + tag_at + 8], "big")
+    redelivered = bool(buffer[at + tag_at + 8] & 1)
+    body = buffer[at + body_at : at + body_at + size]
+    found.append(Delivered(channel, tag, 1, redelivered, body, properties))
+    fixed = buffer[at : at + tag_at]
+    at += length
+    step = _FIRST_STEP
+    while buffer[at : at + tag_at] == fixed:
+        rows = min(step, (len(buffer) - at) // length)
+        # Compared with the row before, which is like the first.
+        alike = _alike(buffer, at - length, rows, tag, lone) if rows else 0
+        if alike:
+            table = table_of(buffer, at, alike, length)
+            tag += alike
+            bodies = table[:, body_at : body_at + size].tobytes()
+            found.append(Delivered(channel, tag, alike, redelivered, bodies, properties))
+            at += alike * length
+        if alike < step:
+            break
+        step *= _GROWTH
+    return at
+
+
+def _alike(buffer: bytes, at: int, rows: int, tag: int, lone: _Lone) -> int:
+    """How many of these rows go on where the one at `at` stands: with the next tags, and otherwise the same."""
+    _, tag_at, _, body_at, size, length = lone
+    table = table_of(buffer, at, rows + 1, length)
+    like_first = leading(table, ((0, tag_at), (tag_at + 8, body_at), (body_at + size, length))) - 1
+    tags = np.ascontiguousarray(table[1 : like_first + 1, tag_at : tag_at + 8]).view(">u8").reshape(-1)
+    goes_on: Any = tags == _steps(like_first) + np.uint64(tag)
+    return like_first if goes_on.all() else int(goes_on.argmin())
+
+
+@lru_cache(maxsize=64)
+def _steps(rows: int) -> Any:
+    return np.arange(1, rows + 1, dtype=np.uint64)

@@ -1,0 +1,67 @@
+"""Messages as packets, whole batches at once."""
+
+from typing import Any
+
+import numpy as np
+
+from mqlab.wire.mqtt.packets import CORRELATION_DATA, RESPONSE_TOPIC, Version, data, packet, properties, text, varint
+from mqlab.wire.rows import Table
+
+
+class Publishing:
+    """Publishes to one topic, with QoS 0 or 1. Raises MqttError for what is too long."""
+
+    def __init__(self, version: Version, topic: str, *, qos: int) -> None:
+        self._version = version
+        self._first = 0x30 | qos << 1
+        self._qos = qos
+        self._topic = text(topic)
+        # What stands before the bodies of a size.
+        self._template: tuple[int, Any] = (-1, None)
+
+    def row_size(self, size: int) -> int:
+        """Bytes of one message with a body of this size."""
+        return len(self._head(size)) + size
+
+    def batch(self, bodies: Table, ids: Any = None) -> bytes:
+        """One buffer for all rows; `ids` of the packets (uint16), if they are to be confirmed."""
+        rows, size = bodies.shape
+        head = self._head(size)
+        packets = np.empty((rows, len(head) + size), dtype=np.uint8)
+        packets[:, : len(head)] = head
+        packets[:, len(head) :] = bodies
+        if self._qos:
+            at = len(head) - (3 if self._version == 5 else 2)
+            packets[:, at : at + 2] = ids.astype(">u2").view(np.uint8).reshape(rows, 2)
+        return packets.tobytes()
+
+    def one(self, body: bytes, packet_id: int = 0, correlation: bytes = b"", response_topic: str = "") -> bytes:
+        """A message alone, with what makes it a request or a reply: those only MQTT 5 has."""
+        fields = []
+        if response_topic:
+            fields.append((RESPONSE_TOPIC, text(response_topic)))
+        if correlation:
+            fields.append((CORRELATION_DATA, data(correlation)))
+        number = packet_id.to_bytes(2, "big") if self._qos else b""
+        said = properties(*fields) if self._version == 5 else b""
+        return packet(self._first, b"".join((self._topic, number, said, body)))
+
+    def _head(self, size: int) -> Any:
+        if self._template[0] != size:
+            # The id of the packet and, in MQTT 5, that there are no properties.
+            gap = bytes((2 if self._qos else 0) + (self._version == 5))
+            rest = self._topic + gap
+            head = bytes((self._first,)) + varint(len(rest) + size) + rest
+            self._template = (size, np.frombuffer(head, dtype=np.uint8))
+        return self._template[1]
+
+
+def acknowledgements(ids: bytes) -> bytes:
+    """For packets with these ids, two bytes each."""
+    rows = len(ids) // 2
+    if rows == 1:
+        return b"\x40\x02" + ids
+    packets = np.empty((rows, 4), dtype=np.uint8)
+    packets[:, :2] = (0x40, 2)
+    packets[:, 2:] = np.frombuffer(ids, np.uint8).reshape(rows, 2)
+    return packets.tobytes()

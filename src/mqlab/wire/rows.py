@@ -1,0 +1,24 @@
+"""Frames of one length that follow each other, as the rows of a table: how many of them are like the first one?"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+Table = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+
+
+def table_of(buffer: bytes, at: int, rows: int, length: int) -> Table:
+    """A view: no byte is touched."""
+    return np.frombuffer(buffer, np.uint8, rows * length, at).reshape(rows, length)
+
+
+def leading(table: Table, parts: Sequence[tuple[int, int]]) -> int:
+    """How many rows from the first on have the same bytes as it in all these parts (begin, end)."""
+    looked = [table[:, begin:end] == table[0, begin:end] for begin, end in parts if end > begin]
+    # The usual answer costs a fraction of what finding the row does.
+    if all(same.all() for same in looked):
+        return len(table)
+    alike = np.ones(len(table), dtype=bool)
+    for same in looked:
+        alike &= same.all(axis=1)
+    return int(alike.argmin())

@@ -1,0 +1,34 @@
+import pytest
+
+from mqlab.systems import SystemSettingError, system
+
+from .real import CHECKS, Real, real
+
+needs_it = pytest.mark.needs_system("artemis:driver=stomp")
+up = real("artemis:driver=stomp")
+
+
+@needs_it
+@pytest.mark.parametrize("feature", CHECKS)
+def test_it_does_what_it_says_over_stomp(up: Real, feature: str) -> None:
+    up.check(feature)
+
+
+@needs_it
+@pytest.mark.needs_system("artemis:driver=amqp10")
+@pytest.mark.parametrize("feature", CHECKS)
+def test_it_does_what_it_says_over_amqp(up: Real, feature: str) -> None:
+    up.over("amqp10").check(feature)
+
+
+def test_without_syncs_it_says_so() -> None:
+    synced, hasty = system("artemis"), system("artemis:sync=no")
+    assert synced.durability().syncs == "before confirming"
+    assert synced.describe()["stamps"] == []
+    assert hasty.durability().syncs == "later"
+    assert "a power failure loses confirmed messages" in hasty.describe()["stamps"][0]
+
+
+def test_a_setting_that_it_has_not_is_refused() -> None:
+    with pytest.raises(SystemSettingError, match="'maybe' is none of yes, no"):
+        system("artemis:sync=maybe")

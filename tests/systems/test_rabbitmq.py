@@ -1,0 +1,58 @@
+import psutil
+import pytest
+
+from mqlab.drivers import Receiving
+from mqlab.load.checks import Producer
+from mqlab.systems import SystemFailedError, system
+from mqlab.systems.program import ProgramRunning
+
+from .real import CHECKS, Real, real
+
+pytestmark = pytest.mark.needs_system("rabbitmq")
+up = real("rabbitmq")
+
+
+@pytest.mark.parametrize("feature", CHECKS)
+def test_it_does_what_it_says_over_amqp(up: Real, feature: str) -> None:
+    up.check(feature)
+
+
+@pytest.mark.parametrize("feature", ["topics", "durable subscriptions"])
+@pytest.mark.parametrize("driver", ["mqtt3", "stomp"])
+def test_it_speaks_other_protocols_too(up: Real, driver: str, feature: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same broker: its start takes long."""
+    running = up.running
+    assert isinstance(running, ProgramRunning)
+    monkeypatch.setattr(running, "address", running.launch.addresses[driver])
+    monkeypatch.setattr(running, "options", running.launch.options[driver])
+    monkeypatch.setattr(up, "system", system(f"rabbitmq:driver={driver}"))
+    up.check(feature)
+
+
+def test_a_durable_subscription_has_a_depth(up: Real) -> None:
+    async def play() -> None:
+        name = up.trial.name("topic")
+        async with up.trial.connected() as connection:
+            await connection.subscribe(name, Receiving(10, durable="depth-of-it"))
+            await Producer().send(connection, name, 7, wait=True, persistent=True)
+            assert await up.running.depth("subscription:depth-of-it") == 7
+            await connection.unsubscribe("depth-of-it")
+
+    up.run(play())
+
+
+def test_a_queue_that_is_not_there_is_no_empty_one(up: Real) -> None:
+    with pytest.raises(SystemFailedError, match="no such queue"):
+        up.run(up.running.depth("queue:nobody-made-it"))
+
+
+def test_nothing_of_it_is_reachable_from_elsewhere(up: Real) -> None:
+    """Nor is the port mapper, which is a daemon of its own, anywhere but under the keeper."""
+    assert up.running.pid is not None
+    family = psutil.Process(up.running.pid).children(recursive=True)
+    assert "epmd" in {one.name() for one in family}
+    listening = [
+        one.laddr.ip for process in family for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN
+    ]
+    assert len(listening) >= 5
+    assert set(listening) <= {"127.0.0.1", "::1"}

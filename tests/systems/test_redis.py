@@ -1,0 +1,129 @@
+import asyncio
+
+import numpy as np
+import pytest
+
+from mqlab.drivers import DriverError, Receiving
+from mqlab.systems import SystemFailedError, system
+
+from .real import CHECKS, Real, real
+
+pytestmark = pytest.mark.needs_system("redis")
+up = real("redis")
+
+BODIES = np.arange(36, dtype=np.uint8).reshape(3, 12)
+
+
+@pytest.mark.parametrize("feature", CHECKS)
+def test_it_does_what_it_says(up: Real, feature: str) -> None:
+    up.check(feature)
+
+
+def test_what_is_acknowledged_is_gone(up: Real) -> None:
+    async def exchange() -> None:
+        name = up.trial.name("queue")
+        async with up.trial.connected() as connection:
+            sender = await connection.sender(name, persistent=True, transacted=False)
+            await sender.send(BODIES, wait=True)
+            assert await up.running.depth(name) == 3
+            receiver = await connection.receiver(name, Receiving(2))
+            assert len((await receiver.receive()).bodies) == 2
+            assert len((await receiver.receive()).bodies) == 1
+            assert await up.running.depth(name) == 1
+        async with up.trial.connected() as connection:
+            receiver = await connection.receiver(name, Receiving(2))
+            arrival = await receiver.receive()
+            assert (arrival.bodies.tolist(), arrival.redelivered) == ([BODIES[2].tobytes()], True)
+
+    up.run(exchange())
+
+
+def test_a_commit_takes_effect_while_the_receiver_waits(up: Real) -> None:
+    async def exchange() -> None:
+        name = up.trial.name("queue")
+        async with up.trial.connected() as connection:
+            sender = await connection.sender(name, persistent=True, transacted=False)
+            await sender.send(BODIES, wait=True)
+            receiver = await connection.receiver(name, Receiving(10, "transacted"))
+            assert len((await receiver.receive()).bodies) == 3
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(receiver.receive(), 0.05)
+            assert await up.running.depth(name) == 3
+            await receiver.commit()
+            assert await up.running.depth(name) == 0
+
+    up.run(exchange())
+
+
+def test_what_was_not_committed_is_not_sent(up: Real) -> None:
+    async def exchange() -> None:
+        name = up.trial.name("queue")
+        async with up.trial.connected() as connection:
+            sender = await connection.sender(name, persistent=True, transacted=True)
+            await sender.send(BODIES, wait=False)
+            await sender.close()
+            assert await up.running.depth(name) == 0
+
+    up.run(exchange())
+
+
+def test_persistent_messages_of_a_topic_come_to_those_who_are_there(up: Real) -> None:
+    async def exchange() -> None:
+        async with up.trial.connected() as connection:
+            name = up.trial.name("topic")
+            sender = await connection.sender(name, persistent=True, transacted=False)
+            await sender.send(BODIES, wait=True)
+            receivers = [await connection.receiver(name, Receiving(2)) for _ in range(2)]
+            await sender.send(BODIES[:1], wait=True)
+            for receiver in receivers:
+                assert (await receiver.receive()).bodies.tolist() == [BODIES[0].tobytes()]
+
+    up.run(exchange())
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_several_responders_answer(up: Real, persistent: bool) -> None:
+    async def exchange() -> None:
+        async with up.trial.connected() as asking, up.trial.connected() as answering:
+            requests, replies = up.trial.name("queue"), up.trial.name("queue")
+            responders = [await answering.responder(requests, prefetch=1, persistent=persistent) for _ in range(2)]
+
+            async def answer(number: int) -> None:
+                while True:
+                    arrival = await responders[number].receive()
+                    bodies = [b"%d:%s" % (number, body) for body in arrival.bodies.tolist()]
+                    await responders[number].reply(bodies, wait=persistent)
+
+            working = [asyncio.ensure_future(answer(number)) for number in range(2)]
+            requesters = [await asking.requester(requests, replies, persistent=persistent) for _ in range(4)]
+            for turn in range(5):
+                asked = [one.request(b"%d %d" % (n, turn), f"{n}-{turn}") for n, one in enumerate(requesters)]
+                got = [reply.body.partition(b":")[2] for reply in await asyncio.gather(*asked)]
+                assert got == [b"%d %d" % (n, turn) for n in range(4)]
+            for task in working:
+                task.cancel()
+            await asyncio.gather(*working, return_exceptions=True)
+            for one in (*requesters, *responders):
+                await one.close()
+
+    up.run(exchange())
+
+
+def test_a_request_without_a_responder_is_refused(up: Real) -> None:
+    async def exchange() -> None:
+        async with up.trial.connected() as connection:
+            requester = await connection.requester(up.trial.name("queue"), "queue:r", persistent=False)
+            with pytest.raises(DriverError, match="nobody"):
+                await requester.request(b"body", "1")
+
+    up.run(exchange())
+
+
+def test_a_queue_that_is_not_there_cannot_be_removed(up: Real) -> None:
+    with pytest.raises(SystemFailedError, match="no queue:none"):
+        up.run(up.running.remove("queue:none"))
+
+
+def test_without_sync_it_is_stamped() -> None:
+    assert system("redis").describe()["stamps"] == []
+    assert system("redis:sync=no").describe()["stamps"]
