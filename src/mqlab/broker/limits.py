@@ -65,3 +65,17 @@ WRITTEN_FILE: Final = 1_000_000
 
 # A transaction manager's name for a transaction: XA's has 128 bytes, in hexadecimal digits 256.
 XID: Final = 256
+
+# STOMP: headers of a frame, one of them, all of them, and the body, which with its headers must fit into a FRAME. Other
+# brokers stop at 100 headers; a hundred of usual size need some KiB.
+STOMP_HEADERS: Final = 100
+STOMP_HEADER: Final = 8 * 1024
+STOMP_HEAD: Final = 64 * 1024
+STOMP_BODY: Final = FRAME - 4 * STOMP_HEAD
+
+# Milliseconds between heart-beats of STOMP, at the least: nobody learns much sooner, and each wakes both sides.
+STOMP_HEART_BEAT: Final = 100
+
+# Destinations to which a connection of STOMP sends at a time. Clients open and close none, so those not used for the
+# longest time are closed when a new one is named.
+STOMP_PRODUCERS: Final = 256

@@ -23,6 +23,7 @@ from mqlab.study import StudyError, load_study
 from mqlab.study.expand import merge
 from mqlab.systems import System, SystemSettingError
 from mqlab.systems import system as parse_system
+from mqlab.systems.secrets import masked
 
 # The load of the study of traces: requests and replies of 2 KiB.
 _WORKLOAD: Final = {
@@ -61,7 +62,7 @@ def overhead(
             settings = [_setting(text, chosen) for text in setting]
             file.write_text(_written(settings, _parameters(workload), rounds, seconds))
             study = load_study(file)
-            command = "mqlab " + shlex.join(sys.argv[1:])
+            command = "mqlab " + shlex.join(map(masked, sys.argv[1:]))
             order = Order(study, "full", study.points("full", ()), [chosen], agents, command)
         except (SystemSettingError, StudyError, ValueError) as error:
             fail(str(error), Exit.USAGE)

@@ -182,10 +182,8 @@ class Session:
         if self.transacted:
             raise MessagingError("a request in a transaction leaves with the commit: nobody can wait for its reply")
         to = reply_to or str((await self._wire.question("temporary"))["name"])
-        return Requester(
-            await self.producer(destination), await self.consumer(to, prefetch=0), persistent=persistent,
-            shared=bool(reply_to), broker=self._wire.broker,
-        )  # fmt: skip
+        producer, consumer = await self.producer(destination), await self.consumer(to, prefetch=0)
+        return Requester(self._wire, producer, consumer, persistent=persistent, shared=bool(reply_to))
 
     async def reply(
         self, request: Message, body: Buffer, *, persistent: bool = False, **headers: Unpack[Headers]

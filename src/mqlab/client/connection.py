@@ -7,13 +7,14 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from mqlab.client.errors import ClosedError, LoginError, MessagingError, RefusedError
 from mqlab.wire import native
-from mqlab.wire.bodies import Buffer
+from mqlab.wire.bodies import Buffer, Payload
 from mqlab.wire.native import Frame, Kind, ProtocolError
 
 # What a broker may send at once: its own limit for a frame, told in its HELLO, is at most this.
 _FRAME_LIMIT = 64 * 1024 * 1024
 _LARGE = 16 * 1024
 _GOODBYE_SECONDS = 1.0
+_SEND, _ACKNOWLEDGE, _RECEIVE = map(int, (Kind.SEND, Kind.ACKNOWLEDGE, Kind.RECEIVE))
 
 
 class Link(Protocol):
@@ -22,6 +23,13 @@ class Link(Protocol):
     def handle(self, frame: Frame) -> None: ...
 
     def lost(self, error: MessagingError) -> None: ...
+
+
+@runtime_checkable
+class Receiving(Link, Protocol):
+    """A link to which messages are delivered."""
+
+    def delivered(self, first: int, payload: Payload, delivered: int, persistent: bool, origin: str) -> None: ...
 
 
 @runtime_checkable
@@ -39,8 +47,15 @@ class Wire(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self.loop = asyncio.get_running_loop()
         self._unsent: list[Buffer] = []
+        # What others want to send before anything else is.
+        self._first: list[Callable[[], None]] = []
+        # What is unsent when the next turn of the loop begins leaves then; unless it is held for somebody who is sure
+        # to call `about_to_wait` in this one.
+        self._due = False
+        self.held = False
         self._gone = asyncio.Event()
         self._links: dict[int, Link] = {}
+        self._receivers: dict[int, Receiving] = {}
         # Who waits for which answer, first come first served: (kind, session, link) -> futures.
         self._asked: dict[tuple[int, int, int], deque[asyncio.Future[Frame]]] = {}
         self._questions: dict[int, asyncio.Future[Frame]] = {}
@@ -71,37 +86,86 @@ class Wire(asyncio.BufferedProtocol):
 
     def attach(self, number: int, link: Link) -> None:
         self._links[number] = link
+        if isinstance(link, Receiving):
+            self._receivers[number] = link
 
     def detach(self, number: int) -> None:
         self._links.pop(number, None)
+        self._receivers.pop(number, None)
 
     def soon(self, action: Callable[[], None]) -> None:
         """With the next turn of the loop, and before anything that is sent later than this."""
-        self.loop.call_soon(action)
+        self._first.append(action)
+        self._flush_soon()
 
     def about_to_wait(self) -> None:
-        """Somebody will wait for the effect of what was sent. Over a socket it leaves when the loop's turn is over."""
+        """Somebody will wait for the effect of what was sent.
 
-    def send(self, frame: Frame) -> None:
-        """See `write`."""
-        self.write(native.packed(frame), frame.payload)
+        Over a socket it leaves with the next turn of the loop or, if it was held until now, with this one.
+        """
+        if self.held:
+            self.held = False
+            self._flush()
+
+    def send(
+        self, kind: int, flags: int, session: int, link: int, first: int, amount: int, payload: Buffer = b""
+    ) -> None:
+        """A frame. See `write`."""
+        if self._transport is None:
+            self._must_be_open()
+        if self._first:
+            self._do_first()
+        if not (self._due or self.held):
+            self._flush_soon()
+        size = len(payload)
+        self._unsent += (native.HEADER.pack(size, kind, flags, session, link, first, amount), payload)
+        if size >= _LARGE:
+            self._flush()
+
+    # What is said most, as frames
+
+    def put(self, session: int, link: int, first: int, payload: Payload, flags: int) -> None:
+        data, rows, form = payload
+        self.send(_SEND, flags | form, session, link, first, rows, data)
+
+    def acknowledge(self, link: int, up_to: int, room: int) -> None:
+        self.send(_ACKNOWLEDGE, 0, 0, link, up_to, room)
+
+    def receive(self, link: int, correlation_id: str) -> None:
+        self.send(_RECEIVE, 0, 0, link, 0, 0, correlation_id.encode())
 
     def write(self, *data: Buffer) -> None:
         """A frame, as its bytes. Small ones leave together at the end of this turn of the loop, a large one at once."""
         self._must_be_open()
-        if len(data[-1]) < _LARGE:
-            if not self._unsent:
-                self.loop.call_soon(self._flush)
-            self._unsent += data
-        else:
-            self._unsent += data
+        if self._first:
+            self._do_first()
+        self._unsent += data
+        if len(data[-1]) >= _LARGE:
             self._flush()
+        else:
+            self._flush_soon()
 
     def _must_be_open(self) -> None:
         if self._transport is None:
             raise self._error or ClosedError("the connection is closed")
 
+    def _do_first(self) -> None:
+        actions, self._first = self._first, []
+        for action in actions:
+            action()
+
+    def _flush_soon(self) -> None:
+        if not self._due:
+            self._due = True
+            self.loop.call_soon(self._flush_due)
+
+    def _flush_due(self) -> None:
+        self._due = False
+        self._flush()
+
     def _flush(self) -> None:
+        if self._first:
+            self._do_first()
         unsent, self._unsent = self._unsent, []
         if self._transport is not None and unsent:
             self._transport.writelines(unsent)

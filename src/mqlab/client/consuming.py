@@ -18,7 +18,7 @@ from mqlab.wire.native import FORM, Flag, Frame, Kind
 # transacted: with the commit.
 Acknowledge = Literal["auto", "dups_ok", "client", "individual", "transacted"]
 
-_ACKNOWLEDGE, _DELIVER, _ORIGIN = map(int, (Kind.ACKNOWLEDGE, Kind.DELIVER, Kind.ORIGIN))
+_DELIVER, _ORIGIN = map(int, (Kind.DELIVER, Kind.ORIGIN))
 _PERSISTENT = int(Flag.PERSISTENT)
 _BY_ITSELF: Final = frozenset(("auto", "dups_ok", "transacted"))
 
@@ -34,6 +34,7 @@ class Consumer:
     ) -> None:
         self.destination = destination
         self.mode = acknowledge
+        self._by_itself = acknowledge in _BY_ITSELF
         self._wire = wire
         self._session = session
         self._link = link
@@ -70,7 +71,8 @@ class Consumer:
             rest = self.in_hand[-1]
             self.in_hand.clear()
             return rest.source.after(rest.row)
-        await self._fetch(timeout, None)
+        if not self._prepare():
+            await self._wait(timeout)
         return self._take()
 
     async def receive(
@@ -80,16 +82,19 @@ class Consumer:
         if correlation_id is not None or message_id is not None:
             if self._prefetch:
                 raise ValueError("receiving by an id needs a consumer with prefetch 0: others get what comes next")
-            asking = asking_for(self._link, correlation_id, message_id)
+            asking = correlation_id if message_id is None else asking_for(self._link, correlation_id, message_id)
             if self._withdrawal is not None:
                 await self._withdrawn()
             # What is left of a receive that was given up is another message.
             if self._deliveries:
                 self._give_back()
-            await self._fetch(timeout, asking)
+            if not self._prepare(asking):
+                await self._wait(timeout)
             return self._take().messages()[0]
         if not self.in_hand:
-            await self.fill_hand(timeout)
+            if not self._prepare():
+                await self._wait(timeout)
+            self._fill_hand()
         elif self.mode == "auto" and not self.settling:
             self.settling = True
             asyncio.get_running_loop().call_soon(self.settle)
@@ -97,7 +102,11 @@ class Consumer:
 
     async def fill_hand(self, timeout: float | None = None) -> None:
         """Take the next delivery apart; `in_hand.pop()` then gives its messages one after the other."""
-        await self._fetch(timeout, None)
+        if not self._prepare():
+            await self._wait(timeout)
+        self._fill_hand()
+
+    def _fill_hand(self) -> None:
         messages = self._take().messages()
         messages.reverse()
         self.in_hand = messages
@@ -119,7 +128,7 @@ class Consumer:
     async def close(self, *, undone: int = 0) -> None:
         """What was not given to the application goes back to the queue, and so do the last `undone` messages."""
         if self._error is None:
-            if self.mode in _BY_ITSELF:
+            if self._by_itself:
                 self._tell(self.given - undone)
             closing = native.header(Kind.CLOSE, link=self._link, first=self.given)
             await self._wire.ask(closing, Kind.CLOSED, link=self._link)
@@ -173,9 +182,13 @@ class Consumer:
         kind, flags, delivered, _, first, rows, data = frame
         if kind == _ORIGIN:
             self._origin = str(data, "utf-8")
-        elif kind == _DELIVER and not self._dropping:
+        elif kind == _DELIVER:
             payload = Payload(data, rows, flags & FORM)
-            self._deliveries.append(Delivery(first, payload, delivered, bool(flags & _PERSISTENT), self._origin))
+            self.delivered(first, payload, delivered, flags & _PERSISTENT > 0, self._origin)
+
+    def delivered(self, first: int, payload: Payload, delivered: int, persistent: bool, origin: str) -> None:
+        if not self._dropping:
+            self._deliveries.append(Delivery(first, payload, delivered, persistent, origin))
             self._wake()
 
     def lost(self, error: MessagingError) -> None:
@@ -185,35 +198,56 @@ class Consumer:
 
     # The parts
 
-    async def _fetch(self, timeout: float | None, asking: Frame | None) -> None:
-        """See to it that there is a delivery to take."""
-        if self.mode in _BY_ITSELF:
-            self._tell(self.given)
+    def _prepare(self, asking: Frame | str | None = None) -> bool:
+        """Say what is done, and what is wanted. Whether there is a delivery to take; if not, one has to wait for it."""
+        if self._by_itself:
+            self._tell(self._taken - len(self.in_hand))
         elif self._prefetch and (self.given - self._roomed) * 2 >= self._prefetch:
             self._give_room(self._room_up_to(self.given))
         if self._deliveries:
-            return
+            return True
         if self._came is not None and not self._came.done():
             raise MessagingError("somebody waits at this consumer already: one at a time can receive")
         if not self._prefetch:
-            self._raise_error()
+            if self._error is not None:
+                raise self._error
             if asking is None:
                 self._give_room(1)
+            elif isinstance(asking, str):
+                self._wire.receive(self._link, asking)
             else:
-                self._wire.send(asking)
+                self._wire.send(*asking)
         self._wire.about_to_wait()
-        if self._deliveries:
-            return
+        return bool(self._deliveries)
+
+    async def _wait(self, timeout: float | None) -> None:
+        """Until there is a delivery to take."""
+        self._late = False
+        if timeout is not None:
+            self._set_timer(timeout)
         try:
-            await self._wait(timeout)
+            while not self._deliveries:
+                if self._error is not None:
+                    raise self._error
+                if self._late:
+                    raise TimeoutError
+                came = self._came = self._wire.loop.create_future()
+                await came
         except (TimeoutError, asyncio.CancelledError) as error:
-            given_up = isinstance(error, asyncio.CancelledError)
-            if not self._prefetch and self._error is None:
-                self._withdrawal = asyncio.ensure_future(self._withdraw(give_back=given_up))
-                await self._withdrawn()
-            # A message may have been on its way, and is in time. For one who gave up it goes back, or waits.
-            if not self._deliveries or given_up:
-                raise
+            self._until = None
+            await self._gave_up(error)
+        finally:
+            self._until = None
+
+    async def _gave_up(self, error: BaseException) -> None:
+        """Raises what made it give up, unless a message was on its way, and is in time."""
+        cancelled = isinstance(error, asyncio.CancelledError)
+        if not self._prefetch and self._error is None:
+            self._withdrawal = asyncio.ensure_future(self._withdraw(give_back=cancelled))
+            await self._withdrawn()
+        # For one who was cancelled it goes back, or waits.
+        if not self._deliveries or cancelled:
+            raise error
 
     async def _withdraw(self, *, give_back: bool) -> None:
         # Whatever was wrong with the connection is told to whoever uses it next.
@@ -225,6 +259,7 @@ class Consumer:
     async def _withdrawn(self) -> None:
         """Nothing is on its way any more for a receive that was given up."""
         if self._withdrawal is not None:
+            self._wire.about_to_wait()
             await asyncio.shield(self._withdrawal)
             self._withdrawal = None
 
@@ -248,28 +283,14 @@ class Consumer:
         if done > self._told:
             self._told = done
             room = self._room_up_to(done) if self._prefetch else 0
-            self._wire.send(Frame(_ACKNOWLEDGE, 0, 0, self._link, done, room, b""))
+            self._wire.acknowledge(self._link, done, room)
 
     def _room_up_to(self, done: int) -> int:
         room, self._roomed = max(0, done - self._roomed), max(done, self._roomed)
         return room
 
     def _give_room(self, messages: int) -> None:
-        self._wire.send(Frame(_ACKNOWLEDGE, 0, 0, self._link, 0, messages, b""))
-
-    async def _wait(self, timeout: float | None) -> None:
-        self._late = False
-        if timeout is not None:
-            self._set_timer(timeout)
-        try:
-            while not self._deliveries:
-                self._raise_error()
-                if self._late:
-                    raise TimeoutError
-                came = self._came = self._wire.loop.create_future()
-                await came
-        finally:
-            self._until = None
+        self._wire.acknowledge(self._link, 0, messages)
 
     def _set_timer(self, timeout: float) -> None:
         """Most receives are over long before their time: a timer that runs already is left to look again then."""
@@ -293,10 +314,6 @@ class Consumer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _raise_error(self) -> None:
-        if self._error is not None:
-            raise self._error
 
     def _wake(self) -> None:
         if self._came is not None:

@@ -13,13 +13,23 @@ import pyarrow as pa
 
 from mqlab.client.message import DEFAULT_PRIORITY
 from mqlab.wire.bodies import BINARY, Buffer, Payload, as_body, encode
-from mqlab.wire.columns import HEADERS, PROPERTY, Value, encode_columns, encode_lone, is_property_name
+from mqlab.wire.columns import (
+    HEADERS,
+    PROPERTY,
+    Columns,
+    Value,
+    encode_columns,
+    encode_lone,
+    encode_texts,
+    is_property_name,
+    named,
+)
 
 # Words that selectors keep for themselves.
 _RESERVED: Final = frozenset(("NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"))
 _INTEGERS: Final = {"b": 1 << 7, "h": 1 << 15, "i": 1 << 31, "q": 1 << 63}
-_TEXTS: Final = frozenset(name for name, letter in HEADERS.items() if letter == "s")
 _STR: Final = {str}
+_TEXTS: Final = frozenset(name for name, letter in HEADERS.items() if letter == "s")
 # With any of these added to the time of today, 64 bits are enough.
 _MOST_MILLISECONDS: Final = 1 << 61
 
@@ -107,25 +117,31 @@ class Standing(NamedTuple):
 class Stamp:
     """Gives the messages of one producer their ids: 8 random bytes of the producer, and the number of the message."""
 
-    _ID: Final = struct.Struct(">8sQ")
-
     def __init__(self, standing: Standing) -> None:
         _check(standing.priority, standing.time_to_live, standing.delay)
         self.standing = standing
         self._token = secrets.token_bytes(8)
         self._names = (("id",) if standing.ids else ()) + (("timestamp",) if standing.timestamps else ())
         self._letters = "".join(HEADERS[name] for name in self._names)
+        self._stamps_all = standing.ids and standing.timestamps
         self._plain = standing.plain
-        # Names and letters of messages with just these texts.
-        self._shapes: dict[tuple[str, ...], tuple[tuple[str, ...], str]] = {}
+        # The columns of messages with just these texts.
+        self._shapes: dict[tuple[str, ...], Columns] = {}
         self._next = 1
 
     def message(self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None) -> Payload:
         """One message. Raises TypeError or ValueError for what cannot be said of one."""
+        shape = None if properties else self._shapes.get(tuple(headers))
+        try:
+            if shape is None or {*map(type, headers.values())} != _STR:
+                return self._any_message(body, headers, properties)
+            texts: Any = headers.values()
+            return encode_texts(as_body(body), shape, self._stamped(_now()), texts)
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{error.object!r} is no text: it has half of a character") from error
+
+    def _any_message(self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None) -> Payload:
         now = _now()
-        shape = self._shapes.get(tuple(headers)) if not properties else None
-        if shape is not None and {*map(type, headers.values())} == _STR:
-            return self._encoded(body, shape[0], shape[1], [*self._stamped(now), *headers.values()])
         names, letters, values = [*self._names], self._letters, self._stamped(now)
         numbers: dict[str, Any] = {}
         for name, value in headers.items():
@@ -148,17 +164,10 @@ class Stamp:
             letters += letter_of(name, one)
             names.append(PROPERTY + name)
             values.append(one)
-        if self._plain and not properties and _TEXTS.issuperset(headers) and None not in headers.values():
+        if headers and self._plain and not properties and _TEXTS.issuperset(headers) and None not in headers.values():
             # The next one with the same texts, as most are, need not be taken apart.
-            self._shapes[tuple(headers)] = tuple(names), letters
-        return self._encoded(body, tuple(names), letters, values)
-
-    @staticmethod
-    def _encoded(body: Buffer, names: tuple[str, ...], letters: str, values: list[Any]) -> Payload:
-        try:
-            return encode_lone(as_body(body), names, letters, values)
-        except UnicodeEncodeError as error:
-            raise ValueError(f"{error.object!r} is no text: it has half of a character") from error
+            self._shapes[tuple(headers)] = named(tuple(names), letters)
+        return encode_lone(as_body(body), tuple(names), letters, values)
 
     def batch(self, bodies: Sequence[Buffer]) -> Payload:
         """Messages with nothing said of them."""
@@ -176,13 +185,10 @@ class Stamp:
         return encode_columns(pa.array(bodies, type=BINARY), columns)
 
     def _stamped(self, now: int) -> list[Value]:
-        values: list[Value] = []
-        if self.standing.ids:
-            values.append(self._ID.pack(self._token, self._next))
-            self._next += 1
-        if self.standing.timestamps:
-            values.append(now)
-        return values
+        number = self._next
+        self._next = number + 1
+        values: list[Value] = [self._token + number.to_bytes(8, "big"), now]
+        return values if self._stamps_all else values[: self.standing.ids] + values[2 - self.standing.timestamps :]
 
     def _stamps(self, rows: int, now: int) -> dict[str, pa.Array]:
         columns = {}

@@ -56,7 +56,7 @@ class Delivery:
         if self.payload.form & LONE:
             lone = decode_lone(self.payload)
             self._lone = lone.values
-            return [Message(bytes(lone.body), 0, self)]
+            return [Message(lone.own_body(), 0, self)]
         return list(map(Message, self.bodies().tolist(), range(self.rows), repeat(self)))
 
     def after(self, rows: int) -> Delivery:

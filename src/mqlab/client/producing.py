@@ -17,7 +17,6 @@ from mqlab.wire.native import Flag, Frame, Kind
 _MOST_ROWS: Final = 4096
 _MOST_BYTES: Final = 256 * 1024
 
-_SEND = int(Kind.SEND)
 _PERSISTENT, _CONFIRM = int(Flag.PERSISTENT), int(Flag.CONFIRM)
 
 
@@ -52,10 +51,14 @@ class Producer:
 
         Others leave with all that are ready by the next turn of the loop; a lone one leaves with that turn.
         """
-        self._raise_error()
+        if self._error is not None or self._refusal is not None:
+            self._raise_error()
         if persistent or properties or headers:
             payload = self.stamp.message(body, headers, properties)
-            await self.send_batch(payload, persistent=persistent, confirm=persistent and not self._transacted)
+            if persistent or self._ready or self._credit <= 0:
+                await self.send_batch(payload, persistent=persistent, confirm=persistent and not self._transacted)
+            else:
+                self._write(payload, 0)
             return
         body = as_body(body)
         self._ready.append(body)
@@ -177,8 +180,7 @@ class Producer:
             self._write(self.stamp.batch(ready), 0)
 
     def _write(self, payload: Payload, flags: int) -> None:
-        data, rows = payload.data, payload.rows
-        frame = Frame(_SEND, flags | payload.form, self._session, self._link, self._next_seq, rows, data)
-        self._next_seq += rows
-        self._credit -= len(data)
-        self._wire.send(frame)
+        first = self._next_seq
+        self._next_seq = first + payload.rows
+        self._credit -= len(payload.data)
+        self._wire.put(self._session, self._link, first, payload, flags)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Unpack
 
+from mqlab.client.connection import Wire
 from mqlab.client.consuming import Consumer
 from mqlab.client.headers import Headers
 from mqlab.client.message import Message
@@ -16,12 +17,11 @@ from mqlab.wire.columns import Value
 class Requester:
     """One request at a time. On a shared queue the reply is found by its correlation id, whatever else lies there."""
 
-    def __init__(
-        self, producer: Producer, consumer: Consumer, *, persistent: bool, shared: bool, broker: str = ""
-    ) -> None:
+    def __init__(self, wire: Wire, producer: Producer, consumer: Consumer, *, persistent: bool, shared: bool) -> None:
         # With the name of the broker, if it has one: so whoever answers from another one finds the way back.
-        named = not broker or "@" in consumer.destination
-        self.reply_to = consumer.destination if named else f"{consumer.destination}@{broker}"
+        named = not wire.broker or "@" in consumer.destination
+        self.reply_to = consumer.destination if named else f"{consumer.destination}@{wire.broker}"
+        self._wire = wire
         self._producer = producer
         self._consumer = consumer
         self._persistent = persistent
@@ -37,9 +37,18 @@ class Requester:
         self._requests += 1
         correlation_id = headers.setdefault("correlation_id", f"{self._token}-{self._requests}")
         headers["reply_to"] = self.reply_to
-        await self._producer.send(body, persistent=self._persistent, properties=properties, **headers)
-        if self._shared:
-            return await self._consumer.receive(timeout, correlation_id=correlation_id)
+        # The request leaves together with the wish for its reply.
+        self._wire.held = True
+        try:
+            await self._producer.send(body, persistent=self._persistent, properties=properties, **headers)
+            if self._shared:
+                return await self._consumer.receive(timeout, correlation_id=correlation_id)
+            return await self._next_reply(correlation_id, timeout)
+        except BaseException:
+            self._wire.about_to_wait()
+            raise
+
+    async def _next_reply(self, correlation_id: str | None, timeout: float | None) -> Message:
         # A late reply to an earlier request does not prolong the time for this one.
         until = None if timeout is None else time.monotonic() + timeout
         while True:

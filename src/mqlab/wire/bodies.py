@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mqlab.wire.arrow import BODY_ONLY, Layout, layout_of, serialized
-from mqlab.wire.columns import bodies_of, check_columns, take
+from mqlab.wire.arrow import BODY_ONLY, Layout, check_batch, layout_of, serialized
+from mqlab.wire.columns import bodies_of, decode_batch, decode_lone, take
 from mqlab.wire.payload import (
     BINARY,
     COLUMNS,
@@ -46,7 +46,9 @@ __all__ = [
 
 def as_body(body: Buffer) -> bytes:
     """A copy, unless it is bytes: what its owner does to it later is not sent."""
-    if not isinstance(body, bytes | bytearray | memoryview):
+    if isinstance(body, bytes):
+        return bytes(body)
+    if not isinstance(body, bytearray | memoryview):
         raise TypeError(f"a message body is bytes, bytearray or memoryview, not {type(body).__name__}")
     return bytes(body)
 
@@ -68,11 +70,14 @@ def encode_equal(data: Bytes, rows: int) -> Payload:
 
 def check(payload: Payload) -> None:
     """Raises MalformedPayloadError unless anybody could decode it."""
-    if payload.form & COLUMNS:
-        check_columns(payload)
-    elif payload.form & LONE:
-        if payload.rows != 1:
-            raise MalformedPayloadError(f"a lone message cannot have {payload.rows} rows")
+    _, rows, form = payload
+    if form & LONE:
+        if rows != 1:
+            raise MalformedPayloadError(f"a lone message cannot have {rows} rows")
+        if form & COLUMNS:
+            decode_lone(payload)
+    elif form & COLUMNS:
+        check_batch(decode_batch(payload))
     else:
         layout = layout_of(payload.data, payload.rows)
         offsets = _offsets(payload, layout)

@@ -17,6 +17,7 @@ from mqlab.wire.memory import memory
 VERSION: Final = 1
 HEADER: Final = struct.Struct("<IBBHIQI")
 HEADER_SIZE: Final = HEADER.size
+_unpack: Final = HEADER.unpack_from
 
 
 class Kind(IntEnum):
@@ -31,12 +32,13 @@ class Kind(IntEnum):
     OPEN_CONSUMER = 12  # JSON: destination, and how to receive; amount: messages the consumer has room for
     SEND = 13  # first: sequence number of the first row; amount: rows
     ACKNOWLEDGE = 14  # first: the last delivery id that is done; amount: room for that many more
-    ACKNOWLEDGE_ROWS = 15  # first: a delivery id; amount: so many from it on are done
+    ACKNOWLEDGE_ROWS = 15  # first: a delivery id; amount: so many from it on are done; session: in its transaction
     RECEIVE = 16  # one message by the id that is the payload: flag NONE a correlation id, LONE a message id (16 bytes)
     CANCEL = 17  # of a consumer: it has no room, and waits for no message; answered with CANCELLED
     COMMIT = 18
     ROLLBACK = 19  # of a session, or (link) of a consumer: all comes again; first: the last delivery id seen;
-    # with an amount: just so many deliveries from first on, as if they had never left; this is not answered
+    # with an amount: just so many deliveries from first on, as if they had never left or (REDELIVERED) as tried in
+    # vain; this is not answered
     ASK = 20  # JSON: anything else a client wants to know or have done; first: the number of the question
     # broker to client
     OPENED = 30  # a session, producer or consumer is there
@@ -143,24 +145,26 @@ class Receiver:
         return frames
 
     def received(self, size: int) -> list[Frame]:
-        self._end += size
         frames: list[Frame] = []
-        chunk, begin, end = self._chunk, self._begin, self._end
-        while end - begin >= HEADER_SIZE:
-            length, kind, flags, session, link, first, amount = HEADER.unpack_from(chunk, begin)
+        chunk, begin = self._chunk, self._begin
+        self._end = end = self._end + size
+        body = begin + HEADER_SIZE
+        while body <= end:
+            length, kind, flags, session, link, first, amount = _unpack(chunk, begin)
             if length > self.limit:
                 raise ProtocolError(f"a frame of {length} bytes; the limit is {self.limit}")
             if kind not in _KINDS:
                 raise ProtocolError(f"frame kind {kind} is not known")
-            body = begin + HEADER_SIZE
-            if end - body < length:
+            after = body + length
+            if after > end:
                 self._begin = begin
                 self._make_room(HEADER_SIZE + length)
                 return frames
-            frames.append(Frame(kind, flags, session, link, first, amount, chunk[body : body + length]))
-            begin = body + length
+            frames.append(Frame(kind, flags, session, link, first, amount, chunk[body:after] if length else b""))
+            begin, body = after, after + HEADER_SIZE
         self._begin = begin
-        if end == self._stop or not begin < end:
+        # Mostly all was complete, and there is room behind it.
+        if end == self._stop or (begin == end and (self._stop != _CHUNK or body > _CHUNK)):
             self._make_room(HEADER_SIZE)
         return frames
 

@@ -37,6 +37,17 @@ def test_a_mean_begins_with_the_first_look_and_follows_the_others() -> None:
     assert mean.long == pytest.approx(40, rel=1e-4)
 
 
+def test_many_looks_at_once_are_the_same_as_one_after_the_other() -> None:
+    once, each = Mean(), Mean()
+    for values in ([], [700], [5, 90, 1000, 3], [*range(100)], [7] * 9000, [2, 4]):
+        for value in values:
+            each.add(value)
+        once.add_all(values[:])
+        assert once.looks == each.looks
+        assert once.short == pytest.approx(each.short)
+        assert once.long == pytest.approx(each.long)
+
+
 def test_a_rate_is_counted_over_a_second_at_least() -> None:
     rate = Rate()
     rate.look(100, 5 * SECOND)

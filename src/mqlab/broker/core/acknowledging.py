@@ -48,6 +48,14 @@ def taken_rows(consumer: Consumer, first: int, rows: int) -> list[Span]:
     return taken
 
 
+def given_back(consumer: Consumer, first: int, rows: int, tried: bool) -> Placed:
+    """Just these deliveries; marked as delivered, if they were tried in vain."""
+    spans = taken_rows(consumer, first, rows)
+    for span in spans:
+        span.delivered += tried
+    return [(consumer.queue, span) for span in spans]
+
+
 def taken_back(consumer: Consumer, seen: int) -> Placed:
     """All it was given and did not acknowledge; marked as delivered up to the last one its application has seen."""
     parts: Placed = []

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 from mqlab.broker import limits
-from mqlab.broker.core.acknowledging import taken_back, taken_rows, taken_up_to
+from mqlab.broker.core.acknowledging import given_back, taken_back, taken_rows, taken_up_to
 from mqlab.broker.core.browsing import feed, on_queue
 from mqlab.broker.core.desk import Desk
 from mqlab.broker.core.destinations import QUEUE, parse
@@ -15,6 +15,7 @@ from mqlab.broker.core.duplicates import Sent, ids_of
 from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, Opened, RolledBack, TakenBack
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import Flow
+from mqlab.broker.core.handing import hand_over
 from mqlab.broker.core.house import House
 from mqlab.broker.core.leaving import Leaving
 from mqlab.broker.core.ledger import Ledger
@@ -25,12 +26,12 @@ from mqlab.broker.core.placing import Ended, Placed, Placing, place, puts, remov
 from mqlab.broker.core.prepared import Preparing
 from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.records import Commit
+from mqlab.broker.core.refusing import reason_against
 from mqlab.broker.core.retrieval import Key
-from mqlab.broker.core.routing import Topic
 from mqlab.broker.core.selectors import compile_selector
 from mqlab.broker.core.subscribing import Wish, check_wish, full_name, subscribe
 from mqlab.broker.settings import Settings
-from mqlab.wire.bodies import COLUMNS, Payload
+from mqlab.wire.bodies import COLUMNS, LONE, Payload
 
 PLAIN = Wish()
 
@@ -164,7 +165,15 @@ class Core:
         """`seq` is the producer's number of the last row."""
         self.flow.spend(producer, len(payload.data))
         session = producer.session
-        why = self._reason_against(producer.destination, persistent=persistent)
+        at_once = not (persistent or session.transacted or self.ledger.is_awaited(producer.last_lsn))
+        if at_once and payload.form & LONE and hand_over(producer, payload):
+            if confirm:
+                self.effects.append(Confirm(producer, seq))
+            self.flow.renew(producer)
+            return
+        why = reason_against(
+            producer.destination, persistent=persistent, keeps=self.house.keeps, disk_full=self.disk_full
+        )
         if why:
             session.transaction.doomed = why if session.transacted else ""
             self.flow.renew(producer)
@@ -185,13 +194,14 @@ class Core:
         """Everything delivered up to this delivery id is done, and there is room for `credit` messages more."""
         if credit > limits.PREFETCH - consumer.credit:
             raise RefusedError(f"room for {consumer.credit + credit} messages; the limit is {limits.PREFETCH}")
-        self._done(consumer, taken_up_to(consumer, up_to))
+        if up_to:
+            self._done(consumer, taken_up_to(consumer, up_to))
         if credit:
             self._more_room(consumer, credit)
 
-    def acknowledge_rows(self, consumer: Consumer, first: int, rows: int) -> None:
-        """Just these deliveries are done, whatever came before them."""
-        self._done(consumer, taken_rows(consumer, first, rows))
+    def acknowledge_rows(self, consumer: Consumer, first: int, rows: int, within: Session | None = None) -> None:
+        """Just these deliveries are done, whatever came before them; `within`: in another session's transaction."""
+        self._done(consumer, taken_rows(consumer, first, rows), within)
 
     def receive(self, consumer: Consumer, key: Key) -> None:
         """One message by its correlation id or message id, at once or when it comes. It needs no room."""
@@ -210,9 +220,9 @@ class Core:
         consumer.credit = 0
         self.leaving.put_back(taken_back(consumer, seen))
 
-    def give_back(self, consumer: Consumer, first: int, rows: int) -> None:
-        """These deliveries came for a receive that was given up: back they go, as if they had never left."""
-        self.leaving.put_back([(consumer.queue, span) for span in taken_rows(consumer, first, rows)])
+    def give_back(self, consumer: Consumer, first: int, rows: int, *, tried: bool = False) -> None:
+        """These deliveries go back as if they had never left or, if they were tried, marked as delivered in vain."""
+        self.leaving.put_back(given_back(consumer, first, rows, tried))
 
     # Transactions
 
@@ -273,20 +283,6 @@ class Core:
         self.preparing.say_again(xids, self)
 
     # The parts of the commands
-
-    def _reason_against(self, destination: Queue | Topic, *, persistent: bool) -> str:
-        """Why a send is refused, or ""."""
-        if persistent and not self.house.keeps:
-            return "this broker keeps nothing on disk: it was started without a data folder"
-        if persistent and self.disk_full:
-            return f"the disk takes no persistent message now: {self.disk_full}"
-        if isinstance(destination, Queue):
-            if destination.closed:
-                return f"{destination.full_name} is gone"
-            full = destination.full and destination.policy.when_full == "refuse"
-        else:
-            full = any(queue.full and queue.policy.when_full == "refuse" for queue in destination.subscriptions)
-        return f"{destination.full_name} is full" if full else ""
 
     def _place(self, producer: Producer, payload: Payload, persistent: bool) -> Placing:
         """Ids and room on every queue the messages go to; they are not visible yet."""
@@ -359,19 +355,19 @@ class Core:
         if not producer.session.closed:
             self.effects.append(Finished(producer))
 
-    def _done(self, consumer: Consumer, spans: list[Span]) -> None:
-        queue, session = consumer.queue, consumer.session
+    def _done(self, consumer: Consumer, spans: list[Span], within: Session | None = None) -> None:
+        queue, session = consumer.queue, within or consumer.session
         if session.transacted:
             session.transaction.acknowledged += [(queue, span) for span in spans]
         elif spans:
             self.leaving.acknowledged(queue, spans)
 
     def _more_room(self, consumer: Consumer, credit: int) -> None:
-        consumer.credit += credit
-        if consumer.browsing is not None:
-            feed(consumer, self.effects)
+        if consumer.browsing is None:
+            consumer.queue.give_room(consumer, credit)
         else:
-            consumer.queue.dispatch_to(consumer)
+            consumer.credit += credit
+            feed(consumer, self.effects)
 
     def _drop_transaction(self, session: Session) -> Placed:
         """Forget its sends; give back what it had acknowledged, marked as seen."""

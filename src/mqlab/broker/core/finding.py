@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mqlab.broker.core.links import Consumer
@@ -29,6 +30,14 @@ class Finding:
             self._wanted.setdefault(key.field, {}).setdefault(key.value, deque()).append(consumer)
         else:
             self._queue.give(consumer, self._take_row(*found))
+
+    def taker(self, headers: Mapping[str, Value]) -> Consumer | None:
+        """Who waits for a message with these headers, and then no longer does."""
+        for field, wanted in self._wanted.items():
+            value = headers.get(field)
+            if value is not None and value in wanted:
+                return _first(wanted, value)
+        return None
 
     def forget(self, consumer: Consumer) -> None:
         """It no longer waits for any message."""
@@ -73,12 +82,8 @@ class Finding:
 
     def _serve(self, span: Span, field: Field, wanted: dict[Value, deque[Consumer]]) -> None:
         for row, value in [*keys(span, field)]:
-            waiting = wanted.get(value)
-            if waiting and span.line is not None and row in span.index:
-                consumer = waiting.popleft()
-                if not waiting:
-                    del wanted[value]
-                self._queue.give(consumer, self._take_row(span, row))
+            if value in wanted and span.line is not None and row in span.index:
+                self._queue.give(_first(wanted, value), self._take_row(span, row))
 
     def _take_row(self, span: Span, row: int) -> Span:
         """One message leaves the line."""
@@ -87,3 +92,12 @@ class Finding:
             return span
         at = span.index.index(row) if isinstance(span.index, range) else int(span.index.searchsorted(row))
         return span.take_at(at)
+
+
+def _first(wanted: dict[Value, deque[Consumer]], value: Value) -> Consumer:
+    """Who of those that wait for it asked first, and no longer waits."""
+    waiting = wanted[value]
+    consumer = waiting.popleft()
+    if not waiting:
+        del wanted[value]
+    return consumer

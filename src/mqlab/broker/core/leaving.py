@@ -30,9 +30,12 @@ class Leaving:
 
     def acknowledged(self, queue: Queue, spans: Sequence[Span]) -> None:
         """A consumer is done with these messages. Mostly the journal knows nothing of them."""
+        counters, lasting = queue.counters, False
         for span in spans:
-            queue.counters.acknowledged += span.rows
-        if queue.stored and any(span.persistent for span in spans):
+            counters.acknowledged += span.rows
+            if span.persistent:
+                lasting = queue.stored
+        if lasting:
             self.forget([(queue, span) for span in spans])
         else:
             self._flow.released(queue, spans)

@@ -23,6 +23,10 @@ class Ledger:
             self._pending[self.lsn] = []
         return self.lsn
 
+    def is_awaited(self, lsn: int) -> bool:
+        """The record is not durable yet (0: there is none)."""
+        return lsn in self._pending
+
     def after(self, lsn: int, action: Callable[..., None], *arguments: Any) -> None:
         """Do it once this record is durable: at once, if it is already (or was never)."""
         waiting = self._pending.get(lsn)

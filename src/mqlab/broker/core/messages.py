@@ -11,6 +11,7 @@ from mqlab.wire.bodies import Payload, cut
 
 # About what there is in memory for a payload beside its bytes: the objects that hold it and lead to it.
 FOOTPRINT: Final = 350
+_ONE: Final = range(1)
 
 
 class OnDisk(Protocol):
@@ -34,8 +35,8 @@ class Span:
     """
 
     __slots__ = (
-        "after", "base", "before", "delivered", "doubtful", "due", "expires", "index", "line", "origin", "payload",
-        "persistent", "priority", "rows", "since", "size",
+        "after", "base", "before", "delivered", "doubtful", "due", "expires", "index", "line", "memory", "origin",
+        "payload", "persistent", "priority", "rows", "since", "size",
     )  # fmt: skip
 
     def __init__(
@@ -45,8 +46,13 @@ class Span:
     ) -> None:  # fmt: skip
         self.payload = payload
         self.base = base
-        self.index = range(payload.rows) if index is None else index
-        self.rows = len(self.index)
+        rows = payload.rows
+        if index is None:
+            self.index: range | np.ndarray[Any, Any] = _ONE if rows == 1 else range(rows)
+            self.rows = rows
+        else:
+            self.index = index
+            self.rows = len(index)
         self.persistent = persistent
         self.delivered = delivered
         self.doubtful = doubtful
@@ -57,10 +63,14 @@ class Span:
         self.expires = expires
         # When it came to its queue, in microseconds since 1970; 0: nobody looked.
         self.since = since
-        self.size = self._size_of(self.index)
+        # Bytes of its messages, and of memory that it stands for: these, and its part of what there is around them.
+        self.size: int
+        self.memory: int
+        self._measure()
+        # The line it stands in, if it does, and only then its neighbours there.
         self.line: object | None = None
-        self.before: Span | None = None
-        self.after: Span | None = None
+        self.before: Span | None
+        self.after: Span | None
 
     @property
     def first_id(self) -> int:
@@ -74,13 +84,10 @@ class Span:
     def in_memory(self) -> bool:
         return isinstance(self.payload, Payload)
 
-    @property
-    def memory(self) -> int:
-        """Bytes of memory that it stands for: its messages, and its part of what there is around their payload."""
-        payload = self.payload
-        if not isinstance(payload, Payload):
-            return 0
-        return self.size + (FOOTPRINT if len(self.index) == payload.rows else _share(FOOTPRINT, self.index, payload))
+    def moved(self, stored: OnDisk) -> None:
+        """Its messages are no longer in memory."""
+        self.payload = stored
+        self._measure()
 
     def whole(self) -> Payload:
         """The batch it is part of, from disk if it must be."""
@@ -88,6 +95,9 @@ class Span:
         return payload if isinstance(payload, Payload) else payload.load()
 
     def encoded(self) -> Payload:
+        payload = self.payload
+        if isinstance(payload, Payload) and payload.rows == self.rows:
+            return payload
         return cut(self.whole(), self.index)
 
     def of_rows(self, index: range | np.ndarray[Any, Any]) -> Span:
@@ -148,12 +158,19 @@ class Span:
     def _keep(self, index: range | np.ndarray[Any, Any]) -> None:
         self.index = index
         self.rows = len(index)
-        self.size = self._size_of(index)
+        self._measure()
 
-    def _size_of(self, index: range | np.ndarray[Any, Any]) -> int:
+    def _measure(self) -> None:
         payload = self.payload
-        whole = len(payload.data) if isinstance(payload, Payload) else payload.size
-        return whole if len(index) == payload.rows else _share(whole, index, payload)
+        if isinstance(payload, Payload):
+            size, around = len(payload.data), FOOTPRINT
+            if self.rows != payload.rows:
+                size, around = _share(size, self.index, payload), _share(around, self.index, payload)
+            self.size = size
+            self.memory = size + around
+        else:
+            self.size = payload.size if self.rows == payload.rows else _share(payload.size, self.index, payload)
+            self.memory = 0
 
     def __repr__(self) -> str:
         mark = f" delivered {self.delivered}" if self.delivered else ""

@@ -6,10 +6,12 @@ A look costs something, a counter next to nothing: how many looks there are is a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from mqlab.broker.core.messages import Span
     from mqlab.broker.core.queue import Queue
 
 # One look in so many messages (or batches); 0: none.
@@ -18,6 +20,8 @@ EVERY: Final = {"off": 0, "low": 64, "medium": 8, "high": 1}
 # How many looks a mean forgets in.
 _SHORT: Final = 8
 _LONG: Final = 64
+# What came before so many looks has no weight any more that could be seen.
+_REMEMBERED: Final = 64 * _LONG
 # A rate is counted over at least so long (microseconds).
 _WINDOW: Final = 1_000_000
 
@@ -54,6 +58,16 @@ class Mean:
             self.short += (value - self.short) / _SHORT
             self.long += (value - self.long) / _LONG
 
+    def add_all(self, values: list[int]) -> None:
+        """The same as to add them one after the other."""
+        if not values:
+            return
+        self.looks += len(values)
+        values = values[-_REMEMBERED:]
+        if self.short is None or self.long is None:
+            self.short = self.long = values.pop(0)
+        self.short, self.long = _followed(self.short, values, _SHORT), _followed(self.long, values, _LONG)
+
 
 class Rate:
     """How fast a counter grows, a second: the mean of the last few windows of time."""
@@ -77,27 +91,28 @@ class Rate:
 class Watch:
     """What is known of one queue. Times are microseconds since 1970."""
 
-    __slots__ = ("every", "get_rate", "gets_left", "last_get", "last_put", "put_rate", "puts_left", "time")
+    __slots__ = ("every", "get_rate", "last_get", "last_put", "looks_at", "put_rate", "sums_at", "time", "times")
 
     def __init__(self, every: int) -> None:
         self.every = every
-        # How many pass until the next look.
-        self.puts_left = self.gets_left = every
         self.last_put = self.last_get = 0
-        # How long messages were on the queue before they were first delivered, or last.
+        # The number of the message that is looked at next when it is delivered.
+        self.looks_at = every
+        # How long messages were on the queue before they were first delivered, or last: the looks since the last sum.
+        self.times: list[int] = []
         self.time = Mean()
         self.put_rate = Rate()
         self.get_rate = Rate()
+        # When all this is summed up next.
+        self.sums_at = 0
 
-    def look_at_put(self, queue: Queue) -> None:
-        self.puts_left = self.every
-        self.put_rate.look(queue.counters.put, queue.desk.now_us)
-
-    def look_at_get(self, queue: Queue, span: Span) -> None:
-        self.gets_left = self.every
+    def sum_up(self, queue: Queue) -> None:
         now = queue.desk.now_us
-        self.time.add(now - span.since)
+        self.sums_at = now + _WINDOW
+        self.put_rate.look(queue.counters.put, now)
         self.get_rate.look(queue.counters.delivered, now)
+        self.time.add_all(self.times)
+        self.times.clear()
 
 
 def shown(queue: Queue) -> dict[str, Any] | None:
@@ -105,8 +120,7 @@ def shown(queue: Queue) -> dict[str, Any] | None:
     watch, now = queue.watch, queue.desk.now_us
     if watch is None:
         return None
-    watch.put_rate.look(queue.counters.put, now)
-    watch.get_rate.look(queue.counters.delivered, now)
+    watch.sum_up(queue)
     oldest = queue.oldest
     return {
         "on_queue_short_us": _rounded(watch.time.short, 0),
@@ -118,6 +132,19 @@ def shown(queue: Queue) -> dict[str, Any] | None:
         "last_put_ms": watch.last_put // 1000 or None,
         "last_get_ms": watch.last_get // 1000 or None,
     }
+
+
+def _followed(mean: float, values: list[int], forgets_in: int) -> float:
+    """The mean after these values, each of which moves it by that part of its distance."""
+    kept = _kept(forgets_in)[_REMEMBERED - len(values) :]
+    return mean * float(kept[0]) + float(np.dot(kept[1:], np.array(values, dtype=np.float64))) / forgets_in
+
+
+@lru_cache
+def _kept(forgets_in: int) -> np.ndarray[Any, Any]:
+    """What is left of a value after so many others; backwards, so that the last is what is left of the newest."""
+    left: np.ndarray[Any, Any] = (1 - 1 / forgets_in) ** np.arange(_REMEMBERED, -1, -1, dtype=np.float64)
+    return left
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from mqlab.broker.core import saving, serving
+from mqlab.broker.core import saving, serving, turns
 from mqlab.broker.core.agenda import Agenda
 from mqlab.broker.core.desk import Desk
 from mqlab.broker.core.effects import Deliver
@@ -66,7 +66,7 @@ class Queue:
         self.beyond: list[Span] = []
         self.beyond_size = 0
         # Dispatch has more to look at than who comes first.
-        self._selective = False
+        self.selective = False
         self._delayed = Agenda()
         self._expiring = Agenda()
         # When it will be woken, as far as that is arranged.
@@ -111,7 +111,8 @@ class Queue:
         memory = span.memory
         self.in_memory += memory
         self.desk.memory += memory
-        if self.size >= self.policy.queue_limit or 0 < self.policy.message_limit <= self.messages:
+        policy = self.policy
+        if self.size >= policy.queue_limit or 0 < policy.message_limit <= self.messages:
             self.full = True
 
     def release(self, span: Span) -> None:
@@ -120,9 +121,9 @@ class Queue:
         memory = span.memory
         self.in_memory -= memory
         self.desk.memory -= memory
-        policy = self.policy
-        if self.full and self.size <= policy.queue_limit * RELEASE_SHARE:
-            self.full = bool(policy.message_limit) and self.messages > policy.message_limit * RELEASE_SHARE
+        if self.full and self.size <= self.policy.queue_limit * RELEASE_SHARE:
+            limit = self.policy.message_limit
+            self.full = bool(limit) and self.messages > limit * RELEASE_SHARE
 
     # Consumers
 
@@ -153,6 +154,13 @@ class Queue:
             self.ready.append(consumer)
         self.dispatch()
 
+    def give_room(self, consumer: Consumer, messages: int) -> None:
+        had = consumer.credit
+        consumer.credit += messages
+        if had <= 0 or not consumer.waiting or self.selective:
+            # Else it is in line already, and there was nothing for it.
+            self.dispatch_to(consumer)
+
     def receive(self, consumer: Consumer, key: Key) -> None:
         """One message by its id: at once, or when it comes."""
         if self.finding is None:
@@ -168,13 +176,7 @@ class Queue:
 
     def put(self, span: Span) -> None:
         """Make reserved messages visible, or known if they are not due yet."""
-        self.counters.put += span.rows
-        watch = self.watch
-        if watch is not None:
-            span.since = watch.last_put = self.desk.now_us
-            watch.puts_left -= 1
-            if not watch.puts_left:
-                watch.look_at_put(self)
+        self.count_put(span)
         if span.due > self.desk.now:
             self._delay(span)
             return
@@ -182,6 +184,14 @@ class Queue:
         self.dispatch()
         if self.policy.save_extent and span.line is not None:
             saving.save_beyond(self, span)
+
+    def count_put(self, span: Span) -> None:
+        self.counters.put += span.rows
+        watch = self.watch
+        if watch is not None:
+            now = span.since = watch.last_put = self.desk.now_us
+            if now >= watch.sums_at:
+                watch.sum_up(self)
 
     def put_back(self, spans: Iterable[Span]) -> None:
         """Messages that were delivered in vain go to where their ids belong."""
@@ -238,41 +248,26 @@ class Queue:
 
     def dispatch(self) -> None:
         """Give what there is to those who have room, in turn."""
-        if self._selective:
+        if self.selective:
             serving.dispatch(self)
-            return
-        ready = self.ready
-        while ready:
-            span = self._head()
-            if span is None:
-                return
-            consumer = ready.popleft()
-            if not consumer.ready:
-                consumer.waiting = False
-                continue
-            if span.rows > consumer.credit:
-                span = span.take_first(consumer.credit)
-            else:
-                self.unlink(span)
-            consumer.credit -= span.rows
-            self.give(consumer, span)
-            if consumer.ready:
-                ready.append(consumer)
-            else:
-                consumer.waiting = False
+        elif self.ready:
+            turns.dispatch(self)
 
     def give(self, consumer: Consumer, span: Span) -> None:
         """These messages, which are off the line, are the consumer's."""
         first, rows = consumer.next_delivery, span.rows
         consumer.next_delivery = first + rows
         consumer.unacknowledged.append((first, span))
-        self.counters.delivered += rows
+        counters = self.counters
+        counters.delivered += rows
         watch = self.watch
         if watch is not None:
-            watch.last_get = self.desk.now_us
-            watch.gets_left -= 1
-            if not watch.gets_left:
-                watch.look_at_get(self, span)
+            now = watch.last_get = self.desk.now_us
+            if counters.delivered >= watch.looks_at:
+                watch.looks_at = counters.delivered + watch.every
+                watch.times.append(now - span.since)
+            if now >= watch.sums_at:
+                watch.sum_up(self)
         self.desk.effects.append(Deliver(consumer, first, span))
 
     def unlink(self, span: Span) -> None:
@@ -330,7 +325,7 @@ class Queue:
 
     # The parts
 
-    def _head(self) -> Span | None:
+    def head(self) -> Span | None:
         now = self.desk.now
         for line in self.lines:
             span = line.first
@@ -376,11 +371,11 @@ class Queue:
             self.desk.wake_at(when, self)
 
     def _note_manner(self) -> None:
-        self._selective = self.grouped or any(one.selector or one.exclusive for one in self.consumers)
+        self.selective = self.grouped or any(one.selector or one.exclusive for one in self.consumers)
 
     def note_group(self) -> None:
         """Messages of groups came: from now on dispatch looks at them."""
-        self.grouped = self._selective = True
+        self.grouped = self.selective = True
 
 
 def _first_id(span: Span) -> int:

@@ -43,7 +43,7 @@ def _to_disk(queue: Queue, span: Span) -> None:
     if stored is None:
         return
     queue.release(span)
-    span.payload = stored
+    span.moved(stored)
     queue.reserve(span)
     queue.counters.saved += span.rows
 

@@ -12,7 +12,7 @@ from mqlab.wire.columns import decode_batch, decode_lone
 DEFAULT_PRIORITY: Final = 4
 # Different times of delivery in one batch.
 _MOST_TIMES: Final = 1024
-_SORTED_BY: Final = frozenset(("priority", "deliver_at", "expiration", "group"))
+SORTED_BY: Final = frozenset(("priority", "deliver_at", "expiration", "group"))
 
 
 class Place(NamedTuple):
@@ -35,13 +35,13 @@ def places(payload: Payload) -> tuple[Place, ...]:
         return PLAIN
     if payload.form & LONE:
         values: dict[str, Any] = decode_lone(payload).values
-        if _SORTED_BY.isdisjoint(values):
+        if SORTED_BY.isdisjoint(values):
             return PLAIN
         priority = values.get("priority", DEFAULT_PRIORITY)
         due, expires = values.get("deliver_at", 0), values.get("expiration", 0)
         return (Place(None, _clamped(priority), due, expires, "group" in values),)
     batch = decode_batch(payload)
-    names = _SORTED_BY.intersection(batch.schema.names)
+    names = SORTED_BY.intersection(batch.schema.names)
     return _of_batch(batch, names) if names else PLAIN
 
 

@@ -1,15 +1,21 @@
 """The broker's side of a connection without a socket: frames in, frames out, and all rules of the native protocol."""
 
 import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 
 from mqlab.broker import limits
+from mqlab.broker.core import effects
+from mqlab.broker.core.links import Consumer
+from mqlab.broker.core.retrieval import Key
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.native import Connection
+from mqlab.broker.server.native import BROKEN_RULES, Connection
+from mqlab.broker.server.saying import REFUSALS, refusal
+from mqlab.client.connection import Receiving
 from mqlab.client.pipe import End, frames_of
 from mqlab.wire import native
 from mqlab.wire.bodies import Buffer, Payload
-from mqlab.wire.native import Frame, ProtocolError
+from mqlab.wire.native import Frame, Kind, ProtocolError
 
 
 class BoundConnection(Connection):
@@ -18,11 +24,89 @@ class BoundConnection(Connection):
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
         self._ready: list[Frame] = []
+        # The links of a client in the broker's own event loop, and who wants to know whether it takes calls.
+        self._receivers: Mapping[int, Receiving] = {}
+        self._changed: Callable[[], None] | None = None
+        self.takes_calls = False
+        # There were calls since effects were last carried out.
+        self._called = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, End)
         self._end = transport
         super().connection_made(transport)
+
+    # From a client in the same event loop: calls in place of frames
+
+    def meet(self, receivers: Mapping[int, Receiving], changed: Callable[[], None]) -> None:
+        self._receivers, self._changed = receivers, changed
+
+    def _take_at_once(self) -> None:
+        super()._take_at_once()
+        self.takes_calls = self._changed is not None and self._at_once is self._plain
+        if self._changed is not None:
+            self._changed()
+
+    def put(self, link: int, first: int, payload: Payload, flags: int) -> None:
+        if not self._called:
+            self._first_call()
+        try:
+            self._take(link, first, payload, flags)
+        except REFUSALS as error:
+            self._write(refusal(Frame(Kind.SEND, flags, 0, link, first, payload.rows, b""), error))
+        except BROKEN_RULES as error:
+            self.fail("protocol", str(error))
+
+    def acknowledge(self, link: int, up_to: int, room: int) -> None:
+        if not self._called:
+            self._first_call()
+        try:
+            self._core.acknowledge(self._consumers.get(link) or self._consumer_of(link), up_to, room)
+        except REFUSALS as error:
+            self._write(refusal(Frame(Kind.ACKNOWLEDGE, 0, 0, link, up_to, room, b""), error))
+        except BROKEN_RULES as error:
+            self.fail("protocol", str(error))
+
+    def receive(self, link: int, correlation_id: str) -> None:
+        if not self._called:
+            self._first_call()
+        try:
+            consumer = self._consumers.get(link) or self._consumer_of(link)
+            self._core.receive(consumer, Key("correlation_id", correlation_id))
+        except REFUSALS as error:
+            self._write(refusal(Frame(Kind.RECEIVE, 0, 0, link, 0, 0, b""), error))
+        except BROKEN_RULES as error:
+            self.fail("protocol", str(error))
+
+    def carry_out(self) -> None:
+        if self._called:
+            self._called = False
+            self._broker.carry_out()
+
+    def frames_received(self, frames: Iterable[Frame]) -> None:
+        self._called = False
+        super().frames_received(frames)
+
+    def _first_call(self) -> None:
+        self._called = True
+        self._broker.look_at_the_clock()
+
+    def _consumer_of(self, link: int) -> Consumer:
+        consumer = self._consumers.get(link)
+        if consumer is None:
+            raise ProtocolError(f"there is no consumer {link}")
+        return consumer
+
+    # Effects
+
+    def deliver(self, effect: effects.Deliver) -> None:
+        consumer, first, span = effect
+        link, payload = consumer.link, span.encoded()
+        receiver = self._receivers.get(link)
+        if receiver is None or self._ready or not self.takes_calls or type(payload.data) is not bytes:
+            super().deliver(effect)
+        else:
+            receiver.delivered(first, payload, span.delivered, span.persistent, span.origin or self._names[link])
 
     def flush(self) -> None:
         ready, self._ready = self._ready, []
@@ -30,18 +114,18 @@ class BoundConnection(Connection):
             self.caller.left([*chain.from_iterable((native.packed(frame), frame.payload) for frame in ready)])
         self._end.send(ready)
 
-    def _send(self, frame: Frame) -> Payload:
-        if len(frame.payload) > limits.FRAME:
-            raise ProtocolError(f"a frame of {len(frame.payload)} bytes; the limit is {limits.FRAME}")
-        return super()._send(frame)
+    def _kept(self, view: Buffer) -> Buffer:
+        if len(view) > limits.FRAME:
+            raise ProtocolError(f"a frame of {len(view)} bytes; the limit is {limits.FRAME}")
+        return view
 
-    def _put(self, frame: Frame) -> None:
+    def _put(self, kind: int, flags: int, session: int, link: int, first: int, amount: int, payload: Buffer) -> None:
         if not self._ready:
             self._broker.unsent.append(self)
-        if isinstance(frame.payload, memoryview):
-            frame = frame._replace(payload=frame.payload.toreadonly())
-        self._ready.append(frame)
+        if type(payload) is memoryview:
+            payload = payload.toreadonly()
+        self._ready.append(Frame(kind, flags, session, link, first, amount, payload))
 
     def _write(self, data: Buffer) -> None:
         for frame in frames_of((data,)):
-            self._put(frame)
+            self._put(*frame)

@@ -154,9 +154,10 @@ class Broker:
                     # Nothing in an effect can fail. If one does, going on would promise what was not done.
                     self.on_failure(error)
         self._carrying_out = False
-        unsent, self.unsent = self.unsent, []
-        for connection in unsent:
-            connection.flush()
+        if self.unsent:
+            unsent, self.unsent = self.unsent, []
+            for connection in unsent:
+                connection.flush()
         if (wake := self.core.next_wake) is not None and (wake < self._wakes_at or self._wake is None):
             self._arrange_wake(wake)
 

@@ -12,7 +12,7 @@ import uvloop
 
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.metrics import Metrics, start_metrics
-from mqlab.broker.server.native import Connection
+from mqlab.broker.server.stomp.arriving import Arrival
 from mqlab.broker.settings import SettingError, Settings
 from mqlab.wire.address import Address
 from mqlab.wire.tls import TlsError, server_context
@@ -86,7 +86,7 @@ async def _listen(broker: Broker, address: Address) -> tuple[asyncio.Server, Add
     loop, settings = asyncio.get_running_loop(), broker.settings
     if address.path:
         await _remove_stale_socket(Path(address.path))
-        return await loop.create_unix_server(lambda: Connection(broker), address.path), address
+        return await loop.create_unix_server(lambda: Arrival(broker), address.path), address
     tls = None
     if address.tls:
         assert settings.tls_certificate is not None
@@ -96,7 +96,7 @@ async def _listen(broker: Broker, address: Address) -> tuple[asyncio.Server, Add
         except TlsError as error:
             raise SettingError(str(error)) from None
     server = await loop.create_server(
-        lambda: Connection(broker), address.host, address.port, backlog=1024, ssl=tls
+        lambda: Arrival(broker), address.host, address.port, backlog=1024, ssl=tls
     )
     return server, address._replace(port=server.sockets[0].getsockname()[1])
 

@@ -17,6 +17,7 @@ from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.greeting import Greeter
 from mqlab.broker.server.rights import check_right
 from mqlab.broker.server.saying import REFUSALS, destination_in, key_of, refusal, wish_of
+from mqlab.broker.server.telling import Telling
 from mqlab.broker.server.tracing.spy import Spy, Watched
 from mqlab.wire import native
 from mqlab.wire.bodies import Buffer, MalformedPayloadError, Payload, check
@@ -30,25 +31,23 @@ _KEEP_IN_PLACE: Final = 32 * 1024
 # Unsent bytes of a connection at which its consumers get no more for now.
 _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
 
+# What ends a connection.
+BROKEN_RULES: Final = (ProtocolError, MalformedPayloadError, OverdrawnError)
 _SEQUENCE_NUMBERS: Final = 2**63
-_MOST_COUNTED: Final = 0xFFFF
-_DELIVER, _CONFIRMED = int(Kind.DELIVER), int(Kind.CONFIRM)
 _PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.PERSISTENT, Flag.CONFIRM, Flag.REDELIVERED))
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(Telling, asyncio.BufferedProtocol):
     """One client. Anything but HELLO is refused until it is greeted back; a broken rule ends the connection."""
 
     def __init__(self, broker: Broker) -> None:
+        super().__init__()
         self._broker = broker
         self._core = broker.core
         self._receiver = native.Receiver(limits.FRAME_BEFORE_HELLO)
         self._sessions: dict[int, Session] = {}
         self._producers: dict[int, Producer] = {}
         self._consumers: dict[int, Consumer] = {}
-        # For each consumer: the name it receives from, and where its client thinks that the next delivery comes from.
-        self._names: dict[int, str] = {}
-        self._origins: dict[int, str] = {}
         self._transport: asyncio.Transport | None = None
         self.peer = ""
         self._unsent: list[Buffer] = []
@@ -60,8 +59,7 @@ class Connection(asyncio.BufferedProtocol):
         self.application = ""
         self.number = next(broker.numbers)
         self._since = time_ns()
-        # Who records what it does, if anybody: for the activity trace, and for the API trace.
-        self.spy: Spy | None = None
+        # Who records what it does for the API trace, if anybody.
         self.caller = broker.api_trace.caller(self) if broker.api_trace is not None else None
         self._greeter = Greeter(broker, self)
         self._asking = Asking(broker, self)
@@ -80,6 +78,8 @@ class Connection(asyncio.BufferedProtocol):
             Kind.ASK: self._ask,
         }
         self._plain = self._commands
+        # The same, as long as nothing else has to be looked at when a frame comes.
+        self._at_once: dict[int, Callable[[Frame], object]] = {}
 
     @property
     def user(self) -> User:
@@ -116,8 +116,15 @@ class Connection(asyncio.BufferedProtocol):
         self._broker.look_at_the_clock()
         try:
             for frame in frames:
-                self._handle(frame)
-        except (ProtocolError, MalformedPayloadError, OverdrawnError) as error:
+                command = self._at_once.get(frame.kind)
+                if command is None:
+                    self._handle(frame)
+                    continue
+                try:
+                    command(frame)
+                except REFUSALS as error:
+                    self._write(refusal(frame, error))
+        except BROKEN_RULES as error:
             self.fail("protocol", str(error))
         self._broker.carry_out()
 
@@ -134,6 +141,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - gone is gone
         self._transport = None
+        self._take_at_once()
         if self not in self._broker.connections:
             return
         began = time_ns()
@@ -156,59 +164,6 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
             self.connection_lost(None)
-
-    # Effects
-
-    def deliver(self, effect: effects.Deliver) -> None:
-        consumer, first, span = effect
-        link = consumer.link
-        origin = span.origin or self._names[link]
-        if origin != self._origins[link]:
-            self._origins[link] = origin
-            self._put(Frame(Kind.ORIGIN, 0, 0, link, 0, 0, origin.encode()))
-        payload = span.encoded()
-        data, delivered = payload.data, span.delivered
-        flags = payload.form | (_REDELIVERED if delivered else 0) | (_PERSISTENT if span.persistent else 0)
-        count = delivered if delivered < _MOST_COUNTED else _MOST_COUNTED
-        self._put(Frame(_DELIVER, flags, count, link, first, payload.rows, data))
-        if self.spy is not None:
-            self.spy.delivered(effect, payload)
-
-    def confirm(self, effect: effects.Confirm) -> None:
-        self._write(native.HEADER.pack(0, _CONFIRMED, 0, 0, effect.producer.link, effect.seq, 0))
-        if self.spy is not None:
-            self.spy.confirmed(effect)
-
-    def credit(self, effect: effects.Credit) -> None:
-        self._write(native.header(Kind.CREDIT, link=effect.producer.link, amount=effect.size))
-
-    def opened(self, effect: effects.Opened) -> None:
-        self._say(Kind.OPENED, session=effect.consumer.session.number, link=effect.consumer.link)
-
-    def finished(self, effect: effects.Finished) -> None:
-        self._say(Kind.CLOSED, link=effect.producer.link)
-
-    def committed(self, effect: effects.Committed) -> None:
-        self._say(Kind.COMMITTED, session=effect.session.number)
-
-    def rolled_back(self, effect: effects.RolledBack) -> None:
-        self._say(Kind.ROLLED_BACK, session=effect.session.number)
-
-    def taken_back(self, effect: effects.TakenBack) -> None:
-        self._say(Kind.ROLLED_BACK, session=effect.consumer.session.number, link=effect.consumer.link)
-
-    def seen(self, effect: effects.Seen) -> None:
-        self._write(native.header(Kind.SEEN, link=effect.consumer.link))
-
-    def answer(self, effect: effects.Answer) -> None:
-        self._write(native.frame(Kind.ANSWER, effect.value, first=effect.number))
-        if self.spy is not None:
-            self.spy.answered(Kind.ANSWER, effect.number, error=str(effect.value.get("error", "")))
-
-    def _say(self, kind: Kind, *, session: int = 0, link: int = 0) -> None:
-        self._write(native.header(kind, session=session, link=link))
-        if self.spy is not None:
-            self.spy.answered(kind, session, link)
 
     # Commands
 
@@ -234,12 +189,18 @@ class Connection(asyncio.BufferedProtocol):
         self._receiver.limit = limits.FRAME
         said = {"version": native.VERSION, "frame_limit": limits.FRAME, "name": self._broker.settings.name}
         self._write(native.frame(Kind.HELLO, said))
+        self._take_at_once()
         self._broker.activity.welcome(self, self._since)
 
     def watch(self, spy: Spy | None) -> None:
         """From now on this spy records what it does, or nobody."""
         self.spy = spy
         self._commands = self._plain if spy is None else spy.commands
+        self._take_at_once()
+
+    def _take_at_once(self) -> None:
+        known = self._user is not None and self._transport is not None
+        self._at_once = self._commands if known and self.caller is None else {}
 
     def watched(self) -> Watched:
         links = self._sessions, self._producers, self._consumers
@@ -293,23 +254,26 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send(self, frame: Frame) -> Payload:
         _, flags, _, link, first, rows, view = frame
-        producer = self._producers.get(link)
-        if producer is None:
-            raise ProtocolError(f"there is no producer {link}")
-        if first + rows > _SEQUENCE_NUMBERS:
-            raise ProtocolError("the sequence numbers are used up")
-        data = view if len(view) >= _KEEP_IN_PLACE else bytes(view)
-        payload = Payload(data, rows, flags & FORM)
-        check(payload)
-        persistent, confirm = bool(flags & _PERSISTENT), bool(flags & _CONFIRM)
-        self._core.send(producer, payload, first + rows - 1, persistent=persistent, confirm=confirm)
+        payload = Payload(self._kept(view) if len(view) >= _KEEP_IN_PLACE else bytes(view), rows, flags & FORM)
+        self._take(link, first, payload, flags)
         return payload
 
+    def _take(self, link: int, first: int, payload: Payload, flags: int) -> None:
+        producer, last = self._producers.get(link), first + payload.rows - 1
+        if producer is None:
+            raise ProtocolError(f"there is no producer {link}")
+        if last >= _SEQUENCE_NUMBERS:
+            raise ProtocolError("the sequence numbers are used up")
+        check(payload)
+        self._core.send(producer, payload, last, persistent=flags & _PERSISTENT > 0, confirm=flags & _CONFIRM > 0)
+
     def _acknowledge(self, frame: Frame) -> None:
-        self._core.acknowledge(self._consumer(frame), frame.first, frame.amount)
+        consumer = self._consumers.get(frame.link) or self._consumer(frame)
+        self._core.acknowledge(consumer, frame.first, frame.amount)
 
     def _acknowledge_rows(self, frame: Frame) -> None:
-        self._core.acknowledge_rows(self._consumer(frame), frame.first, frame.amount)
+        within = self._session(frame) if frame.session else None
+        self._core.acknowledge_rows(self._consumer(frame), frame.first, frame.amount, within)
 
     def _receive(self, frame: Frame) -> None:
         self._core.receive(self._consumer(frame), key_of(frame))
@@ -323,7 +287,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _rollback(self, frame: Frame) -> None:
         if frame.link and frame.amount:
-            self._core.give_back(self._consumer(frame), frame.first, frame.amount)
+            tried = bool(frame.flags & _REDELIVERED)
+            self._core.give_back(self._consumer(frame), frame.first, frame.amount, tried=tried)
         elif frame.link:
             self._core.take_back(self._consumer(frame), frame.first)
         else:
@@ -356,9 +321,13 @@ class Connection(asyncio.BufferedProtocol):
 
     # The rest
 
-    def _put(self, frame: Frame) -> None:
-        self._write(native.packed(frame))
-        self._write(frame.payload)
+    def _kept(self, view: Buffer) -> Buffer:
+        return view
+
+    def _put(self, kind: int, flags: int, session: int, link: int, first: int, amount: int, payload: Buffer) -> None:
+        if not self._unsent:
+            self._broker.unsent.append(self)
+        self._unsent += (native.HEADER.pack(len(payload), kind, flags, session, link, first, amount), payload)
 
     def _write(self, data: Buffer) -> None:
         """Leaves with all else that this turn has for this client, in one system call."""

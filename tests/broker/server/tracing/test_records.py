@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mqlab.broker.server.tracing.detail import BODY_BYTES, Texts, about, head_of, kept
+from mqlab.broker.server.tracing.detail import BODY_BYTES, HIGH, PERSISTENT, More, about, kept
 from mqlab.broker.server.tracing.records import MOST, SCHEMA, BadRecordsError, Rows, Subject, decoded, encoded
 from mqlab.client.headers import Float, Stamp, Standing
 from mqlab.events.schema import TABLES
-from mqlab.wire.bodies import Payload, encode
+from mqlab.wire.bodies import COLUMNS, LONE, Payload, encode
 from mqlab.wire.columns import encode_columns
 
 PUT = Subject(7, "Requester0", "put", "queue:a")
@@ -24,7 +24,17 @@ def message(body: bytes, **headers: Any) -> Payload:
 
 
 def said(payload: Payload, *, high: bool) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Texts().of((high, about(1, 2), 5, kept(payload), True, None)))
+    found: dict[str, Any] = json.loads(text(payload, high=high))
+    return found
+
+
+def more(payload: Payload, *, high: bool) -> More:
+    form, remembered = kept(payload, high)
+    return form | PERSISTENT | HIGH * high, about(1, 2), 5, remembered, None
+
+
+def text(payload: Payload, *, high: bool) -> str:
+    found: str = decoded(encoded([PUT, 1, 2, 3, 4, more(payload, high=high)]))["detail"][0].as_py()
     return found
 
 
@@ -36,7 +46,7 @@ def test_the_columns_are_those_of_the_labs_operations() -> None:
 
 def test_what_is_encoded_is_decoded() -> None:
     get = Subject(8, "", "get", "queue:b", "refused: 'ü'")
-    rows: Rows = [PUT, 1_000, 1_250, 3, 42, None, get, 2_000, 1_999, 0, 0, (False, about(1, 2), 9, None, False, 4)]
+    rows: Rows = [PUT, 1_000, 1_250, 3, 42, None, get, 2_000, 1_999, 0, 0, (0, about(1, 2), 9, None, 4)]
     assert decoded(encoded(rows)).to_pylist() == [
         {"application": "Requester0", "connection": 7, "operation": "put", "t": 1_000, "duration": 250,
          "destination": "queue:a", "messages": 3, "bytes": 42, "code": "ok", "detail": ""},
@@ -48,10 +58,10 @@ def test_what_is_encoded_is_decoded() -> None:
 
 @pytest.mark.parametrize("detailed", [False, True])
 def test_as_many_as_a_message_can_have(detailed: bool) -> None:
-    more = (True, about(1, 2), 1, message(b"x"), False, None) if detailed else None
+    details = more(message(b"x"), high=True) if detailed else None
     rows: Rows = []
     for number in range(MOST):
-        rows += (Subject(number, f"App{number}", "put", f"queue:{number}"), number, number + 1, 1, 1, more)
+        rows += (Subject(number, f"App{number}", "put", f"queue:{number}"), number, number + 1, 1, 1, details)
     table = decoded(encoded(rows))
     assert table.schema == SCHEMA
     assert table["connection"].to_pylist() == [*range(MOST)]
@@ -68,8 +78,15 @@ def test_what_is_no_trace_is_refused() -> None:
             decoded(data)
 
 
-def test_whatever_lies_on_the_queue_is_read_or_refused() -> None:
-    chance, good = random.Random(3), encoded([PUT, 1, 2, 3, 4, None] * 20)
+def test_a_message_that_is_none_is_refused() -> None:
+    with pytest.raises(BadRecordsError, match="shorter than its list of columns"):
+        decoded(encoded([PUT, 1, 2, 3, 4, (LONE | COLUMNS, about(1, 2), 1, b"\xff\xff", None)]))
+
+
+@pytest.mark.parametrize("detailed", [False, True])
+def test_whatever_lies_on_the_queue_is_read_or_refused(detailed: bool) -> None:
+    details = more(message(b"body", correlation_id="c", properties={"n": 1}), high=True) if detailed else None
+    chance, good = random.Random(3), encoded([PUT, 1, 2, 3, 4, details] * 20)
     for _ in range(300):
         data = bytearray(good)
         for _ in range(chance.randint(1, 4)):
@@ -107,9 +124,9 @@ class TestDetails:
         assert said(message(body), high=True).items() >= shown.items()
 
     def test_the_text_itself_is_plain_ascii_on_one_line(self) -> None:
-        text = Texts().of((True, about(1, 2), 1, message("\n\x1bü".encode(), type="\u2028"), False, None))
-        assert text.isascii()
-        assert text.isprintable()
+        found = text(message("\n\x1bü".encode(), type="\u2028"), high=True)
+        assert found.isascii()
+        assert found.isprintable()
 
     def test_of_a_batch_the_first_message_is_shown(self) -> None:
         plain = encode([b"one", b"two"])
@@ -122,13 +139,17 @@ class TestDetails:
     @pytest.mark.parametrize("rows", [1, 2])
     def test_of_a_large_payload_only_the_beginning_is_kept(self, rows: int) -> None:
         large = encode([b"y" * 100_000] * rows)
-        remembered = kept(large)
-        assert remembered == head_of(large)
+        assert kept(large, high=True) == (LONE, b"y" * BODY_BYTES)
+        assert kept(large, high=False) == (LONE, b"")
         assert said(large, high=True)["body"] == "y" * BODY_BYTES
 
-    def test_a_message_is_read_once_for_all_records_of_one_level(self) -> None:
-        texts, payload = Texts(), message(b"b", correlation_id="c")
-        low, high = ((level, about(1, 2), 1, payload, False, None) for level in (False, True))
-        assert texts.of(low) == texts.of(low)
-        assert json.loads(texts.of(high))["body"] == "b"
-        assert "body" not in json.loads(texts.of(low))
+    def test_what_else_is_said_by_name(self) -> None:
+        found = decoded(encoded([PUT, 1, 2, 3, 4, (0, about(1, 2), 1, None, {"ask": 'a"b', "n": 1.5})]))
+        assert json.loads(found["detail"][0].as_py()) == {"session": 1, "link": 2, "first": 1, "ask": 'a"b', "n": 1.5}
+
+    def test_a_message_is_shown_as_its_level_wants_it(self) -> None:
+        payload = message(b"b", correlation_id="c")
+        low, high = (more(payload, high=level) for level in (False, True))
+        found = decoded(encoded([PUT, 1, 2, 3, 4, low, PUT, 1, 2, 3, 4, high, PUT, 1, 2, 3, 4, None]))
+        details = [json.loads(one or "{}") for one in found["detail"].to_pylist()]
+        assert [one.get("body") for one in details] == [None, "b", None]

@@ -1,19 +1,28 @@
-"""What the levels medium and high add to a record: options and ids; headers and the first bytes of a message."""
+"""What the levels medium and high add to a record: options and ids; headers and the first bytes of a message.
+
+The broker keeps raw values; whoever reads the trace makes text of them.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final, NamedTuple
 
 from mqlab.wire.bodies import COLUMNS, LONE, Payload, decode
-from mqlab.wire.columns import PROPERTY, Value, columns_of, decode_batch, decode_lone, values_of
+from mqlab.wire.columns import HEADERS, PROPERTY, Value, columns_of, decode_batch, decode_lone, encode_lone, values_of
 
 # Bytes of a body that the level high shows.
 BODY_BYTES: Final = 64
-# A payload up to this size is kept until its record is made; of a larger one the beginning is read at once, so that
-# records that wait take no memory to speak of.
-_KEPT: Final = 4096
+# Beside the form of the message: it is persistent, the level is high.
+PERSISTENT: Final = 2
+HIGH: Final = 4
+_LETTERS: Final[Mapping[type, str]] = {bool: "?", int: "q", float: "d", str: "s"}
+
+# Raw values of one operation. In their order: its marks (the form of the message, PERSISTENT, HIGH), what `about` says,
+# a sequence number or delivery id, the message (see `kept`) or None, and what else there is to say: by name, or just
+# the room that an acknowledgement gives.
+More = tuple[int, str, int, bytes | None, dict[str, Value] | int | None]
 
 
 class Head(NamedTuple):
@@ -23,20 +32,20 @@ class Head(NamedTuple):
     body: bytes
 
 
-# Raw values of one operation; text is made of them when its record is made. In their order: whether the level is high,
-# what `about` says, a sequence number or delivery id, the message or the first of them, whether it is persistent, and
-# what else there is to say: by name, or just the room that an acknowledgement gives.
-More = tuple[bool, str, int, Payload | Head | None, bool, dict[str, Value] | int | None]
-
-
 def about(session: int, link: int) -> str:
     """How the details of an operation begin."""
     return f'{{"session":{session},"link":{link}'
 
 
-def kept(payload: Payload) -> Payload | Head:
-    """What is to be remembered of a payload that others own."""
-    return payload if len(payload.data) <= _KEPT else head_of(payload)
+def kept(payload: Payload, high: int) -> tuple[int, bytes]:
+    """Form and bytes of the first of its messages as a lone one, with no more of the body than is shown."""
+    data, _, form = payload
+    if not form & LONE:
+        head = head_of(payload)
+        letters = "".join(HEADERS.get(name) or _LETTERS[type(value)] for name, value in head.values.items())
+        data, _, form = payload = encode_lone(head.body, (*head.values,), letters, [*head.values.values()])
+    begin = decode_lone(payload).begin
+    return form, bytes(data[: begin + BODY_BYTES if high else begin])
 
 
 def head_of(payload: Payload) -> Head:
@@ -59,27 +68,29 @@ def ids_of(payload: Payload) -> tuple[Any, Any]:
     return values.get("correlation_id"), values.get("id")
 
 
+def told(others: dict[str, Value] | int | None) -> str:
+    """What else there is to say, as a part of a JSON object."""
+    if isinstance(others, int):
+        return f',"room":{others}'
+    return "" if not others else "".join([f",{quoted(name)}:{json_value(value)}" for name, value in others.items()])
+
+
 class Texts:
-    """Makes the texts of records that are encoded together: a message that was put and got is read once."""
+    """Makes the texts of records that are read together: a message that was put and got is read once."""
 
     def __init__(self) -> None:
-        # The records hold the messages, so that no two have the same id.
-        self._known: dict[int, str] = {}
+        self._known: dict[tuple[int, bytes], str] = {}
 
-    def of(self, more: More) -> str:
-        """As JSON."""
-        high, text, first, message, persistent, others = more
-        if isinstance(others, int):
-            return f'{text},"first":{first},"room":{others}}}'
-        if others:
-            text += "".join([f",{quoted(name)}:{json_value(value)}" for name, value in others.items()])
+    def of(self, marks: int, begin: str, first: int, message: bytes | None, others: str) -> str:
+        """As JSON; "" if there is nothing to tell. Raises MalformedPayloadError."""
+        if not begin:
+            return ""
         if message is None:
-            return f'{text},"first":{first}}}'
-        key = id(message) << 1 | high
-        said = self._known.get(key)
+            return f'{begin},"first":{first}{others}}}'
+        said = self._known.get((marks, message))
         if said is None:
-            said = self._known[key] = _of_message(message, high)
-        return f'{text},"first":{first},"persistent":{"true" if persistent else "false"}{said}}}'
+            said = self._known[marks, message] = _of_message(message, marks)
+        return f'{begin},"first":{first}{said}{others}}}'
 
 
 def json_value(value: Value) -> str:
@@ -93,23 +104,16 @@ def json_value(value: Value) -> str:
     return repr(value) if isinstance(value, int) or math.isfinite(value) else f'"{value}"'
 
 
-def _of_message(message: Payload | Head, high: bool) -> str:
-    names: tuple[str, ...]
-    values: Sequence[Any]
-    if isinstance(message, Head):
-        names, values, body = (*message.values.keys(),), (*message.values.values(),), message.body
-    elif message.form & LONE:
-        listed = columns_of(message)
-        values, end = ((), 0) if listed is None else values_of(message.data, listed)
-        names = () if listed is None else listed.names
-        body = bytes(message.data[end : end + BODY_BYTES]) if high else b""
-    else:
-        return _of_message(head_of(message), high)
-    headers, properties = _places(names, high)
-    text = "".join([before + json_value(values[at]) for before, at in headers])
+def _of_message(message: bytes, marks: int) -> str:
+    high = bool(marks & HIGH)
+    listed = columns_of(Payload(message, 1, marks & (LONE | COLUMNS)))
+    values, end = ((), 0) if listed is None else values_of(message, listed)
+    headers, properties = _places(() if listed is None else listed.names, high)
+    text = f',"persistent":{"true" if marks & PERSISTENT else "false"}'
+    text += "".join([before + json_value(values[at]) for before, at in headers])
     if properties:
         text += ',"properties":{' + ",".join([before + json_value(values[at]) for before, at in properties]) + "}"
-    return text + _body(body) if high else text
+    return text + _body(message[end : end + BODY_BYTES]) if high else text
 
 
 @lru_cache(maxsize=256)

@@ -5,7 +5,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from mqlab.broker.server.tracing.detail import More, Texts
+from mqlab.broker.server.tracing.detail import More, Texts, told
+from mqlab.wire.payload import MalformedPayloadError
 
 _int, _text = pa.int64(), pa.string()
 # One operation of an application: when it began (ns since 1970) and how long it took until it was answered or, where
@@ -18,11 +19,16 @@ SCHEMA: Final = pa.schema([
     }.items()
 ])  # fmt: skip
 
-# In the message, what many records have in common stands there once; the columns have numbers for it.
+# In the message, what many records have in common stands there once; the columns have numbers for it. Details are there
+# as raw values, and only where there are any.
 _COMMON: Final = ("application", "operation", "destination", "code")
+_few: Final = pa.dictionary(pa.int16(), _text)
 _WRITTEN: Final = pa.schema([
-    field.with_type(pa.dictionary(pa.int16(), _text)) if field.name in _COMMON else field for field in SCHEMA
+    field.with_type(_few) if field.name in _COMMON else field for field in SCHEMA if field.name != "detail"
 ])  # fmt: skip
+_RAW: Final = {"marks": pa.int16(), "about": _few, "first": _int, "message": pa.binary(), "others": _text}
+_DETAILED: Final = pa.schema([*_WRITTEN, *_RAW.items()])
+_NOTHING: Final[More] = (0, "", 0, None, None)
 # Details repeat themselves, and most of a message is details where there are any.
 _PLAIN: Final = pa.ipc.IpcWriteOptions(use_threads=False)
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
@@ -71,10 +77,12 @@ def encoded(rows: Rows) -> bytes:
     columns["connection"] = pa.array([subject.connection for subject in place], _int).take(which)
     columns |= {"t": pa.array(began), "duration": pa.array(np.maximum(ended - began, 0))}
     columns |= {"messages": pa.array(messages), "bytes": pa.array(size)}
-    columns["detail"] = _details(found) if detailed else _no_details(count)
-    batch = pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=_WRITTEN)
+    schema = _DETAILED if detailed else _WRITTEN
+    if detailed:
+        columns |= _raw(found)
+    batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, _WRITTEN, options=_COMPRESSED if detailed else _PLAIN) as stream:
+    with pa.ipc.new_stream(sink, schema, options=_COMPRESSED if detailed else _PLAIN) as stream:
         stream.write_batch(batch)
     return bytes(sink.getvalue())
 
@@ -83,7 +91,8 @@ def decoded(data: bytes) -> pa.Table:
     """The records of one message. Raises BadRecordsError."""
     try:
         with pa.ipc.open_stream(data) as stream:
-            if not stream.schema.equals(_WRITTEN):
+            schema = stream.schema
+            if not (schema.equals(_WRITTEN) or schema.equals(_DETAILED)):
                 raise BadRecordsError("these are not the columns of a trace")
             batches, size = [], 0
             for batch in stream:
@@ -92,15 +101,32 @@ def decoded(data: bytes) -> pa.Table:
                 if size > _MOST_UNFOLDED:
                     raise BadRecordsError(f"more than {_MOST_UNFOLDED} bytes in one message")
                 batches.append(batch)
-    except (pa.ArrowException, OSError, EOFError) as error:
+        found = pa.Table.from_batches(batches, schema)
+        details = _details(found) if schema.equals(_DETAILED) else [""] * len(found)
+    except (pa.ArrowException, OSError, EOFError, MalformedPayloadError) as error:
         raise BadRecordsError(f"no records of a trace: {error}") from None
-    return pa.Table.from_batches(batches, _WRITTEN).cast(SCHEMA)
+    plain = found.select(_WRITTEN.names).append_column(SCHEMA.field("detail"), pa.array(details, _text))
+    return plain.select(SCHEMA.names).cast(SCHEMA)
 
 
-def _no_details(count: int) -> pa.Array:
-    return pa.Array.from_buffers(_text, count, [None, pa.py_buffer(bytes(4 * (count + 1))), pa.py_buffer(b"")])
+def _raw(found: list[More | None]) -> dict[str, pa.Array]:
+    marks, abouts, firsts, messages, others = zip(*[more or _NOTHING for more in found], strict=True)
+    return {
+        "marks": pa.array(marks, pa.int16()),
+        "about": pa.array(abouts, _text).dictionary_encode().cast(_few),
+        "first": pa.array(firsts, _int),
+        "message": pa.array(messages, pa.binary()),
+        "others": pa.array([*map(told, others)], _text),
+    }
 
 
-def _details(found: list[More | None]) -> pa.Array:
-    texts = Texts()
-    return pa.array(["" if more is None else texts.of(more) for more in found], _text)
+def _details(found: pa.Table) -> list[str]:
+    texts, left, details = Texts(), _MOST_UNFOLDED, []
+    for raw in zip(*(found[name].to_pylist() for name in _RAW), strict=True):
+        if None in (raw[0], raw[1], raw[2], raw[4]):
+            raise BadRecordsError("a record without the values that all have")
+        details.append(texts.of(*raw))
+        left -= len(details[-1])
+        if left < 0:
+            raise BadRecordsError(f"more than {_MOST_UNFOLDED} bytes in one message")
+    return details

@@ -11,7 +11,7 @@ from mqlab.broker.core.effects import Confirm, Deliver
 from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.core.links import Consumer, Producer, Session
 from mqlab.broker.server.saying import REFUSALS
-from mqlab.broker.server.tracing.detail import about, kept
+from mqlab.broker.server.tracing.detail import HIGH, about, kept
 from mqlab.broker.server.tracing.links import TRACE_QUEUE, Link, Unanswered, destination_of
 from mqlab.broker.server.tracing.records import Rows, Subject
 from mqlab.broker.settings import Level
@@ -80,14 +80,13 @@ class Spy:
     @level.setter
     def level(self, level: Level) -> None:
         self._level = level
-        self._detailed, self._high = level != "low", level == "high"
+        self._detailed, self._high = level != "low", HIGH if level == "high" else 0
 
     # Commands
 
     def _send(self, frame: Frame) -> None:
         began = self._clock.now
-        _, flags, _, number, first, rows, view = frame
-        link = self._links.get(number) or self._link(number)
+        link = self._links.get(frame.link) or self._link(frame.link)
         try:
             payload = self._plain_send(frame)
         except _FAULTS as error:
@@ -96,18 +95,19 @@ class Spy:
             raise
         if link is None:
             return
-        more = None
+        data, rows, _ = payload
+        flags, more = frame.flags, None
         if self._detailed:
-            more = (self._high, link.about, first, kept(payload), bool(flags & _PERSISTENT), None)
+            form, message = kept(payload, self._high)
+            more = (self._high | form | flags & _PERSISTENT, link.about, frame.first, message, None)
         if flags & _CONFIRM and link.answered:
-            link.unconfirmed.append((first + rows - 1, link.put, began, rows, len(view), more))
+            link.unconfirmed.append((frame.first + rows - 1, link.put, began, rows, len(data), more))
         else:
-            self._extend((link.put, began, time_ns(), rows, len(view), more))
+            self._extend((link.put, began, time_ns(), rows, len(data), more))
 
     def _acknowledge(self, frame: Frame) -> None:
         began = self._clock.now
-        _, _, _, number, up_to, room, _ = frame
-        link = self._links.get(number) or self._link(number)
+        link = self._links.get(frame.link) or self._link(frame.link)
         try:
             self._plain_acknowledge(frame)
         except _FAULTS as error:
@@ -116,13 +116,12 @@ class Spy:
             raise
         if link is None:
             return
-        rows = 0
-        if up_to > link.done:
-            rows = up_to - link.done
-            link.done = up_to
+        up_to, room = frame.first, frame.amount
+        rows = max(0, up_to - link.done)
+        link.done += rows
         if room:
             link.pushed = True
-        more = (self._high, link.about, up_to, None, False, room) if self._detailed else None
+        more = (self._high, link.about, up_to, None, room) if self._detailed else None
         self._extend((link.acknowledge if up_to else link.room, began, time_ns(), rows, 0, more))
 
     def _receive(self, frame: Frame) -> None:
@@ -145,7 +144,7 @@ class Spy:
         messages, size = self._transaction(frame)
         more = None
         if self._detailed:
-            more = (self._high, about(frame.session, frame.link), frame.first, None, False, others)
+            more = (self._high, about(frame.session, frame.link), frame.first, None, others)
         if key is not None:
             self._unanswered.setdefault(key, deque()).append((None, subject, began, messages, size, more))
         try:
@@ -175,7 +174,9 @@ class Spy:
         more = None
         if self._detailed:
             others: dict[str, Value] | None = {"delivered": span.delivered} if span.delivered else None
-            more = (self._high, link.about, first, kept(payload), span.persistent, others)
+            form, message = kept(payload, self._high)
+            marks = self._high | form | (_PERSISTENT if span.persistent else 0)
+            more = (marks, link.about, first, message, others)
         self._extend((subject, began, time_ns(), payload.rows, len(payload.data), more))
 
     def confirmed(self, effect: Confirm) -> None:
@@ -289,7 +290,7 @@ class Spy:
         word = "refused" if isinstance(error, REFUSALS) else "failed"
         more = None
         if self._detailed:
-            more = (self._high, about(frame.session, frame.link), frame.first, None, False, None)
+            more = (self._high, about(frame.session, frame.link), frame.first, None, None)
         self._extend((subject.but(_code(word, str(error))), began, time_ns(), 0, 0, more))
 
 

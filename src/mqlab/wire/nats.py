@@ -1,0 +1,224 @@
+"""The client protocol of NATS: lines of words, each ended by CR LF; messages are followed by their body."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from mqlab.wire.bodies import Bodies
+from mqlab.wire.payload import Bytes
+from mqlab.wire.strides import Template, alike, bodies_at, bodies_between, joined
+
+PING: Final = b"PING\r\n"
+PONG: Final = b"PONG\r\n"
+_END: Final = b"\r\n"
+# The server's own limit is 4 KiB for what clients write; its INFO may name a whole cluster.
+_LONGEST_LINE: Final = 64 * 1024
+_WORD: Final = rb"([^ \t\r\n]{1,4096})"
+_MESSAGE: Final = re.compile(rb"MSG " + _WORD + rb" " + _WORD + rb" (?:" + _WORD + rb" )?(\d{1,10})\r\n")
+_HEADED: Final = re.compile(rb"HMSG " + _WORD + rb" " + _WORD + rb" (?:" + _WORD + rb" )?(\d{1,10}) (\d{1,10})\r\n")
+_OTHER: Final = re.compile(rb"(INFO|PING|PONG|\+OK|-ERR)[ \t]*([^\r\n]*)\r\n")
+_STATUS: Final = re.compile(rb"NATS/1\.0(?: +(\d{3}))?(?: +([^\r\n]*))?\r\n")
+
+
+class MalformedNatsError(ValueError):
+    """What came is not what a NATS server says."""
+
+
+class Delivered(NamedTuple):
+    """Messages to one subscription; `replies` are where each wants its answer, b"" if it wants none."""
+
+    sid: bytes
+    bodies: Bodies
+    subjects: list[bytes]
+    replies: list[bytes]
+
+
+class Mark(NamedTuple):
+    """Where a message was sent to, and where its acknowledgement or answer goes."""
+
+    subject: bytes
+    reply: bytes
+
+
+class Headed(NamedTuple):
+    """A message with headers. The server says so that a request for messages is over: then it has a `status`."""
+
+    sid: bytes
+    subject: bytes
+    reply: bytes
+    status: int
+    words: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Said(NamedTuple):
+    """A line without a message: INFO, PING, PONG, +OK or -ERR, and what it says."""
+
+    word: str
+    text: str
+
+
+class Split(NamedTuple):
+    """`consumed` bytes were whole frames; the next one is whole when `needed` bytes are there (0: not known)."""
+
+    delivered: list[Delivered]
+    others: list[Headed | Said]
+    consumed: int
+    needed: int
+
+
+def connect(options: Mapping[str, object]) -> bytes:
+    return b"CONNECT " + json.dumps(options).encode() + _END
+
+
+def subscribe(subject: str, sid: bytes, group: str = "") -> bytes:
+    return f"SUB {subject} {group} ".replace("  ", " ").encode() + sid + _END
+
+
+def unsubscribe(sid: bytes) -> bytes:
+    return b"UNSUB " + sid + _END
+
+
+def publish(subject: bytes, body: bytes, reply: bytes = b"") -> bytes:
+    """One message alone."""
+    return b"%s%d\r\n%s\r\n" % (_opening(subject, reply), len(body), body)
+
+
+def publish_same(subjects: Iterable[bytes], body: bytes) -> bytes:
+    """The same body to each of them."""
+    after = b" %d\r\n%s\r\n" % (len(body), body)
+    return b"".join([b"PUB " + subject + after for subject in subjects])
+
+
+def template(subject: bytes, size: int, reply: bytes = b"") -> Template:
+    """To publish many messages of one size there."""
+    return Template(b"%s%d\r\n" % (_opening(subject, reply), size), _END, size)
+
+
+def publish_with_headers(subject: bytes, headers: Mapping[str, str], body: bytes, reply: bytes = b"") -> bytes:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    block = f"NATS/1.0\r\n{lines}\r\n".encode()
+    return b"H%s%d %d\r\n%s%s\r\n" % (_opening(subject, reply), len(block), len(block) + len(body), block, body)
+
+
+def _opening(subject: bytes, reply: bytes) -> bytes:
+    return b"PUB %s %s " % (subject, reply) if reply else b"PUB %s " % subject
+
+
+def split(data: Bytes, most: int) -> Split:
+    """All whole frames at the beginning of what came; no message may be larger than `most` bytes.
+
+    Messages are put together by subscription: between them and other frames the order is lost, within one it is kept.
+    Raises MalformedNatsError.
+    """
+    gathered: dict[bytes, _Gathered] = {}
+    others: list[Headed | Said] = []
+    view, at, end, needed = data.data, 0, len(data), 0
+    while at < end:
+        match = _MESSAGE.match(view, at)
+        if match is None:
+            other = _other(view, at, most)
+            if isinstance(other, int):
+                needed = other
+                break
+            at, event = other
+            others.append(event)
+            continue
+        size, begin = int(match[4]), match.end()
+        after = begin + size + 2
+        if size > most:
+            raise MalformedNatsError(f"a message of {size} bytes; the limit is {most}")
+        if after > end:
+            needed = after - at
+            break
+        if bytes(view[after - 2 : after]) != _END:
+            raise MalformedNatsError("a message that is longer than it says")
+        sid = match[2]
+        to = gathered.get(sid)
+        if to is None:
+            to = gathered[sid] = _Gathered(data)
+        head = begin - at
+        rows = 1
+        if view[after : after + head] == view[at:begin]:
+            rows = alike(data, at, head, size, 2)
+        to.add(at, rows, head, size, match[1], match[3] or b"")
+        at += rows * (head + size + 2)
+    return Split([one.delivered(sid) for sid, one in gathered.items()], others, at, needed)
+
+
+class _Gathered:
+    """Messages to one subscription out of one piece of data."""
+
+    def __init__(self, data: Bytes) -> None:
+        self._data = data
+        self._done: list[Bodies] = []
+        self._begins: list[int] = []
+        self._sizes: list[int] = []
+        self._subjects: list[bytes] = []
+        self._replies: list[bytes] = []
+
+    def add(self, at: int, rows: int, head: int, size: int, subject: bytes, reply: bytes) -> None:
+        if rows == 1:
+            self._begins.append(at + head)
+            self._sizes.append(size)
+            self._subjects.append(subject)
+            self._replies.append(reply)
+            return
+        self._finish()
+        self._done.append(bodies_between(self._data, at, rows, head, size, 2))
+        self._subjects += [subject] * rows
+        self._replies += [reply] * rows
+
+    def delivered(self, sid: bytes) -> Delivered:
+        self._finish()
+        return Delivered(sid, joined(self._done), self._subjects, self._replies)
+
+    def _finish(self) -> None:
+        if self._begins:
+            self._done.append(bodies_at(self._data, self._begins, self._sizes))
+            self._begins, self._sizes = [], []
+
+
+def _other(view: memoryview, at: int, most: int) -> tuple[int, Headed | Said] | int:
+    """Where the next frame begins, and what this one is; or, if it is not whole, how long it will be (0: not known)."""
+    match = _OTHER.match(view, at)
+    if match is not None:
+        return match.end(), Said(match[1].decode(), match[2].decode(errors="replace"))
+    match = _HEADED.match(view, at)
+    if match is None:
+        line = bytes(view[at : at + _LONGEST_LINE])
+        if _END in line or len(line) == _LONGEST_LINE or not _may_begin(line):
+            raise MalformedNatsError(f"what is {line[:40]!r}?")
+        return 0
+    headers, total, begin = int(match[4]), int(match[5]), match.end()
+    if total > most or headers > total:
+        raise MalformedNatsError(f"a message of {total} bytes with headers of {headers}; the limit is {most}")
+    after = begin + total + 2
+    if after > len(view):
+        return after - at
+    if bytes(view[after - 2 : after]) != _END:
+        raise MalformedNatsError("a message that is longer than it says")
+    block, body = bytes(view[begin : begin + headers]), bytes(view[begin + headers : after - 2])
+    return after, _with_headers(match[2], match[1], match[3] or b"", block, body)
+
+
+def _with_headers(sid: bytes, subject: bytes, reply: bytes, block: bytes, body: bytes) -> Headed:
+    first = _STATUS.match(block)
+    if first is None or not block.endswith(_END):
+        raise MalformedNatsError(f"headers that begin with {block[:20]!r}")
+    headers = {}
+    for line in block[first.end() :].decode(errors="replace").split("\r\n"):
+        name, _, value = line.partition(":")
+        if name:
+            headers[name] = value.strip()
+    words = (first[2] or b"").decode(errors="replace")
+    return Headed(sid, subject, reply, int(first[1] or 0), words, headers, body)
+
+
+_BEGINNINGS: Final = (b"MSG ", b"HMSG ", b"INFO", b"PING", b"PONG", b"+OK", b"-ERR")
+
+
+def _may_begin(line: bytes) -> bool:
+    return any(line.startswith(word[: len(line)]) for word in _BEGINNINGS)
