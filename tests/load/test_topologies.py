@@ -47,7 +47,8 @@ def test_everything_is_delivered_exactly_once(folder: RunFolder, name: str) -> N
     ],
 )
 def test_a_process_with_a_broker_inside_is_the_broker(folder: RunFolder, name: str, sources: set[str]) -> None:
-    samples = rows(folder, "samples", run=NUMBERS[name])
+    # The disk is the machine's, where its kernel counts who waits for it.
+    samples = [sample for sample in rows(folder, "samples", run=NUMBERS[name]) if sample["source"] != "disk"]
     assert {sample["source"] for sample in samples} == sources
     assert all((sample["syncs"] is None) == sample["source"].startswith("agent") for sample in samples)
 

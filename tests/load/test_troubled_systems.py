@@ -25,9 +25,9 @@ TWICE = point("A", size=1024, batch=64, drain=1, least=2, most=2)
 
 
 def conducted(tmp_path: Path, points: list[Point], systems: list[str | System], **more: object) -> RunFolder:
-    """As ever; nothing of a program is left either."""
+    """By one agent, which is enough here; nothing of a program is left either."""
     try:
-        return lab.conducted(tmp_path, points, systems=systems, **more)  # type: ignore[arg-type]
+        return lab.conducted(tmp_path, points, systems=systems, agents=1, **more)  # type: ignore[arg-type]
     finally:
         assert programs_running() == []
 
@@ -88,7 +88,7 @@ class TestInMidRun:
 
     def cut_off(self, parent: Path, proxy: Proxy) -> None:
         named = f"external:driver=native,address=tcp:127.0.0.1:{proxy.port}"
-        folder = lab.conducted(parent, [TWICE], systems=[named], watch=Once("measure", proxy.cut))
+        folder = lab.conducted(parent, [TWICE], systems=[named], agents=1, watch=Once("measure", proxy.cut))
         assert statuses(folder, named) == ["incomplete", "complete"]
         assert "connection" in reasons(folder, named)[0]
         assert check_delivery(folder, 2, 1024) > 0
@@ -132,7 +132,7 @@ class TestFromTheStart:
         monkeypatch.setattr(agents, "ANSWER_SECONDS", 8.0)
         folder = conducted(tmp_path, [point()], [served("mute", text=SAYS_NOTHING)])
         assert statuses(folder, "mute") == ["incomplete"]
-        assert "the system hangs: agent 2 did not answer 'prepare'" in reasons(folder, "mute")[0]
+        assert "the system hangs: agent 1 did not answer 'prepare'" in reasons(folder, "mute")[0]
 
     def test_alone_that_is_all_there_is_to_say(self, tmp_path: Path) -> None:
         with pytest.raises(SystemFailedError, match=r"bad did not start: .* no licence, no service"):

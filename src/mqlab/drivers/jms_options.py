@@ -16,9 +16,9 @@ from mqlab.wire.address import Address, BadAddressError
 _PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({
     "artemis": {
         "factory": "org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory",
-        # Without a confirmation window it does not answer sends that nobody waits for one by one.
-        "url": "tcp://{host}:{port}?confirmationWindowSize=1048576",
-        "confirm": "listener",
+        "url": "tcp://{host}:{port}",
+        # Its listeners need a confirmation window, which costs every message something, waited for or not.
+        "confirm": "commit",
     },
     "activemq": {
         "factory": "org.apache.activemq.ActiveMQConnectionFactory",
