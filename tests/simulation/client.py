@@ -112,7 +112,7 @@ class Client:
 
     def commit(self) -> None:
         self._settle()
-        if self._doomed:
+        if self._doomed or self._nowhere:
             self.rollback()
             return
         assert self.broker is not None
@@ -138,7 +138,7 @@ class Client:
 
     def prepare(self) -> None:
         self._settle()
-        if self._doomed:
+        if self._doomed or self._nowhere:
             self.rollback()
             return
         assert self.broker is not None
@@ -153,6 +153,12 @@ class Client:
         with self.broker.command():
             self.broker.core.decide(xid, self.connection.asks(), commit=commit)
             self.books.decides(xid, commit=commit)
+
+    @property
+    def _nowhere(self) -> bool:
+        """A queue that it has sent to was deleted meanwhile: the broker refuses such a transaction."""
+        queues = (put.queue for put in self.work.puts if put.queue is not None)
+        return any(queue.removed is not None for queue in queues)
 
     def doom(self) -> None:
         """Something in the transaction was refused."""
