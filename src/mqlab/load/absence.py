@@ -7,6 +7,11 @@ from mqlab.study import Point
 from mqlab.study.features import needed
 from mqlab.systems import System, SystemFailedError, SystemSettingError
 
+# Of a system that cannot be started inside an agent.
+_OUTSIDE: Final = {
+    "bindings": "it is a program of its own",
+    "distributed": "the lab joins brokers that run inside its agents only",
+}
 _EXTRA: Final = "pip install 'mqlab[systems]'"
 
 
@@ -28,7 +33,8 @@ def lacks(system: System) -> dict[str, str]:
 
     Raises SystemFailedError if there is no such driver here.
     """
-    return {**driver_of(system).lacks, **system.lacks}
+    inside = type(system).host is not System.host
+    return {**({} if inside else _OUTSIDE), **driver_of(system).lacks, **system.lacks}
 
 
 def absent(system: System, point: Point) -> str:
