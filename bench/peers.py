@@ -95,8 +95,11 @@ def _cannot(name: str, point: Point) -> str:
 
 def _measure(name: str, side: Side, turn: Callable[[], float]) -> None:
     try:
-        side.rates.append(turn())
-        say(f"  {name}: {side.rates[-1]:,.0f}/s")
+        rate = turn()
+        say(f"  {name}: {rate:,.0f}/s")
+        if not rate:
+            raise SystemExit("nothing arrived while it was measured")
+        side.rates.append(rate)
     except (SystemExit, SystemFailedError) as error:
         side.why = str(error)
         say(f"  {name}: left out: {error}")
@@ -113,7 +116,7 @@ def _results(keys: list[str], chosen: dict[str, Point], sides: dict[str, dict[st
             ratios[key] = {"why": own.why or "no other system could be measured"}
             continue
         ratios[key] = {**ratio(own.rates, whole[best]), "over": best}
-        if alone.rates:
+        if alone.rates and not alone.why:
             ratios[f"{key}_per_message"] = {**ratio(alone.rates, whole[best]), "over": best}
     rates = {
         key: {

@@ -15,6 +15,7 @@ from mqlab.wire.native import Flag, Frame, Kind
 
 # Plain sends that are ready together leave together, up to these bounds.
 _MOST_ROWS: Final = 4096
+_MOST_IN_A_ROW: Final = 128
 _MOST_BYTES: Final = 256 * 1024
 
 _PERSISTENT, _CONFIRM = int(Flag.PERSISTENT), int(Flag.CONFIRM)
@@ -39,6 +40,8 @@ class Producer:
         self._unconfirmed: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._ready: list[Buffer] = []
         self._ready_bytes = 0
+        # Sends since it last gave way to others.
+        self._in_a_row = 0
         self._error: MessagingError | None = None
         # The broker refused a send that nobody waited for.
         self._refusal: MessagingError | None = None
@@ -59,6 +62,7 @@ class Producer:
                 await self.send_batch(payload, persistent=persistent, confirm=persistent and not self._transacted)
             else:
                 self._write(payload, 0)
+                await self._give_way()
             return
         body = as_body(body)
         self._ready.append(body)
@@ -78,12 +82,20 @@ class Producer:
         flags = _PERSISTENT if persistent else 0
         if not confirm:
             self._write(payload, flags)
+            await self._give_way()
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._unconfirmed.append((self._next_seq + payload.rows - 1, future))
         self._write(payload, flags | _CONFIRM)
         self._wire.about_to_wait()
         await future
+
+    async def _give_way(self) -> None:
+        """Who sends in a loop and waits for nothing must not keep the loop of the program from its other work."""
+        self._in_a_row += 1
+        if self._in_a_row >= _MOST_IN_A_ROW:
+            self._in_a_row = 0
+            await asyncio.sleep(0)
 
     async def flush(self) -> None:
         """Everything sent so far is on its way."""

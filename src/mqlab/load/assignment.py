@@ -109,8 +109,10 @@ def room(point: Point) -> int:
     if point.consume_rate is not None:
         return max(1, min(_MOST_PREFETCH, round(point.consume_rate / point.consumers * _BRAKED_SECONDS)))
     # As many batches ahead as keep a consumer busy while its word travels, few enough to bound memory; whole ones, or
-    # the system would have to split them.
-    batches = max(1, min(max(16, 64 // point.batch), _MOST_PREFETCH // point.batch))
+    # the system would have to split them. What one consumer of a queue has, no other can get.
+    alone = point.domain == "topic" or point.consumers <= point.destinations
+    least = 1024 if alone else 64
+    batches = max(1, min(max(16, least // point.batch), _MOST_PREFETCH // point.batch))
     return batches * point.batch
 
 
