@@ -256,6 +256,7 @@ def test_a_queue_that_is_deleted_meanwhile() -> None:
     for commit in (True, False):
         driven = Driven()
         session = begun(driven)
+        driven.put(driven.producer("queue:out", session), lone(b"known by its id", duplicate_id="a"), persistent=True)
         prepare(driven, session)
         driven.lose(session)
         for name in ("in", "out"):

@@ -86,10 +86,12 @@ class Preparing:
             if remove.queue in self._house.numbered
             for span in self._house.numbered[remove.queue].take_ids(remove.ranges)
         ]
+        # A queue that was deleted since then has no name, and nobody can send to it again.
         sent = [
-            Sent(put.origin or self._house.name_of(put.targets[0][0]), ids, persistent=True)
+            Sent(name, ids, persistent=True)
             for put in said.puts
-            if (ids := ids_of(put.payload)) is not None
+            if (name := put.origin or self._house.name_of(put.targets[0][0]))
+            and (ids := ids_of(put.payload)) is not None
         ]
         self._know(sent)
         self.waiting[said.xid] = Prepared(said, placed, removed, sent)
