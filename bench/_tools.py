@@ -11,7 +11,7 @@ from pathlib import Path
 
 from _common import say
 from mqlab.systems import Running
-from mqlab.systems.getting import Debian, GoProgram, Jars, Java, Part, get, place
+from mqlab.systems.getting import Archive, Debian, GoProgram, Jars, Java, Part, get, place
 
 SIZE = 12
 _SECONDS = 120
@@ -54,10 +54,10 @@ def rabbitmq(running: Running, seconds: float) -> float:
 
 
 def artemis(running: Running, seconds: float) -> float:
-    program = next(_folder(running).glob("**/bin/artemis"))
+    archive = next(part for part in running.system.parts if isinstance(part, Archive))  # type: ignore[attr-defined]
     said = output(
-        program, "perf", "client", "--url", _url("tcp", running), "--message-size", SIZE, "--duration",
-        max(5, round(3 * seconds)), "--warmup", 3, f"topic://bench{time.time_ns()}",
+        place(archive) / "bin" / "artemis", "perf", "client", "--url", _url("tcp", running), "--message-size", SIZE,
+        "--duration", max(5, round(3 * seconds)), "--warmup", 3, f"topic://bench{time.time_ns()}",
     )  # fmt: skip
     return number(r"(?s).*consumer rate: *([\d,]+)", said)
 
@@ -107,8 +107,8 @@ def kafka(running: Running, seconds: float) -> float:
     count, topic = round(400_000 * max(seconds, 2)), f"bench-{time.time_ns()}"
     host, port = _host(running)
     server = f"{host}:{port}"
-    jars = running.launch.arguments[running.launch.arguments.index("-cp") + 1]  # type: ignore[attr-defined]
-    java = [str(place(Java())), "-cp", jars]
+    jars = next(part for part in running.system.parts if isinstance(part, Jars))  # type: ignore[attr-defined]
+    java = [str(place(Java())), "-cp", place(jars) / "*"]
     producing = [
         *java, "org.apache.kafka.tools.ProducerPerformance", "--topic", topic, "--num-records", count, "--record-size",
         SIZE, "--throughput", -1, "--bootstrap-server", server,
@@ -169,8 +169,3 @@ def _host(running: Running) -> tuple[str, int]:
 def _url(scheme: str, running: Running) -> str:
     host, port = _host(running)
     return f"{scheme}://{host}:{port}"
-
-
-def _folder(running: Running) -> Path:
-    """Where the system was set up."""
-    return Path(running.launch.directory or running.launch.arguments[0])  # type: ignore[attr-defined]

@@ -35,6 +35,8 @@ _CONFIGURATION: Final = """\
 </beans>
 """
 _REPLIES: Final = "on a queue shared by all; each requester has one consumer with a selector for its correlation ids"
+_TAKEN: Final = "when the consumer asks for the next, or says so, or commits; not synced"
+_TAKEN_JMS: Final = "auto: as it is handed to the consumer; else when the consumer says so or commits; not synced"
 _REPLIES_JMS: Final = "on a queue shared by all, by a selector on the correlation id"
 
 
@@ -92,9 +94,10 @@ class ActiveMQ(Program):
         synced = self.chosen("sync") == "yes"
         return Durability(
             syncs="before confirming" if synced else "never",
-            persistent=f"written to the journal{' and synced' if synced else ', not synced'}",
+            persistent=f"written to the journal{' and synced' if synced else ', not synced'}"
+            + ("; a batch that is waited for is one transaction" if self.driver == "jms" else ""),
             confirmed="in the queues, in memory",
-            acknowledged="when the consumer asks for the next, or says so, or commits; not synced",
+            acknowledged=_TAKEN_JMS if self.driver == "jms" else _TAKEN,
             replies=_REPLIES_JMS if self.driver == "jms" else _REPLIES,
         )
 
