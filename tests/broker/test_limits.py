@@ -41,6 +41,12 @@ TESTED = {
     "FAILING_ADDRESSES": "security/test_guard.py::test_memory_is_bounded_whatever_fails",
     "WRITTEN_FILE": "test_config.py::test_a_file_has_so_many_bytes",
     "XID": "core/test_prepared.py::test_names_are_bounded",
+    "STOMP_HEADERS": "server/stomp/test_hostile.py::test_the_number_of_headers",
+    "STOMP_HEADER": "server/stomp/test_hostile.py::test_the_length_of_a_header",
+    "STOMP_HEAD": "server/stomp/test_hostile.py::test_the_length_of_all_headers",
+    "STOMP_BODY": "server/stomp/test_hostile.py::test_the_length_of_a_body",
+    "STOMP_HEART_BEAT": "server/stomp/test_parts.py::test_heart_beats_are_negotiated",
+    "STOMP_PRODUCERS": "server/stomp/test_inside.py::test_destinations_that_are_not_used_any_more_are_let_go",
 }
 
 

@@ -65,5 +65,6 @@ def served(name: str = "served", **changes: object) -> Served:
 
 def programs_running() -> list[psutil.Process]:
     """Of those that keepers keep."""
-    keepers = [one for one in psutil.Process().children() if "keeper.py" in " ".join(one.cmdline())]
+    alive = [one for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE]
+    keepers = [one for one in alive if "keeper.py" in " ".join(one.cmdline())]
     return [below for keeper in keepers for below in keeper.children(recursive=True)]

@@ -148,6 +148,8 @@ class Channel:
         self.stream = stream
         self.number = number
         self.failed: DriverError | None = None
+        # Its queue is about to go, as it wants.
+        self.leaving = False
         # Of questions in their order; one that nobody waits for any more is still answered.
         self._answers: deque[asyncio.Future[Method]] = deque()
         self._marks: deque[asyncio.Future[Method]] = deque()
@@ -275,7 +277,7 @@ class Channel:
             self.fail(DriverError(f"the system closed the session: {said.arguments[1]}"))
         elif said.name == "basic.nack":
             self.fail(DriverError("the system refused a message"))
-        elif said.name == "basic.cancel":
+        elif said.name == "basic.cancel" and not self.leaving:
             self.fail(DriverError("the system ended the consumer: its queue is gone"))
         elif said.name == "basic.return":
             self.fail(DriverError(f"the system returned a message: {said.arguments[1]}"))

@@ -110,6 +110,7 @@ class AmqpRequester(Requester):
 
     async def close(self) -> None:
         if self._channel.failed is None:
+            self._channel.leaving = True
             await self._channel.call("queue.delete", 0, self._reply_to, False, False, False)
         await self._channel.close()
 

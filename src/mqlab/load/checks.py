@@ -111,8 +111,10 @@ async def _exchange(trial: Trial, *, persistent: bool) -> None:
     async with trial.connected() as connection:
         name, producer = trial.name(trial.domain), Producer()
         receiver = await connection.receiver(name, Receiving(1000))
-        await producer.send(connection, name, 1, wait=True, persistent=persistent)
-        await producer.send(connection, name, 300, wait=True, persistent=persistent)
+        sender = await connection.sender(name, persistent=persistent, transacted=False)
+        await sender.send(producer.bodies(1), wait=True)
+        await sender.send(producer.bodies(300), wait=True)
+        await sender.close()
         await expect(receiver, [(producer.number, 0, 301, 301 * producer.size)])
         await nothing_more(receiver)
         await receiver.close()

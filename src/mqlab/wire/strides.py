@@ -4,6 +4,7 @@ import numpy as np
 
 from mqlab.wire.bodies import Bodies
 from mqlab.wire.payload import Bytes, equal_steps
+from mqlab.wire.rows import leading
 
 Rows = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 
@@ -46,11 +47,7 @@ def alike(data: Bytes, at: int, head: int, size: int, tail: int) -> int:
 
 def _first_unlike(data: Bytes, at: int, rows: int, head: int, length: int, tail: int) -> int:
     table = data[at : at + rows * length].reshape(rows, length)
-    same_heads, same_tails = table[:, :head] == table[0, :head], table[:, length - tail :] == table[0, length - tail :]
-    # The usual answer costs a third of what finding the row does.
-    if same_heads.all() and same_tails.all():
-        return rows
-    return int((same_heads.all(axis=1) & same_tails.all(axis=1)).argmin())
+    return leading(table, ((0, head), (length - tail, length)))
 
 
 def bodies_between(data: Bytes, at: int, rows: int, head: int, size: int, tail: int) -> Bodies:

@@ -9,7 +9,7 @@ from .serving import Process, broker
 _numbers = count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     with broker(f"--data={tmp_path_factory.mktemp('data')}") as running:
         yield running

@@ -121,7 +121,11 @@ def test_receipts_keep_their_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "beat", "expect"), [("0,0", 0, 0), ("1000,2000", 2000, 1000), ("0,500", 500, 0), ("1,1", LEAST, LEAST)]
+    ("said", "beat", "expect"),
+    [
+        ("0,0", 0, 0), ("1000,2000", 2000, 1000), ("0,500", 500, 0), ("1,1", LEAST, LEAST),
+        (f"{LEAST - 1},{LEAST}", LEAST, LEAST), (f"{LEAST},{LEAST + 1}", LEAST + 1, LEAST),
+    ],
 )
 def test_heart_beats_are_negotiated(said: str, beat: int, expect: int) -> None:
     greeting = greeting_of({"accept-version": "1.2", "heart-beat": said})
