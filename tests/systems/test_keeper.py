@@ -29,11 +29,11 @@ async def main():
 
 asyncio.run(main())
 """
-# A child takes half a second of CPU and ends; the command goes on. argv: a file that says the child is gone
+# A child takes a second of CPU, longer than it takes to be noticed, and ends; the command goes on. argv: a file that says the child is gone
 SPENDS = """
 import os, sys, time
 if os.fork() == 0:
-    while time.process_time() < 0.5:
+    while time.process_time() < 1.2:
         pass
     os._exit(0)
 {wait}

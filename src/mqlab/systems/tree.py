@@ -7,7 +7,7 @@ from typing import Final
 import psutil
 
 # Who belongs to the tree is looked up this seldom, since that means a look at every process of the machine.
-_LOOK_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.5
 # A figure that falls is looked at again: a process may have ended in the midst of the look.
 _LOOKS: Final = 3
 
@@ -47,7 +47,7 @@ class Tree:
 
     def usage(self) -> Usage:
         """Raises psutil.NoSuchProcess if the root is gone."""
-        if time.monotonic() > self._looked + _LOOK_SECONDS:
+        if not self._known or time.monotonic() > self._looked + _LOOK_SECONDS:
             self.processes()
         now, rss = self._sum()
         for _ in range(_LOOKS):
