@@ -20,6 +20,7 @@ from mqlab.study import Point
 from mqlab.systems import SYSTEMS, SystemFailedError, system
 
 OWN = "embedded"
+ALONE = "embedded, per message"
 LETTERS = "ABCDEFGH"
 KIB = 1024
 # Of a quick look: those that start at once and are the hardest to beat.
@@ -73,7 +74,7 @@ def _round(lab: Lab, point: Point, number: int, others: list[str], sides: dict[s
     turns: dict[str, Callable[[], float]] = {OWN: lambda: lab.rate(point, OWN)}
     if point.batch > 1:
         alone = point.model_copy(update={"batch": 1})
-        turns[f"{OWN}, per message"] = lambda: lab.rate(alone, OWN)
+        turns[ALONE] = lambda: lab.rate(alone, OWN)
     for name in others:
         turns[name] = lambda name=name: lab.rate(point, name)  # type: ignore[misc]
     for name in list(turns) if number % 2 else reversed(list(turns)):
@@ -108,9 +109,9 @@ def _measure(name: str, side: Side, turn: Callable[[], float]) -> None:
 def _results(keys: list[str], chosen: dict[str, Point], sides: dict[str, dict[str, Side]]) -> dict[str, object]:
     ratios: dict[str, object] = {}
     for key in keys:
-        own = sides[key].pop(OWN)
-        alone = sides[key].pop(f"{OWN}, per message", Side())
-        whole = {name: side.rates for name, side in sides[key].items() if not side.why and side.rates}
+        own, alone = sides[key][OWN], sides[key].get(ALONE, Side())
+        others = {name: side for name, side in sides[key].items() if name not in (OWN, ALONE)}
+        whole = {name: side.rates for name, side in others.items() if not side.why and side.rates}
         best = max(whole, key=lambda name: median(whole[name]), default=None)
         if best is None or own.why:
             ratios[key] = {"why": own.why or "no other system could be measured"}
