@@ -50,6 +50,29 @@ async def test_sends_that_are_ready_together_leave_together() -> None:
         assert frames <= 20
 
 
+@pytest.mark.parametrize("headers", [{}, {"priority": 5}])
+@in_loop
+async def test_who_sends_in_a_loop_lets_others_have_their_turns(headers: dict[str, int]) -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with running(local()) as (_, (address,)):
+        producer = await (await (await client(address)).session()).producer("topic:nobody")
+        counting = asyncio.ensure_future(count())
+        for _ in range(1000):
+            if headers:
+                await producer.send(b"x", **headers)
+            else:
+                await producer.send_batch(encode([b"x"]))
+        counting.cancel()
+    assert turns >= 5
+
+
 @in_loop
 async def test_a_lone_message_leaves_with_the_next_turn_of_the_loop() -> None:
     async with running(local()) as (_, (address,)):

@@ -62,7 +62,9 @@ class Producer:
                 await self.send_batch(payload, persistent=persistent, confirm=persistent and not self._transacted)
             else:
                 self._write(payload, 0)
-                await self._give_way()
+                self._in_a_row += 1
+                if self._in_a_row >= _MOST_IN_A_ROW:
+                    await self._give_way()
             return
         body = as_body(body)
         self._ready.append(body)
@@ -82,7 +84,9 @@ class Producer:
         flags = _PERSISTENT if persistent else 0
         if not confirm:
             self._write(payload, flags)
-            await self._give_way()
+            self._in_a_row += 1
+            if self._in_a_row >= _MOST_IN_A_ROW:
+                await self._give_way()
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._unconfirmed.append((self._next_seq + payload.rows - 1, future))
@@ -92,10 +96,8 @@ class Producer:
 
     async def _give_way(self) -> None:
         """Who sends in a loop and waits for nothing must not keep the loop of the program from its other work."""
-        self._in_a_row += 1
-        if self._in_a_row >= _MOST_IN_A_ROW:
-            self._in_a_row = 0
-            await asyncio.sleep(0)
+        self._in_a_row = 0
+        await asyncio.sleep(0)
 
     async def flush(self) -> None:
         """Everything sent so far is on its way."""
