@@ -129,18 +129,19 @@ def test_a_full_core_shared_by_all_is_held_by_who_uses_more(spark: SparkSession)
     used = spark.sql(
         """SELECT *, cpu_broker AS cpu_busiest_broker, cpu_broker + cpu_agents AS cpu_all FROM VALUES
         (0, 50D, 40D, 40D, 0D, 0D), (1, 40D, 50D, 50D, 0D, 0D), (2, 40D, 40D, 40D, 0D, 99D),
-        (3, 40D, 40D, 40D, NULL, 61D), (4, 50D, 40D, 40D, 0D, 0D), (5, 50D, 40D, 40D, 0D, 0D)
+        (3, 40D, 40D, 40D, NULL, 61D), (4, 50D, 40D, 40D, 0D, 0D), (5, 50D, 40D, 40D, 0D, 0D),
+        (6, 50D, 40D, 40D, 0D, 0D)
         AS t(run, cpu_broker, cpu_agents, cpu_busiest_agent, sync_share, disk_share)"""
     )
     points = spark.sql(
-        """SELECT *, 12 AS size, 10 AS batch, 2 AS producers, 1 AS consumers FROM VALUES
-        (0, 'a', 45D), (1, 'a', 45D), (2, 'a', NULL), (3, 'a', NULL), (4, 'b', NULL), (5, 'b', NULL)
-        AS t(run, system, client_cpu)"""
+        """SELECT *, 12 AS size, 10 AS batch, producers DIV 2 AS consumers FROM VALUES
+        (0, 'a', 45D, 2), (1, 'a', 45D, 2), (2, 'a', NULL, 2), (3, 'a', NULL, 2), (4, 'b', NULL, 2), (5, 'b', NULL, 2),
+        (6, 'b', NULL, 0) AS t(run, system, client_cpu, producers)"""
     )
     # Of what its driver reaches at most, system b moved half with the first of its runs and nine tenths with the other.
     totals = spark.sql(
         """SELECT *, 1D AS seconds, sent AS received FROM VALUES
-        (0, 9), (1, 9), (2, 9), (3, 9), (4, 100), (5, 180) AS t(run, sent)"""
+        (0, 9), (1, 9), (2, 9), (3, 9), (4, 100), (5, 180), (6, 180) AS t(run, sent)"""
     )
     most = calibrations(spark, {
         "systems": [{"name": "a", "driver": "other"}, {"name": "b", "driver": "native"}],
@@ -149,7 +150,7 @@ def test_a_full_core_shared_by_all_is_held_by_who_uses_more(spark: SparkSession)
     found = {row.run: (row.bound_by, row.client_cpu) for row in bounds(used, totals, points, most, 1).collect()}
     assert found == {
         0: ("broker", False), 1: ("client", True), 2: (None, None), 3: ("disk", None), 4: ("broker", None),
-        5: ("client", None),
+        5: ("client", None), 6: ("broker", None),
     }  # fmt: skip
 
 

@@ -116,7 +116,9 @@ def _at_driver(totals: DataFrame, points: DataFrame, calibrations: DataFrame) ->
     moved = totals.select("run", "seconds", "sent", "received")
 
     def near(what: str, roles: str) -> Column:
-        return fn.col(what) / fn.col("seconds") / fn.col(roles) >= CALIBRATED * fn.col(f"most_{what}")
+        # Requesters and responders are neither producers nor consumers.
+        each = fn.try_divide(fn.col(what) / fn.col("seconds"), fn.col(roles))
+        return each >= CALIBRATED * fn.col(f"most_{what}")
 
     at_driver = fn.coalesce(near("sent", "producers"), fn.lit(False)) | fn.coalesce(
         near("received", "consumers"), fn.lit(False)
