@@ -29,7 +29,8 @@ async def main():
 
 asyncio.run(main())
 """
-# A child takes a second of CPU, longer than it takes to be noticed, and ends; the command goes on. argv: a file that says the child is gone
+# A child takes a second of CPU, longer than it takes to be noticed, and ends; the command goes on.
+# argv: a file that says the child is gone
 SPENDS = """
 import os, sys, time
 if os.fork() == 0:
