@@ -17,7 +17,7 @@ _LONGEST_SECONDS: Final = 1800.0
 _LAST_LINES: Final = 6
 _POLICY: Final = Path("/usr/sbin/policy-rc.d")
 
-_POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+_POM: Final = """<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>mqlab</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>
   <dependencies>{dependencies}</dependencies>
