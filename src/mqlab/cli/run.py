@@ -2,7 +2,6 @@
 
 import asyncio
 import shlex
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ import uvloop
 from rich.console import Console
 
 from mqlab.cli.console import Exit, fail, say, show_json
+from mqlab.cli.interrupt import cancelled_once
 from mqlab.cli.measure import MasterOption, measured
 from mqlab.cli.progress import ProgressBars
 from mqlab.cli.report import fail_on_bad_audits
@@ -101,7 +101,7 @@ def one_study(order: Order, runs: Path, master: str | None, *, quiet: bool) -> R
         fail(f"--runs {runs}: no run folder can be made there ({error.strerror or error})", Exit.USAGE)
     try:
         with ProgressBars() as bars:
-            uvloop.run(_conducted(Conductor(order, folder, bars.load)))
+            uvloop.run(cancelled_once(Conductor(order, folder, bars.load).conduct()))
             measured(folder, master, bars)
             page = write_report(folder)
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -112,25 +112,6 @@ def one_study(order: Order, runs: Path, master: str | None, *, quiet: bool) -> R
         print_summary(folder, Console(highlight=False))
     say(f"report: {page}")
     return folder
-
-
-async def _conducted(conductor: Conductor) -> None:
-    """SIGINT and SIGTERM cancel the work once; its own clean-up is then left alone."""
-    work = asyncio.ensure_future(conductor.conduct())
-    loop = asyncio.get_running_loop()
-
-    def cancel_once() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, lambda: None)
-        work.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, cancel_once)
-    try:
-        await work
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
 
 
 def _exit_by(documents: list[dict[str, Any]]) -> None:
