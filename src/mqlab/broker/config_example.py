@@ -71,7 +71,8 @@ channels: none
 # MEMORY AND FLOW
 # All messages in memory above which producers are held back, whatever their queue.
 memory_limit: 1GiB
-# What a producer may send ahead of the broker, never more than queue_limit. Too little starves it.
+# What a producer may send ahead of the broker, never more than queue_limit or an eighth of memory_limit. Too little
+# starves it.
 producer_window: 4MiB
 
 # EVERY DESTINATION, unless a rule below says otherwise

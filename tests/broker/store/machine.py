@@ -65,7 +65,7 @@ class Machine:
         # Records that somebody waits for.
         self.unconfirmed: list[int] = []
         self.confirmations = 0
-        self.syncs_begun = 0
+        self.syncs_begun = self.failed_at_once = 0
         self._syncs: list[Sync] = []
         self._timers: list[Callable[[], None]] = []
         self.journal = Journal(self.settings, folder, files, self, self.recovered.segments)
@@ -82,9 +82,13 @@ class Machine:
 
     # The journal's host
 
-    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None], *, quick: bool) -> None:
         self.syncs_begun += 1
-        self._syncs.append(Sync(work, done))
+        self._syncs.append(sync := Sync(work, done))
+        if quick and self.chance.random() < 0.5:
+            self._do(sync)
+            self.failed_at_once += sync.error is not None
+            self._end(sync)
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:  # noqa: ARG002 - the seed decides when
         self._timers.append(action)
@@ -142,20 +146,24 @@ class Machine:
         """A worker's thread waits for the disk, which may serve them in any order."""
         waiting = [sync for sync in self._syncs if not sync.is_worked]
         if waiting:
-            sync = self.chance.choice(waiting)
-            sync.is_worked = True
-            try:
-                sync.work()
-            except OSError as error:
-                sync.error = error
+            self._do(self.chance.choice(waiting))
+
+    def _do(self, sync: Sync) -> None:
+        sync.is_worked = True
+        try:
+            sync.work()
+        except OSError as error:
+            sync.error = error
 
     def _end_work(self) -> None:
         """... and the loop hears of it."""
         worked = [sync for sync in self._syncs if sync.is_worked]
         if worked:
-            sync = self.chance.choice(worked)
-            self._syncs.remove(sync)
-            sync.done(sync.error)
+            self._end(self.chance.choice(worked))
+
+    def _end(self, sync: Sync) -> None:
+        self._syncs.remove(sync)
+        sync.done(sync.error)
 
     def _ring(self) -> None:
         if self._timers:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.broker.store.files import Files
+from mqlab.broker.store.group import Gathering
 from mqlab.broker.store.recovery import recover
 
 from .disk import RecordedFiles
@@ -33,19 +34,24 @@ def go_on(machine: Machine, files: RecordedFiles) -> Iterator[tuple[int, int]]:
 
 
 def test_after_a_failed_sync_nothing_is_confirmed_and_no_sync_is_tried_again(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    tmp_path: Path, record_property: Callable[[str, object], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broke = 0
+    broke = at_once = 0
     for seed in SCHEDULES:
         folder = tmp_path / str(seed)
         folder.mkdir()
         files = RecordedFiles()
         # The first sync is that of the first file's head: a broker that cannot do it does not start.
         files.fail_sync_at = 2 + seed % 9
-        machine = broken(folder, seed, files)
+        with monkeypatch.context() as fast:
+            if seed % 2:
+                # Or few would be done at once so early.
+                fast.setattr(Gathering, "is_quick", True)
+            machine = broken(folder, seed, files)
         if not machine.failures:
             continue
         broke += 1
+        at_once += machine.failed_at_once
         durable, begun, syncs = machine.durable, machine.syncs_begun, files.syncs
         assert syncs == files.fail_sync_at
         # `on_durable` of the machine raises if it is called after a failure. Syncs that others were about to do when
@@ -61,6 +67,7 @@ def test_after_a_failed_sync_nothing_is_confirmed_and_no_sync_is_tried_again(
         assert not differences(found_in(found), Applied(machine.records).after(found.lsn))
     record_property("failed_syncs", broke)
     assert broke > len(SCHEDULES) * 0.9
+    assert at_once > len(SCHEDULES) * 0.1
 
 
 def test_after_a_failed_write_nothing_is_confirmed_and_no_write_is_tried_again(

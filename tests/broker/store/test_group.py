@@ -11,13 +11,14 @@ from mqlab.broker.core.records import Declare, Put, Remember
 from mqlab.broker.settings import Settings
 from mqlab.broker.store import journal as journal_module
 from mqlab.broker.store.files import Files
-from mqlab.broker.store.group import MOST_UNDER_WAY
+from mqlab.broker.store.group import MOST_UNDER_WAY, Gathering
 from mqlab.broker.store.journal import Journal
 from mqlab.broker.store.segments import Segments
 from mqlab.wire.bodies import LONE, Payload
 
 PAYLOAD = Payload(b"x" * 12, 1, LONE)
 TURN = 0.004
+FAST = 50e-6
 
 
 class NoFiles(Files):
@@ -66,6 +67,7 @@ class Simulation:
         self.groups: list[int] = []
         self.waits: list[float] = []
         self.asked: list[float] = []
+        self.quick: list[bool] = []
         self._lsn = self._durable = 0
         # The same clock is in place of the module everywhere in the journal.
         monkeypatch.setattr(journal_module.time, "perf_counter", lambda: self.now)
@@ -85,12 +87,14 @@ class Simulation:
 
     def run(self, until: float) -> None:
         while self._events and self._events[0][0] <= until:
-            self.now, _, action = heapq.heappop(self._events)
+            when, _, action = heapq.heappop(self._events)
+            self.now = max(self.now, when)
             action()
 
-    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None], *, quick: bool) -> None:
         asked = self.now
         self.asked.append(asked)
+        self.quick.append(quick)
 
         def end() -> None:
             """Done in one go when it ends; for the work itself, it began when it was asked for."""
@@ -99,7 +103,12 @@ class Simulation:
             work()
             done(None)
 
-        self.at(self._sync_ends(asked), end)
+        if quick:
+            # Nothing else happens until it has ended.
+            self.now = self._sync_ends(asked)
+            end()
+        else:
+            self.at(self._sync_ends(asked), end)
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         self.waits.append(seconds)
@@ -204,6 +213,61 @@ def test_a_lone_sender_waits_for_nobody(disk: Callable[[float], float], monkeypa
     assert producer.confirmed > 100
     assert simulation.waits == []
     assert simulation.asked[1:] == sent[: len(simulation.asked) - 1]
+
+
+def test_who_waits_alone_for_a_fast_disk_is_served_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = Simulation(monkeypatch, lambda now: now + FAST)
+    (producer,) = producers(simulation, 1, seed=1)
+    simulation.run(until=1.1)
+    assert producer.confirmed > 100
+    # As soon as the disk is known.
+    assert simulation.quick == [False] * 4 + [True] * (len(simulation.quick) - 4)
+
+
+@pytest.mark.parametrize("disk", [steady, turning])
+def test_nobody_else_waits_for_a_slow_disk(disk: Callable[[float], float], monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = Simulation(monkeypatch, disk)
+    producers(simulation, 1, seed=1)
+    simulation.run(until=2.0)
+    assert not any(simulation.quick)
+
+
+def test_one_slow_sync_is_enough_to_do_the_next_ones_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = Simulation(monkeypatch, lambda now: now + (TURN if len(simulation.asked) == 10 else FAST))
+    producers(simulation, 1, seed=1)
+    simulation.run(until=1.1)
+    assert simulation.quick[4:20] == [True] * 6 + [False] * 4 + [True] * 6
+
+
+def test_several_that_wait_are_served_elsewhere() -> None:
+    """While one sync serves many, others have something to say."""
+    gathering = Gathering()
+    for _ in range(4):
+        gathering.begin(0.0)
+        gathering.end(FAST)
+    assert not gathering.is_quick
+    gathering.wait("one", 0.0)
+    assert gathering.is_quick
+    gathering.wait("another", 0.0)
+    assert not gathering.is_quick
+    gathering.begin(0.0)
+    gathering.wait("one", 0.0)
+    assert not gathering.is_quick
+
+
+def test_what_a_sync_gives_rise_to_is_not_done_within_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where each confirmation is at once followed by the next send, the stack would never end."""
+    simulation = Simulation(monkeypatch, lambda now: now + FAST)
+    confirmed = 0
+
+    def again() -> None:
+        nonlocal confirmed
+        confirmed += 1
+        simulation.send("one", again)
+
+    simulation.send("one", again)
+    simulation.run(until=1.1)
+    assert confirmed > 1000
 
 
 def test_when_others_stop_the_last_one_waits_for_them_once(monkeypatch: pytest.MonkeyPatch) -> None:

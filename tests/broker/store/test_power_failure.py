@@ -157,7 +157,7 @@ def test_the_workload_has_all_that_can_happen(folder: Path) -> None:
     """Or what is proved above would not be of much use."""
     kinds: set[type] = set()
     checkpoints = carried = fulls = cuts = 0
-    for seed in range(6):
+    for seed in range(18):
         write_image(folder, {})
         machine = run(folder, seed, capacity=5000 if seed % 3 == 2 else None)
         machine.leave()

@@ -25,6 +25,10 @@ class Worker:
             self._threads[-1].start()
         self._work.put((work, done))
 
+    def do_here(self, work: Callable[[], None], done: Done) -> None:
+        """At once, in the loop, which does nothing else meanwhile."""
+        done(_attempt(work))
+
     def _finished(self, done: Done, failed: BaseException | None) -> None:
         self._under_way -= 1
         done(failed)
@@ -39,9 +43,12 @@ class Worker:
     def _run(self) -> None:
         while (item := self._work.get()) is not None:
             work, done = item
-            failed: BaseException | None = None
-            try:
-                work()
-            except BaseException as error:  # whatever it was, the loop must know
-                failed = error
-            self._loop.call_soon_threadsafe(self._finished, done, failed)
+            self._loop.call_soon_threadsafe(self._finished, done, _attempt(work))
+
+
+def _attempt(work: Callable[[], None]) -> BaseException | None:
+    try:
+        work()
+    except BaseException as error:  # whatever it was, who asked for it must know
+        return error
+    return None

@@ -5,6 +5,9 @@ for their confirmation, about half, and every confirmation takes two syncs. So a
 last one released, who are likely to be back at once; but only for a part of the time that syncs take here, which on a
 fast disk is next to nothing. A lone sender holds back for nobody, and there is no fixed delay unless one is set.
 
+Where they are fast, more time goes into handing one to a thread and hearing of it than into the disk: then whoever
+waits alone is served at once, before anything else is done. One sync that is slow ends that.
+
 Where syncs are slow, a second one may start while the first is under way: on a turning disk all that were asked for
 before a mark complete at it, and who comes late for one sync need not wait for its end.
 """
@@ -51,6 +54,13 @@ class Gathering:
         if self._under_way:
             patience = max(patience, self._under_way[-1][0] + _SLOW_SECONDS - now)
         return max(0.0, patience)
+
+    @property
+    def is_quick(self) -> bool:
+        """One waits alone, and as far as can be told from the last few, a sync that begins now is a fast one."""
+        if len(self.waiting) != 1 or self._under_way or len(self._seconds) < _REMEMBERED:
+            return False
+        return max(self._seconds) < _SLOW_SECONDS
 
     def begin(self, now: float) -> None:
         """A sync starts for all that wait now."""

@@ -8,8 +8,12 @@ from mqlab.broker.core.records import Declare, Remember
 
 
 class Host(Protocol):
-    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """Do the work without blocking the caller, then call `done` where the journal is called from."""
+    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None], *, quick: bool) -> None:
+        """Do the work without blocking the caller, then call `done` where the journal is called from.
+
+        `quick`: it is likely to be over sooner than a thread would have begun it; a host with nothing else to do may
+        do both before this returns.
+        """
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         """Call the action after that time."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from mqlab.broker.core.records import Prepare
 from mqlab.broker.store.evidence import was_on_disk
 from mqlab.broker.store.files import Files
+from mqlab.broker.store.memory import give_back
 from mqlab.broker.store.parts import extent
 from mqlab.broker.store.records import OtherVersion
 from mqlab.broker.store.replay import RecoveredQueue, Replay, Unreadable
@@ -52,6 +53,8 @@ def recover(folder: Path, files: Files, keep_in_memory: int) -> Recovered:
     with _no_collection():
         for number in numbers:
             recovery.read(number, first=number == numbers[0], last=number == numbers[-1])
+            # What is kept of a file lies around the memory it was read into: the next may not fit into that gap.
+            give_back()
         found = recovery.found()
     for number in numbers_in(folder):
         files.sync_path(path_of(folder, number))

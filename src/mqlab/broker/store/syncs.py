@@ -55,6 +55,9 @@ class Syncs:
         self._synced_until = 0.0
         # Set by the worker: after a failed sync none is tried, not even one that was asked for before.
         self._failed = False
+        # Those that are done are being taken. What follows from that may need a sync, too, which is then never done at
+        # once: it could go on like this for ever.
+        self._taking = False
 
     @property
     def under_way(self) -> bool:
@@ -88,6 +91,7 @@ class Syncs:
         sync = self._owner.next_sync({one.file for one in self._under_way})
         if sync is None:
             return
+        quick = self._gathering.is_quick and not (sync.removed or self._taking)
         self._gathering.begin(time.perf_counter())
         self._under_way.append(sync)
 
@@ -95,9 +99,11 @@ class Syncs:
             sync.done = True
             if error is not None:
                 self._owner.fail(error)
+            self._taking = True
             self._take()
+            self._taking = False
 
-        self._host.sync_in(self._work(sync), done)
+        self._host.sync_in(self._work(sync), done, quick=quick)
 
     def _work(self, sync: Sync) -> Callable[[], None]:
         """What a worker does, in its thread."""
