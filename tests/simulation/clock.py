@@ -13,13 +13,21 @@ _BEGIN_MS = 1_000_000
 
 
 class Clock:
-    """Stands in for the module `time`, as far as the store uses it."""
+    """Stands in for the module `time`, as far as the broker uses it."""
 
     def __init__(self) -> None:
         self.seconds = 1.0
 
     def perf_counter(self) -> float:
         return self.seconds
+
+    monotonic = perf_counter
+
+    def time(self) -> float:
+        return _BEGIN_MS / 1000 + self.seconds
+
+    def time_ns(self) -> int:
+        return _BEGIN_MS * 1_000_000 + int(self.seconds * 1_000_000_000)
 
     @property
     def ms(self) -> int:

@@ -23,6 +23,7 @@ class SimulatedFiles(RecordedFiles):
         self.crash_in: int | None = None
         self._chance = chance
         self._open: set[int] = set()
+        self._ended = False
         for path in folder.iterdir():
             self._sizes[path.name], self._reserved[path.name] = path.stat().st_size, 0
 
@@ -38,6 +39,7 @@ class SimulatedFiles(RecordedFiles):
             os.close(file)
         self._open.clear()
         self._names.clear()
+        self._ended = True
 
     # Calls that change something
 
@@ -47,7 +49,8 @@ class SimulatedFiles(RecordedFiles):
 
     def append(self, file: int, data: bytes) -> None:
         if self._is_last_call():
-            self._append(file, data[: self._chance.randint(0, len(data))])
+            if not self._ended:
+                self._append(file, data[: self._chance.randint(0, len(data))])
             raise Crashed
         super().append(file, data)
 
@@ -111,6 +114,6 @@ class SimulatedFiles(RecordedFiles):
 
     def _is_last_call(self) -> bool:
         if self.crash_in is None:
-            return False
+            return self._ended
         self.crash_in -= 1
         return self.crash_in < 0

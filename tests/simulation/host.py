@@ -156,20 +156,24 @@ class SimulatedBroker:
         """A worker's thread waits for the disk, which may serve them in any order."""
         waiting = [sync for sync in self._syncs if not sync.is_worked]
         if waiting:
-            sync = self._chance.choice(waiting)
-            sync.is_worked = True
-            try:
-                sync.work()
-            except OSError as error:
-                sync.error = error
+            self._do(self._chance.choice(waiting))
+
+    def _do(self, sync: Sync) -> None:
+        sync.is_worked = True
+        try:
+            sync.work()
+        except OSError as error:
+            sync.error = error
 
     def end_work(self) -> None:
         """... and the loop hears of it."""
         worked = [sync for sync in self._syncs if sync.is_worked]
         if worked:
-            sync = self._chance.choice(worked)
-            self._syncs.remove(sync)
-            sync.done(sync.error)
+            self._end(self._chance.choice(worked))
+
+    def _end(self, sync: Sync) -> None:
+        self._syncs.remove(sync)
+        sync.done(sync.error)
 
     def let_time_pass(self, seconds: float) -> None:
         self._clock.seconds += seconds
@@ -185,8 +189,12 @@ class SimulatedBroker:
 
     # What the journal needs of its host
 
-    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        self._syncs.append(Sync(work, done))
+    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None], *, quick: bool) -> None:
+        self._syncs.append(sync := Sync(work, done))
+        if quick and self._chance.random() < 0.5:
+            self.books.count("syncs at once")
+            self._do(sync)
+            self._end(sync)
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         heappush(self._timers, (self._clock.seconds + seconds, next(self._tie), action))

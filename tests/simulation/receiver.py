@@ -222,8 +222,8 @@ class Receiver:
         self._books.count("recovers")
 
     def drop(self) -> None:
-        """What is in hand, and what is on its way, will come again."""
-        if self.taker is not None:
+        """What is in hand, and what is on its way, will come again. One that is not open yet has none, and no room."""
+        if self.taker is not None and self.taker.open:
             self._dropping = True
             self._hand.clear()
             self._open_ones.clear()

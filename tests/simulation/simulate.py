@@ -1,7 +1,8 @@
-"""Run simulations of the broker's core and store by their seeds; each repeats exactly.
+"""Run simulations by their seeds; each repeats exactly. Of a broker's core and store, or of two brokers and channels.
 
 python tests/simulation/simulate.py --seed 7
 python tests/simulation/simulate.py --seeds 1000
+python tests/simulation/simulate.py --channel --seed 7
 """
 
 import argparse
@@ -14,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from simulation.channel.world import Simulation as ChannelSimulation
 from simulation.world import Simulation
 
 _TELL_EVERY = 50
@@ -21,25 +23,39 @@ _TELL_EVERY = 50
 
 def simulate(seed: int, *, verbose: bool = False) -> dict[str, int]:
     """What happened, in numbers. Raises whatever shows a fault."""
-    # In memory where there is such a place: the disk is imitated, and need not be waited for.
-    fast = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="mqlab-simulation-", dir=fast if fast.is_dir() else None) as folder:
+    with _folder() as folder:
         simulation = Simulation(seed, Path(folder))
         simulation.books.verbose = verbose
         return simulation.run()
+
+
+def simulate_channel(seed: int, *, verbose: bool = False) -> dict[str, int]:
+    """Two brokers; as `simulate`."""
+    with _folder() as folder:
+        simulation = ChannelSimulation(seed, Path(folder))
+        simulation.timeline.verbose = verbose
+        return simulation.run()
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """In memory where there is such a place: the disk is imitated, and need not be waited for."""
+    fast = Path("/dev/shm")
+    return tempfile.TemporaryDirectory(prefix="mqlab-simulation-", dir=fast if fast.is_dir() else None)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1, help="the (first) seed (1)")
     parser.add_argument("--seeds", type=int, default=1, help="how many, one after the other (1)")
+    parser.add_argument("--channel", action="store_true", help="two brokers with channels both ways")
     parser.add_argument("--verbose", action="store_true", help="tell what happens")
     chosen = parser.parse_args()
+    run = simulate_channel if chosen.channel else simulate
     total: Counter[str] = Counter()
     failed = []
     for seed in range(chosen.seed, chosen.seed + chosen.seeds):
         try:
-            total.update(simulate(seed, verbose=chosen.verbose))
+            total.update(run(seed, verbose=chosen.verbose))
         except Exception:
             failed.append(seed)
             print(f"seed {seed}", file=sys.stderr)

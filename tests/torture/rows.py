@@ -66,6 +66,12 @@ ROWS = (
         script=("tests/simulation/simulate.py", "--seed", "0", "--seeds", "1000"), quick=("--seeds", "2"),
         least={"seeds": 1000}, none=("failed",),
     ),
+    Row(
+        "two-brokers", "two brokers with channels both ways under seeded faults, each message arrives once",
+        script=("tests/simulation/simulate.py", "--channel", "--seed", "0", "--seeds", "1000"),
+        quick=("--channel", "--seeds", "2"),
+        least={"seeds": 1000, "cuts": 5000, "kills": 1000, "power failures": 1000}, none=("failed",),
+    ),
     Row("model", "the core against a model, over random sequences of commands",
         tests=(f"{_CORE}/test_model.py",), least={"examples": 5000}),
     Row("backlog", "ten times as much as may be in memory",

@@ -1,7 +1,9 @@
 """A channel as its administrator sees it: what it is doing, and what he can do about it."""
 
 import asyncio
+import gc
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import trustme
@@ -11,9 +13,12 @@ from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import Rights
 from mqlab.broker.security.users import Users
+from mqlab.broker.server.channels import channel as channel_module
+from mqlab.broker.server.channels.sink import Sink
+from mqlab.broker.server.channels.status import State
 from mqlab.broker.server.families import Families
 from mqlab.client import aio
-from mqlab.client.errors import ClosedError
+from mqlab.client.errors import ClosedError, MessagingError
 from mqlab.client.opening import open_wire
 from mqlab.wire import native
 from mqlab.wire.bodies import encode
@@ -250,3 +255,33 @@ async def test_nobody_takes_over_a_connection_of_somebody_else(
         await again("ann", take_over=True)
         with pytest.raises(ClosedError):
             await first.status()
+
+
+@in_loop
+async def test_work_that_fails_while_the_broker_does_not_answer_is_no_complaint_of_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel_module, "_PATIENCE", 0.01)
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, said: complaints.append(said))
+    asked, failed = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        await asked.wait()
+        failed.set()
+        raise MessagingError("the work")
+
+    class Silent:
+        ended: asyncio.Future[MessagingError] = asyncio.get_running_loop().create_future()
+
+        async def ping(self) -> str:
+            asked.set()
+            await failed.wait()
+            raise MessagingError("the question")
+
+    async with Pair(tmp_path) as pair:
+        channel = pair.brokers["A"].channels.of("B")
+        with pytest.raises(MessagingError, match="the question"):
+            await channel._watched(cast(Sink, Silent()), work(), State.RUNNING)
+        gc.collect()
+        assert complaints == []

@@ -176,6 +176,9 @@ class Channel:
             if not task.done():
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+            elif not task.cancelled():
+                # It may have failed while something else did, and the loop complains about what nobody looks at.
+                task.exception()
 
 
 def _plain(words: str) -> str:

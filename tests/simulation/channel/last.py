@@ -1,0 +1,42 @@
+"""The end of a simulation of two brokers: what must be left of all that went between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulation.books import Fault
+
+from .books import Books
+from .site import Site
+
+
+def at_rest(site: Site) -> dict[str, Any]:
+    """What is still to be done there; nothing, if all has arrived and was received."""
+    broker = site.broker
+    if broker is None:
+        return {"broker": f"{site.name} is not there"}
+    (status,) = broker.channels.status()
+    queues = broker.core.house.queues
+    found: dict[str, Any] = {
+        name: queue.messages for name, queue in queues.items() if queue.messages and name != f"channel.{status['to']}"
+    }
+    if status["state"] != "running":
+        found["state"] = status["state"], status["reason"]
+    if status["in_doubt"]:
+        found["in doubt"] = status["in_doubt"]
+    return found
+
+
+def status_is_sound(site: Site, books: Books) -> None:
+    assert site.broker is not None
+    (status,) = site.broker.channels.status()
+    tokens = site.broker.core.house.queues[f"channel.{status['to']}"].messages
+    if tokens != 1:
+        raise Fault(f"{site.name} has {tokens} tokens of the channel from {status['to']}")
+    if status["refused"]:
+        raise Fault(f"{site.name}: {status['refused']} messages were refused over there")
+    if books.lives[status["to"]] == 1 and status["lost"]:
+        raise Fault(f"{site.name}: {status['lost']} messages are counted as lost, and nothing happened over there")
+    arrived = sum(one.seen > 0 for one in books.sent.values() if one.target.endswith(f"@{status['to']}"))
+    if set(books.lives.values()) == {1} and status["messages"] != arrived:
+        raise Fault(f"{site.name}: {status['messages']} messages were moved, and {arrived} arrived")

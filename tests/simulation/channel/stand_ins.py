@@ -1,0 +1,100 @@
+"""What stands in for the parts of a broker that would touch the world: its threads, its files and its clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+from mqlab.broker.core.links import Producer
+from mqlab.broker.server import broker
+from mqlab.broker.server.channels import channel, status
+from mqlab.broker.server.worker import Done
+from simulation.clock import in_place as store_in_place
+from simulation.files import SimulatedFiles
+from simulation.host import Sync
+
+from .loop import Loop
+from .timeline import Timeline
+
+
+class Threads:
+    """Stands in for the threads that wait for the disk: several syncs may be under way, and end in any order."""
+
+    def __init__(self, loop: Loop, _most: int) -> None:
+        self._loop = loop
+        self._syncs: list[Sync] = []
+
+    def submit(self, work: Callable[[], None], done: Done) -> None:
+        sync = Sync(work, done)
+        self._syncs.append(sync)
+        self._later(partial(self._work, sync), *self._loop.sync_seconds)
+
+    def do_here(self, work: Callable[[], None], done: Done) -> None:
+        timeline = self._loop.timeline
+        timeline.clock.seconds += timeline.some(0.00001, 0.001)
+        done(_attempt(work))
+
+    def close(self) -> None:
+        for sync in [*self._syncs]:
+            self._work(sync)
+            self._loop.call_soon(self._report, sync)
+
+    def _work(self, sync: Sync) -> None:
+        if sync.is_worked:
+            return
+        sync.is_worked = True
+        sync.error = _attempt(sync.work)
+        self._later(partial(self._report, sync), 0.00001, 0.001)
+
+    def _report(self, sync: Sync) -> None:
+        if sync in self._syncs:
+            self._syncs.remove(sync)
+            sync.done(sync.error)
+
+    def _later(self, action: Callable[[], None], *seconds: float) -> None:
+        """In a turn of the loop, where a crash is noticed."""
+        timeline = self._loop.timeline
+        timeline.after(timeline.some(*seconds), partial(self._loop.call_soon, action))
+
+
+def _attempt(work: Callable[[], None]) -> OSError | None:
+    try:
+        work()
+    except OSError as error:
+        return error
+    return None
+
+
+def _number(producer: Producer) -> int:
+    return hash((getattr(producer.session.owner, "number", 0), producer.link))
+
+
+class NoLock:
+    """A folder of one simulation only."""
+
+    def __init__(self, _folder: Path) -> None: ...
+
+    def release(self) -> None: ...
+
+
+def _files() -> SimulatedFiles:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, Loop)
+    assert loop.files is not None
+    return loop.files
+
+
+@contextmanager
+def in_place(timeline: Timeline) -> Iterator[None]:
+    """Brokers live by this time, on simulated disks; those who wait for room do so in an order that a seed repeats."""
+    with (
+        store_in_place(timeline.clock), patch.object(broker, "time", timeline.clock),
+        patch.object(channel, "time", timeline.clock), patch.object(status, "time", timeline.clock),
+        patch.object(broker, "Files", _files), patch.object(broker, "Worker", Threads),
+        patch.object(broker, "FolderLock", NoLock), patch.object(Producer, "__hash__", _number),
+    ):  # fmt: skip
+        yield

@@ -1,0 +1,90 @@
+"""Seeded simulations of two brokers with channels: each message arrives once, in order, and a mistake is noticed."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from mqlab.broker.core import house, ledger
+from mqlab.broker.server.channels.batch import Batch, Send
+from mqlab.broker.server.channels.channel import Channel
+from mqlab.broker.server.channels.sink import Sink
+from mqlab.broker.server.channels.token import Token
+from mqlab.broker.store import current
+
+from .simulate import simulate_channel
+from .test_simulation import Mistake, at_once
+
+SEEDS = range(6)
+# Seeds within which a mistake is found; most are found by the first few.
+PATIENCE = 100
+
+
+def test_each_message_arrives_once_whatever_is_cut_or_killed() -> None:
+    """And all that is meant to happen happens, or that would not be of much use."""
+    happened: Counter[str] = Counter()
+    for seed in SEEDS:
+        try:
+            happened.update(simulate_channel(seed))
+        except Exception as error:
+            error.add_note(f"seed {seed}: python tests/simulation/simulate.py --channel --seed {seed} repeats it")
+            raise
+    least = {
+        "confirmed": 1000, "received": 1000, "redelivered": 100, "commits": 40, "cuts": 20, "deaths": 5, "kills": 3,
+        "power failures": 3, "found arrived": 3,
+    }  # fmt: skip
+    assert {what: happened[what] for what, number in least.items() if happened[what] < number} == {}
+
+
+def test_a_seed_repeats_exactly(capsys: pytest.CaptureFixture[str]) -> None:
+    once, told = simulate_channel(3, verbose=True), capsys.readouterr().out
+    again, told_again = simulate_channel(3, verbose=True), capsys.readouterr().out
+    assert once == again
+    # But for the folder, which the brokers' words name.
+    assert re.sub(r"/\S+", "", told) == re.sub(r"/\S+", "", told_again)
+
+
+# Mistakes, each of which some simulation must notice.
+_resume, _commit, _sends = Channel._resume, Sink.commit, Batch.sends
+
+
+def _know_nothing(self: Channel, _token: Token | None) -> None:
+    _resume(self, Token())
+
+
+async def _commit_lightly(self: Sink, token: Token, *, persistent: bool) -> None:  # noqa: ARG001
+    await _commit(self, token, persistent=False)
+
+
+async def _be_done_first(self: Channel, sink: Sink, batch: Batch) -> None:
+    self._source.done(batch)
+    await sink.send(batch)
+    await sink.commit(Token.of(batch.ranges), persistent=batch.persistent)
+
+
+def _last_first(self: Batch) -> Iterator[Send]:
+    return reversed([*_sends(self)])
+
+
+MISTAKES: dict[str, Mistake] = {
+    "nobody looks at the token": (Channel, "_resume", _know_nothing),
+    "the token is never persistent": (Sink, "commit", _commit_lightly),
+    "a batch has arrived before it is committed": (Channel, "_transfer", _be_done_first),
+    "a batch goes backwards": (Batch, "sends", _last_first),
+    "ids of a transmission queue are used twice": (house, "first_id", lambda _short, _now: 1),
+    "nobody waits for the disk": (ledger.Ledger, "after", at_once),
+    "nothing is synced": (current.CurrentFile, "sync", lambda _: None),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_noticed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, what, instead = MISTAKES[mistake]
+    monkeypatch.setattr(where, what, instead)
+    for seed in range(PATIENCE):
+        try:
+            simulate_channel(seed)
+        except Exception:
+            return
+    pytest.fail(f"{PATIENCE} simulations, and none of them noticed that {mistake}")
