@@ -1,13 +1,17 @@
 """The load tools that come with other systems: how each is got, and the rate it says it reached."""
 
-import asyncio
 import re
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from statistics import fmean
+
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from _common import say
 from mqlab.systems import Running
@@ -15,6 +19,8 @@ from mqlab.systems.getting import Archive, Debian, GoProgram, Jars, Java, Part, 
 
 SIZE = 12
 _SECONDS = 120
+# Java is quick only after it has run for a while; the lab does not count its warm-up, either.
+_WARM_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -39,34 +45,38 @@ MOSQUITTO = Debian(("mosquitto-clients",), "mosquitto_pub")
 def nats(running: Running, seconds: float) -> float:
     count = round(1_500_000 * seconds)
     said = output(
-        place(NATS_BENCH), "-s", _url("nats", running), "-np", "1", "-ns", "1", "-n", count, "-ms", SIZE, "bench"
+        place(NATS_BENCH), "-s", _url("nats", running), "-np", "1", "-ns", "1", "-n", count, "-ms", SIZE, _name()
     )
-    return number(r"Sub stats: ([\d,]+) msgs/sec", said)
+    # Not the line before it, "NATS Pub/Sub stats": that counts every message twice, sent and received.
+    return number(r"(?m)^\s*Sub stats: ([\d,]+) msgs/sec", said)
 
 
 def rabbitmq(running: Running, seconds: float) -> float:
+    """What its consumer gets in each second after Java is warm."""
+    measured = max(3, round(seconds))
     said = output(
         place(Java()), "-cp", place(PERF_TEST) / "*", "com.rabbitmq.perf.PerfTest", "-h", _url("amqp", running),
-        "-x", 1, "-y", 1, "-s", SIZE, "-a", "-z", max(3, round(seconds)), "-ad", "true",
-        "-u", f"bench-{time.time_ns()}",
+        "-x", 1, "-y", 1, "-s", SIZE, "-a", "-ad", "true", "-u", _name(),
+        "-z", _WARM_SECONDS + measured,
     )  # fmt: skip
-    return number(r"receiving rate avg: ([\d,]+) msg/s", said)
+    return fmean(numbers(r"received: ([\d,]+) msg/s", said)[-measured:])
 
 
 def artemis(running: Running, seconds: float) -> float:
+    """What its consumer gets in each second after Java is warm."""
     archive = next(part for part in running.system.parts if isinstance(part, Archive))  # type: ignore[attr-defined]
     said = output(
         place(archive) / "bin" / "artemis", "perf", "client", "--url", _url("tcp", running), "--message-size", SIZE,
-        "--duration", max(5, round(3 * seconds)), "--warmup", 3, f"topic://bench{time.time_ns()}",
+        "--warmup", _WARM_SECONDS, "--duration", _WARM_SECONDS + max(3, round(seconds)), f"topic://{_name()}",
     )  # fmt: skip
-    return number(r"(?s).*consumer rate: *([\d,]+)", said)
+    return fmean(numbers(r"(?s)warmup false.*?received: *([\d,]+)", said))
 
 
 def mosquitto(running: Running, seconds: float) -> float:
     """A subscriber that ends after the last line of a file that is published; timed from the first."""
     count = round(100_000 * seconds)
     host, port = _host(running)
-    at = ["-h", host, "-p", port, "-t", f"bench-{time.time_ns()}", "-q", "0"]
+    at = ["-h", host, "-p", port, "-t", _name(), "-q", "0"]
     with tempfile.NamedTemporaryFile() as lines:
         lines.write(b"twelve bytes\n" * count)
         lines.flush()
@@ -85,17 +95,17 @@ def mosquitto(running: Running, seconds: float) -> float:
 
 
 def redis(running: Running, seconds: float) -> float:
-    """As many at once as it can; the subscriber reads and prints nothing."""
-    host, port = _host(running)
+    """As many at once as it can; the rate is that of publishing: the subscriber reads, and says nothing of it."""
+    (host, port), channel = _host(running), _name()
     with subprocess.Popen(
-        ["redis-cli", "-h", host, "-p", str(port), "SUBSCRIBE", "bench"],
+        ["redis-cli", "-h", host, "-p", str(port), "SUBSCRIBE", channel],
         stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
     ) as subscriber:  # fmt: skip
         time.sleep(0.3)
         try:
             said = output(
                 "redis-benchmark", "-h", host, "-p", port, "-c", 1, "-P", 1000, "-n", round(1_000_000 * seconds),
-                "--csv", "PUBLISH", "bench", "twelve bytes",
+                "--csv", "PUBLISH", channel, "twelve bytes",
             )  # fmt: skip
         finally:
             subscriber.kill()
@@ -103,35 +113,36 @@ def redis(running: Running, seconds: float) -> float:
 
 
 def kafka(running: Running, seconds: float) -> float:
-    """Its producer's and its consumer's tool side by side: the lower of their rates."""
-    count, topic = round(400_000 * max(seconds, 2)), f"bench-{time.time_ns()}"
-    host, port = _host(running)
-    server = f"{host}:{port}"
+    """Its producer's and its consumer's tool side by side, and not counted before Java is warm: the lower rate of both.
+
+    The topic is as the lab's: one partition. So is how the producer gathers; `acks` is the same by default.
+    """
+    count, topic = round(600_000 * max(seconds, 2)), _name()
+    warm, server = count // 2, ":".join(map(str, _host(running)))
+    admin = AdminClient({"bootstrap.servers": server, "log_level": 0})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
     jars = next(part for part in running.system.parts if isinstance(part, Jars))  # type: ignore[attr-defined]
-    java = [str(place(Java())), "-cp", place(jars) / "*"]
+    java = [place(Java()), "-cp", place(jars) / "*"]
     producing = [
         *java, "org.apache.kafka.tools.ProducerPerformance", "--topic", topic, "--num-records", count, "--record-size",
-        SIZE, "--throughput", -1, "--bootstrap-server", server,
+        SIZE, "--throughput", -1, "--bootstrap-server", server, "--warmup-records", warm,
+        "--command-property", f"batch.size={1 << 20}", "linger.ms=5", f"buffer.memory={64 << 20}",
     ]  # fmt: skip
     consuming = [
         *java, "org.apache.kafka.tools.ConsumerPerformance", "--topic", topic, "--num-records", count,
-        "--bootstrap-server", server, "--timeout", 30_000,
+        "--bootstrap-server", server, "--timeout", 30_000, "--show-detailed-stats", "--reporting-interval", 100,
     ]  # fmt: skip
-
-    async def both() -> tuple[str, str]:
-        made = [await _started(words) for words in (consuming, producing)]
-        said = await asyncio.wait_for(asyncio.gather(*(one.communicate() for one in made)), _SECONDS)
-        return said[1][0].decode(), said[0][0].decode()
-
-    produced, consumed = asyncio.run(both())
-    last = consumed.strip().splitlines()[-1].split(", ")
-    return min(number(r"(?s).*sent, ([\d.]+) records/sec", produced), float(last[5]))
+    consumed, produced = side_by_side(consuming, producing)
+    return min(number(r"steady state records sent, ([\d.]+) records/sec", produced), _rate_after(warm, consumed))
 
 
-async def _started(words: Sequence[object]) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        *map(str, words), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-    )
+def _rate_after(warm: int, said: str) -> float:
+    """Of Kafka's consumer, from the moment when it had so many messages: lines of when, _, MB, MB/s, messages, ..."""
+    rows = [line.split(", ") for line in said.splitlines() if line[:2] == "20"]
+    (begin, first), *_, (end, last) = [
+        (datetime.strptime(row[0], "%Y-%m-%d %H:%M:%S:%f"), int(row[4])) for row in rows if int(row[4]) >= warm
+    ]
+    return (last - first) / (end - begin).total_seconds()
 
 
 TOOLS = (
@@ -154,11 +165,35 @@ def output(*words: object) -> str:
     return ended.stdout + ended.stderr
 
 
+def side_by_side(*commands: Sequence[object]) -> list[str]:
+    """What each of them said, once all have ended; none is left behind."""
+    deadline = time.monotonic() + _SECONDS
+    with ExitStack() as stack:
+        started = []
+        for words in commands:
+            one = stack.enter_context(subprocess.Popen(
+                [str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            ))  # fmt: skip
+            stack.callback(one.kill)
+            started.append(one)
+        return [one.communicate(timeout=deadline - time.monotonic())[0] for one in started]
+
+
 def number(pattern: str, said: str) -> float:
-    found = re.search(pattern, said)
-    if found is None:
+    return numbers(pattern, said)[-1]
+
+
+def numbers(pattern: str, said: str) -> list[float]:
+    """All that are found there, at least one."""
+    found = re.findall(pattern, said)
+    if not found:
         raise SystemExit(f"no rate in what the tool said: {said.strip()[-300:]}")
-    return float(found[1].replace(",", ""))
+    return [float(one.replace(",", "")) for one in found]
+
+
+def _name() -> str:
+    """A new one, as long as the lab's are: some protocols repeat it in every message."""
+    return f"topic.run-{time.time_ns() % 10**6:06d}-0"
 
 
 def _host(running: Running) -> tuple[str, int]:

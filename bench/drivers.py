@@ -1,7 +1,9 @@
 """Is the lab as fast a client as the load tool that a system brings? One key for each system: lab / tool.
 
 Scenario A (one producer, one consumer, a topic, 12 bytes, not persistent) as the lab plays it, with every message
-numbered, checked and recorded, and the system's own tool in its quickest form, on the same running system.
+numbered, checked and recorded, and the system's own tool in its quickest form, on the same running system. Both count
+what the consumer receives (but redis-benchmark, which counts what it publishes) and leave out a warm-up, which tools in
+Java need; their destinations have names of one length, since that is in every message of some protocols.
 """
 
 import argparse

@@ -9,12 +9,16 @@ pytest.importorskip("proton", reason="python-qpid-proton is not installed")
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from proton import Message
 
-from mqlab.drivers import DRIVERS, DriverError
+from mqlab.drivers import DRIVERS, DriverError, Receiving, amqp10_engine
 from mqlab.drivers.amqp10_messages import addressed, before_body, header, properties_section, received
+from mqlab.drivers.patience import owed
+
+from .amqp10_peer import OnLink, peer
 
 _BODIES = st.binary(max_size=300)
 # Proton's own addresses end with a NUL.
@@ -91,3 +95,66 @@ def test_nobody_listens_there() -> None:
 def test_a_flavour_that_is_none_is_refused() -> None:
     with pytest.raises(DriverError, match="'vanilla' is none of artemis, activemq, rabbitmq, qpid"):
         uvloop.run(DRIVERS["amqp10"]("tcp:127.0.0.1:1", {"flavour": "vanilla"}).connect())
+
+
+def _never(link: Any) -> None:
+    """It opens the link, and that is all."""
+    link.source.address, link.target.address = link.remote_source.address, link.remote_target.address
+    link.open()
+
+
+def _soon_closed(link: Any) -> None:
+    _never(link)
+    link.close()
+
+
+def _soon_left(link: Any) -> None:
+    _never(link)
+    link.detach()
+
+
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(amqp10_engine, "owed", lambda waiting, _: owed(waiting, 0.1))
+
+
+async def _receive(on_link: OnLink) -> None:
+    async with peer(on_link) as address:
+        connection = await DRIVERS["amqp10"](address).connect()
+        try:
+            await (await connection.receiver("queue:q", Receiving(10))).receive()
+        finally:
+            await connection.close()
+
+
+async def _send(on_link: OnLink) -> None:
+    async with peer(on_link) as address:
+        connection = await DRIVERS["amqp10"](address).connect()
+        try:
+            sender = await connection.sender("queue:q", persistent=False, transacted=False)
+            await sender.send(np.zeros((1, 12), dtype=np.uint8), wait=True)
+        finally:
+            await connection.close()
+
+
+@pytest.mark.parametrize("on_link", [_soon_closed, _soon_left])
+@pytest.mark.parametrize("play", [_receive, _send])
+def test_a_link_that_the_broker_ends_without_a_word_is_not_waited_at(
+    play: Callable[[OnLink], Awaitable[None]], on_link: OnLink
+) -> None:
+    with pytest.raises(DriverError, match="the broker closed a link"):
+        uvloop.run(asyncio.wait_for(play(on_link), 10))
+
+
+@pytest.mark.parametrize("play", [_receive, _send])
+def test_a_link_that_is_never_opened(
+    play: Callable[[OnLink], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _impatient(monkeypatch)
+    with pytest.raises(DriverError, match="did not answer"):
+        uvloop.run(asyncio.wait_for(play(lambda _: None), 10))
+
+
+def test_a_broker_that_gives_no_room_holds_nobody_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    _impatient(monkeypatch)
+    with pytest.raises(DriverError, match="did not answer"):
+        uvloop.run(asyncio.wait_for(_send(_never), 10))

@@ -39,7 +39,7 @@ class TestSecrets:
         assert "s3cr" not in str(one.describe())
         assert one.describe()["settings"]["password"] == "***"
 
-    @pytest.mark.parametrize("wrong", ["", "=again", "user=you", "syncs=perhaps", "password=x"])
+    @pytest.mark.parametrize("wrong", ["", "=again", "user=you", "syncs=perhaps", "line=fast", "password=x"])
     def test_nor_what_is_said_of_a_mistake(self, wrong: str) -> None:
         with pytest.raises(SystemSettingError) as caught:
             system(f"{TEXT},{wrong or 'colour'}")
@@ -57,6 +57,12 @@ class TestRunning:
         running = started(f"{TEXT},label=ours")
         assert "label" not in running.options
         assert system(f"{TEXT},label=ours").label == "ours"
+
+    @pytest.mark.parametrize(("text", "bits"), [("100Mbit", 1e8), ("2.5Gbit", 2.5e9)])
+    def test_its_owner_may_say_how_fast_the_line_is(self, text: str, bits: float) -> None:
+        running = started(f"{TEXT},line={text}")
+        assert running.line == bits
+        assert "line" not in running.options
 
     def test_all_but_the_address_is_for_the_driver(self) -> None:
         running = started(TEXT)

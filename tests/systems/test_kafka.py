@@ -2,8 +2,10 @@ import asyncio
 
 import numpy as np
 import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from mqlab.drivers import DRIVERS, DriverError, Receiving
+from mqlab.drivers.kafka_client import topic_of
 from mqlab.systems import system
 
 from .real import CHECKS, Real, real
@@ -68,6 +70,24 @@ def test_a_message_that_is_too_large_is_heard(up: Real) -> None:
             sender = await connection.sender(up.trial.name("topic"), persistent=False, transacted=False)
             with pytest.raises(DriverError, match="Kafka"):
                 await sender.send(np.zeros((1, 65 << 20), dtype=np.uint8), wait=True)
+
+    up.run(exchange())
+
+
+def test_a_message_that_the_broker_does_not_take_is_heard(up: Real) -> None:
+    async def exchange() -> None:
+        async with up.trial.connected() as connection:
+            name = up.trial.name("topic")
+            sender = await connection.sender(name, persistent=False, transacted=False)
+            await asyncio.to_thread(limit, up.running.address.removeprefix("tcp:"), topic_of(name))
+            with pytest.raises(DriverError, match="did not take"):
+                await sender.send(np.zeros((1, 1000), dtype=np.uint8), wait=True)
+
+    def limit(server: str, topic: str) -> None:
+        entry = ConfigEntry("max.message.bytes", "100", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        admin = AdminClient({"bootstrap.servers": server, "log_level": 0})
+        admin.incremental_alter_configs([resource])[resource].result()
 
     up.run(exchange())
 

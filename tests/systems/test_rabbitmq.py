@@ -2,9 +2,9 @@ import psutil
 import pytest
 
 from mqlab.drivers import Receiving
+from mqlab.load.absence import lacks
 from mqlab.load.checks import Producer
 from mqlab.systems import SystemFailedError, system
-from mqlab.systems.program import ProgramRunning
 
 from .real import CHECKS, Real, real
 
@@ -19,14 +19,20 @@ def test_it_does_what_it_says_over_amqp(up: Real, feature: str) -> None:
 
 @pytest.mark.parametrize("feature", ["topics", "durable subscriptions"])
 @pytest.mark.parametrize("driver", ["mqtt3", "stomp"])
-def test_it_speaks_other_protocols_too(up: Real, driver: str, feature: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the same broker: its start takes long."""
-    running = up.running
-    assert isinstance(running, ProgramRunning)
-    monkeypatch.setattr(running, "address", running.launch.addresses[driver])
-    monkeypatch.setattr(running, "options", running.launch.options[driver])
-    monkeypatch.setattr(up, "system", system(f"rabbitmq:driver={driver}"))
-    up.check(feature)
+def test_it_speaks_other_protocols_too(up: Real, driver: str, feature: str) -> None:
+    up.over(driver).check(feature)
+
+
+@pytest.mark.needs_system("rabbitmq:driver=amqp10")
+@pytest.mark.parametrize("feature", CHECKS)
+def test_it_does_what_it_says_over_amqp10(up: Real, feature: str) -> None:
+    up.over("amqp10").check(feature)
+
+
+@pytest.mark.needs_system("rabbitmq:driver=amqp10")
+def test_what_only_one_driver_lacks_is_said_of_that_one() -> None:
+    assert "transactions" in lacks(system("rabbitmq:driver=amqp10"))
+    assert "transactions" not in lacks(system("rabbitmq:driver=amqp"))
 
 
 def test_a_durable_subscription_has_a_depth(up: Real) -> None:

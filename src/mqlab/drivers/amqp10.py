@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import uuid4
 
 from proton import Described, Terminus, symbol
 
@@ -32,7 +33,7 @@ _FILTER: Final = symbol("apache.org:selector-filter:string")
 
 @dataclass(frozen=True)
 class Flavour:
-    """How a broker names destinations, and whether it knows selectors."""
+    """How a broker names destinations, and whether it knows selectors. Without, each requester has its own queue."""
 
     queue: str = "{}"
     topic: str = "{}"
@@ -88,8 +89,9 @@ class Amqp10Connection(Connection):
         async def replies(selector: str) -> tuple[In, str]:
             if self._flavour.selectors:
                 return await self._in(reply_to, Receiving(1, selector=selector)), self._address(reply_to)
-            inward = await self._in("", Receiving(1))
-            return inward, inward.link.remote_source.address
+            # RabbitMQ makes no queue with a name of its own choice.
+            own = f"{reply_to}.{uuid4().hex}"
+            return await self._in(own, Receiving(1)), self._address(own)
 
         return AmqpRequester(await self._out(self._address(destination), destination), replies, persistent=persistent)
 
@@ -156,11 +158,8 @@ class Amqp10Connection(Connection):
         session = engine.connection.session()
         session.open()
         link = session.receiver(how.durable or f"in-{next(self._links)}")
-        if destination:
-            link.source.address = self._address(destination)
-            _capable(link.source, destination)
-        else:
-            link.source.dynamic = True
+        link.source.address = self._address(destination)
+        _capable(link.source, destination)
         if how.durable:
             link.source.durability, link.source.expiry_policy = Terminus.DELIVERIES, Terminus.EXPIRE_NEVER
         if how.selector:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
-from proton import Collector, Connection, Event, ProtonException, Transport
+from proton import Collector, Connection, Endpoint, Event, ProtonException, Transport
 
 from mqlab.drivers.base import DriverError
+from mqlab.drivers.patience import ANSWER_SECONDS, HELD_SECONDS, owed
 from mqlab.wire.address import Address, BadAddressError
 from mqlab.wire.tls import client_context
 
@@ -21,7 +22,7 @@ _MOST_FRAME: Final = 64 * 1024
 class Linked(Protocol):
     """What a link of the engine has as its context."""
 
-    # Whether the broker has let go of it: some do so without a word that it is closed.
+    # Whether the broker has let go of it, some without a word that it is closed; or it was left from here.
     gone: bool
 
     def delivered(self, delivery: Any) -> None:
@@ -95,7 +96,12 @@ class Engine(asyncio.Protocol):
         if self._failed:
             raise DriverError(self._failed)
 
-    async def until(self, happened: Callable[[], bool]) -> None:
+    async def until(self, happened: Callable[[], bool], seconds: float = ANSWER_SECONDS) -> None:
+        if not happened():
+            await owed(self.whenever(happened), seconds)
+
+    async def whenever(self, happened: Callable[[], bool]) -> None:
+        """As `until`, for what nobody owes, such as the next message: whoever waits for it knows how long."""
         while not happened():
             self.check()
             waiter = asyncio.get_running_loop().create_future()
@@ -105,7 +111,7 @@ class Engine(asyncio.Protocol):
     async def writable(self) -> None:
         """When there is room for more to be written."""
         if self._paused or self._failed:
-            await self.until(lambda: not self._paused)
+            await self.until(lambda: not self._paused, HELD_SECONDS)
 
     def wake(self) -> None:
         waiters, self._waiters = self._waiters, []
@@ -183,17 +189,27 @@ class Engine(asyncio.Protocol):
                 delivery = event.delivery
                 cast(Linked, delivery.link.context).delivered(delivery)
             elif kind == Event.LINK_REMOTE_DETACH:
-                cast(Linked, event.link.context).gone = True
+                linked = cast(Linked, event.link.context)
+                if not linked.gone:
+                    linked.gone = True
+                    self._ended(event.link, "a link")
             elif kind == Event.TRANSPORT_ERROR:
                 self._fail(f"the broker says: {_said(self._engine.condition) or 'nothing'}")
             elif kind == Event.CONNECTION_REMOTE_CLOSE:
                 said = _said(self.connection.remote_condition)
                 self._fail(f"the broker says: {said}" if said else "the broker closed the connection")
-            elif kind in (Event.LINK_REMOTE_CLOSE, Event.SESSION_REMOTE_CLOSE):
-                endpoint = event.link if kind == Event.LINK_REMOTE_CLOSE else event.session
-                if said := _said(endpoint.remote_condition):
-                    self._fail(f"the broker says: {said}")
+            elif kind == Event.LINK_REMOTE_CLOSE:
+                self._ended(event.link, "a link")
+            elif kind == Event.SESSION_REMOTE_CLOSE:
+                self._ended(event.session, "a session")
             collector.pop()
+
+    def _ended(self, endpoint: Any, what: str) -> None:
+        """By the broker; whoever waits on something that was not closed here would wait for ever."""
+        if said := _said(endpoint.remote_condition):
+            self._fail(f"the broker says: {said}")
+        elif endpoint.state & Endpoint.LOCAL_ACTIVE:
+            self._fail(f"the broker closed {what}")
 
 
 def _said(condition: Any) -> str:

@@ -9,6 +9,7 @@ from proton import Delivery, Endpoint, Link
 from mqlab.drivers.amqp10_engine import Engine
 from mqlab.drivers.amqp10_messages import Received, before_body, header, properties_section, received
 from mqlab.drivers.base import Arrival, DriverError, Matrix, Properties, Receiver, Receiving, Sender
+from mqlab.drivers.patience import HELD_SECONDS
 from mqlab.wire.bodies import Bodies
 
 # More is not given to the engine before the broker has room for it.
@@ -49,7 +50,7 @@ class Out:
             credit = min(link.credit - link.queued, _AT_ONCE)
             if credit <= 0:
                 engine.pump()
-                await engine.until(lambda: link.credit - link.queued > 0)
+                await engine.until(lambda: link.credit - link.queued > 0, HELD_SECONDS)
                 continue
             for message in messages[at : at + credit]:
                 delivery = link.delivery(str(next(self._tags)))
@@ -67,7 +68,7 @@ class Out:
 
     async def confirmed(self) -> None:
         """When everything that was sent unsettled is confirmed."""
-        await self.engine.until(lambda: self._unconfirmed == 0 or bool(self._refused))
+        await self.engine.until(lambda: self._unconfirmed == 0 or bool(self._refused), HELD_SECONDS)
         if self._refused:
             raise DriverError(self._refused)
 
@@ -117,7 +118,7 @@ class In:
 
     async def arrived(self) -> None:
         if not self.inbox:
-            await self.engine.until(lambda: bool(self.inbox))
+            await self.engine.whenever(lambda: bool(self.inbox))
 
     def accept(self, deliveries: list[Any]) -> None:
         """These are done, and there is room for as many more."""
@@ -244,11 +245,13 @@ async def closed(engine: Engine, link: Link) -> None:
     if link.state & Endpoint.LOCAL_ACTIVE:
         link.close()
         engine.pump()
-        await engine.until(lambda: bool(link.state & Endpoint.REMOTE_CLOSED) or link.context.gone)
+        # The answer comes behind all that was sent.
+        await engine.until(lambda: bool(link.state & Endpoint.REMOTE_CLOSED) or link.context.gone, HELD_SECONDS)
 
 
 async def left(engine: Engine, link: Link) -> None:
     """The link goes, what it stands for stays."""
     if link.state & Endpoint.LOCAL_ACTIVE:
+        link.context.gone = True
         link.detach()
         engine.pump()

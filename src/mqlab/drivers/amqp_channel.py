@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from mqlab.drivers.base import DriverError
 from mqlab.drivers.line import Line
+from mqlab.drivers.patience import HELD_SECONDS, owed
 from mqlab.wire.amqp import GREETING, MAX_BODY, AmqpError, Delivered, Handshake, Method, Splitter, method
 from mqlab.wire.payload import Bytes
 
@@ -69,7 +70,7 @@ class AmqpStream:
         if self._line.is_full:
             await self._line.room()
         if self._held:
-            await self._free.wait()
+            await owed(self._free.wait(), HELD_SECONDS)
         if self.failed is not None:
             raise self.failed
 
@@ -163,8 +164,8 @@ class Channel:
         self._confirming = False
 
     async def call(self, name: str, *arguments: Any) -> Method:
-        """Returns the answer."""
-        return await self._ask(name, *arguments)
+        """Returns the answer, which comes behind all that was published before."""
+        return await owed(self._ask(name, *arguments), HELD_SECONDS)
 
     def tell(self, name: str, *arguments: Any) -> None:
         self.write(method(self.number, name, *arguments))
@@ -191,7 +192,7 @@ class Channel:
             # Changes nothing: what it asks for is so.
             self._marks.append(self._ask("channel.flow", True))
             if len(self._marks) > _MOST_MARKS:
-                await self._marks.popleft()
+                await owed(self._marks.popleft(), HELD_SECONDS)
         await self.stream.room()
 
     async def confirmed(self) -> None:
@@ -200,7 +201,7 @@ class Channel:
             raise self.failed
         if self._low < self._published:
             self._all_confirmed = asyncio.get_running_loop().create_future()
-            await self._all_confirmed
+            await owed(self._all_confirmed, HELD_SECONDS)
 
     async def arrived(self) -> tuple[list[Delivered], int]:
         """What is there now, either redelivered or not; and the tag of its last message."""

@@ -3,6 +3,7 @@
 import asyncio
 
 from mqlab.drivers.base import DriverError
+from mqlab.drivers.patience import HELD_SECONDS, owed
 
 
 class Confirming:
@@ -37,7 +38,7 @@ class Confirming:
         if self._done < count and not self._why:
             reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((count, reached))
-            await reached
+            await owed(reached, HELD_SECONDS)
         if self._why:
             raise DriverError(self._why)
 

@@ -136,15 +136,15 @@ class Pump:
             self._fail(f"Kafka: {error}")
 
     def _read(self, messages: list[Message]) -> None:
-        failed = next((error for message in messages if (error := message.error()) is not None), None)
+        failed = next((error for error in map(Message.error, messages) if error is not None), None)
         if failed is not None:
             self._fail(f"Kafka: {failed.str()}")
             return
-        values = [message.value() or b"" for message in messages]
+        values = [value or b"" for value in map(Message.value, messages)]
         offsets = np.zeros(len(values) + 1, dtype=np.int32)
-        np.cumsum([len(value) for value in values], out=offsets[1:])
+        np.cumsum([*map(len, values)], out=offsets[1:])
         bodies = Bodies(np.frombuffer(b"".join(values), dtype=np.uint8), offsets)
-        last = {message.partition(): message.offset() for message in messages}
+        last = dict(zip(map(Message.partition, messages), map(Message.offset, messages), strict=True))
         marks = [Mark(partition, offset + 1, []) for partition, offset in last.items()]
         if self._keyed:
             marks[0] = marks[0]._replace(keys=[message.key() or b"" for message in messages])

@@ -8,6 +8,7 @@ from typing import Final, cast
 import numpy as np
 
 from mqlab.drivers.base import DriverError
+from mqlab.drivers.patience import HELD_SECONDS, owed
 from mqlab.wire.address import Address, BadAddressError
 from mqlab.wire.payload import Bytes
 
@@ -62,7 +63,7 @@ class Line(asyncio.BufferedProtocol):
     async def room(self) -> None:
         """Returns when more may be written."""
         while self._room is not None:
-            await asyncio.shield(self._room)
+            await owed(asyncio.shield(self._room), HELD_SECONDS)
             if self._why:
                 raise DriverError(self._why)
 

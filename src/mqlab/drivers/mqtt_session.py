@@ -8,6 +8,7 @@ import numpy as np
 
 from mqlab.drivers.base import DriverError
 from mqlab.drivers.line import Line
+from mqlab.drivers.patience import HELD_SECONDS, owed
 from mqlab.wire.mqtt import (
     CONNACK,
     DISCONNECT,
@@ -174,7 +175,7 @@ class Session:
         self._expecting += 1
         self._line.let_go(self)
         try:
-            return await waiting
+            return await owed(waiting, HELD_SECONDS)
         finally:
             self._expecting -= 1
 

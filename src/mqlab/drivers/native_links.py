@@ -20,9 +20,10 @@ from mqlab.drivers.base import (
     Sender,
 )
 from mqlab.wire.bodies import BINARY, LONE, Bodies, MalformedPayloadError, Payload, encode_equal
-from mqlab.wire.columns import PROPERTY, decode_lone, encode_columns, encode_lone
+from mqlab.wire.columns import PROPERTY, decode_lone, encode_columns, encode_lone, encode_texts, named
+from mqlab.wire.payload import equal_steps
 
-_CORRELATED = ("correlation_id",)
+_CORRELATED = named(("correlation_id",), "s")
 # Types of properties, as a lone message writes them.
 _LETTERS = {np.dtype(np.int64): "q", np.dtype(np.int32): "i"}
 
@@ -124,7 +125,7 @@ class NativeResponder(Responder):
         try:
             if len(bodies) == 1:
                 to, correlation_id = self._wanted[0]
-                await self._send(to, encode_lone(bodies[0], _CORRELATED, "s", (correlation_id,)), wait)
+                await self._send(to, encode_texts(bodies[0], _CORRELATED, {}, {"correlation_id": correlation_id}), wait)
                 return
             rows_by_queue: dict[str, list[int]] = {}
             for row, (to, _) in enumerate(self._wanted):
@@ -154,8 +155,11 @@ def _taken_apart(delivery: aio.Delivery) -> tuple[Bodies, list[tuple[str, str]]]
     if payload.form & LONE:
         lone = decode_lone(payload)
         body = np.frombuffer(lone.body, dtype=np.uint8)
-        asked = [(lone.values.get("reply_to"), lone.values.get("correlation_id"))]
-        bodies = Bodies(body, np.array((0, len(body)), dtype=np.int32))
+        bodies = Bodies(body, equal_steps(1, len(body)))
+        to, number = lone.values.get("reply_to"), lone.values.get("correlation_id")
+        if to and number:
+            return bodies, [(to, number)]
+        asked = [(to, number)]
     else:
         columns = (delivery.column("reply_to"), delivery.column("correlation_id"))
         lists = [[None] * delivery.rows if column is None else column.to_pylist() for column in columns]

@@ -7,6 +7,7 @@ from typing import Final
 
 from mqlab.drivers.base import DriverError
 from mqlab.drivers.inbox import Inbox
+from mqlab.drivers.patience import owed
 from mqlab.drivers.resp_talk import Talk
 from mqlab.wire import resp
 
@@ -85,7 +86,7 @@ class Reader:
     async def finish(self, done: Sequence[bytes]) -> None:
         """Acknowledge all of these or none."""
         commands = [resp.command(b"MULTI"), *self._place.done(done), resp.command(b"EXEC")]
-        await self._control.asked(b"".join(commands), len(commands))
+        await owed(self._control.asked(b"".join(commands), len(commands)))
 
     async def close(self, unfinished: list[bytes]) -> None:
         """The next one that opens the queue or subscription gets what was not acknowledged."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from mqlab.drivers.base import DriverError
 from mqlab.drivers.line import Line
+from mqlab.drivers.patience import owed
 from mqlab.wire import resp
 from mqlab.wire.bodies import Bodies
 from mqlab.wire.payload import Bytes
@@ -47,7 +48,7 @@ class Talk:
 
     async def ask(self, *words: bytes) -> resp.Value:
         """One command and its reply. Raises DriverError if it is a refusal."""
-        return await self.asked(resp.command(*words))
+        return await owed(self.asked(resp.command(*words)))
 
     def asked(self, commands: bytes, replies: int = 1) -> "asyncio.Future[resp.Value]":
         """The last reply to these commands; none of the others is looked at, but refusals are found."""

@@ -46,6 +46,8 @@ class System(ABC):
     drivers: ClassVar[tuple[str, ...]]
     # Features of `mqlab.study.FEATURES` that it has not, whatever the driver, each with the reason.
     lacks: ClassVar[Mapping[str, str]] = {}
+    # By the name of a driver: what it lacks beside that with this one.
+    lacks_with: ClassVar[Mapping[str, Mapping[str, str]]] = {}
 
     def __init__(self, settings: dict[str, str]) -> None:
         self.settings = settings
@@ -106,6 +108,8 @@ class Running(ABC):
     options: Mapping[str, str] = MappingProxyType({})
     # The process that has all others of it as descendants; None: it is not on this machine.
     pid: int | None = None
+    # Bits a second of the line to it, if its owner says so.
+    line: float | None = None
     # Part of the name of every destination, where names of earlier runs of the lab may still be in use.
     tag: str = ""
 

@@ -3,13 +3,15 @@
     external:driver=stomp,address=tcp:HOST:PORT,user=me,password=env:BROKER_PASSWORD
     external:label=ours,driver=jms,address=tcp://HOST:PORT,factory=CLASS,jars=/path/of/the/client
 
-`label` is what it is called in every table; `syncs` is what its owner says of it, since no one else can know. All else
-but `driver` and `address` is the driver's to understand. A value `env:NAME` is that of the environment, so that it is
+`label` is what it is called in every table; `syncs` is what its owner says of it, since no one else can know, and
+`line` how fast the line to it is (100Mbit, 2.5Gbit), where the machine's interface does not tell. All else but `driver`
+and `address` is the driver's to understand. A value `env:NAME` is that of the environment, so that it is
 in nobody's list of processes.
 """
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,7 +23,9 @@ from mqlab.wire.address import Address, BadAddressError
 
 _FORM: Final = "external:driver=NAME,address=tcp:HOST:PORT"
 _ENVIRONMENT: Final = "env:"
-_OF_THE_LAB: Final = ("label", "driver", "syncs")
+_OF_THE_LAB: Final = ("label", "driver", "syncs", "line")
+_LINE: Final = re.compile(r"(\d+(?:\.\d+)?)([MG])bit")
+_BITS: Final = {"M": 1e6, "G": 1e9}
 _CONNECT_SECONDS: Final = 10.0
 _SYNCS: Final[dict[str, Syncs]] = {
     "before": "before confirming", "later": "later", "never": "never", "unknown": "unknown",
@@ -47,6 +51,8 @@ class External(System):
             raise SystemSettingError("external: there is a value without the name of its setting")
         if settings.get("syncs", "unknown") not in _SYNCS:
             raise SystemSettingError(f"external: syncs: {settings['syncs']!r} is none of {', '.join(_SYNCS)}")
+        if "line" in settings and _LINE.fullmatch(settings["line"]) is None:
+            raise SystemSettingError(f"external: line: {settings['line']!r} is no speed: write 100Mbit or 2.5Gbit")
         super().__init__(settings)
         self.label = settings.get("label") or masked(self.key)
 
@@ -76,13 +82,14 @@ class External(System):
         options = {key: _value(key, text) for key, text in self.settings.items() if key not in _OF_THE_LAB}
         address = options.pop("address")
         await _answers(address)
-        return ExternalRunning(address, options)
+        return ExternalRunning(address, options, _bits(self.settings.get("line", "")))
 
 
 class ExternalRunning(Running):
-    def __init__(self, address: str, options: Mapping[str, str]) -> None:
+    def __init__(self, address: str, options: Mapping[str, str], line: float | None = None) -> None:
         self.address = address
         self.options = options
+        self.line = line
         # It may hold what an earlier run of the lab has left.
         self.tag = f"{time.time_ns():x}-"
 
@@ -94,6 +101,11 @@ class ExternalRunning(Running):
 
     async def stop(self) -> None:
         """It goes on."""
+
+
+def _bits(line: str) -> float | None:
+    found = _LINE.fullmatch(line)
+    return float(found[1]) * _BITS[found[2]] if found else None
 
 
 def _value(key: str, text: str) -> str:

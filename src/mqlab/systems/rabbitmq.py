@@ -15,6 +15,7 @@ from mqlab.wire.amqp import GREETING, AmqpError, Handshake, Method, Splitter, me
 
 _PLUGINS: Final = "[rabbitmq_amqp1_0,rabbitmq_mqtt,rabbitmq_stomp].\n"
 _LOGIN: Final = {"user": "guest", "password": "guest"}
+_FLAVOURED: Final = ("stomp", "amqp10")
 _ASK_SECONDS: Final = 20.0
 # Not found; the channel is closed then.
 _NOT_FOUND: Final = 404
@@ -41,13 +42,19 @@ class RabbitMQ(Program):
     name = "rabbitmq"
     title = "RabbitMQ"
     version = "3.10.8"
-    drivers = ("amqp", "stomp", "mqtt3")
+    drivers = ("amqp", "stomp", "mqtt3", "amqp10")
     parts: ClassVar[tuple[Part, ...]] = (Debian(("rabbitmq-server",), "/usr/lib/rabbitmq/bin/rabbitmq-server"),)
     # The share of the machine's memory at which it stops all publishers.
     defaults: ClassVar[Mapping[str, str]] = {"memory": "0.8"}
     lacks: ClassVar[Mapping[str, str]] = {
         "selectors": "a consumer of RabbitMQ gets all that is on its queue",
         "retrieval by correlation id": "its consumers cannot choose messages: each requester has its own queue",
+    }
+    lacks_with: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "amqp10": {
+            "transactions": "RabbitMQ's plugin for AMQP 1.0 has none",
+            "durable subscriptions": "RabbitMQ's plugin for AMQP 1.0 makes a new queue for each subscriber",
+        }
     }
     running_class = RabbitRunning
 
@@ -63,6 +70,8 @@ class RabbitMQ(Program):
 
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
         numbers = {driver: ports() for driver in self.drivers}
+        # One port for both: a client's first bytes say which it speaks.
+        numbers["amqp10"] = numbers["amqp"]
         (folder / "home").mkdir()
         (folder / "rabbitmq.conf").write_text(_configuration(numbers, self.chosen("memory")))
         (folder / "plugins").write_text(_PLUGINS)
@@ -71,7 +80,7 @@ class RabbitMQ(Program):
             ports=numbers,
             addresses={driver: f"tcp:127.0.0.1:{number}" for driver, number in numbers.items()},
             environment=_environment(folder, f"mqlab{numbers['amqp']}@localhost", ports(), ports()),
-            options=dict.fromkeys(self.drivers, _LOGIN) | {"stomp": _LOGIN | {"flavour": "rabbitmq"}},
+            options=dict.fromkeys(self.drivers, _LOGIN) | dict.fromkeys(_FLAVOURED, _LOGIN | {"flavour": "rabbitmq"}),
         )
 
     async def answers(self, launch: Launch) -> bool:

@@ -7,7 +7,7 @@ size, with the length of each string, then the strings, then the body.
 """
 
 import struct
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from mqlab.wire.arrow import BODY_ONLY, read_batch, serialized
-from mqlab.wire.payload import COLUMNS, LONE, Bodies, Buffer, MalformedPayloadError, Payload
+from mqlab.wire.payload import COLUMNS, LONE, Bodies, Buffer, MalformedPayloadError, Payload, payload_of
 
 Value = bool | int | float | str | bytes
 
@@ -34,6 +34,7 @@ HEADERS: Final = {
     "expiration": "q", "deliver_at": "q", "group": "s", "duplicate_id": "s",
 }  # fmt: skip
 PROPERTY: Final = "."
+_LONE_COLUMNS: Final = LONE | COLUMNS
 _MOST_COLUMNS: Final = 100
 _LENGTH: Final = struct.Struct("<H")
 # Of what a stranger wrote, an error repeats no more.
@@ -94,17 +95,17 @@ def named(names: tuple[str, ...], letters: str) -> Columns:
     return columns(",".join(letter + name for letter, name in zip(letters, names, strict=True)).encode())
 
 
-def encode_texts(body: bytes, listed: Columns, first: Sequence[Value], texts: Collection[str]) -> Payload:
+def encode_texts(body: bytes, listed: Columns, first: Mapping[str, Value], texts: Mapping[str, str]) -> Payload:
     """One message whose headers are first these that are no texts, and then these that are: the shortest way.
 
     Raises TypeError if one of these is none.
     """
-    strings = [*map(str.encode, texts)]
-    data = b"".join((listed.written, listed.fixed.pack(*first, *map(len, strings)), *strings, body))
+    strings = [*map(str.encode, texts.values())]
+    data = b"".join((listed.written, listed.fixed.pack(*first.values(), *map(len, strings)), *strings, body))
     if len(data) <= _MOST_REMEMBERED:
         global _last
-        _last = Lone(dict(zip(listed.names, (*first, *texts))), data, len(data) - len(body), body)  # noqa: B905 as below
-    return Payload(data, 1, LONE | COLUMNS)
+        _last = Lone({**first, **texts}, data, len(data) - len(body), body)
+    return payload_of((data, 1, _LONE_COLUMNS))
 
 
 def encode_lone(body: Buffer, names: tuple[str, ...], letters: str, values: Sequence[Value]) -> Payload:

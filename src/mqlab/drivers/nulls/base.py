@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import Final, cast
+from typing import ClassVar, Final, cast
 
 import numpy as np
 
@@ -12,6 +12,9 @@ _UNSENT: Final = 4 * 1024 * 1024
 
 class NullPeer(asyncio.BufferedProtocol, ABC):
     """One connection of a client. `size` is that of every body it delivers, `batch` how many may go in one frame."""
+
+    # Whether the protocol moves what is on queues otherwise than what is on topics.
+    by_domain: ClassVar[bool] = False
 
     def __init__(self, size: int, batch: int) -> None:
         self.size = size
