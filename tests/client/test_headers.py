@@ -191,7 +191,9 @@ class Colour(IntEnum):
 
 
 @pytest.mark.parametrize(
-    "value", [b"bytes", None, [1], {"a": 1}, 1j, object(), np.int64(5), np.float64(0.5), Colour.RED], ids=repr
+    "value",
+    [b"bytes", None, [1], {"a": 1}, 1j, object(), np.int64(5), np.float64(0.5), Colour.RED],
+    ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_type_of_a_property(value: Any) -> None:
     with pytest.raises(TypeError, match=f"property p: {type(value).__name__} is no type.*bool, Byte"):

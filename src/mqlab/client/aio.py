@@ -197,7 +197,8 @@ class Session:
         if producer is None:
             producer = await self.producer(to)
         self._repliers[to] = producer
-        await producer.send(body, persistent=persistent, **headers)
+        if persistent or not producer.sent_at_once(body, headers):
+            await producer.send(body, persistent=persistent, **headers)
         if len(self._repliers) > _MOST_REPLIERS:
             await self.release(self._repliers.pop(next(iter(self._repliers))))
 

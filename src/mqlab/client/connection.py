@@ -53,6 +53,8 @@ class Wire(asyncio.BufferedProtocol):
         # to call `about_to_wait` in this one.
         self._due = False
         self.held = False
+        # At most one was woken by what came last, and has not had his turn of the loop yet.
+        self._alone = False
         self._gone = asyncio.Event()
         self._links: dict[int, Link] = {}
         self._receivers: dict[int, Receiving] = {}
@@ -101,11 +103,12 @@ class Wire(asyncio.BufferedProtocol):
     def about_to_wait(self) -> None:
         """Somebody will wait for the effect of what was sent.
 
-        Over a socket it leaves with the next turn of the loop or, if it was held until now, with this one.
+        Over a socket it leaves with the next turn of the loop. If it was held until now, or if nobody else was woken
+        together with him, it leaves with this one: at once, unless others who were woken may have something to say.
         """
-        if self.held:
-            self.held = False
+        if self._alone or (self.held and not self._due):
             self._flush()
+        self.held = False
 
     def send(
         self, kind: int, flags: int, session: int, link: int, first: int, amount: int, payload: Buffer = b""
@@ -131,7 +134,10 @@ class Wire(asyncio.BufferedProtocol):
     def acknowledge(self, link: int, up_to: int, room: int) -> None:
         self.send(_ACKNOWLEDGE, 0, 0, link, up_to, room)
 
-    def receive(self, link: int, correlation_id: str) -> None:
+    def receive(self, link: int, correlation_id: str, done: int) -> None:
+        """The message with that id; all that was delivered up to `done` is, if that is not 0."""
+        if done:
+            self.acknowledge(link, done, 0)
         self.send(_RECEIVE, 0, 0, link, 0, 0, correlation_id.encode())
 
     def write(self, *data: Buffer) -> None:
@@ -160,7 +166,7 @@ class Wire(asyncio.BufferedProtocol):
             self.loop.call_soon(self._flush_due)
 
     def _flush_due(self) -> None:
-        self._due = False
+        self._due = self._alone = False
         self._flush()
 
     def _flush(self) -> None:
@@ -219,9 +225,15 @@ class Wire(asyncio.BufferedProtocol):
 
     def buffer_updated(self, size: int) -> None:
         try:
-            self.frames_received(self._receiver.received(size))
+            frames = self._receiver.received(size)
+            self.frames_received(frames)
         except ProtocolError as error:
             self._lost(ClosedError(f"the broker broke the protocol: {error}"))
+            return
+        if frames:
+            # Whoever it woke is in line before this: what they all say leaves with one system call.
+            self._flush_soon()
+            self._alone = len(frames) == 1
 
     def frames_received(self, frames: Iterable[Frame]) -> None:
         """Raises ProtocolError."""

@@ -54,6 +54,9 @@ class Consumer:
         # Delivery ids: taken from the deliveries up to `_taken`; done, as far as the broker knows, up to `_told`; the
         # broker has room back for all up to `_roomed`.
         self._taken = self._told = self._roomed = 0
+        # Done, and whether the broker will be told so with the next turn of the loop.
+        self._done = 0
+        self._telling = False
         # The rest of the delivery that is given out one by one: messages in reverse order.
         self.in_hand: list[Message] = []
         # The broker will be told soon what is done.
@@ -71,7 +74,13 @@ class Consumer:
             rest = self.in_hand[-1]
             self.in_hand.clear()
             return rest.source.after(rest.row)
-        if not self._prepare():
+        if self._deliveries and self._by_itself and self._error is None:
+            # Several came together: once all that are taken in this turn of the loop are done, the broker is told.
+            if not self._telling:
+                self._telling = True
+                self._wire.loop.call_soon(self._tell_done)
+            self._done = self._taken
+        elif not self._prepare():
             await self._wait(timeout)
         return self._take()
 
@@ -82,13 +91,13 @@ class Consumer:
         if correlation_id is not None or message_id is not None:
             if self._prefetch:
                 raise ValueError("receiving by an id needs a consumer with prefetch 0: others get what comes next")
-            asking = correlation_id if message_id is None else asking_for(self._link, correlation_id, message_id)
+            asking = None if message_id is None else asking_for(self._link, correlation_id, message_id)
             if self._withdrawal is not None:
                 await self._withdrawn()
             # What is left of a receive that was given up is another message.
             if self._deliveries:
                 self._give_back()
-            if not self._prepare(asking):
+            if not self._ask_for(correlation_id or "", asking):
                 await self._wait(timeout)
             return self._take().messages()[0]
         if not self.in_hand:
@@ -139,7 +148,13 @@ class Consumer:
 
     async def __anext__(self) -> Message:
         try:
-            return await self.receive()
+            if self.in_hand:
+                return await self.receive()
+            # As `receive` does, with a coroutine less to go through.
+            if not self._prepare():
+                await self._wait(None)
+            self._fill_hand()
+            return self.in_hand.pop()
         except self.end:
             raise StopAsyncIteration from None
 
@@ -187,8 +202,10 @@ class Consumer:
             self.delivered(first, payload, delivered, flags & _PERSISTENT > 0, self._origin)
 
     def delivered(self, first: int, payload: Payload, delivered: int, persistent: bool, origin: str) -> None:
-        if not self._dropping:
-            self._deliveries.append(Delivery(first, payload, delivered, persistent, origin))
+        if self._dropping:
+            return
+        self._deliveries.append(Delivery(first, payload, delivered, persistent, origin))
+        if self._came is not None:
             self._wake()
 
     def lost(self, error: MessagingError) -> None:
@@ -198,7 +215,7 @@ class Consumer:
 
     # The parts
 
-    def _prepare(self, asking: Frame | str | None = None) -> bool:
+    def _prepare(self) -> bool:
         """Say what is done, and what is wanted. Whether there is a delivery to take; if not, one has to wait for it."""
         if self._by_itself:
             self._tell(self._taken - len(self.in_hand))
@@ -207,18 +224,34 @@ class Consumer:
         if self._deliveries:
             return True
         if self._came is not None and not self._came.done():
-            raise MessagingError("somebody waits at this consumer already: one at a time can receive")
+            self._refuse_another()
         if not self._prefetch:
             if self._error is not None:
                 raise self._error
-            if asking is None:
-                self._give_room(1)
-            elif isinstance(asking, str):
-                self._wire.receive(self._link, asking)
-            else:
-                self._wire.send(*asking)
+            self._give_room(1)
         self._wire.about_to_wait()
         return bool(self._deliveries)
+
+    def _ask_for(self, correlation_id: str, by_message_id: Frame | None) -> bool:
+        """The same as `_prepare`, for just one message; what is done is said in one go with it."""
+        if self._came is not None and not self._came.done():
+            self._refuse_another()
+        if self._error is not None:
+            raise self._error
+        wire, done = self._wire, 0
+        if self._by_itself and self._taken > self._told:
+            done = self._told = self._taken
+        if by_message_id is None:
+            wire.receive(self._link, correlation_id, done)
+        else:
+            if done:
+                wire.acknowledge(self._link, done, 0)
+            wire.send(*by_message_id)
+        wire.about_to_wait()
+        return bool(self._deliveries)
+
+    def _refuse_another(self) -> None:
+        raise MessagingError("somebody waits at this consumer already: one at a time can receive")
 
     async def _wait(self, timeout: float | None) -> None:
         """Until there is a delivery to take."""
@@ -278,6 +311,11 @@ class Consumer:
         self._taken = delivery.first + delivery.payload.rows - 1
         return delivery
 
+    def _tell_done(self) -> None:
+        self._telling = False
+        if self._error is None and not self._dropping:
+            self._tell(self._done)
+
     def _tell(self, done: int) -> None:
         """All up to this delivery id is done; there is room for as many more as were taken."""
         if done > self._told:
@@ -286,7 +324,10 @@ class Consumer:
             self._wire.acknowledge(self._link, done, room)
 
     def _room_up_to(self, done: int) -> int:
-        room, self._roomed = max(0, done - self._roomed), max(done, self._roomed)
+        room = done - self._roomed
+        if room <= 0:
+            return 0
+        self._roomed = done
         return room
 
     def _give_room(self, messages: int) -> None:
@@ -316,7 +357,6 @@ class Consumer:
             self._timer = None
 
     def _wake(self) -> None:
-        if self._came is not None:
-            if not self._came.done():
-                self._came.set_result(None)
-            self._came = None
+        came, self._came = self._came, None
+        if came is not None and not came.done():
+            came.set_result(None)

@@ -28,7 +28,6 @@ from mqlab.wire.columns import (
 # Words that selectors keep for themselves.
 _RESERVED: Final = frozenset(("NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"))
 _INTEGERS: Final = {"b": 1 << 7, "h": 1 << 15, "i": 1 << 31, "q": 1 << 63}
-_STR: Final = {str}
 _TEXTS: Final = frozenset(name for name, letter in HEADERS.items() if letter == "s")
 # With any of these added to the time of today, 64 bits are enough.
 _MOST_MILLISECONDS: Final = 1 << 61
@@ -133,16 +132,19 @@ class Stamp:
         """One message. Raises TypeError or ValueError for what cannot be said of one."""
         shape = None if properties else self._shapes.get(tuple(headers))
         try:
-            if shape is None or {*map(type, headers.values())} != _STR:
+            if shape is None:
                 return self._any_message(body, headers, properties)
-            texts: Any = headers.values()
-            return encode_texts(as_body(body), shape, self._stamped(_now()), texts)
+            texts: Any = headers
+            for text in texts.values():
+                if type(text) is not str:
+                    return self._any_message(body, headers, properties)
+            return encode_texts(body if type(body) is bytes else as_body(body), shape, self._stamped(_now()), texts)
         except UnicodeEncodeError as error:
             raise ValueError(f"{error.object!r} is no text: it has half of a character") from error
 
     def _any_message(self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None) -> Payload:
         now = _now()
-        names, letters, values = [*self._names], self._letters, self._stamped(now)
+        names, letters, values = [*self._names], self._letters, [*self._stamped(now).values()]
         numbers: dict[str, Any] = {}
         for name, value in headers.items():
             if value is None:
@@ -174,7 +176,7 @@ class Stamp:
         rows = len(bodies)
         now = _now()
         if rows == 1 and self._plain:
-            return encode_lone(bodies[0], self._names, self._letters, self._stamped(now))
+            return encode_lone(bodies[0], self._names, self._letters, [*self._stamped(now).values()])
         if rows == 1:
             return self.message(bodies[0], {}, None)
         if self._plain and not self._names:
@@ -184,11 +186,11 @@ class Stamp:
             columns[name] = pa.array(np.full(rows, value, dtype=np.int8 if name == "priority" else np.int64))
         return encode_columns(pa.array(bodies, type=BINARY), columns)
 
-    def _stamped(self, now: int) -> list[Value]:
+    def _stamped(self, now: int) -> dict[str, Value]:
         number = self._next
         self._next = number + 1
-        values: list[Value] = [self._token + number.to_bytes(8, "big"), now]
-        return values if self._stamps_all else values[: self.standing.ids] + values[2 - self.standing.timestamps :]
+        stamps: dict[str, Value] = {"id": self._token + number.to_bytes(8, "big"), "timestamp": now}
+        return stamps if self._stamps_all else {name: stamps[name] for name in self._names}
 
     def _stamps(self, rows: int, now: int) -> dict[str, pa.Array]:
         columns = {}

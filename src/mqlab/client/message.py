@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import repeat
 from typing import Any, Final, NamedTuple
 
@@ -56,7 +57,7 @@ class Delivery:
         if self.payload.form & LONE:
             lone = decode_lone(self.payload)
             self._lone = lone.values
-            return [Message(lone.own_body(), 0, self)]
+            return [_message((lone.own_body(), 0, self))]
         return list(map(Message, self.bodies().tolist(), range(self.rows), repeat(self)))
 
     def after(self, rows: int) -> Delivery:
@@ -161,3 +162,7 @@ class Message(NamedTuple):
     @property
     def properties(self) -> dict[str, Value]:
         return self.source.properties(self.row)
+
+
+# The same in a third of the time: that counts where a message is alone.
+_message: Callable[[tuple[bytes, int, Delivery]], Message] = partial(tuple.__new__, Message)

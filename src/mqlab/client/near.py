@@ -10,8 +10,8 @@ from mqlab.client.connection import Receiving
 from mqlab.client.errors import MessagingError
 from mqlab.wire.payload import Buffer, Payload
 
-# How often in one turn of the loop effects are seen to before somebody waits. Without a bound, one who then never has
-# to wait would never let anybody else have a turn.
+# How often in a row what is asked for is given at once, if it is there. Without a bound, one who then never has to wait
+# would never let anybody else have a turn of the loop.
 _AT_ONCE: Final = 64
 
 
@@ -25,14 +25,16 @@ class Host(Protocol):
     def meet(self, receivers: Mapping[int, Receiving], changed: Callable[[], None]) -> None:
         """What is for these links may be delivered by a call, too."""
 
-    def put(self, link: int, first: int, payload: Payload, flags: int) -> None: ...
+    def put(self, link: int, first: int, payload: Payload, flags: int) -> None:
+        """All that follows from it has happened, too."""
 
-    def acknowledge(self, link: int, up_to: int, room: int) -> None: ...
+    def acknowledge(self, link: int, up_to: int, room: int, at_once: bool) -> None:
+        """All that follows from it, too, if it is to be `at_once`; otherwise with the next `carry_out`."""
 
-    def receive(self, link: int, correlation_id: str) -> None: ...
+    def receive(self, link: int, correlation_id: str, done: int, at_once: bool) -> None:
+        """As for `acknowledge`, which it also does, if anything is done."""
 
-    def carry_out(self) -> None:
-        """All that follows from the calls before."""
+    def carry_out(self) -> None: ...
 
 
 class NearWire(BoundWire):
@@ -57,15 +59,17 @@ class NearWire(BoundWire):
         if host is None:
             super().acknowledge(link, up_to, room)
         else:
-            host.acknowledge(link, up_to, room)
+            host.acknowledge(link, up_to, room, self._at_once > 0 or self._later())
+            self._at_once -= 1
 
-    def receive(self, link: int, correlation_id: str) -> None:
+    def receive(self, link: int, correlation_id: str, done: int) -> None:
         host = self._called or self._reached()
         if host is None or not correlation_id.isascii():
             # As a frame it must be text that can be written: half a character is refused.
-            super().receive(link, correlation_id)
+            super().receive(link, correlation_id, done)
         else:
-            host.receive(link, correlation_id)
+            host.receive(link, correlation_id, done, self._at_once > 0 or self._later())
+            self._at_once -= 1
 
     def soon(self, action: Callable[[], None]) -> None:
         self._called = None
@@ -80,27 +84,29 @@ class NearWire(BoundWire):
         super().send(kind, flags, session, link, first, amount, payload)
 
     def about_to_wait(self) -> None:
-        """If it has done so too often in this turn of the loop: at its end."""
+        """Frames leave now or, if that was so too often in a row, with the next turn of the loop."""
         self.held = False
-        if self._at_once:
-            self._at_once -= 1
-            self._hand_over()
-            if not self._due:
-                self._called = None
-        elif not self._due:
-            self._flush_soon()
+        if self._ready or self._first:
+            if self._at_once > 0:
+                self._at_once -= 1
+                self._hand_over()
+            else:
+                self._later()
 
     _hand_over_early = about_to_wait
 
+    def _later(self) -> bool:
+        """What was not done at once is, with the next turn of the loop. Returns False: not now."""
+        self._flush_soon()
+        return False
+
     def _reached(self) -> Host | None:
-        """Whoever can be called. What follows from the calls is seen to in this turn of the loop."""
+        """Whoever can be called now."""
         if self._first:
             self._do_first()
         host = self._host
         if host is None or self._ready or self._transport is None or not host.takes_calls:
             return None
-        if not (self._due or self.held):
-            self._flush_soon()
         self._called = host
         return host
 
@@ -114,7 +120,6 @@ class NearWire(BoundWire):
     def _flush_due(self) -> None:
         self._at_once, self._due = _AT_ONCE, False
         self._hand_over()
-        self._called = None
 
     def _hand_over(self) -> None:
         if self._first:

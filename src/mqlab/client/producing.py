@@ -54,17 +54,13 @@ class Producer:
 
         Others leave with all that are ready by the next turn of the loop; a lone one leaves with that turn.
         """
+        if not persistent and (headers or properties) and self.sent_at_once(body, headers, properties):
+            return
         if self._error is not None or self._refusal is not None:
             self._raise_error()
         if persistent or properties or headers:
             payload = self.stamp.message(body, headers, properties)
-            if persistent or self._ready or self._credit <= 0:
-                await self.send_batch(payload, persistent=persistent, confirm=persistent and not self._transacted)
-            else:
-                self._write(payload, 0)
-                self._in_a_row += 1
-                if self._in_a_row >= _MOST_IN_A_ROW:
-                    await self._give_way()
+            await self.send_batch(payload, persistent=persistent, confirm=persistent and not self._transacted)
             return
         body = as_body(body)
         self._ready.append(body)
@@ -74,6 +70,16 @@ class Producer:
         elif len(self._ready) >= _MOST_ROWS or self._ready_bytes >= _MOST_BYTES:
             await self._wait_for_credit()
             self._flush()
+
+    def sent_at_once(self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None = None) -> bool:
+        """`send` of what is not persistent, if nothing has to be waited for. False: nothing has happened yet."""
+        if self._error is not None or self._refusal is not None or self._ready or self._credit <= 0:
+            return False
+        if self._in_a_row >= _MOST_IN_A_ROW:
+            return False
+        self._in_a_row += 1
+        self._write(self.stamp.message(body, headers, properties), 0)
+        return True
 
     async def send_batch(self, payload: Payload, *, persistent: bool = False, confirm: bool = False) -> None:
         """Messages that go together; with `confirm`, returns when the broker says that they are safe."""
@@ -194,7 +200,8 @@ class Producer:
             self._write(self.stamp.batch(ready), 0)
 
     def _write(self, payload: Payload, flags: int) -> None:
+        data, rows, _ = payload
         first = self._next_seq
-        self._next_seq = first + payload.rows
-        self._credit -= len(payload.data)
+        self._next_seq = first + rows
+        self._credit -= len(data)
         self._wire.put(self._session, self._link, first, payload, flags)

@@ -40,7 +40,8 @@ class Requester:
         # The request leaves together with the wish for its reply.
         self._wire.held = True
         try:
-            await self._producer.send(body, persistent=self._persistent, properties=properties, **headers)
+            if self._persistent or not self._producer.sent_at_once(body, headers, properties):
+                await self._producer.send(body, persistent=self._persistent, properties=properties, **headers)
             if self._shared:
                 return await self._consumer.receive(timeout, correlation_id=correlation_id)
             return await self._next_reply(correlation_id, timeout)

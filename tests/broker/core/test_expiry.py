@@ -213,4 +213,4 @@ def test_what_is_consumed_in_time_is_not_kept_in_mind() -> None:
         driven.acknowledge(consumer, number + 1)
     queue = driven.queue("q")
     assert len(queue._expiring) < 200
-    assert len(driven.core._wakes) < 100
+    assert len(driven.core.wakes) < 100

@@ -106,6 +106,12 @@ def test_a_full_broker_holds_everybody_back_and_releases_everybody() -> None:
     assert all(driven.credit[producer] > 0 for producer in producers)
 
 
+def test_no_producer_may_send_ahead_more_than_an_eighth_of_the_memory() -> None:
+    """What waits for the disk takes more than its bytes, and cannot leave memory."""
+    driven = Driven(memory_limit=8_000, producer_window=1_001)
+    assert driven.credit[driven.producer("queue:q")] == driven.credit[driven.producer("topic:t")] == 1_000
+
+
 def test_a_closed_producer_is_held_no_more() -> None:
     driven = Driven(queue_limit=1_000, producer_window=400)
     producer = driven.producer("queue:q")

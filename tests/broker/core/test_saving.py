@@ -202,16 +202,15 @@ def test_a_subscription_saves_too() -> None:
 def test_memory_that_was_saved_lets_producers_of_other_queues_go_on() -> None:
     """Nothing was consumed, yet there is room again."""
     rules = Policies((Rule("queue:q", {"save_extent": KIB}),))
-    driven = Driven(policies=rules, memory_limit=5 * KIB + 5 * FOOTPRINT, producer_window=4 * KIB, queue_limit=1 << 30)
+    driven = Driven(policies=rules, memory_limit=5 * KIB + 5 * FOOTPRINT, queue_limit=1 << 30)
     disk = Disk(driven)
     saved, other = driven.producer("queue:q"), driven.producer("queue:other")
     driven.send(other, b"x" * 1500)
-    for _ in range(4):
-        driven.send(saved, b"x" * 1000)
+    for size in (1000, 1000, 1000, 400):
+        driven.send(saved, b"x" * size)
     driven.send(other, b"x" * 600)
     assert (driven.core.flow.held, disk.pages) == ({other}, [])
-    driven.send(saved, b"x" * 1000)
-    driven.send(saved, b"x" * 1000)
+    driven.send(saved, b"x" * 1700)
     assert len(disk.pages) == 1
     assert driven.memory < (5 * KIB + 5 * FOOTPRINT) * 0.75
     assert not driven.core.flow.held

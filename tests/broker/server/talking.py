@@ -83,7 +83,10 @@ class Raw:
     async def hear(self) -> Frame:
         """The next frame. Raises EOFError if the broker has ended the connection."""
         while not self._frames:
-            data = await self._reader.read(65536)
+            try:
+                data = await self._reader.read(65536)
+            except ConnectionError:  # it ended while something was on its way to it
+                data = b""
             if not data:
                 raise EOFError
             self._frames += self._receiver.feed(data)
@@ -101,7 +104,7 @@ class Raw:
         try:
             while True:
                 await self.hear()
-        except (EOFError, ConnectionResetError):
+        except EOFError:
             return str(error.json()["message"])
 
     async def open_session(self, number: int = 1, *, transacted: bool = False) -> None:

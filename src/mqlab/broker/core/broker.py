@@ -15,7 +15,7 @@ from mqlab.broker.core.duplicates import Sent, ids_of
 from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, Opened, RolledBack, TakenBack
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import Flow
-from mqlab.broker.core.handing import hand_over
+from mqlab.broker.core.handing import Known, hand_over
 from mqlab.broker.core.house import House
 from mqlab.broker.core.leaving import Leaving
 from mqlab.broker.core.ledger import Ledger
@@ -52,7 +52,7 @@ class Core:
         # Why persistent messages cannot be taken for now, or "".
         self.disk_full = ""
         self.sessions: set[Session] = set()
-        self._wakes: list[tuple[int, int, Queue]] = []
+        self.wakes: list[tuple[int, int, Queue]] = []
         self._tie = count()
 
     # Links
@@ -161,12 +161,15 @@ class Core:
 
     # Messages
 
-    def send(self, producer: Producer, payload: Payload, seq: int, *, persistent: bool, confirm: bool) -> None:
-        """`seq` is the producer's number of the last row."""
+    def send(
+        self, producer: Producer, payload: Payload, seq: int, *, persistent: bool, confirm: bool,
+        headers: Known = None,
+    ) -> None:  # fmt: skip
+        """`seq` is the producer's number of the last row. `headers`: of a lone message, if they were read already."""
         self.flow.spend(producer, len(payload.data))
         session = producer.session
         at_once = not (persistent or session.transacted or self.ledger.is_awaited(producer.last_lsn))
-        if at_once and payload.form & LONE and hand_over(producer, payload):
+        if at_once and payload.form & LONE and hand_over(producer, payload, headers):
             if confirm:
                 self.effects.append(Confirm(producer, seq))
             self.flow.renew(producer)
@@ -211,13 +214,13 @@ class Core:
 
     def cancel(self, consumer: Consumer) -> None:
         """It has no room any more, and waits for no message."""
-        consumer.credit = 0
+        consumer.queue.take_room(consumer)
         consumer.queue.cancel(consumer)
 
     def take_back(self, consumer: Consumer, seen: int) -> None:
         """All it has not acknowledged comes again, marked up to the last one its application has seen."""
         self.effects.append(TakenBack(consumer))
-        consumer.credit = 0
+        consumer.queue.take_room(consumer)
         self.leaving.put_back(taken_back(consumer, seen))
 
     def give_back(self, consumer: Consumer, first: int, rows: int, *, tried: bool = False) -> None:
@@ -238,7 +241,7 @@ class Core:
         self.effects.append(RolledBack(session))
         returned = self._drop_transaction(session)
         for consumer in session.consumers:
-            consumer.credit = 0
+            consumer.queue.take_room(consumer)
             returned += taken_back(consumer, 0)
         self.leaving.put_back(returned)
 
@@ -255,12 +258,12 @@ class Core:
     def tick(self, now: int) -> None:
         """It is that late (ms since 1970): what is due then happens."""
         self.desk.now = now
-        while self._wakes and self._wakes[0][0] <= now:
-            heappop(self._wakes)[2].wake()
+        while self.wakes and self.wakes[0][0] <= now:
+            heappop(self.wakes)[2].wake()
 
     @property
     def next_wake(self) -> int | None:
-        return self._wakes[0][0] if self._wakes else None
+        return self.wakes[0][0] if self.wakes else None
 
     def durable(self, lsn: int) -> None:
         """Every record up to this number is on disk."""
@@ -333,9 +336,10 @@ class Core:
         return Ended(placed, transaction.acknowledged, record, sent)
 
     def _sent(self, producer: Producer, placed: Placed, seq: int, confirm: bool) -> None:
-        self.leaving.make_visible(placed)
+        # First of all, who waits for it: he has the next one ready while this one goes to its consumers.
         if confirm and not producer.session.closed:
             self.effects.append(Confirm(producer, seq))
+        self.leaving.make_visible(placed)
         self.flow.renew(producer)
 
     def _committed(self, session: Session, ended: Ended) -> None:
@@ -392,4 +396,4 @@ class Core:
         return returned
 
     def _wake_at(self, when: int, queue: Queue) -> None:
-        heappush(self._wakes, (when, next(self._tie), queue))
+        heappush(self.wakes, (when, next(self._tie), queue))

@@ -26,10 +26,15 @@ class Finding:
     def receive(self, consumer: Consumer, key: Key) -> None:
         """At once, or when it comes; who asked first is served first."""
         found = self._find(key)
-        if found is None:
-            self._wanted.setdefault(key.field, {}).setdefault(key.value, deque()).append(consumer)
-        else:
+        if found is not None:
             self._queue.give(consumer, self._take_row(*found))
+            return
+        field, value = key
+        wanted = self._wanted.setdefault(field, {})
+        if value in wanted:
+            wanted[value].append(consumer)
+        else:
+            wanted[value] = deque((consumer,))
 
     def taker(self, headers: Mapping[str, Value]) -> Consumer | None:
         """Who waits for a message with these headers, and then no longer does."""
@@ -71,9 +76,11 @@ class Finding:
             if queue.policy.retrieval == "scan":
                 found = scan(queue.spans(), key)
             else:
-                if key.field not in self.indexes:
-                    self.indexes[key.field] = Index(key.field, queue.spans())
-                found = self.indexes[key.field].find(key.value)
+                field, value = key
+                index = self.indexes.get(field)
+                if index is None:
+                    index = self.indexes[field] = Index(field, queue.spans())
+                found = index.find(value)
             if found is None or not 0 < found[0].expires <= queue.desk.now:
                 return found
             span, row = found

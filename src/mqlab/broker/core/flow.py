@@ -14,6 +14,9 @@ from mqlab.broker.core.queue import RELEASE_SHARE, Queue
 from mqlab.broker.core.routing import Topic
 from mqlab.broker.settings import Settings
 
+# The part of the memory limit that one producer may send ahead: messages that wait for the disk take more memory than
+# is counted for them, when they are small twice as much, and cannot be taken out of it.
+_WINDOW_SHARE: Final = 8
 # Episodes of holding that are remembered for whoever asks.
 _EPISODES: Final = 1000
 
@@ -46,7 +49,9 @@ class Flow:
 
     def window(self, destination: Queue | Topic) -> int:
         """Bytes a producer to it may send ahead."""
-        return min(self._settings.producer_window, self._settings.policy_of(destination.full_name).queue_limit)
+        settings = self._settings
+        memory = max(1, settings.memory_limit // _WINDOW_SHARE)
+        return min(settings.producer_window, settings.policy_of(destination.full_name).queue_limit, memory)
 
     def first_credit(self, producer: Producer) -> None:
         self._desk.effects.append(Credit(producer, producer.window))

@@ -40,19 +40,27 @@ class Span:
     )  # fmt: skip
 
     def __init__(
-        self, payload: Payload | OnDisk, base: int, *, persistent: bool,
+        self, payload: Payload | OnDisk, base: int, persistent: bool,
         index: range | np.ndarray[Any, Any] | None = None, delivered: int = 0, origin: str = "", priority: int = 4,
         due: int = 0, expires: int = 0, since: int = 0, doubtful: int = 0,
     ) -> None:  # fmt: skip
         self.payload = payload
         self.base = base
-        rows = payload.rows
-        if index is None:
-            self.index: range | np.ndarray[Any, Any] = _ONE if rows == 1 else range(rows)
+        self.index: range | np.ndarray[Any, Any]
+        # Bytes of its messages, and of memory that it stands for: these, and its part of what there is around them.
+        self.size: int
+        self.memory: int
+        if index is None and isinstance(payload, Payload):
+            # The whole of what was sent, as most are.
+            data, rows, _ = payload
+            self.index = _ONE if rows == 1 else range(rows)
             self.rows = rows
+            self.size = size = len(data)
+            self.memory = size + FOOTPRINT
         else:
-            self.index = index
-            self.rows = len(index)
+            self.index = range(payload.rows) if index is None else index
+            self.rows = len(self.index)
+            self._measure()
         self.persistent = persistent
         self.delivered = delivered
         self.doubtful = doubtful
@@ -63,10 +71,6 @@ class Span:
         self.expires = expires
         # When it came to its queue, in microseconds since 1970; 0: nobody looked.
         self.since = since
-        # Bytes of its messages, and of memory that it stands for: these, and its part of what there is around them.
-        self.size: int
-        self.memory: int
-        self._measure()
         # The line it stands in, if it does, and only then its neighbours there.
         self.line: object | None = None
         self.before: Span | None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mqlab.broker.core import saving, serving, turns
 from mqlab.broker.core.agenda import Agenda
 from mqlab.broker.core.desk import Desk
-from mqlab.broker.core.effects import Deliver
+from mqlab.broker.core.effects import deliver
 from mqlab.broker.core.finding import Finding
 from mqlab.broker.core.line import Line
 from mqlab.broker.core.links import Consumer, Producer
@@ -161,6 +161,13 @@ class Queue:
             # Else it is in line already, and there was nothing for it.
             self.dispatch_to(consumer)
 
+    def take_room(self, consumer: Consumer) -> None:
+        """It has none left, and is not in line for anything any more."""
+        consumer.credit = 0
+        if consumer.waiting:
+            consumer.waiting = False
+            self.ready.remove(consumer)
+
     def receive(self, consumer: Consumer, key: Key) -> None:
         """One message by its id: at once, or when it comes."""
         if self.finding is None:
@@ -268,7 +275,7 @@ class Queue:
                 watch.times.append(now - span.since)
             if now >= watch.sums_at:
                 watch.sum_up(self)
-        self.desk.effects.append(Deliver(consumer, first, span))
+        self.desk.effects.append(deliver((consumer, first, span)))
 
     def unlink(self, span: Span) -> None:
         line = span.line

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from pathlib import Path
+from time import time_ns
 from typing import Any, Final, TextIO
 
 from mqlab.broker.core.administration import totals
@@ -49,6 +50,9 @@ log = logging.getLogger("mqlab.broker")
 # The part of the memory limit that messages may take when the broker starts: what is told of the others takes memory
 # too, and producers will want their share. The others stay in the journal until they are delivered.
 _KEPT_AT_START: Final = 8
+# A lone sender that waits has a message, hears that it is safe, and his consumer acknowledges it. Where more happens
+# between two syncs, others would have to wait while the loop does one itself.
+_FEW_LOOKS: Final = 4
 # Passwords that are checked at the same time.
 _LOGINS: Final = 2
 
@@ -59,6 +63,8 @@ class Broker:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.core = Core(settings)
+        self._desk = self.core.desk
+        self._effects, self._wakes = self.core.effects, self.core.wakes
         # Set when the broker cannot go on: its reason to stop.
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.connections: set[Any] = set()
@@ -81,6 +87,8 @@ class Broker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._flush_is_due = False
         self._carrying_out = False
+        # At the clock, since the last sync was asked for: how often something came that had to be dealt with.
+        self._looks = 0
         # When the core wants to be woken, as far as that is arranged (ms since 1970), and what will do it.
         self._wake: asyncio.TimerHandle | None = None
         self._wakes_at = 0
@@ -133,33 +141,34 @@ class Broker:
 
     def look_at_the_clock(self) -> None:
         """What the core must know of the world before it decides: how late it is."""
-        self.now = time.time_ns()
-        desk = self.core.desk
-        desk.now_us = self.now // 1000
-        desk.now = desk.now_us // 1000
+        self.now = now = time_ns()
+        self._looks += 1
+        desk = self._desk
+        desk.now_us = now = now // 1000
+        desk.now = now // 1000
 
     def carry_out(self) -> None:
         """Do what the core wants done, until it wants nothing more."""
         if self._carrying_out:
             return
-        self._carrying_out = True
-        effects, actions = self.core.effects, self._actions
-        while effects:
-            batch = effects.copy()
-            effects.clear()
-            for effect in batch:
+        effects = self._effects
+        if effects:
+            self._carrying_out, actions = True, self._actions
+            # What comes of it meanwhile is appended, and has its turn after what is there.
+            for effect in effects:
                 try:
                     actions[type(effect)](effect)
                 except Exception as error:
                     # Nothing in an effect can fail. If one does, going on would promise what was not done.
                     self.on_failure(error)
-        self._carrying_out = False
+            effects.clear()
+            self._carrying_out = False
         if self.unsent:
             unsent, self.unsent = self.unsent, []
             for connection in unsent:
                 connection.flush()
-        if (wake := self.core.next_wake) is not None and (wake < self._wakes_at or self._wake is None):
-            self._arrange_wake(wake)
+        if self._wakes and (self._wake is None or self._wakes[0][0] < self._wakes_at):
+            self._arrange_wake(self._wakes[0][0])
 
     def keep(self, task: "asyncio.Task[None]") -> None:
         """The loop itself holds tasks only weakly."""
@@ -249,11 +258,15 @@ class Broker:
 
     # What the journal needs of its host
 
-    def sync_in(self, work: Callable[[], None], done: Done) -> None:
+    def sync_in(self, work: Callable[[], None], done: Done, *, quick: bool) -> None:
         assert self._worker is not None
         if self.api_trace is not None:
             self.api_trace.journal("sync")
-        self._worker.submit(work, done)
+        if quick and self._looks <= _FEW_LOOKS:
+            self._worker.do_here(work, done)
+        else:
+            self._worker.submit(work, done)
+        self._looks = 0
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         self._loop.call_later(seconds, action)

@@ -34,6 +34,9 @@ _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
 # What ends a connection.
 BROKEN_RULES: Final = (ProtocolError, MalformedPayloadError, OverdrawnError)
 _SEQUENCE_NUMBERS: Final = 2**63
+_SEND: Final = int(Kind.SEND)
+# Frames that come with a message of somebody who sends one at a time: what he has done, and what he waits for.
+_FEW: Final = 3
 _PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.PERSISTENT, Flag.CONFIRM, Flag.REDELIVERED))
 
 
@@ -110,6 +113,10 @@ class Connection(Telling, asyncio.BufferedProtocol):
         except ProtocolError as error:
             self.fail("protocol", str(error))
         else:
+            if 1 < len(frames) <= _FEW and frames[0].kind == _SEND:
+                # Whoever waits for the message can begin before the rest, such as what is done, is looked at.
+                self.frames_received(frames[:1])
+                del frames[0]
             self.frames_received(frames)
 
     def frames_received(self, frames: Iterable[Frame]) -> None:

@@ -66,7 +66,7 @@ async def test_every_call_in_and_out(tmp_path: Path) -> None:
     assert [(line.direction, line.kind) for line in found if line.kind not in ("ACKNOWLEDGE", "CLOSE", "CLOSED")] == [
         ("in", "HELLO"), ("out", "HELLO"), ("in", "OPEN_SESSION"), ("out", "OPENED"),
         ("in", "OPEN_PRODUCER"), ("out", "OPENED"), ("out", "CREDIT"), ("in", "OPEN_CONSUMER"), ("out", "OPENED"),
-        ("in", "SEND"), ("out", "DELIVER"), ("out", "CONFIRM"), ("out", "END"),
+        ("in", "SEND"), ("out", "CONFIRM"), ("out", "DELIVER"), ("out", "END"),
     ]  # fmt: skip
     assert {line.application for line in found} == {"Requester 0"}
     by_kind = {line.kind: line for line in found}

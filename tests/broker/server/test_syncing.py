@@ -1,0 +1,56 @@
+"""Where the broker waits for the disk: in a thread, or in its loop if that is over sooner and nobody else is there."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.listen import running
+from mqlab.broker.store.files import Files
+from mqlab.broker.store.group import Gathering
+from mqlab.client.errors import MessagingError
+
+from .talking import client, in_loop, local
+
+
+async def where(broker: Broker, *, quick: bool) -> str:
+    """The thread in which a sync is done."""
+    done = asyncio.get_running_loop().create_future()
+    found: list[str] = []
+    broker.sync_in(lambda: found.append(threading.current_thread().name), done.set_result, quick=quick)
+    assert await done is None
+    return found[0]
+
+
+@in_loop
+async def test_a_quick_sync_is_done_in_the_loop_if_little_else_happens(tmp_path: Path) -> None:
+    here = threading.current_thread().name
+    async with running(local(data=tmp_path)) as (broker, _):
+        assert await where(broker, quick=False) == "mqlab-sync"
+        assert await where(broker, quick=True) == here
+        for looks, name in ((4, here), (5, "mqlab-sync"), (4, here)):
+            for _ in range(looks):
+                broker.look_at_the_clock()
+            assert await where(broker, quick=True) == name
+
+
+@in_loop
+async def test_a_sync_that_fails_in_the_loop_stops_the_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Gathering, "is_quick", True)
+    tried: list[str] = []
+
+    def fail(_files: Files, _file: int) -> None:
+        tried.append(threading.current_thread().name)
+        raise OSError("Input/output error")
+
+    async with running(local(data=tmp_path)) as (broker, (address,)):
+        producer = await (await (await client(address)).session()).producer("queue:q")
+        await producer.send(b"safe", persistent=True)
+        with monkeypatch.context() as broken:
+            broken.setattr(Files, "sync", fail)
+            with pytest.raises(MessagingError):
+                await producer.send(b"not safe", persistent=True)
+            assert "Input/output" in str(await broker.failure)
+        assert tried == [threading.current_thread().name]
