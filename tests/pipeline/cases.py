@@ -127,6 +127,16 @@ _sampled("two of three runs 3", 0.1, (0.95,), scenario="majority", repetition=2)
 _sampled("one of two runs 1", 0.95, (0.1,), scenario="split", repetition=0)
 _sampled("one of two runs 2", 0.1, (0.1,), scenario="split", repetition=1)
 
+# A system elsewhere, of which nothing but the line to it is sampled.
+for _name, _shares in {
+    "bound by the network": {"network-in": 0.3, "network-out": 0.9, "agent-1": 0.0},
+    "a line that is not full": {"network-in": 0.8, "network-out": 0.8},
+    "elsewhere, with a busy disk here": {"network-in": 0.1, "disk": 0.9},
+}.items():
+    _there = case(_name).send(0, 10).receive(0, 10)
+    for _source, _share in _shares.items():
+        _there.sample(_source, MEASURE, sync_seconds=70.0).sample(_source, MIDDLE, sync_seconds=70.0 + _share)
+
 MILLI = 1_000_000
 _sampled("a client above its limit", 0.2, (0.76, 0.1), declared={"client_cpu": 75.0})
 _sampled("clients below their limit", 0.2, (0.74, 0.1), declared={"client_cpu": 75.0})

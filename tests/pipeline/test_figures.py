@@ -119,6 +119,9 @@ def test_what_was_not_sampled_has_no_figure(tables: Tables) -> None:
         ("machine full of agents", "client"),
         ("majority", "broker"),
         ("split", None),
+        ("bound by the network", "network"),
+        ("a line that is not full", None),
+        ("elsewhere, with a busy disk here", None),
     ],
 )
 def test_what_holds_a_point_back(tables: Tables, scenario: str, bound_by: str | None) -> None:
@@ -127,14 +130,15 @@ def test_what_holds_a_point_back(tables: Tables, scenario: str, bound_by: str | 
 
 def test_a_full_core_shared_by_all_is_held_by_who_uses_more(spark: SparkSession) -> None:
     used = spark.sql(
-        """SELECT *, cpu_broker AS cpu_busiest_broker, cpu_broker + cpu_agents AS cpu_all FROM VALUES
+        """SELECT *, cpu_broker AS cpu_busiest_broker, cpu_broker + cpu_agents AS cpu_all, 0D AS network_share
+        FROM VALUES
         (0, 50D, 40D, 40D, 0D, 0D), (1, 40D, 50D, 50D, 0D, 0D), (2, 40D, 40D, 40D, 0D, 99D),
         (3, 40D, 40D, 40D, NULL, 61D), (4, 50D, 40D, 40D, 0D, 0D), (5, 50D, 40D, 40D, 0D, 0D),
         (6, 50D, 40D, 40D, 0D, 0D)
         AS t(run, cpu_broker, cpu_agents, cpu_busiest_agent, sync_share, disk_share)"""
     )
     points = spark.sql(
-        """SELECT *, 12 AS size, 10 AS batch, producers DIV 2 AS consumers FROM VALUES
+        """SELECT *, 12 AS size, 10 AS batch, 'queue' AS domain, producers DIV 2 AS consumers FROM VALUES
         (0, 'a', 45D, 2), (1, 'a', 45D, 2), (2, 'a', NULL, 2), (3, 'a', NULL, 2), (4, 'b', NULL, 2), (5, 'b', NULL, 2),
         (6, 'b', NULL, 0) AS t(run, system, client_cpu, producers)"""
     )

@@ -51,3 +51,15 @@ def test_what_the_drivers_reach_is_shown_and_what_was_not_found_is_not(made: Mad
     cells = table.rows[0].cells
     assert [cell.text for cell in cells] == ["native", "12 B", "32,768", "31,000,000", "n/a"]
     assert cells[-1].note == "not found"
+
+
+def test_a_driver_that_cannot_be_calibrated_is_named_with_the_reason(made: MadeUp, write: Write) -> None:
+    found = {"driver": "resp", "size": 12, "batch": 1, "domain": "queue", "sent": 1.0, "received": 2.0}
+    made.meta["calibrations"] = [found]
+    made.meta["uncalibrated"] = {"kafka": "its library does more"}
+    table = calibration_table(Findings.of(write(made)))
+    assert table is not None
+    assert [[cell.text for cell in one.cells] for one in table.rows] == [
+        ["resp queue", "12 B", "1", "1", "2"], ["kafka", "n/a", "n/a", "n/a", "n/a"],
+    ]  # fmt: skip
+    assert table.notes[1].startswith("kafka has no peer that does nothing: its library does more. Whether the lab")

@@ -34,7 +34,8 @@ def lacks(system: System) -> dict[str, str]:
     Raises SystemFailedError if there is no such driver here.
     """
     inside = type(system).host is not System.host
-    return {**({} if inside else _OUTSIDE), **driver_of(system).lacks, **system.lacks}
+    of_system = {**system.lacks, **system.lacks_with.get(system.driver, {})}
+    return {**({} if inside else _OUTSIDE), **driver_of(system).lacks, **of_system}
 
 
 def absent(system: System, point: Point) -> str:

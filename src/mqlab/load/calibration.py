@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from mqlab.drivers import DRIVERS
-from mqlab.drivers.nulls import NULLS
+from mqlab.drivers.nulls import NULLS, WITHOUT
 from mqlab.load.agents import AgentLostError, AgentProcess, BrokenRunError, check
 from mqlab.load.assignment import Assignment, Role
 from mqlab.study import Phases, Point
@@ -27,6 +27,8 @@ class Calibration:
     driver: str
     size: int
     batch: int
+    # queue or topic, where the protocol moves them in different ways; "": both.
+    domain: str
     sent: float | None
     received: float | None
 
@@ -34,24 +36,32 @@ class Calibration:
         return asdict(self)
 
 
-def wanted(driver: str, points: Iterable[Point]) -> list[tuple[int, int]]:
-    """(size, batch) of the points whose rate the driver alone could bound: those that wait for nothing."""
+def wanted(driver: str, points: Iterable[Point]) -> list[tuple[int, int, str]]:
+    """(size, batch, domain) of the points whose rate the driver alone could bound: those that wait for nothing."""
     if driver not in NULLS:
         return []
+    by_domain = NULLS[driver].by_domain
     free = (point for point in points if point.pattern == "one-way" and point.send == "free" and not point.transaction)
-    return sorted({(point.size, point.batch) for point in free})
+    return sorted({(point.size, point.batch, point.domain if by_domain else "") for point in free})
 
 
-async def calibrated(driver: str, size: int, batch: int, point: Point, agent: AgentProcess) -> Calibration:
+def why_not(driver: str) -> str:
+    """Why a driver cannot be calibrated; "" if it can."""
+    return "" if driver in NULLS else WITHOUT.get(driver, "nobody has written one for it")
+
+
+async def calibrated(
+    driver: str, size: int, batch: int, domain: str, point: Point, agent: AgentProcess
+) -> Calibration:
     """By an agent, as it plays any run. Raises nothing but for cancellation."""
     sent = received = None
     try:
         async with _null(driver, size, batch) as address:
-            domain = "topic" if "queues" in DRIVERS[driver].lacks else point.domain
+            played = "topic" if "queues" in DRIVERS[driver].lacks else domain or point.domain
             phases = Phases(warmup=_WARM_UP, measure=_MEASURE, drain=1)
             changed = {"size": size, "batch": batch, "phases": phases, "producers": 1, "consumers": 1}
             plain = point.model_copy(update={
-                **changed, "domain": domain, "destinations": 1, "pattern": "one-way", "send": "free", "transaction": 0,
+                **changed, "domain": played, "destinations": 1, "pattern": "one-way", "send": "free", "transaction": 0,
                 "load": "both", "rate": None, "consume_rate": None, "selector": "", "durable": False, "messages": None,
                 "persistent": False, "acknowledge": "auto", "topology": "client",
             })  # fmt: skip
@@ -59,10 +69,11 @@ async def calibrated(driver: str, size: int, batch: int, point: Point, agent: Ag
             received = await _rate(driver, address, plain, Role("consumer", 0, 0), agent)
     except (AgentLostError, BrokenRunError, OSError):
         pass  # what was not found is not shown
-    return Calibration(driver, size, batch, sent, received)
+    return Calibration(driver, size, batch, domain, sent, received)
 
 
-async def _rate(driver: str, address: str, point: Point, role: Role, agent: AgentProcess) -> float:
+async def _rate(driver: str, address: str, point: Point, role: Role, agent: AgentProcess) -> float | None:
+    """None if nothing moved in that time: every system would be faster than such a driver."""
     assignment = Assignment(0, agent.number, point, driver, address, (role,), None)
     check(await agent.ask("prepare", timeout=_ANSWER_SECONDS, assignment=assignment.to_json()))
     try:
@@ -72,7 +83,7 @@ async def _rate(driver: str, address: str, point: Point, role: Role, agent: Agen
     finally:
         finished = await agent.ask("finish", timeout=_ANSWER_SECONDS)
     counted = check(finished)["counted_sent" if role.role == "producer" else "counted_received"]
-    return float(counted) / point.phases.measure
+    return float(counted) / point.phases.measure or None
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE, INCOMPLETE
 from mqlab.load.agents import AgentLostError, AgentProcess
 from mqlab.load.attendance import Attendance
-from mqlab.load.calibration import calibrated, wanted
+from mqlab.load.calibration import calibrated, wanted, why_not
 from mqlab.load.file_limit import raise_file_limit
 from mqlab.load.fleet import Fleet
 from mqlab.load.machine import machine, packages
@@ -142,14 +142,18 @@ class Conductor:
         points = self._order.points
         found = self._meta["calibrations"] = []
         playing = (system for system in self._order.systems if self._attendance.points_of(system))
-        for driver in dict.fromkeys(system.driver for system in playing):
-            for size, batch in wanted(driver, points):
+        drivers = list(dict.fromkeys(system.driver for system in playing))
+        self._meta["uncalibrated"] = {driver: why for driver in drivers if (why := why_not(driver))}
+        for driver in drivers:
+            for one in wanted(driver, points):
                 self._say(points[0], "calibrate", 0)
-                found.append((await calibrated(driver, size, batch, points[0], self._agents[0])).to_json())
+                found.append((await calibrated(driver, *one, points[0], self._agents[0])).to_json())
 
     async def _take_turns(self, group: Sequence[Point]) -> None:
         """Round after round over those that are not known well enough, every second round backwards: A B B A."""
         turns = [_Turn(point, system) for point in group for system in self._order.systems]
+        clients = (turn for turn in turns if turn.point.topology == "client" and self._plays(turn))
+        await self._fleet.start_ahead(turn.system.with_settings(turn.point.settings) for turn in clients)
         repetition = 0
         while True:
             repetition += 1

@@ -30,12 +30,19 @@ class Crew:
 
     async def prepare(self, assignments: Sequence[Assignment]) -> None:
         # Those with consumers first: a topic's message reaches only those who are there.
-        order = sorted(zip(self.agents, assignments, strict=True), key=lambda pair: _only_begins(pair[1]))
-        for agent, assignment in order:
-            try:
-                check(await agent.ask("prepare", assignment=assignment.to_json()))
-            except NoAnswerError as error:
-                raise await self._whose_fault(error) from error
+        pairs = [*zip(self.agents, assignments, strict=True)]
+        for late in (False, True):
+            await self._prepare([pair for pair in pairs if _only_begins(pair[1]) == late])
+
+    async def _prepare(self, pairs: Sequence[tuple[AgentProcess, Assignment]]) -> None:
+        """Side by side; an error is raised once nothing is under way any more."""
+        asked = (agent.ask("prepare", assignment=assignment.to_json()) for agent, assignment in pairs)
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(answer, NoAnswerError):
+                raise await self._whose_fault(answer) from answer
+            if isinstance(answer, BaseException):
+                raise answer
+            check(answer)
 
     async def play(
         self, do: str, start: int, sampler: Sampler, *, seconds: float | None, patience: float

@@ -23,7 +23,7 @@ from mqlab.systems import Running, System, SystemFailedError
 # What a client sees first, its process may tell a moment later.
 _LAST_WORDS_SECONDS: Final = 0.5
 # From the word to the start: more than it takes to tell every agent.
-_LEAD_SECONDS: Final = 0.05
+_LEAD_SECONDS: Final = 0.02
 # Producers that are held back at the end of the measure phase have the drain phase, and this, to finish.
 _GRACE_SECONDS: Final = 5.0
 

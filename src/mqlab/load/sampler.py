@@ -10,6 +10,7 @@ from typing import Any, Final
 import psutil
 
 from mqlab.load.agents import AgentLostError, AgentProcess
+from mqlab.load.network import Line
 from mqlab.systems import Running, SystemFailedError
 
 # Often enough for a measure phase of a second, seldom enough to cost nothing: a look takes under a millisecond.
@@ -39,6 +40,8 @@ class Sampler:
         # Of a counter two looks must fall into the measure phase.
         self._interval = _OFTEN if seconds is None else max(_OFTEN, min(_SELDOM, seconds / 4))
         self._brokers = brokers
+        lines = (Line.to(broker.address, broker.line) for broker in brokers.values())
+        self._line = next((line for line in lines if line is not None), None)
         self._agents: dict[str, psutil.Process] = {}
         for agent in agents:
             try:
@@ -78,6 +81,10 @@ class Sampler:
                     })  # fmt: skip
             if (waited := _disk_waits()) is not None:
                 self._note("disk", {"cpu_seconds": 0.0, "rss": 0, "sync_seconds": waited})
+            if self._line is not None:
+                with suppress(OSError):
+                    for source, columns in self._line.sample().items():
+                        self._note(source, columns)
             await asyncio.sleep(self._interval)
 
     def _note(self, source: str, columns: dict[str, Any]) -> None:

@@ -7,8 +7,8 @@ from pyspark.sql import functions as fn
 
 # The keys of study.Point that are needed here. A run that leaves one out has what Point would give it.
 _POINT: Final = (
-    "pattern string, load string, size bigint, batch bigint, producers int, consumers int, client_cpu double, "
-    "base string, parameters map<string, string>"
+    "pattern string, domain string, load string, size bigint, batch bigint, producers int, consumers int, "
+    "client_cpu double, base string, parameters map<string, string>"
 )
 
 
@@ -21,6 +21,7 @@ def points(runs: DataFrame) -> DataFrame:
         "point",
         "system",
         fn.coalesce("said.pattern", fn.lit("one-way")).alias("pattern"),
+        "said.domain",
         fn.coalesce("said.load", fn.lit("both")).alias("load"),
         "said.size",
         "said.batch",

@@ -15,10 +15,12 @@ BUSY: Final = 85.0
 CALIBRATED: Final = 0.85
 # Above this share of its time inside a sync, a broker waits for the disk more than for anything else.
 SYNCING: Final = 60.0
+# Of the line's speed; a part of it goes to what the interface does not count.
+FULL: Final = 90.0
 
 _USED: Final = (
     "cpu_broker", "cpu_busiest_broker", "cpu_agents", "cpu_busiest_agent", "cpu_all", "rss_broker", "rss_agents",
-    "syncs", "sync_share", "disk_share", "holds", "held_seconds",
+    "syncs", "sync_share", "disk_share", "network_share", "holds", "held_seconds",
 )  # fmt: skip
 
 
@@ -27,7 +29,8 @@ def usage(samples: DataFrame, spans: DataFrame) -> DataFrame:
 
     Counters are taken between the first and the last sample of a source within the measure phase. Several brokers
     count together; `sync_share` is of the one that syncs most, `disk_share` the time that anybody on the machine
-    waited for the disk. An agent that hosts a broker is sampled as the broker.
+    waited for the disk, `network_share` how much of the line to a system elsewhere was used, the busier way of it. An
+    agent that hosts a broker is sampled as the broker.
     """
     is_agent = fn.col("source").startswith("agent-")
 
@@ -51,6 +54,7 @@ def usage(samples: DataFrame, spans: DataFrame) -> DataFrame:
             _steady_sum(brokers("syncs")).alias("syncs"),
             fn.max(brokers("sync_share")).alias("sync_share"),
             fn.max(fn.when(fn.col("source") == "disk", fn.col("sync_share"))).alias("disk_share"),
+            fn.max(fn.when(fn.col("source").startswith("network-"), fn.col("sync_share"))).alias("network_share"),
             _steady_sum(brokers("holds")).alias("holds"),
             _steady_sum(brokers("held_seconds")).alias("held_seconds"),
         )
@@ -80,20 +84,22 @@ def resources(usage: DataFrame, totals: DataFrame) -> DataFrame:
 
 
 def bounds(usage: DataFrame, totals: DataFrame, points: DataFrame, calibrations: DataFrame, cores: int) -> DataFrame:
-    """(run, bound_by, client_cpu): disk, client or broker, null where none of them was at its limit; and whether an
-    agent was above what its point allows a client, null where that is not said or not known.
+    """(run, bound_by, client_cpu): network, disk, client or broker, null where none of them was at its limit; and
+    whether an agent was above what its point allows a client, null where that is not said or not known.
 
-    A system that does not count its syncs is bound by the disk if the machine waited for it as long. A network as the
-    limit would need the speed of the link, which no sample tells.
+    A system that does not count its syncs is bound by the disk if the machine waited for it as long; the disk of one
+    that cannot be sampled may be elsewhere. A network is the limit only where the speed of the line is known.
     """
     busiest_agent = fn.coalesce(fn.col("cpu_busiest_agent"), fn.lit(0.0))
     busiest_broker = fn.coalesce(fn.col("cpu_busiest_broker"), fn.lit(0.0))
     agents = fn.coalesce(fn.col("cpu_agents"), fn.lit(0.0))
     broker = fn.coalesce(fn.col("cpu_broker"), fn.lit(0.0))
+    machines_disk = fn.when(fn.col("cpu_broker").isNotNull(), fn.col("disk_share"))
     # All cores shared by all: neither side need fill one of its own to hold the other back.
     machine_full = fn.col("cpu_all") >= BUSY * cores
     bound_by = (
-        fn.when(fn.coalesce("sync_share", "disk_share") >= SYNCING, "disk")
+        fn.when(fn.col("network_share") >= FULL, "network")
+        .when(fn.coalesce(fn.col("sync_share"), machines_disk) >= SYNCING, "disk")
         .when(fn.col("at_driver"), "client")
         .when((busiest_agent >= BUSY) & (busiest_agent >= busiest_broker), "client")
         .when(busiest_broker >= BUSY, "broker")
@@ -112,7 +118,8 @@ def bounds(usage: DataFrame, totals: DataFrame, points: DataFrame, calibrations:
 
 def _at_driver(totals: DataFrame, points: DataFrame, calibrations: DataFrame) -> DataFrame:
     """(run, at_driver): whether a producer or a consumer moved nearly what its driver moves at most."""
-    most = calibrations.select("system", "size", "batch", *(fn.col(n).alias(f"most_{n}") for n in ("sent", "received")))
+    names = ("system", "size", "batch", "of_domain")
+    most = calibrations.select(*names, *(fn.col(n).alias(f"most_{n}") for n in ("sent", "received")))
     moved = totals.select("run", "seconds", "sent", "received")
 
     def near(what: str, roles: str) -> Column:
@@ -124,8 +131,9 @@ def _at_driver(totals: DataFrame, points: DataFrame, calibrations: DataFrame) ->
         near("received", "consumers"), fn.lit(False)
     )
     return (
-        points.select("run", "system", "size", "batch", "producers", "consumers")
+        points.select("run", "system", "size", "batch", "domain", "producers", "consumers")
         .join(fn.broadcast(most), ["system", "size", "batch"])
+        .where(fn.col("of_domain").isin("", fn.col("domain")))
         .join(fn.broadcast(moved), "run")
         .select("run", at_driver.alias("at_driver"))
     )

@@ -32,6 +32,8 @@ _EVERYWHERE: Final = {
     "spark.sql.ansi.enabled": "true",
     # The pipeline has about 200 pieces of generated code; a cache of 100 would compile all of them in every pass.
     "spark.sql.codegen.cache.maxEntries": "1000",
+    # With it, every call that declares a column also tells Java from which line: three times the cost of the call.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 

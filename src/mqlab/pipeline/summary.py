@@ -60,7 +60,7 @@ def _attempts(runs: DataFrame, valid: DataFrame) -> DataFrame:
 
 def _bound(bounds: DataFrame, valid: DataFrame) -> DataFrame:
     """What held back more than half of the valid runs of a point; and whether a client used too much in any."""
-    holders = ("disk", "client", "broker")
+    holders = ("network", "disk", "client", "broker")
     votes = {name: fn.count(fn.when(fn.col("bound_by") == name, 1)) for name in holders}
     most = fn.coalesce(*(fn.when(votes[name] * 2 > fn.count("run"), name) for name in holders))
     return (

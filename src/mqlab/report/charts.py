@@ -8,7 +8,7 @@ from typing import Any, Final
 import altair as alt
 
 from mqlab.report.content import MEASURED, PUBLISHED
-from mqlab.report.drawing import FAINT, Sheet, amounts, by_origin, draw, extent, names_axis, needs_log, powers
+from mqlab.report.drawing import FAINT, Sheet, amounts, by_origin, draw, extent, layered, names_axis, needs_log, powers
 
 _WIDTH: Final = 560  # of a bar chart with its names: the same for short names and long ones
 
@@ -44,15 +44,18 @@ def bars(given: Sequence[Bar], unit: str) -> str:
     end_marks = {"size": 9, "thickness": 1.5, "color": FAINT}
     layers = [
         present.mark_bar(size=18, cornerRadiusEnd=2).encode(
-            x=x, x2=alt.datum(start), color=by_origin(bar.origin for bar in given), description="says:N"
+            x=x,
+            x2=alt.X2Datum(start),
+            color=by_origin(bar.origin for bar in given),
+            description=alt.Description("says:N"),
         ),
-        known.mark_rule(strokeWidth=1.5, color=FAINT).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
+        known.mark_rule(strokeWidth=1.5, color=FAINT).encode(x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q")),
         known.mark_tick(**end_marks).encode(x=alt.X("low:Q", scale=scale)),
         known.mark_tick(**end_marks).encode(x=alt.X("high:Q", scale=scale)),
-        base.mark_text(align="left", dx=6, fontSize=11).encode(x=alt.X("at:Q", scale=scale), text="label:N"),
+        base.mark_text(align="left", dx=6, fontSize=11).encode(x=alt.X("at:Q", scale=scale), text=alt.Text("label:N")),
     ]
     lines = max((name.count("\n") + 1 for name in names), default=1)
-    return draw(alt.layer(*layers).properties(width=_WIDTH - extent(names), height=alt.Step(14 + 14 * lines)), sheet)
+    return draw(layered(layers, width=_WIDTH - extent(names), height={"step": 14 + 14 * lines}), sheet)
 
 
 def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
@@ -80,9 +83,9 @@ def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
         shape=alt.Shape(
             "origin:N", legend=None, scale=alt.Scale(domain=[PUBLISHED, MEASURED], range=["circle", "diamond"])
         ),
-        description="says:N",
+        description=alt.Description("says:N"),
     )
-    return draw(alt.layer(chart).properties(width=720, height=alt.Step(26)), sheet)
+    return draw(layered([chart], width=720, height={"step": 26}), sheet)
 
 
 def _row(bar: Bar, start: float, end: float) -> dict[str, Any]:

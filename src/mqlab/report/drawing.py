@@ -60,22 +60,30 @@ class Sheet:
         return alt.Chart(alt.NamedData(name))
 
 
-def draw(chart: alt.LayerChart | Spec, sheet: Sheet) -> str:
+def draw(chart: Spec, sheet: Sheet) -> str:
     """SVG as Vega makes it; `svg.clean` must see it before a page does."""
-    made = {**(chart if isinstance(chart, dict) else spec(chart)), "config": _LOOK, "datasets": sheet.rows}
+    made = {**chart, "config": _LOOK, "datasets": sheet.rows}
     # No base URL is allowed: a chart holds its data and reads nothing else.
     drawn: str = vl_convert.vegalite_to_svg(made, allowed_base_urls=[])
     return drawn
 
 
-def spec(chart: alt.LayerChart) -> Spec:
-    """A chart in the words of Vega-Lite, to stand alone or inside another."""
+def layered(charts: Iterable[alt.Chart], **of_all: object) -> Spec:
+    """One above the other, with what is said of them as a whole, in the words of Vega-Lite.
+
+    Put together here: Altair would copy every chart many times over. For the same reason what charts encode is given
+    as `alt.Text("label:N")` and not as "label:N" alone, for which Altair searches all classes it has.
+    """
+    return {"layer": [_spec(chart) for chart in charts], **of_all}
+
+
+def _spec(chart: alt.Chart) -> Spec:
     made: Spec = chart.to_dict(validate=False)
-    return {key: value for key, value in made.items() if key not in ("config", "datasets")}
+    return {key: value for key, value in made.items() if key not in ("$schema", "config", "datasets")}
 
 
 def side_by_side(panels: Sequence[Spec], columns: int, spacing: int, shared: Sequence[str]) -> Spec:
-    """Panels in rows of so many. Put together here: Altair would copy every panel many times over."""
+    """Panels in rows of so many."""
     if len(panels) == 1:
         return panels[0]
     resolve = {"scale": dict.fromkeys(shared, "shared")}

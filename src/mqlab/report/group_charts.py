@@ -6,7 +6,18 @@ from typing import Any, Final
 
 import altair as alt
 
-from mqlab.report.drawing import FAINT, PALETTE, Sheet, amounts, draw, names_axis, quantity_labels
+from mqlab.report.drawing import (
+    FAINT,
+    PALETTE,
+    Sheet,
+    Spec,
+    amounts,
+    draw,
+    layered,
+    names_axis,
+    quantity_labels,
+    side_by_side,
+)
 
 _WIDTH: Final = 300
 _BAR: Final = 15
@@ -40,11 +51,9 @@ def groups(panels: Sequence[GroupPanel], keys: Sequence[str], unit: str) -> str:
     for number, panel in enumerate(panels):
         here = [key for key in keys if any(bar.key == key for bar in panel.bars)]
         height = len(names) * (len(here) * _BAR + 9)
-        drawn.append(
-            _panel(sheet, panel, names, here, keys, unit, first=not number).properties(width=_WIDTH, height=height)
-        )
-    chart = drawn[0] if len(drawn) == 1 else alt.concat(*drawn, columns=2, spacing=20)
-    return draw(chart.resolve_scale(color="shared"), sheet)
+        made = _panel(sheet, panel, names, here, keys, unit, first=not number)
+        drawn.append({**made, "width": _WIDTH, "height": height})
+    return draw(side_by_side(drawn, 2, 20, ("color",)), sheet)
 
 
 def _panel(
@@ -55,7 +64,7 @@ def _panel(
     keys: Sequence[str],
     unit: str,
     first: bool,
-) -> alt.LayerChart:
+) -> Spec:
     ends = [bar.value + (bar.ci95 or 0.0) for bar in panel.bars if bar.value is not None]
     scale = alt.Scale(domain=[0, (max(ends, default=0.0) or 1.0) * _ROOM], nice=False)
     labels = quantity_labels(unit)
@@ -68,11 +77,15 @@ def _panel(
     known = base.transform_filter("datum.low !== null")
     bars = base.transform_filter("datum.value !== null").mark_bar(cornerRadiusEnd=2)
     layers = [
-        bars.encode(x=alt.X("value:Q", scale=scale, axis=axis, title=unit), color=_colour(keys), description="says:N"),
-        known.mark_rule(strokeWidth=1.5, color=FAINT).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
-        base.mark_text(align="left", dx=5, fontSize=10).encode(x=alt.X("at:Q", scale=scale), text="label:N"),
+        bars.encode(
+            x=alt.X("value:Q", scale=scale, axis=axis, title=unit),
+            color=_colour(keys),
+            description=alt.Description("says:N"),
+        ),
+        known.mark_rule(strokeWidth=1.5, color=FAINT).encode(x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q")),
+        base.mark_text(align="left", dx=5, fontSize=10).encode(x=alt.X("at:Q", scale=scale), text=alt.Text("label:N")),
     ]
-    return alt.layer(*layers, title=alt.TitleParams(panel.title, fontSize=12, anchor="start", offset=6))
+    return layered(layers, title={"text": panel.title, "fontSize": 12, "anchor": "start", "offset": 6})
 
 
 def _colour(keys: Sequence[str]) -> alt.Color:

@@ -7,7 +7,7 @@ from typing import Final
 
 import altair as alt
 
-from mqlab.report.drawing import FAINT, TIME_LABELS, Sheet, amounts, by_system, draw, legend
+from mqlab.report.drawing import FAINT, TIME_LABELS, Sheet, amounts, by_system, draw, layered, legend
 
 _SIZE: Final = {"width": 400, "height": 200}
 # One message in a hundred thousand: what lies beyond is drawn at the edge.
@@ -78,10 +78,11 @@ def latencies(curves: Sequence[Curve], systems: Sequence[str]) -> str:
     sheet = Sheet()
     line = sheet.chart(drawn).mark_line(strokeWidth=2)
     dots = sheet.chart(dotted).mark_circle(size=36, opacity=1)
-    layers = alt.layer(
-        line.encode(x=x, y=y, color=colour, order="n:Q"), dots.encode(x=x, y=y, color=colour, description="says:N")
-    )
-    return draw(layers.properties(**_SIZE), sheet)
+    layers = [
+        line.encode(x=x, y=y, color=colour, order=alt.Order("n:Q")),
+        dots.encode(x=x, y=y, color=colour, description=alt.Description("says:N")),
+    ]
+    return draw(layered(layers, **_SIZE), sheet)
 
 
 def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]) -> str:
@@ -97,8 +98,10 @@ def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]
     dashes = alt.Scale(domain=["received", "sent"], range=[[1, 0], [4, 3]])
     steps = sheet.chart(rows).mark_line(interpolate="step-after", strokeWidth=1.6, opacity=0.85)
     layers = [
-        veil.mark_rect(color=FAINT, opacity=0.16).encode(x="start:Q", x2="end:Q", description="phase:N"),
-        veil.mark_text(align="left", dx=3, dy=8, y=0, fontSize=10).encode(x="start:Q", text="phase:N"),
+        veil.mark_rect(color=FAINT, opacity=0.16).encode(
+            x=alt.X("start:Q"), x2=alt.X2("end:Q"), description=alt.Description("phase:N")
+        ),
+        veil.mark_text(align="left", dx=3, dy=8, y=0, fontSize=10).encode(x=alt.X("start:Q"), text=alt.Text("phase:N")),
         steps.encode(
             x=alt.X(
                 "x:Q",
@@ -112,14 +115,14 @@ def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]
                 scale=alt.Scale(zero=True, nice=True),
                 axis=amounts(),
             ),
-            detail="run:N",
+            detail=alt.Detail("run:N"),
             color=by_system(systems, [line.system for line in lines]),
             strokeDash=alt.StrokeDash(
                 "side:N", title=None, legend=legend("bottom", [line.side for line in lines]), scale=dashes
             ),
         ),
     ]
-    return draw(alt.layer(*layers).properties(**_SIZE), sheet)
+    return draw(layered(layers, **_SIZE), sheet)
 
 
 def stretched(share: float) -> float:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from mqlab.report.drawing import PALETTE, Sheet, Spec, amounts, draw, needs_log, quantity_labels, side_by_side, spec
+from mqlab.report.drawing import PALETTE, Sheet, Spec, amounts, draw, layered, needs_log, quantity_labels, side_by_side
 
 _WIDE: Final = 620
 _NARROW: Final = 330
@@ -77,12 +77,10 @@ def _panel(sheet: Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys
     if any(line.second for other in kin for line in other.lines):
         sides.append(_side(sheet, panel, panels, axes, keys, second=True))
     title = {"text": panel.title, "fontSize": 12, "anchor": "start"}
-    return {"layer": [spec(side) for side in sides], "title": title, "resolve": {"scale": {"y": "independent"}}}
+    return {"layer": sides, "title": title, "resolve": {"scale": {"y": "independent"}}}
 
 
-def _side(
-    sheet: Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys: Sequence[str], second: bool
-) -> alt.LayerChart:
+def _side(sheet: Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys: Sequence[str], second: bool) -> Spec:
     kin = [other for other in panels if other.family == panel.family]
     lines = [line for line in panel.lines if line.second == second]
     every = [mark for other in kin for line in other.lines if line.second == second for mark in line.marks]
@@ -92,19 +90,20 @@ def _side(
     encoded = {
         "x": _x(panels, axes),
         "color": _colour(keys, axes),
-        "detail": "line:N",
+        "detail": alt.Detail("line:N"),
     }
     base = sheet.chart(rows)
     layers = []
     if panel.joined:
         line = base.mark_line(strokeWidth=1.4 if second else 2)
-        layers.append(line.encode(y=alt.Y("y:Q", **up), order="x:Q", strokeDash=_dash(keys, axes), **encoded))
+        dashed = {"order": alt.Order("x:Q"), "strokeDash": _dash(keys, axes)}
+        layers.append(line.encode(y=alt.Y("y:Q", **up), **dashed, **encoded))
     shape = "square" if second else "circle"
     points = base.mark_point(shape=shape, filled=not second, size=26 if second else 38, opacity=1, strokeWidth=1.4)
-    layers.append(points.encode(y=alt.Y("y:Q", **up), description="says:N", **encoded))
+    layers.append(points.encode(y=alt.Y("y:Q", **up), description=alt.Description("says:N"), **encoded))
     whisker = base.transform_filter("datum.low !== null").mark_rule(strokeWidth=1, opacity=0.6)
-    layers.append(whisker.encode(y=alt.Y("low:Q", **up), y2="high:Q", **encoded))
-    return alt.layer(*layers)
+    layers.append(whisker.encode(y=alt.Y("low:Q", **up), y2=alt.Y2("high:Q"), **encoded))
+    return layered(layers)
 
 
 def _row(line: Line, mark: Mark, named: str) -> dict[str, Any]:

@@ -85,7 +85,8 @@ def points_table(findings: Findings) -> Table:
         "Batch: messages that move together. Connections: each (a connection for each role) or shared (one for the "
         "roles of an agent), or their number. Send: confirmed (a producer waits for each confirmation) or free. Load: "
         "max (as fast as the system takes it) or a fixed rate.",
-        "Bound by: what was busy while the rate was measured. Where it was the client, the figure is a lower bound.",
+        "Bound by: what was at its limit while the rate was measured: the client (the lab itself: the figure is a "
+        "lower bound), the broker, the disk, or the network where the speed of the line is known.",
         *flag_notes(findings, findings.points),
     )
     title = f"Every point, {MEASURED}, with what shaped its rate"
@@ -147,23 +148,28 @@ def durability_table(findings: Findings) -> Table:
 def calibration_table(findings: Findings) -> Table | None:
     """The most that the lab itself can move, driver by driver."""
     found = findings.meta.get("calibrations") or ()
-    rows = tuple(
+    without = findings.meta.get("uncalibrated") or {}
+    rows = [
         row(
-            Cell(str(one["driver"])), number(words.quantity(one["size"], "bytes")), number(f"{one['batch']:,}"),
+            Cell(f"{one['driver']} {one.get('domain', '')}".strip()),
+            number(words.quantity(one["size"], "bytes")), number(f"{one['batch']:,}"),
             *(absent("not found") if one[key] is None else number(words.number(one[key])) for key in _CALIBRATED),
         )
         for one in found
-    )  # fmt: skip
+    ]  # fmt: skip
+    rows += [row(Cell(driver), *[absent("no such peer")] * (2 + len(_CALIBRATED))) for driver in without]
     if not rows:
         return None
-    note = (
+    notes = [
         "One producer and one consumer of the lab with a peer that does nothing but take and deliver, each alone on "
-        "this machine. A rate near these is the lab's, not the system's."
-    )
-    return Table(
-        f"What the lab's drivers reach at most, {MEASURED}",
-        ("Driver", "Size", "Batch", *(f"{name}, messages/s" for name in _CALIBRATED.values())), rows, (note,),
-    )  # fmt: skip
+        "this machine. A rate near these is the lab's, not the system's.",
+        *(
+            f"{driver} has no peer that does nothing: {why}. Whether the lab itself bounds a rate is told there by the "
+            "CPU of its processes alone." for driver, why in without.items()
+        ),
+    ]  # fmt: skip
+    heads = ("Driver", "Size", "Batch", *(f"{name}, messages/s" for name in _CALIBRATED.values()))
+    return Table(f"What the lab's drivers reach at most, {MEASURED}", heads, tuple(rows), tuple(notes))
 
 
 def machine_tables(findings: Findings) -> list[Table]:
@@ -214,7 +220,8 @@ def _bound(findings: Findings, system: System, point: Point) -> Cell:
     if found is None:
         return absent(findings.absence(system.name, point, brief=True))
     if found.bound_by is None:
-        return absent("no sample decided it")
+        sampled = findings.measure(system.name, point, "cpu.broker") is not None
+        return absent("no sample decided it" if sampled else "the broker is not sampled, and nothing else was busy")
     return Cell(found.bound_by, "a lower bound" if found.lower_bound else "")
 
 

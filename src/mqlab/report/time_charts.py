@@ -6,7 +6,7 @@ from typing import Final
 
 import altair as alt
 
-from mqlab.report.drawing import FAINT, Sheet, amounts, by_system, draw, legend, side_by_side, spec
+from mqlab.report.drawing import FAINT, Sheet, amounts, by_system, draw, layered, legend, side_by_side
 
 _WIDTH: Final = 640
 _ONSET: Final = "#b4232c"
@@ -39,11 +39,11 @@ def course(courses: Sequence[Course], onsets: Sequence[Onset], systems: Sequence
         axis=alt.Axis(tickCount=8, grid=False),
     )
     sheet = Sheet()
-    above = alt.layer(*_rates(sheet, courses, systems, x), *_marks(sheet, onsets, x, named=True))
-    panels = [{**spec(above), "width": _WIDTH, "height": 200}]
+    above = (*_rates(sheet, courses, systems, x), *_marks(sheet, onsets, x, named=True))
+    panels = [layered(above, width=_WIDTH, height=200)]
     if any(one.depths for one in courses):
-        below = alt.layer(_depths(sheet, courses, systems, x), *_marks(sheet, onsets, x, named=False))
-        panels.append({**spec(below), "width": _WIDTH, "height": 90})
+        below = (_depths(sheet, courses, systems, x), *_marks(sheet, onsets, x, named=False))
+        panels.append(layered(below, width=_WIDTH, height=90))
     return draw(side_by_side(panels, 1, 14, ("color",)), sheet)
 
 
@@ -60,7 +60,7 @@ def _rates(sheet: Sheet, courses: Sequence[Course], systems: Sequence[str], x: a
         line.encode(
             x=x,
             y=alt.Y("y:Q", title="messages/s", scale=alt.Scale(zero=True, nice=True), axis=amounts()),
-            detail="run:N",
+            detail=alt.Detail("run:N"),
             color=by_system(systems, [one.system for one in courses]),
             strokeDash=alt.StrokeDash("side:N", title=None, legend=legend("top", ["received", "sent"]), scale=dashes),
         )
@@ -77,7 +77,7 @@ def _depths(sheet: Sheet, courses: Sequence[Course], systems: Sequence[str], x: 
     return line.encode(
         x=x,
         y=alt.Y("y:Q", title="messages waiting", scale=alt.Scale(zero=True, nice=True), axis=amounts()),
-        detail="run:N",
+        detail=alt.Detail("run:N"),
         color=by_system(systems, [one.system for one in courses]),
     )
 
@@ -87,10 +87,11 @@ def _marks(sheet: Sheet, onsets: Sequence[Onset], x: alt.X, named: bool) -> list
         {"x": onset.seconds, "label": onset.label, "row": 14 * number} for number, onset in enumerate(onsets, start=1)
     ]
     base = sheet.chart(rows).encode(x=x)
-    rule = base.mark_rule(color=_ONSET, strokeWidth=1.4, strokeDash=[2, 2]).encode(description="label:N")
+    rule = base.mark_rule(color=_ONSET, strokeWidth=1.4, strokeDash=[2, 2])
+    rule = rule.encode(description=alt.Description("label:N"))
     if not named:
         return [rule]
     words = base.mark_text(align="left", dx=5, fontSize=11, color=FAINT).encode(
-        text="label:N", y=alt.Y("row:Q", scale=None, axis=None)
+        text=alt.Text("label:N"), y=alt.Y("row:Q", scale=None, axis=None)
     )
     return [rule, words]
