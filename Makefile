@@ -28,7 +28,7 @@ run: setup  ## the studies, quick, on the embedded broker, to a finished report
 	$(BIN)/mqlab run --scale quick $(ARGS)
 
 test: setup lint  ## everything that must hold, in some minutes
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 test-systems: setup  ## gets every system there is, and tests each with its driver
 	$(PIP) '.[dev,systems]'

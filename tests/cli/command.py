@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from mqlab.cli.app import app_with
 
 # No test may wait for longer, whatever is broken.
-PATIENCE = 120.0
+PATIENCE = 240.0
 # A command that was interrupted has this long to be gone.
 ENDING = 40.0
 PROGRAM = (sys.executable, "-m", "mqlab")
@@ -92,7 +92,8 @@ class Background:
 
     @property
     def said(self) -> str:
-        return self._said.read_text()
+        # What is being written may end within a character.
+        return self._said.read_text(errors="replace")
 
     def wait_until(self, condition: Callable[[], object]) -> None:
         deadline = time.monotonic() + PATIENCE

@@ -159,10 +159,15 @@ def _words(error: BaseException) -> str:
     return str(error) if isinstance(error, DriverError) else f"{type(error).__name__}: {error}"
 
 
+class _Commands(asyncio.StreamReaderProtocol):
+    def connection_lost(self, _: Exception | None) -> None:
+        os._exit(0)  # the conductor is gone: nothing is left to tell anybody, whatever is being waited for
+
+
 async def _main() -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=1 << 24)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await loop.connect_read_pipe(lambda: _Commands(reader), sys.stdin)
     agent, working = Agent(), None
     # What is there now stays: no garbage collection in mid-run need look at it again.
     gc.freeze()
@@ -177,7 +182,6 @@ async def _main() -> None:
         elif working is not None:
             await working
         working = asyncio.ensure_future(_answer(agent, command))
-    os._exit(0)  # the conductor is gone: nothing is left to tell anybody
 
 
 async def _answer(agent: Agent, command: Said) -> None:
