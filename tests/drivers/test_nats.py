@@ -70,6 +70,28 @@ def test_what_is_no_nats_ends_the_connection() -> None:
         run(play, test)
 
 
+def test_what_comes_after_the_receiver_was_closed_keeps_no_answer_back() -> None:
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"INFO {}\r\n")
+        sid = b""
+        while line := await reader.readline():
+            if line.startswith(b"SUB "):
+                _, subject, *_, sid = line.split()
+            elif line.startswith(b"UNSUB "):
+                # Reads of any size, each a message that nobody takes any more.
+                for _ in range(200):
+                    writer.write(b"MSG %s %s 100000\r\n%b\r\n" % (subject, sid, bytes(100_000)))
+                    await writer.drain()
+            elif line == b"PING\r\n":
+                writer.write(b"PONG\r\n")
+
+    async def test(connection: Connection) -> None:
+        receiver = await connection.receiver("topic:t", Receiving(10))
+        await receiver.close()
+
+    run(play, test)
+
+
 def test_without_jetstream_nothing_is_persistent() -> None:
     async def test(connection: Connection) -> None:
         with pytest.raises(DriverError, match="JetStream is not enabled"):

@@ -66,17 +66,22 @@ class PlainFeed:
         self._talk = talk
         self._inbox = inbox
         self._answering = answering
+        self._closing = False
         group = "all" if place.is_queue else ""
         self._sid = talk.subscribe(place.subject, self._delivered, self._headed, group)
         talk.when_gone(inbox.fail)
 
     async def close(self) -> None:
+        # What still comes is nobody's: an inbox that it fills would hold back the line, and the answer with it.
+        self._closing = True
         self._talk.unsubscribe(self._sid)
         self._talk.let_go(self._inbox)
         await self._talk.flushed()
         self._talk.forget(self._sid, self._inbox.fail)
 
     def _delivered(self, delivered: nats.Delivered) -> None:
+        if self._closing:
+            return
         marks: list[nats.Mark] = []
         if self._answering:
             marks = [nats.Mark(*pair) for pair in zip(delivered.subjects, delivered.replies, strict=True)]
