@@ -52,7 +52,7 @@ class Lab:
         shutil.rmtree(self._temporary)
 
     def rate(self, point: Point, on: str = "embedded", *, record: bool = True) -> float:
-        """Messages a second at the consumers."""
+        """Messages a second at the consumers, or round trips."""
         return self.run(point, on, record=record)[0]
 
     def run(self, point: Point, on: str = "embedded", *, record: bool = True) -> tuple[float, int]:
@@ -68,7 +68,9 @@ class Lab:
         outcome = self._do(one.play(running))
         if outcome.status != COMPLETE:
             raise SystemExit(f"{point.label} on {on}: {outcome.reason}")
-        return outcome.counted_received / point.phases.measure, self._runs
+        asks = point.pattern == "request-reply"
+        counted = outcome.counted_round_trips if asks else outcome.counted_received
+        return counted / point.phases.measure, self._runs
 
     def running(self, on: str = "embedded") -> Running:
         return self._systems[on][1]

@@ -10,4 +10,4 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "systems.md"
 def test_every_system_is_described() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     lines = [f"| {name}: {system(name).title} |" for name in SYSTEMS if name != "external"]
-    assert [line for line in lines if line not in text] == [], "run .venv/bin/python scripts/systems_table.py"
+    assert [line for line in lines if line not in text] == [], "run .venv/bin/python scripts/tables.py"

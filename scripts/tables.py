@@ -1,0 +1,109 @@
+"""Writes the tables of the documents that are made from the package itself:
+
+    docs/studies.md   where every published table and figure of the built-in studies is reproduced
+    docs/systems.md   what each system that comes with mqlab can do, and what its word is worth
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from mqlab.load.absence import lacks
+from mqlab.study import FEATURES, PublishedValue, Study, built_in_studies, load_study
+from mqlab.study.printed import begins
+from mqlab.study.tie import Tie, ties
+from mqlab.systems import SYSTEMS, system
+
+DOCS: Final = Path(__file__).parents[1] / "docs"
+BEGIN: Final = "<!-- written by scripts/tables.py -->"
+END: Final = "<!-- end -->"
+
+
+def of_studies() -> str:
+    rows = [["study", "printed", "values", "reproduced by"]]
+    return _table(rows + [row for name in built_in_studies() for row in _printed(load_study(name))])
+
+
+def _printed(study: Study) -> Iterator[list[str]]:
+    """What was printed with values, in the order of the file; then what was drawn or described without any."""
+    tables: dict[str, list[Tie]] = {}
+    for tie in ties(study):
+        if isinstance(tie, PublishedValue):
+            raise ValueError(f"{study.id}: a value of {tie.table} is tied to nothing: {tie.system}, {tie.text}")
+        tables.setdefault(tie.value.table, []).append(tie)
+    for printed, found in tables.items():
+        yield [study.id, printed, str(len(found)), "; ".join(_places(study, printed, found))]
+    for exhibit in study.exhibits:
+        if not any(begins(exhibit.title, printed) for printed in tables):
+            yield [study.id, exhibit.title, "", exhibit.form]
+
+
+def _places(study: Study, printed: str, found: list[Tie]) -> Iterator[str]:
+    shown = [exhibit for exhibit in study.exhibits if begins(exhibit.title, printed)]
+    if shown:
+        yield from (f'{exhibit.form} "{exhibit.title}"' for exhibit in shown)
+        return
+    yield from dict.fromkeys(f"{tie.metric} of {tie.scenario}" for tie in found if tie.scenario)
+    yield from dict.fromkeys(f"claim {tie.claim}" for tie in found if tie.claim)
+    yield from dict.fromkeys(f"nothing: {tie.reason}" for tie in found if tie.reason)
+
+
+def of_systems() -> str:
+    names = [name for name in sorted(SYSTEMS) if name != "external"]
+    return "\n".join((_table(_features(names)), _table(_reasons(names)), _table(_worth(names))))
+
+
+def _features(names: list[str]) -> list[list[str]]:
+    """By the driver that each is used with if none is chosen."""
+    found = {name: lacks(system(name)) for name in names}
+    rows = [["feature", *(f"{name} ({system(name).driver})" for name in names)]]
+    return rows + [[feature, *("" if feature in found[name] else "yes" for name in names)] for feature in FEATURES]
+
+
+def _reasons(names: list[str]) -> list[list[str]]:
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        for feature, why in lacks(system(name)).items():
+            reasons.setdefault((feature, why), []).append(name)
+    order = list(FEATURES)
+    listed = sorted(reasons.items(), key=lambda one: (order.index(one[0][0]), one[1]))
+    return [["not there", "in", "because"], *([feature, ", ".join(who), why] for (feature, why), who in listed)]
+
+
+def _worth(names: list[str]) -> list[list[str]]:
+    rows = [["system", "version", "drivers", "syncs", "a persistent send is confirmed", "a received message is gone"]]
+    for name in names:
+        one = system(name)
+        worth = one.durability()
+        rows.append([
+            f"{name}: {one.title}", one.describe()["version"], ", ".join(one.drivers), worth.syncs, worth.persistent,
+            worth.acknowledged,
+        ])  # fmt: skip
+    return rows
+
+
+def _table(rows: list[list[str]]) -> str:
+    head, *rest = ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
+    return head + "|---" * len(rows[0]) + "|\n" + "".join(rest)
+
+
+def written(document: str, tables: str) -> str:
+    """The document with the tables in their place."""
+    before, _, rest = document.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{tables}{END}{after}"
+
+
+TABLES: Final[dict[str, Callable[[], str]]] = {"studies.md": of_studies, "systems.md": of_systems}
+
+
+def main() -> int:
+    for name, tables in TABLES.items():
+        document = DOCS / name
+        document.write_text(written(document.read_text(encoding="utf-8"), tables()), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
