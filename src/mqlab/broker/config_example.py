@@ -74,6 +74,10 @@ memory_limit: 1GiB
 # What a producer may send ahead of the broker, never more than queue_limit or an eighth of memory_limit. Too little
 # starves it.
 producer_window: 4MiB
+# Microseconds that the broker goes on looking for what comes next before it sleeps. More answers sooner where one
+# message waits for another (request/reply, a sender that waits for each confirmation), and takes a whole core as long
+# as messages come.
+busy_wait: 0
 
 # EVERY DESTINATION, unless a rule below says otherwise
 # Unacknowledged bytes of a queue or subscription at which it is full. More lets bursts pass, and delays the messages

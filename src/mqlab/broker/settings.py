@@ -10,6 +10,7 @@ from mqlab.wire.address import BROKER_NAME, Address, BadAddressError
 
 KIB, MIB = 1024, 1024 * 1024
 _MOST_WINDOW = 1024 * MIB
+_MOST_BUSY_WAIT = 1_000_000
 
 Sync = Literal["on", "off"]
 Level = Literal["off", "low", "medium", "high"]
@@ -42,6 +43,9 @@ class Settings:
     # Microseconds that a sync waits for others to join it, on top of what the broker finds worth while by itself.
     # More raises the rate of many waiting producers on a slow disk, and delays each of them. 0: no fixed delay.
     group_delay: int = 0
+    # Microseconds that the broker goes on looking for what comes next before it sleeps. More answers sooner where one
+    # message waits for another, and takes a whole core as long as messages come. 0: it sleeps at once.
+    busy_wait: int = 0
     # Imitate a turning disk: a sync completes at the next of so many marks a second (15,000 turns a minute: 250).
     # 0: the disk as it is.
     disk_marks: int = 0
@@ -94,12 +98,14 @@ class Settings:
     def _check_numbers(self) -> None:
         least = {
             "memory_limit": 1, "producer_window": 1, "segment_size": 64 * KIB, "disk_marks": 0, "group_delay": 0,
-            "log_length": 64 * KIB,
+            "log_length": 64 * KIB, "busy_wait": 0,
         }  # fmt: skip
         for name, smallest in least.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
                 raise SettingError(f"{name}: {value!r} is not a whole number of {smallest} or more")
+        if self.busy_wait > _MOST_BUSY_WAIT:
+            raise SettingError(f"busy_wait: {self.busy_wait} is more than {_MOST_BUSY_WAIT}")
         if self.producer_window > _MOST_WINDOW:
             raise SettingError(f"producer_window: {self.producer_window} is more than {_MOST_WINDOW}")
 

@@ -64,9 +64,9 @@ def test_purge_lets_producers_go_on() -> None:
     driven = Driven(queue_limit=100, producer_window=100)
     producer = driven.producer("queue:q")
     driven.send(producer, b"x" * 100)
-    assert driven.core.flow.held == {producer}
+    assert driven.core.flow.held.keys() == {producer}
     driven.do(administration.purge, driven.core, "queue:q")
-    assert driven.core.flow.held == set()
+    assert driven.core.flow.held == {}
 
 
 def test_delayed_messages_are_purged_too() -> None:
@@ -169,7 +169,7 @@ def test_its_producers_are_told() -> None:
     producer = driven.producer("queue:q")
     driven.send(producer, b"x" * 100)
     driven.do(administration.delete, driven.core, "queue:q")
-    assert driven.core.flow.held == set()
+    assert driven.core.flow.held == {}
     with pytest.raises(RefusedError, match="gone"):
         driven.send(producer, b"1")
 

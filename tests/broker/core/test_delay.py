@@ -29,7 +29,7 @@ def test_it_counts_from_the_beginning() -> None:
     driven.put(producer, lone(b"x" * 100, deliver_at=NOW + 100))
     queue = driven.queue("q")
     assert (queue.messages, queue.full, driven.memory) == (1, True, queue.size + FOOTPRINT)
-    assert driven.core.flow.held == {producer}
+    assert driven.core.flow.held.keys() == {producer}
 
 
 def test_others_go_ahead_meanwhile() -> None:

@@ -171,9 +171,9 @@ def test_an_unsubscribed_one_holds_no_producer() -> None:
     driven.close(driven.consumer("topic:t", session=driven.session(client="me"), durable="d"))
     producer = driven.producer("topic:t")
     driven.send(producer, b"x" * 100)
-    assert driven.core.flow.held == {producer}
+    assert driven.core.flow.held.keys() == {producer}
     driven.do(driven.core.unsubscribe, "me", "d")
-    assert driven.core.flow.held == set()
+    assert driven.core.flow.held == {}
 
 
 @pytest.mark.parametrize("durable", [True, False])

@@ -65,9 +65,9 @@ def test_a_producer_held_by_it_is_not_held_for_ever() -> None:
     queue = driven.core.house.temporary_queue(driven)
     producer = driven.producer(queue.full_name)
     driven.send(producer, b"x" * 100)
-    assert driven.core.flow.held == {producer}
+    assert driven.core.flow.held.keys() == {producer}
     driven.do(driven.core.close_connection, driven)
-    assert driven.core.flow.held == set()
+    assert driven.core.flow.held == {}
 
 
 def test_a_reply_in_a_transaction_to_one_that_is_gone_goes_nowhere() -> None:

@@ -62,11 +62,11 @@ def test_a_producer_goes_on_when_the_slow_subscription_is_closed() -> None:
     producer, slow = driven.producer("topic:t"), driven.consumer("topic:t", 0)
     for _ in range(3):
         driven.send(producer, b"x" * 100)
-    assert driven.core.flow.held == {producer}
+    assert driven.core.flow.held.keys() == {producer}
     assert driven.memory == 1900 + 11 * FOOTPRINT
     driven.close(slow)
     assert driven.memory == 1600 + 8 * FOOTPRINT > (2000 + 11 * FOOTPRINT) * 0.75
-    assert driven.core.flow.held == set()
+    assert driven.core.flow.held == {}
 
 
 def test_a_topic_that_nobody_uses_is_forgotten() -> None:

@@ -65,10 +65,10 @@ def test_all_its_topics_wait_for_a_slow_subscription() -> None:
     one, two, other = (driven.producer(f"topic:{name}") for name in ("a.1", "a.2", "b"))
     for producer in (one, two, other):
         driven.send(producer, b"x" * 100)
-    assert driven.core.flow.held == {two}
+    assert driven.core.flow.held.keys() == {two}
     driven.acknowledge(slow, 0, 9)
     driven.acknowledge(slow, 2)
-    assert driven.core.flow.held == set()
+    assert driven.core.flow.held == {}
 
 
 @pytest.mark.parametrize("name", ["topic:a.#.b", "topic:#.a", "queue:a.*", "queue:#"])

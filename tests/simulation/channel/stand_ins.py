@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-from mqlab.broker.core.links import Producer
 from mqlab.broker.server import broker
 from mqlab.broker.server.channels import channel, status
 from mqlab.broker.server.worker import Done
@@ -69,10 +68,6 @@ def _attempt(work: Callable[[], None]) -> OSError | None:
     return None
 
 
-def _number(producer: Producer) -> int:
-    return hash((getattr(producer.session.owner, "number", 0), producer.link))
-
-
 class NoLock:
     """A folder of one simulation only."""
 
@@ -90,11 +85,11 @@ def _files() -> SimulatedFiles:
 
 @contextmanager
 def in_place(timeline: Timeline) -> Iterator[None]:
-    """Brokers live by this time, on simulated disks; those who wait for room do so in an order that a seed repeats."""
+    """Brokers live by this time, on simulated disks."""
     with (
         store_in_place(timeline.clock), patch.object(broker, "time", timeline.clock),
         patch.object(channel, "time", timeline.clock), patch.object(status, "time", timeline.clock),
         patch.object(broker, "Files", _files), patch.object(broker, "Worker", Threads),
-        patch.object(broker, "FolderLock", NoLock), patch.object(Producer, "__hash__", _number),
+        patch.object(broker, "FolderLock", NoLock),
     ):  # fmt: skip
         yield

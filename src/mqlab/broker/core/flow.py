@@ -39,7 +39,8 @@ class Flow:
     def __init__(self, settings: Settings, desk: Desk) -> None:
         self._settings = settings
         self._desk = desk
-        self.held: set[Producer] = set()
+        # Who waits for room, and after how many others he began to.
+        self.held: dict[Producer, int] = {}
         # Somebody waits because there is too little memory, and not for a destination alone.
         self._short = False
         # How often a producer had to be held back, and for how long in all (ms), since the start.
@@ -70,7 +71,7 @@ class Flow:
             return
         if self._must_wait(producer.destination):
             if producer not in self.held:
-                self.held.add(producer)
+                self.held[producer] = self.holds
                 self.holds += 1
                 producer.held_since = self._desk.now
             return
@@ -81,7 +82,7 @@ class Flow:
     def let_go(self, producer: Producer) -> None:
         """It waits no more, because it may send again or because it is closed."""
         if producer in self.held:
-            self.held.discard(producer)
+            del self.held[producer]
             now = self._desk.now
             self.held_ms += now - producer.held_since
             self.episodes.append(Episode(producer.destination.full_name, producer.held_since, now))
@@ -100,10 +101,9 @@ class Flow:
             self._look_at_memory()
 
     def reconsider(self, producers: Iterable[Producer]) -> None:
-        """Those of them that are held go on, if nothing stands against it any more."""
-        for producer in [*producers]:
-            if producer in self.held:
-                self.renew(producer)
+        """Those of them that are held go on, if nothing stands against it any more: who has waited longest first."""
+        for producer in sorted(self.held.keys() & producers, key=self.held.__getitem__):
+            self.renew(producer)
 
     def _look_at_memory(self) -> None:
         """Also what goes to disk makes room for everybody, though nothing was consumed."""

@@ -31,6 +31,7 @@ from mqlab.broker.core.records import Declare, Remember
 from mqlab.broker.core.restoring import restore
 from mqlab.broker.security.guard import Guard
 from mqlab.broker.security.users_file import UsersFile
+from mqlab.broker.server.awake import Awake
 from mqlab.broker.server.channels.all import Channels
 from mqlab.broker.server.tracing.activity import Activity
 from mqlab.broker.server.tracing.api import ApiTrace
@@ -78,6 +79,7 @@ class Broker:
         # Connections with something to write at the end of this turn.
         self.unsent: list[Any] = []
         self._loop = asyncio.get_running_loop()
+        self._awake = Awake(self._loop, settings.busy_wait) if settings.busy_wait else None
         self._journal: Journal | None = None
         self._worker: Worker | None = None
         self._lock: FolderLock | None = None
@@ -167,6 +169,8 @@ class Broker:
             unsent, self.unsent = self.unsent, []
             for connection in unsent:
                 connection.flush()
+        if self._awake is not None:
+            self._awake.stay()
         if self._wakes and (self._wake is None or self._wakes[0][0] < self._wakes_at):
             self._arrange_wake(self._wakes[0][0])
 
