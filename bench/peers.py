@@ -6,6 +6,8 @@ RR1, RR8: round trips of 1 KiB with 1 and 8 requesters over a shared reply queue
 Each key is the embedded broker's rate over that of the best other system, which stands beside it. Systems are set up
 to sync what is persistent before they confirm it, those that cannot are left out of G, H and P.
 A_per_message ...: the embedded broker with one message a batch, over the same other system as it is.
+P, RR1 and RR8 are about waiting: there the embedded broker has `busy_wait` (RabbitMQ's scheduler waits like that by
+itself). P_asleep ...: without it, as it is by default.
 """
 
 import argparse
@@ -21,6 +23,8 @@ from mqlab.systems import SYSTEMS, SystemFailedError, system
 
 OWN = "embedded"
 ALONE = "embedded, per message"
+AWAKE = "embedded:busy_wait=200"
+WAITING = ("P", "RR1", "RR8")
 LETTERS = "ABCDEFGH"
 KIB = 1024
 # Of a quick look: those that start at once and are the hardest to beat.
@@ -72,6 +76,8 @@ def main() -> None:
 def _round(lab: Lab, point: Point, number: int, others: list[str], sides: dict[str, Side]) -> None:
     """Every system once, forwards and backwards in turn; the embedded one also message by message."""
     turns: dict[str, Callable[[], float]] = {OWN: lambda: lab.rate(point, OWN)}
+    if point.scenario in WAITING:
+        turns[AWAKE] = lambda: lab.rate(point, AWAKE)
     if point.batch > 1:
         alone = point.model_copy(update={"batch": 1})
         turns[ALONE] = lambda: lab.rate(alone, OWN)
@@ -86,7 +92,7 @@ def _round(lab: Lab, point: Point, number: int, others: list[str], sides: dict[s
 
 
 def _cannot(name: str, point: Point) -> str:
-    if name not in SYSTEMS:
+    if name in (ALONE, AWAKE):
         return ""
     found = system(name)
     if point.persistent and found.durability().syncs != "before confirming":
@@ -109,16 +115,19 @@ def _measure(name: str, side: Side, turn: Callable[[], float]) -> None:
 def _results(keys: list[str], chosen: dict[str, Point], sides: dict[str, dict[str, Side]]) -> dict[str, object]:
     ratios: dict[str, object] = {}
     for key in keys:
-        own, alone = sides[key][OWN], sides[key].get(ALONE, Side())
-        others = {name: side for name, side in sides[key].items() if name not in (OWN, ALONE)}
+        # The plain one stands beside, under a name that says what it is.
+        names = (AWAKE, OWN) if key in WAITING else (OWN, ALONE)
+        own, beside = sides[key][names[0]], sides[key].get(names[1], Side())
+        others = {name: side for name, side in sides[key].items() if name not in (OWN, ALONE, AWAKE)}
         whole = {name: side.rates for name, side in others.items() if not side.why and side.rates}
         best = max(whole, key=lambda name: median(whole[name]), default=None)
         if best is None or own.why:
             ratios[key] = {"why": own.why or "no other system could be measured"}
             continue
         ratios[key] = {**ratio(own.rates, whole[best]), "over": best}
-        if alone.rates and not alone.why:
-            ratios[f"{key}_per_message"] = {**ratio(alone.rates, whole[best]), "over": best}
+        if beside.rates and not beside.why:
+            name = f"{key}_asleep" if key in WAITING else f"{key}_per_message"
+            ratios[name] = {**ratio(beside.rates, whole[best]), "over": best}
     rates = {
         key: {
             "in_flight": _in_flight(chosen[key]), "batch": chosen[key].batch,

@@ -5,15 +5,15 @@ message cannot afford: a frame with the flag LONE holds just its body (and its h
 third form. Messages with nothing but bodies, the usual case at high rates, are never taken apart by Arrow at all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from mqlab.wire.arrow import BODY_ONLY, Layout, check_batch, layout_of, serialized
-from mqlab.wire.columns import bodies_of, decode_batch, decode_lone, take
+from mqlab.wire.columns import Value, bodies_of, decode_batch, decode_lone, take
 from mqlab.wire.payload import (
     BINARY,
     COLUMNS,
@@ -43,6 +43,8 @@ __all__ = [
     "encode_equal",
 ]
 
+_NO_HEADERS: Final[Mapping[str, Value]] = {}
+
 
 def as_body(body: Buffer) -> bytes:
     """A copy, unless it is bytes: what its owner does to it later is not sent."""
@@ -68,21 +70,24 @@ def encode_equal(data: Bytes, rows: int) -> Payload:
     return Payload(b"".join((before, data.data, after)), rows, 0)
 
 
-def check(payload: Payload) -> None:
-    """Raises MalformedPayloadError unless anybody could decode it."""
+def check(payload: Payload) -> Mapping[str, Value] | None:
+    """Returns the headers and properties of a lone message, which it has read; None: of others.
+
+    Raises MalformedPayloadError unless anybody could decode it.
+    """
     _, rows, form = payload
     if form & LONE:
         if rows != 1:
             raise MalformedPayloadError(f"a lone message cannot have {rows} rows")
-        if form & COLUMNS:
-            decode_lone(payload)
-    elif form & COLUMNS:
+        return decode_lone(payload).values if form & COLUMNS else _NO_HEADERS
+    if form & COLUMNS:
         check_batch(decode_batch(payload))
     else:
         layout = layout_of(payload.data, payload.rows)
         offsets = _offsets(payload, layout)
         if offsets[0] < 0 or offsets[-1] > layout.values_size or bool((offsets[1:] < offsets[:-1]).any()):
             raise MalformedPayloadError("its bodies overlap or reach beyond its end")
+    return None
 
 
 def decode(payload: Payload) -> Bodies:

@@ -91,9 +91,11 @@ class LocalBroker:
 
         thread = threading.Thread(target=lambda: uvloop.run(live()), name="mqlab-broker", daemon=True)
         thread.start()
-        loop = started.result()
         try:
-            yield local
+            loop = started.result()
+            try:
+                yield local
+            finally:
+                loop.call_soon_threadsafe(stop.set)
         finally:
-            loop.call_soon_threadsafe(stop.set)
             thread.join()

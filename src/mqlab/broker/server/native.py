@@ -22,6 +22,7 @@ from mqlab.broker.server.tracing.spy import Spy, Watched
 from mqlab.wire import native
 from mqlab.wire.bodies import Buffer, MalformedPayloadError, Payload, check
 from mqlab.wire.native import FORM, Flag, Frame, Kind, ProtocolError
+from mqlab.wire.payload import payload_of
 
 log = logging.getLogger("mqlab.broker")
 
@@ -35,6 +36,7 @@ _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
 BROKEN_RULES: Final = (ProtocolError, MalformedPayloadError, OverdrawnError)
 _SEQUENCE_NUMBERS: Final = 2**63
 _SEND: Final = int(Kind.SEND)
+_pack: Final = native.HEADER.pack
 # Frames that come with a message of somebody who sends one at a time: what he has done, and what he waits for.
 _FEW: Final = 3
 _PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.PERSISTENT, Flag.CONFIRM, Flag.REDELIVERED))
@@ -113,14 +115,18 @@ class Connection(Telling, asyncio.BufferedProtocol):
         except ProtocolError as error:
             self.fail("protocol", str(error))
         else:
+            self._broker.look_at_the_clock()
             if 1 < len(frames) <= _FEW and frames[0].kind == _SEND:
                 # Whoever waits for the message can begin before the rest, such as what is done, is looked at.
-                self.frames_received(frames[:1])
+                self._obey(frames[:1])
                 del frames[0]
-            self.frames_received(frames)
+            self._obey(frames)
 
     def frames_received(self, frames: Iterable[Frame]) -> None:
         self._broker.look_at_the_clock()
+        self._obey(frames)
+
+    def _obey(self, frames: Iterable[Frame]) -> None:
         try:
             for frame in frames:
                 command = self._at_once.get(frame.kind)
@@ -261,7 +267,7 @@ class Connection(Telling, asyncio.BufferedProtocol):
 
     def _send(self, frame: Frame) -> Payload:
         _, flags, _, link, first, rows, view = frame
-        payload = Payload(self._kept(view) if len(view) >= _KEEP_IN_PLACE else bytes(view), rows, flags & FORM)
+        payload = payload_of((self._kept(view) if len(view) >= _KEEP_IN_PLACE else bytes(view), rows, flags & FORM))
         self._take(link, first, payload, flags)
         return payload
 
@@ -271,8 +277,10 @@ class Connection(Telling, asyncio.BufferedProtocol):
             raise ProtocolError(f"there is no producer {link}")
         if last >= _SEQUENCE_NUMBERS:
             raise ProtocolError("the sequence numbers are used up")
-        check(payload)
-        self._core.send(producer, payload, last, persistent=flags & _PERSISTENT > 0, confirm=flags & _CONFIRM > 0)
+        self._core.send(
+            producer, payload, last, persistent=flags & _PERSISTENT > 0, confirm=flags & _CONFIRM > 0,
+            headers=check(payload),
+        )  # fmt: skip
 
     def _acknowledge(self, frame: Frame) -> None:
         consumer = self._consumers.get(frame.link) or self._consumer(frame)
@@ -334,7 +342,7 @@ class Connection(Telling, asyncio.BufferedProtocol):
     def _put(self, kind: int, flags: int, session: int, link: int, first: int, amount: int, payload: Buffer) -> None:
         if not self._unsent:
             self._broker.unsent.append(self)
-        self._unsent += (native.HEADER.pack(len(payload), kind, flags, session, link, first, amount), payload)
+        self._unsent += (_pack(len(payload), kind, flags, session, link, first, amount), payload)
 
     def _write(self, data: Buffer) -> None:
         """Leaves with all else that this turn has for this client, in one system call."""
