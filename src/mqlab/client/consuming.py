@@ -153,6 +153,8 @@ class Consumer:
             # As `receive` does, with a coroutine less to go through.
             if not self._prepare():
                 await self._wait(None)
+            if self._deliveries[0].payload.rows == 1:
+                return self._take().messages()[0]
             self._fill_hand()
             return self.in_hand.pop()
         except self.end:

@@ -92,7 +92,7 @@ def _check_held(model: Model, producer: ProducerModel) -> None:
     assert producer.credit == link.window - link.spent
     if link in model.core.flow.held:
         # It may have been full for a moment of the last command only; then everybody waits until it is well below.
-        broker_full = model.core.flow._short and model.core.desk.memory > limit * RELEASE_SHARE
+        broker_full = model.core.flow.short and model.core.desk.memory > limit * RELEASE_SHARE
         assert link.destination.full or broker_full, "held back for no reason"
     else:
         waits = any(entry.producer is link for step in model.steps for entry in step.appear)

@@ -8,13 +8,13 @@ from itertools import count
 
 from mqlab.broker import limits
 from mqlab.broker.core.acknowledging import given_back, taken_back, taken_rows, taken_up_to
-from mqlab.broker.core.browsing import feed, on_queue
+from mqlab.broker.core.browsing import give_room, on_queue
 from mqlab.broker.core.desk import Desk
 from mqlab.broker.core.destinations import QUEUE, parse
 from mqlab.broker.core.duplicates import Sent, ids_of
 from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, Opened, RolledBack, TakenBack
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.flow import Flow
+from mqlab.broker.core.flow import Flow, OverdrawnError
 from mqlab.broker.core.handing import Known, hand_over
 from mqlab.broker.core.house import House
 from mqlab.broker.core.leaving import Leaving
@@ -144,7 +144,7 @@ class Core:
 
     def resume(self, consumer: Consumer) -> None:
         consumer.paused = False
-        self._more_room(consumer, 0)
+        give_room(consumer, 0, self.effects)
 
     def answer_after(self, since: int, answer: Answer) -> None:
         """Once all that this command said, which is all after record `since`, is durable and has had its effects."""
@@ -166,13 +166,16 @@ class Core:
         headers: Known = None,
     ) -> None:  # fmt: skip
         """`seq` is the producer's number of the last row. `headers`: of a lone message, if they were read already."""
-        self.flow.spend(producer, len(payload.data))
-        session = producer.session
-        at_once = not (persistent or session.transacted or self.ledger.is_awaited(producer.last_lsn))
+        session, spent, last_lsn = producer.session, producer.spent, producer.last_lsn
+        if spent >= producer.window:
+            raise OverdrawnError("the producer sends without credit")
+        producer.spent = spent = spent + len(payload.data)
+        at_once = not (persistent or session.transacted or (last_lsn and self.ledger.is_awaited(last_lsn)))
         if at_once and payload.form & LONE and hand_over(producer, payload, headers):
             if confirm:
                 self.effects.append(Confirm(producer, seq))
-            self.flow.renew(producer)
+            if spent * 2 >= producer.window or self.flow.short:
+                self.flow.renew(producer)
             return
         why = reason_against(
             producer.destination, persistent=persistent, keeps=self.house.keeps, disk_full=self.disk_full
@@ -197,10 +200,14 @@ class Core:
         """Everything delivered up to this delivery id is done, and there is room for `credit` messages more."""
         if credit > limits.PREFETCH - consumer.credit:
             raise RefusedError(f"room for {consumer.credit + credit} messages; the limit is {limits.PREFETCH}")
-        if up_to:
+        held = consumer.unacknowledged
+        if len(held) == 1 and held[0][0] == up_to and held[0][1].rows == 1 and not consumer.session.transacted:
+            # A message alone, and all that it has: as everywhere where each waits for its reply.
+            self.leaving.acknowledged(consumer.queue, (held.popleft()[1],))
+        elif up_to:
             self._done(consumer, taken_up_to(consumer, up_to))
         if credit:
-            self._more_room(consumer, credit)
+            give_room(consumer, credit, self.effects)
 
     def acknowledge_rows(self, consumer: Consumer, first: int, rows: int, within: Session | None = None) -> None:
         """Just these deliveries are done, whatever came before them; `within`: in another session's transaction."""
@@ -353,7 +360,7 @@ class Core:
     def _opened(self, consumer: Consumer, credit: int) -> None:
         if consumer in consumer.session.consumers:
             self.effects.append(Opened(consumer))
-            self._more_room(consumer, credit)
+            give_room(consumer, credit, self.effects)
 
     def _finished(self, producer: Producer) -> None:
         if not producer.session.closed:
@@ -365,13 +372,6 @@ class Core:
             session.transaction.acknowledged += [(queue, span) for span in spans]
         elif spans:
             self.leaving.acknowledged(queue, spans)
-
-    def _more_room(self, consumer: Consumer, credit: int) -> None:
-        if consumer.browsing is None:
-            consumer.queue.give_room(consumer, credit)
-        else:
-            consumer.credit += credit
-            feed(consumer, self.effects)
 
     def _drop_transaction(self, session: Session) -> Placed:
         """Forget its sends; give back what it had acknowledged, marked as seen."""

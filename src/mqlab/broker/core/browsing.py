@@ -26,10 +26,13 @@ def on_queue(queue: Queue, selector: Selector | None) -> deque[Span]:
     return copies
 
 
-def feed(consumer: Consumer, effects: list[Effect]) -> None:
-    """Show a browser as much as it has room for, and tell it when it has seen all."""
+def give_room(consumer: Consumer, messages: int, effects: list[Effect]) -> None:
+    """For so many messages more: a browser is shown as much as it has room for, and told when it has seen all."""
     ahead = consumer.browsing
-    assert ahead is not None
+    if ahead is None:
+        consumer.queue.give_room(consumer, messages)
+        return
+    consumer.credit += messages
     while ahead and consumer.ready:
         span = ahead[0].take_first(consumer.credit) if ahead[0].rows > consumer.credit else ahead.popleft()
         effects.append(Deliver(consumer, consumer.next_delivery, span))

@@ -42,7 +42,7 @@ class Flow:
         # Who waits for room, and after how many others he began to.
         self.held: dict[Producer, int] = {}
         # Somebody waits because there is too little memory, and not for a destination alone.
-        self._short = False
+        self.short = False
         # How often a producer had to be held back, and for how long in all (ms), since the start.
         self.holds = 0
         self.held_ms = 0
@@ -57,15 +57,9 @@ class Flow:
     def first_credit(self, producer: Producer) -> None:
         self._desk.effects.append(Credit(producer, producer.window))
 
-    def spend(self, producer: Producer, size: int) -> None:
-        """Raises OverdrawnError for a producer that had no credit left."""
-        if producer.spent >= producer.window:
-            raise OverdrawnError("the producer sends without credit")
-        producer.spent += size
-
     def renew(self, producer: Producer) -> None:
         """Half a window at a time: a frame for each message would cost more than the message."""
-        if self._short:
+        if self.short:
             self._look_at_memory()
         if producer.closed or producer.spent * 2 < producer.window:
             return
@@ -97,7 +91,7 @@ class Flow:
         if was_full and not queue.full:
             for destination in queue.feeding:
                 self.reconsider(destination.producers)
-        if self._short:
+        if self.short:
             self._look_at_memory()
 
     def reconsider(self, producers: Iterable[Producer]) -> None:
@@ -108,12 +102,12 @@ class Flow:
     def _look_at_memory(self) -> None:
         """Also what goes to disk makes room for everybody, though nothing was consumed."""
         if self._desk.memory <= self._settings.memory_limit * RELEASE_SHARE:
-            self._short = False
+            self.short = False
             self.reconsider(self.held)
 
     def _must_wait(self, destination: Queue | Topic) -> bool:
         if self._desk.memory >= self._settings.memory_limit:
-            self._short = True
+            self.short = True
             return True
         if isinstance(destination, Queue):
             # A queue loses nothing: where topics drop their oldest messages, it holds.

@@ -74,7 +74,7 @@ class BoundConnection(Connection):
             self._write(refusal(Frame(Kind.ACKNOWLEDGE, 0, 0, link, up_to, room, b""), error))
         except BROKEN_RULES as error:
             self.fail("protocol", str(error))
-        if at_once:
+        if at_once and (self._core.effects or self._broker.unsent or self._core.wakes):
             self._broker.carry_out()
 
     def receive(self, link: int, correlation_id: str, done: int, at_once: bool) -> None:
@@ -88,7 +88,7 @@ class BoundConnection(Connection):
             self._write(refusal(Frame(Kind.RECEIVE, 0, 0, link, 0, 0, b""), error))
         except BROKEN_RULES as error:
             self.fail("protocol", str(error))
-        if at_once:
+        if at_once and (self._core.effects or self._broker.unsent or self._core.wakes):
             self._broker.carry_out()
 
     def carry_out(self) -> None:
