@@ -38,7 +38,7 @@ class Sent:
     order: int
     # The queue it is for, with its broker: queue:orders@B.
     target: str
-    # The lives of both brokers when it was sent.
+    # The lives of both brokers when it was sent; none while the channel to the other one does not know of its last.
     lives: dict[str, int]
     # open: in a transaction; asked: nobody knows whether it is there; never: its transaction was rolled back.
     state: Literal["open", "asked", "confirmed", "never"]
@@ -52,9 +52,10 @@ class Sent:
 class Hand:
     """What one connection of a consumer has received, and not committed yet."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, life: int) -> None:
         self.target = target
-        self.broker = target.partition("@")[2]
+        # Of the broker it came from, which may be dead since without the consumer's knowledge.
+        self.life = life
         self.held: list[Sent] = []
         # By line, the last that came.
         self.last: dict[Line, int] = {}
@@ -63,6 +64,8 @@ class Hand:
 class Books:
     def __init__(self) -> None:
         self.lives: dict[str, int] = {}
+        # By the broker it leads to: with which of its lives a channel was connected last.
+        self.joined: dict[str, int] = {}
         self.sent: dict[int, Sent] = {}
         self.works: list[Together] = []
         self.receipts: list[Together] = []
@@ -75,11 +78,12 @@ class Books:
     # Sending
 
     def sends(self, messages: list[Message], line: Line, target: str, *, transacted: bool) -> list[Sent]:
-        made = []
+        made, to = [], target.partition("@")[2]
+        lives = dict(self.lives) if self.joined.get(to) == self.lives.get(to) else {}
         for message in messages:
             line.sent += 1
             state: Literal["open", "asked"] = "open" if transacted else "asked"
-            made.append(Sent(message, line, line.sent, target, dict(self.lives), state))
+            made.append(Sent(message, line, line.sent, target, lives, state))
             self.sent[message.number] = made[-1]
         self.count("sent", len(made))
         return made
@@ -104,7 +108,7 @@ class Books:
             self._check_again(sent, hand, delivery.delivered, about)
             _check_order(sent, hand, about)
             hand.held.append(sent)
-            sent.seen = self.lives[hand.broker]
+            sent.seen = hand.life
         self.count("delivered", len(bodies))
         self.count("redelivered", len(bodies) if delivery.delivered else 0)
 
@@ -121,7 +125,7 @@ class Books:
             raise Fault(f"{about}: comes twice")
         if sent.seen and not delivered:
             raise Fault(f"{about}: comes again without the mark")
-        if sent.seen and not sent.message.persistent and sent.seen != self.lives[hand.broker]:
+        if sent.seen and not sent.message.persistent and sent.seen != hand.life:
             raise Fault(f"{about}: is not persistent, and outlived its broker")
         if sent.receipt is not None:
             sent.receipt.again.add(sent.message.number)

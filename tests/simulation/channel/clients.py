@@ -130,9 +130,11 @@ class Consumer(Application):
         self._pause = self._chance.choice((0.0, 0.01, 0.3))
 
     async def _connected(self, connection: aio.Connection) -> None:
+        queue, _, broker = self._target.partition("@")
+        life = self._books.lives[broker]
         session = await connection.session("transacted")
-        consumer = await session.consumer(self._target.partition("@")[0], prefetch=self._prefetch)
-        hand = Hand(self._target)
+        consumer = await session.consumer(queue, prefetch=self._prefetch)
+        hand = Hand(self._target, life)
         while not self.stopping:
             try:
                 for _ in range(self._chance.randint(1, 4)):
@@ -143,7 +145,7 @@ class Consumer(Application):
                     continue
             if self._chance.random() < 0.1:
                 await session.rollback()
-                hand = Hand(self._target)
+                hand = Hand(self._target, life)
                 self._books.count("rollbacks")
             else:
                 receipt = self._books.asks(hand)

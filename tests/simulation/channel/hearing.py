@@ -15,6 +15,7 @@ _COUNTED = {
     "channel to %s: %d messages that were in doubt had arrived": "found arrived",
     "channel to %s: %d non-persistent messages were lost": "found lost",
 }
+_JOINED = "channel to %s: connected to %s"
 # A disk that fails is part of the simulation.
 _EXPECTED = "the broker stops: %s"
 
@@ -30,6 +31,10 @@ class Hearing(logging.Handler):
         if not isinstance(loop, Loop) or loop.dead:
             return
         self._timeline.tell(f"  {record.getMessage()}")
+        if record.msg == _JOINED:
+            assert isinstance(record.args, tuple)
+            to = str(record.args[0])
+            self._books.joined[to] = self._books.lives[to]
         if record.msg in _COUNTED:
             self._books.count(_COUNTED[record.msg])
         if record.levelno >= logging.ERROR and record.msg != _EXPECTED:

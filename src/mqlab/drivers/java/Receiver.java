@@ -1,5 +1,7 @@
 package mqlab.jms;
 
+import java.io.PrintStream;
+import java.io.PrintWriter;
 import javax.jms.Message;
 import javax.jms.MessageListener;
 
@@ -52,7 +54,7 @@ public class Receiver extends Link implements MessageListener {
             failed = error;
         }
         if (closing) {
-            throw new IllegalStateException("closed before this message was asked for");
+            throw new Closing();
         }
         answer();
     }
@@ -65,6 +67,23 @@ public class Receiver extends Link implements MessageListener {
     synchronized void hurry() {
         closing = true;
         notifyAll();
+    }
+
+    /** Tells the provider not to acknowledge. Some print what a listener throws: there is nothing to print. */
+    private static final class Closing extends IllegalStateException {
+        private static final long serialVersionUID = 1;
+
+        Closing() {
+            super("closed before this message was asked for");
+        }
+
+        @Override
+        public void printStackTrace(PrintStream to) {
+        }
+
+        @Override
+        public void printStackTrace(PrintWriter to) {
+        }
     }
 
     private void answer() {
