@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from broker.store.workers import Sync
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.effects import (
     Answer,
@@ -40,16 +40,6 @@ from .clock import Clock
 from .copies import Event
 from .files import SimulatedFiles
 from .messages import numbers_in
-
-
-@dataclass(eq=False)
-class Sync:
-    """Handed to the workers; several may be under way."""
-
-    work: Callable[[], None]
-    done: Callable[[BaseException | None], None]
-    is_worked: bool = False
-    error: BaseException | None = None
 
 
 class SimulatedBroker:
@@ -156,14 +146,7 @@ class SimulatedBroker:
         """A worker's thread waits for the disk, which may serve them in any order."""
         waiting = [sync for sync in self._syncs if not sync.is_worked]
         if waiting:
-            self._do(self._chance.choice(waiting))
-
-    def _do(self, sync: Sync) -> None:
-        sync.is_worked = True
-        try:
-            sync.work()
-        except OSError as error:
-            sync.error = error
+            self._chance.choice(waiting).do()
 
     def end_work(self) -> None:
         """... and the loop hears of it."""
@@ -193,7 +176,7 @@ class SimulatedBroker:
         self._syncs.append(sync := Sync(work, done))
         if quick and self._chance.random() < 0.5:
             self.books.count("syncs at once")
-            self._do(sync)
+            sync.do()
             self._end(sync)
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:

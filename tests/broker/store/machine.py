@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from mqlab.broker.core.records import Declare, Record, Remember
@@ -15,6 +14,7 @@ from mqlab.broker.store.recovery import recover
 
 from .disk import Call, RecordedFiles
 from .small_core import SmallCore
+from .workers import Sync
 
 # So that most payloads are left in the journal after a restart.
 KEEP_IN_MEMORY = 4000
@@ -28,16 +28,6 @@ class Clock:
 
     def perf_counter(self) -> float:
         return self.now
-
-
-@dataclass(eq=False)
-class Sync:
-    """Handed to the workers; several may be under way."""
-
-    work: Callable[[], None]
-    done: Callable[[BaseException | None], None]
-    is_worked: bool = False
-    error: BaseException | None = None
 
 
 def small_settings(folder: Path, *, segment_size: int = 800, log_length: int = 3000) -> Settings:
@@ -86,7 +76,7 @@ class Machine:
         self.syncs_begun += 1
         self._syncs.append(sync := Sync(work, done))
         if quick and self.chance.random() < 0.5:
-            self._do(sync)
+            sync.do()
             self.failed_at_once += sync.error is not None
             self._end(sync)
 
@@ -146,14 +136,7 @@ class Machine:
         """A worker's thread waits for the disk, which may serve them in any order."""
         waiting = [sync for sync in self._syncs if not sync.is_worked]
         if waiting:
-            self._do(self.chance.choice(waiting))
-
-    def _do(self, sync: Sync) -> None:
-        sync.is_worked = True
-        try:
-            sync.work()
-        except OSError as error:
-            sync.error = error
+            self.chance.choice(waiting).do()
 
     def _end_work(self) -> None:
         """... and the loop hears of it."""
