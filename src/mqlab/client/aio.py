@@ -177,12 +177,16 @@ class Session:
         await self._open(Kind.OPEN_CONSUMER, link, browser, wish, DEFAULT_PREFETCH)
         return browser
 
-    async def requester(self, destination: str, *, reply_to: str = "", persistent: bool = False) -> Requester:
+    async def requester(
+        self, destination: str, *, reply_to: str = "", persistent: bool = False, ids: bool = True,
+        timestamps: bool = True,
+    ) -> Requester:  # fmt: skip
         """Sends requests and waits for their replies, on a queue that many share, or on a temporary one of its own."""
         if self.transacted:
             raise MessagingError("a request in a transaction leaves with the commit: nobody can wait for its reply")
         to = reply_to or str((await self._wire.question("temporary"))["name"])
-        producer, consumer = await self.producer(destination), await self.consumer(to, prefetch=0)
+        producer = await self.producer(destination, ids=ids, timestamps=timestamps)
+        consumer = await self.consumer(to, prefetch=0)
         return Requester(self._wire, producer, consumer, persistent=persistent, shared=bool(reply_to))
 
     async def reply(

@@ -136,9 +136,7 @@ class Wire(asyncio.BufferedProtocol):
 
     def receive(self, link: int, correlation_id: str, done: int) -> None:
         """The message with that id; all that was delivered up to `done` is, if that is not 0."""
-        if done:
-            self.acknowledge(link, done, 0)
-        self.send(_RECEIVE, 0, 0, link, 0, 0, correlation_id.encode())
+        self.send(_RECEIVE, 0, 0, link, done, 0, correlation_id.encode())
 
     def write(self, *data: Buffer) -> None:
         """A frame, as its bytes. Small ones leave together at the end of this turn of the loop, a large one at once."""

@@ -246,9 +246,7 @@ class Consumer:
         if by_message_id is None:
             wire.receive(self._link, correlation_id, done)
         else:
-            if done:
-                wire.acknowledge(self._link, done, 0)
-            wire.send(*by_message_id)
+            wire.send(*by_message_id._replace(first=done))
         wire.about_to_wait()
         return bool(self._deliveries)
 

@@ -187,6 +187,8 @@ class Stamp:
         return encode_columns(pa.array(bodies, type=BINARY), columns)
 
     def _stamped(self, now: int) -> dict[str, Value]:
+        if not self._names:
+            return {}
         number = self._next
         self._next = number + 1
         stamps: dict[str, Value] = {"id": self._token + number.to_bytes(8, "big"), "timestamp": now}

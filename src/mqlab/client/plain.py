@@ -165,9 +165,14 @@ class Session:
         """Iterate over it to see what is on a queue."""
         return Consumer(self._loop, self._loop.do(self._aio.browser(queue, selector=selector)))
 
-    def requester(self, destination: str, *, reply_to: str = "", persistent: bool = False) -> "Requester":
+    def requester(
+        self, destination: str, *, reply_to: str = "", persistent: bool = False, ids: bool = True,
+        timestamps: bool = True,
+    ) -> "Requester":  # fmt: skip
         """Sends requests and waits for their replies, on a queue that many share, or on a temporary one of its own."""
-        opening = self._aio.requester(destination, reply_to=reply_to, persistent=persistent)
+        opening = self._aio.requester(
+            destination, reply_to=reply_to, persistent=persistent, ids=ids, timestamps=timestamps
+        )
         return Requester(self._loop, self._loop.do(opening))
 
     def reply(self, request: Message, body: Buffer, *, persistent: bool = False, **headers: Unpack[Headers]) -> None:

@@ -45,7 +45,12 @@ class NativeConnection(Connection):
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
         with translated():
             session = await self._connection.session()
-            return NativeRequester(await session.requester(destination, reply_to=reply_to, persistent=persistent))
+            # As all messages of the lab, requests carry nothing that is not needed.
+            return NativeRequester(
+                await session.requester(
+                    destination, reply_to=reply_to, persistent=persistent, ids=False, timestamps=False
+                )
+            )
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
         with translated():

@@ -35,7 +35,8 @@ class Kind(IntEnum):
     SEND = 13  # first: sequence number of the first row; amount: rows
     ACKNOWLEDGE = 14  # first: the last delivery id that is done; amount: room for that many more
     ACKNOWLEDGE_ROWS = 15  # first: a delivery id; amount: so many from it on are done; session: in its transaction
-    RECEIVE = 16  # one message by the id that is the payload: flag NONE a correlation id, LONE a message id (16 bytes)
+    RECEIVE = 16  # one message by the id that is the payload: flag NONE a correlation id, LONE a message id (16 bytes);
+    # first: as of ACKNOWLEDGE
     CANCEL = 17  # of a consumer: it has no room, and waits for no message; answered with CANCELLED
     COMMIT = 18
     ROLLBACK = 19  # of a session, or (link) of a consumer: all comes again; first: the last delivery id seen;

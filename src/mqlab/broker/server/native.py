@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from time import time_ns
 from typing import Final, cast
 
@@ -14,13 +14,16 @@ from mqlab.broker.core.links import Consumer, Producer, Session
 from mqlab.broker.security.rights import User
 from mqlab.broker.server.asking import Asking
 from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.giving_way import give_way
 from mqlab.broker.server.greeting import Greeter
 from mqlab.broker.server.rights import check_right
 from mqlab.broker.server.saying import REFUSALS, destination_in, key_of, refusal, wish_of
 from mqlab.broker.server.telling import Telling
+from mqlab.broker.server.together import SEQUENCE_NUMBERS, Together
 from mqlab.broker.server.tracing.spy import Spy, Watched
 from mqlab.wire import native
 from mqlab.wire.bodies import Buffer, MalformedPayloadError, Payload, check
+from mqlab.wire.joining import runs
 from mqlab.wire.native import FORM, Flag, Frame, Kind, ProtocolError
 from mqlab.wire.payload import payload_of
 
@@ -34,11 +37,12 @@ _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
 
 # What ends a connection.
 BROKEN_RULES: Final = (ProtocolError, MalformedPayloadError, OverdrawnError)
-_SEQUENCE_NUMBERS: Final = 2**63
 _SEND: Final = int(Kind.SEND)
 _pack: Final = native.HEADER.pack
 # Frames that come with a message of somebody who sends one at a time: what he has done, and what he waits for.
 _FEW: Final = 3
+# Frames in one read that are more than those who wait for one another's messages have.
+_MANY: Final = 32
 _PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.PERSISTENT, Flag.CONFIRM, Flag.REDELIVERED))
 
 
@@ -68,6 +72,7 @@ class Connection(Telling, asyncio.BufferedProtocol):
         self.caller = broker.api_trace.caller(self) if broker.api_trace is not None else None
         self._greeter = Greeter(broker, self)
         self._asking = Asking(broker, self)
+        self._together = Together(broker.core, self._producers, self._write)
         self._commands: dict[int, Callable[[Frame], object]] = {
             Kind.SEND: self._send,
             Kind.ACKNOWLEDGE: self._acknowledge,
@@ -120,7 +125,22 @@ class Connection(Telling, asyncio.BufferedProtocol):
                 # Whoever waits for the message can begin before the rest, such as what is done, is looked at.
                 self._obey(frames[:1])
                 del frames[0]
-            self._obey(frames)
+            if len(frames) < _MANY:
+                self._obey(frames)
+            else:
+                self._obey_many(frames)
+
+    def _obey_many(self, frames: Sequence[Frame]) -> None:
+        """Of somebody who sends on and on: what he sent is put together, and then others are heard first."""
+        try:
+            for run in runs(frames, _KEEP_IN_PLACE):
+                if len(run) <= _FEW or self._at_once is not self._plain or not self._together.sent(run):
+                    self._do(run)
+        except BROKEN_RULES as error:
+            self.fail("protocol", str(error))
+        self._broker.carry_out()
+        if self._transport is not None:
+            give_way(self._transport)
 
     def frames_received(self, frames: Iterable[Frame]) -> None:
         self._broker.look_at_the_clock()
@@ -128,18 +148,21 @@ class Connection(Telling, asyncio.BufferedProtocol):
 
     def _obey(self, frames: Iterable[Frame]) -> None:
         try:
-            for frame in frames:
-                command = self._at_once.get(frame.kind)
-                if command is None:
-                    self._handle(frame)
-                    continue
-                try:
-                    command(frame)
-                except REFUSALS as error:
-                    self._write(refusal(frame, error))
+            self._do(frames)
         except BROKEN_RULES as error:
             self.fail("protocol", str(error))
         self._broker.carry_out()
+
+    def _do(self, frames: Iterable[Frame]) -> None:
+        for frame in frames:
+            command = self._at_once.get(frame.kind)
+            if command is None:
+                self._handle(frame)
+                continue
+            try:
+                command(frame)
+            except REFUSALS as error:
+                self._write(refusal(frame, error))
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -275,7 +298,7 @@ class Connection(Telling, asyncio.BufferedProtocol):
         producer, last = self._producers.get(link), first + payload.rows - 1
         if producer is None:
             raise ProtocolError(f"there is no producer {link}")
-        if last >= _SEQUENCE_NUMBERS:
+        if last >= SEQUENCE_NUMBERS:
             raise ProtocolError("the sequence numbers are used up")
         self._core.send(
             producer, payload, last, persistent=flags & _PERSISTENT > 0, confirm=flags & _CONFIRM > 0,
@@ -291,7 +314,10 @@ class Connection(Telling, asyncio.BufferedProtocol):
         self._core.acknowledge_rows(self._consumer(frame), frame.first, frame.amount, within)
 
     def _receive(self, frame: Frame) -> None:
-        self._core.receive(self._consumer(frame), key_of(frame))
+        consumer = self._consumers.get(frame.link) or self._consumer(frame)
+        if frame.first:
+            self._core.acknowledge(consumer, frame.first, 0)
+        self._core.receive(consumer, key_of(frame))
 
     def _cancel(self, frame: Frame) -> None:
         self._core.cancel(self._consumer(frame))

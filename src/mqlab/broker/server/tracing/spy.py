@@ -127,6 +127,10 @@ class Spy:
     def _receive(self, frame: Frame) -> None:
         began = self._clock.now
         number = frame.link
+        if frame.first:
+            # What is done has a record of its own.
+            self._acknowledge(Frame(Kind.ACKNOWLEDGE, 0, 0, number, frame.first, 0, b""))
+            frame = frame._replace(first=0)
         link = self._links.get(number) or self._link(number)
         try:
             self._plain[Kind.RECEIVE](frame)
