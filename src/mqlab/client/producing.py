@@ -73,13 +73,24 @@ class Producer:
 
     def sent_at_once(self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None = None) -> bool:
         """`send` of what is not persistent, if nothing has to be waited for. False: nothing has happened yet."""
-        if self._error is not None or self._refusal is not None or self._ready or self._credit <= 0:
+        if self._must_wait():
             return False
-        if self._in_a_row >= _MOST_IN_A_ROW:
-            return False
-        self._in_a_row += 1
         self._write(self.stamp.message(body, headers, properties), 0)
         return True
+
+    def batch_sent_at_once(self, payload: Payload) -> bool:
+        """The same for `send_batch`."""
+        if self._must_wait():
+            return False
+        self._write(payload, 0)
+        return True
+
+    def _must_wait(self) -> bool:
+        """For credit, for those that are ready already, for others to have their turn, or to hear of an error."""
+        if self._error is not None or self._refusal is not None or self._ready or self._credit <= 0:
+            return True
+        self._in_a_row += 1
+        return self._in_a_row > _MOST_IN_A_ROW
 
     async def send_batch(self, payload: Payload, *, persistent: bool = False, confirm: bool = False) -> None:
         """Messages that go together; with `confirm`, returns when the broker says that they are safe."""

@@ -125,7 +125,10 @@ class NativeResponder(Responder):
         try:
             if len(bodies) == 1:
                 to, correlation_id = self._wanted[0]
-                await self._send(to, encode_texts(bodies[0], _CORRELATED, {}, {"correlation_id": correlation_id}), wait)
+                payload = encode_texts(bodies[0], _CORRELATED, {}, {"correlation_id": correlation_id})
+                producer = self._producers.get(to)
+                if self._persistent or wait or producer is None or not producer.batch_sent_at_once(payload):
+                    await self._send(to, payload, wait)
                 return
             rows_by_queue: dict[str, list[int]] = {}
             for row, (to, _) in enumerate(self._wanted):

@@ -50,7 +50,10 @@ class Recorder:
 
     def sent_freely(self, producer: int, *row: int) -> None:
         """One row of `sends` without its last two columns, of a producer that does not wait."""
-        self._open.setdefault(producer, array("q")).extend((producer, *row, NO_TIME, UNKNOWN_CODE))
+        rows = self._open.get(producer)
+        if rows is None:
+            rows = self._open[producer] = array("q")
+        rows.extend((producer, *row, NO_TIME, UNKNOWN_CODE))
 
     def accepted(self, producer: int) -> None:
         """The system has everything that this producer sent without waiting."""
