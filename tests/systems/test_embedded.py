@@ -14,6 +14,11 @@ from mqlab.client import aio
 from mqlab.events.schema import TABLES
 from mqlab.systems import Running, SystemFailedError, SystemSettingError, system
 
+from .hanging import check_hanging
+from .real import Real, real
+
+up = real("embedded")
+
 
 class TestNames:
     @pytest.mark.parametrize(
@@ -215,3 +220,8 @@ def test_one_that_does_not_end_by_itself_is_made_to(tmp_path: Path, monkeypatch:
         process.send_signal(signal.SIGSTOP)
 
     with_one(tmp_path, play)
+
+
+def test_one_that_hangs_is_not_waited_for_without_an_end(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mqlab.drivers.native.ANSWER_SECONDS", 1.0)
+    check_hanging(up, monkeypatch)

@@ -39,17 +39,18 @@ _MOST_REPLIERS: Final = 64
 
 async def connect(
     address: str, *, client_id: str = "", user: str = "", password: str = "", ca: Path | None = None,
-    application: str = "",
+    application: str = "", silence: float | None = None,
 ) -> "Connection":  # fmt: skip
     """`tcp:HOST:PORT`, `tls:HOST:PORT` (`ca`: who signed the broker's certificate), `unix:PATH` or `bindings:NAME`.
 
     A client with a `client_id` owns its durable subscriptions, and is connected once. `application` is what the broker
-    shows it as, and traces it by; the name of the program, if it is not given.
+    shows it as, and traces it by; the name of the program, if it is not given. A broker that says nothing for `silence`
+    seconds, not even when it is asked, counts as lost; without that, one that hangs is waited for.
     Raises OSError if nobody listens there, LoginError if the broker wants another user or password.
     """
     application = application or Path(sys.argv[0]).name
     hello = {"client_id": client_id, "user": user, "password": password, "application": application}
-    return Connection(await open_wire(address, hello, ca))
+    return Connection(await open_wire(address, hello, ca, silence))
 
 
 class Connection:

@@ -55,6 +55,8 @@ class Wire(asyncio.BufferedProtocol):
         self.held = False
         # At most one was woken by what came last, and has not had his turn of the loop yet.
         self._alone = False
+        # Something came since somebody last set it back.
+        self.heard = False
         self._gone = asyncio.Event()
         self._links: dict[int, Link] = {}
         self._receivers: dict[int, Receiving] = {}
@@ -201,7 +203,7 @@ class Wire(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None:
             return
-        self._lost(ClosedError("the connection was closed"))
+        self.lose(ClosedError("the connection was closed"))
         await asyncio.sleep(0)
         if transport.get_extra_info("sslcontext") is not None:
             # TLS says goodbye and waits for the other side to do so, which may be in no state to.
@@ -226,8 +228,9 @@ class Wire(asyncio.BufferedProtocol):
             frames = self._receiver.received(size)
             self.frames_received(frames)
         except ProtocolError as error:
-            self._lost(ClosedError(f"the broker broke the protocol: {error}"))
+            self.lose(ClosedError(f"the broker broke the protocol: {error}"))
             return
+        self.heard = True
         if frames:
             # Whoever it woke is in line before this: what they all say leaves with one system call.
             self._flush_soon()
@@ -244,7 +247,7 @@ class Wire(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._gone.set()
-        self._lost(ClosedError(f"the connection to the broker is lost ({error or 'closed by the broker'})"))
+        self.lose(ClosedError(f"the connection to the broker is lost ({error or 'closed by the broker'})"))
 
     def _answered(self, frame: Frame) -> None:
         if frame.kind == Kind.ERROR:
@@ -273,7 +276,7 @@ class Wire(asyncio.BufferedProtocol):
         error = RefusedError(str(said.get("message", "refused")))
         if not frame.session and not frame.link:
             login = said.get("code") == "login"
-            self._lost(LoginError(str(error)) if login else ClosedError(f"the broker ended the connection: {error}"))
+            self.lose(LoginError(str(error)) if login else ClosedError(f"the broker ended the connection: {error}"))
             return
         link = self._links.get(frame.link)
         if frame.amount and isinstance(link, Sending):
@@ -284,7 +287,12 @@ class Wire(asyncio.BufferedProtocol):
             if future is not None:
                 future.set_exception(error)
 
-    def _lost(self, error: MessagingError) -> None:
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None
+
+    def lose(self, error: MessagingError) -> None:
+        """Close it, for this reason: all that is waited for fails with it."""
         if self._transport is None:
             return
         self._flush()

@@ -110,8 +110,8 @@ class NearWire(BoundWire):
         self._called = host
         return host
 
-    def _lost(self, error: MessagingError) -> None:
-        super()._lost(error)
+    def lose(self, error: MessagingError) -> None:
+        super().lose(error)
         self._called = None
 
     def _ask_again(self) -> None:

@@ -6,11 +6,12 @@ from typing import Any
 
 from mqlab.client import bindings
 from mqlab.client.connection import Wire
+from mqlab.client.silence import Silence
 from mqlab.wire.address import Address
 from mqlab.wire.tls import client_context
 
 
-async def open_wire(address: str, hello: dict[str, Any], ca: Path | None) -> Wire:
+async def open_wire(address: str, hello: dict[str, Any], ca: Path | None, silence: float | None = None) -> Wire:
     """Raises OSError if nobody listens there, LoginError if the broker does not want us."""
     to, loop = Address.parse(address), asyncio.get_running_loop()
     if to.broker:
@@ -21,5 +22,7 @@ async def open_wire(address: str, hello: dict[str, Any], ca: Path | None) -> Wir
         _, wire = await loop.create_connection(Wire, to.host, to.port, ssl=client_context(ca), server_hostname=to.host)
     else:
         _, wire = await loop.create_connection(Wire, to.host, to.port)
+    if silence is not None and not to.broker:
+        Silence(wire, silence)
     await wire.greet(hello)
     return wire

@@ -30,11 +30,11 @@ from mqlab.wire.columns import Value
 
 def connect(
     address: str, *, client_id: str = "", user: str = "", password: str = "", ca: Path | None = None,
-    application: str = "",
+    application: str = "", silence: float | None = None,
 ) -> "Connection":  # fmt: skip
     """`tcp:HOST:PORT`, `tls:HOST:PORT`, `unix:PATH` or `bindings:NAME`; see `mqlab.client.aio.connect`."""
     connecting = aio.connect(
-        address, client_id=client_id, user=user, password=password, ca=ca, application=application
+        address, client_id=client_id, user=user, password=password, ca=ca, application=application, silence=silence
     )
     try:
         loop = _loop_for(address)

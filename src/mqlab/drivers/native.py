@@ -12,6 +12,7 @@ from mqlab.drivers.native_links import (
     column_of,
     translated,
 )
+from mqlab.drivers.patience import ANSWER_SECONDS
 from mqlab.wire.columns import encode_columns
 
 _PRELOAD_BATCH = 1000
@@ -22,7 +23,9 @@ class NativeDriver(Driver):
 
     async def connect(self, application: str = "") -> Connection:
         with translated():
-            return NativeConnection(await aio.connect(self.address, application=application))
+            return NativeConnection(
+                await aio.connect(self.address, application=application, silence=ANSWER_SECONDS)
+            )
 
 
 class NativeConnection(Connection):

@@ -19,6 +19,7 @@ from mqlab.drivers.base import (
     Responder,
     Sender,
 )
+from mqlab.drivers.patience import HELD_SECONDS, NO_REPLY
 from mqlab.wire.bodies import BINARY, LONE, Bodies, MalformedPayloadError, Payload, encode_equal
 from mqlab.wire.columns import PROPERTY, decode_lone, encode_columns, encode_lone, encode_texts, named
 from mqlab.wire.payload import equal_steps
@@ -92,9 +93,11 @@ class NativeRequester(Requester):
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:
         try:
-            message = await self._requester.request(body, correlation_id=correlation_id)
+            message = await self._requester.request(body, HELD_SECONDS, correlation_id=correlation_id)
             if message.correlation_id != correlation_id:
                 raise DriverError(f"the reply to {correlation_id} is one to {message.correlation_id}")
+        except TimeoutError:
+            raise DriverError(f"{NO_REPLY} within {HELD_SECONDS:g} s") from None
         except (MessagingError, MalformedPayloadError) as error:
             raise DriverError(str(error)) from error
         return Reply(message.body, message.redelivered)

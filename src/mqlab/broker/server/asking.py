@@ -42,6 +42,7 @@ class Asking:
         self._core = broker.core
         self._connection = connection
         self._answers: dict[str, Callable[[Question], Said | None]] = {
+            "ping": self._ping,
             "status": self._status,
             "temporary": self._temporary,
             "delete_temporary": self._delete_temporary,
@@ -65,6 +66,9 @@ class Asking:
         if answer is None:
             raise RefusedError(f"{str(said.get('ask'))[:80]!r} is no question this broker knows")
         return answer(Question(said, number, session))
+
+    def _ping(self, _question: Question) -> Said:
+        return {}
 
     def _status(self, _question: Question) -> Said:
         return self._broker.status()

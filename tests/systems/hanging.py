@@ -1,0 +1,83 @@
+"""A real system that hangs: nothing that a driver asks of it is waited for without an end."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager, suppress
+
+import psutil
+import pytest
+
+from mqlab.drivers import Connection, DriverError, Receiver, Receiving, Requester, Responder, Sender
+from mqlab.drivers.patience import owed
+from mqlab.load.absence import driver_of, lacks
+from mqlab.load.checks import Producer
+from mqlab.systems import Running
+
+from .real import Real
+
+Closing = Connection | Receiver | Requester | Responder | Sender
+
+# In place of half a minute, or five.
+_PATIENCE = 0.3
+# What ends otherwise: a library in Java is given ten seconds to let go.
+_CLOSE_SECONDS = 15.0
+
+
+def check_hanging(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each verb of its driver ends, with a sentence; and what was opened can be closed."""
+    up.run(_hanging(up, monkeypatch))
+
+
+@contextmanager
+def frozen(running: Running) -> Iterator[None]:
+    """All of its processes, as they are."""
+    assert running.pid is not None
+    root = psutil.Process(running.pid)
+    family = [root, *root.children(recursive=True)]
+    for one in family:
+        one.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for one in family:
+            one.send_signal(signal.SIGCONT)
+
+
+async def _hanging(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial, producer = up.trial, Producer()
+    name = trial.name(trial.domain)
+    connection = await driver_of(up.system)(up.running.address, up.running.options).connect("Patient")
+    receiver = await connection.receiver(name, Receiving(10))
+    senders = [await connection.sender(name, persistent=persistent, transacted=False) for persistent in (True, False)]
+    requests, replies = trial.name("queue"), trial.name("queue")
+    responders, requesters = [], []
+    if "request/reply" not in lacks(up.system):
+        responders.append(await connection.responder(requests, prefetch=1, persistent=False))
+        requesters.append(await connection.requester(requests, replies, persistent=False))
+    _make_impatient(monkeypatch)
+    with frozen(up.running):
+        for sender in senders:
+            await _gives_up(sender.send(producer.bodies(1), wait=True))
+        for requester in requesters:
+            await _gives_up(requester.request(b"body", "1-0"))
+        opened: list[Closing] = [receiver, *senders, *requesters, *responders, connection]
+        for one in opened:
+            with suppress(DriverError):
+                await asyncio.wait_for(one.close(), _CLOSE_SECONDS)
+
+
+async def _gives_up(asked: Awaitable[object]) -> None:
+    with pytest.raises(DriverError, match=r" within [\d.]+ s"):
+        await asyncio.wait_for(asked, _CLOSE_SECONDS)
+
+
+def _make_impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, module in [*sys.modules.items()]:
+        if name.startswith("mqlab.drivers.") and hasattr(module, "owed"):
+            monkeypatch.setattr(module, "owed", _soon)
+
+
+async def _soon(answer: Awaitable[object], _: float = 0, what: str = "the system did not answer") -> object:
+    return await owed(answer, _PATIENCE, what)
