@@ -90,6 +90,14 @@ def test_one_address_needs_no_list(path: Path) -> None:
     assert read(path, "listen: tcp:[::1]:5").listen == ("tcp:[::1]:5",)
 
 
+def test_origins_are_one_several_or_none(path: Path) -> None:
+    assert read(path, "web_origins: [https://A.org, http://b.org:81]").web_origins == ("https://a.org", "http://b.org:81")
+    assert read(path, "web_origins: https://a.org").web_origins == ("https://a.org",)
+    assert read(path, "web_origins: none").web_origins == read(path, "web_origins: []").web_origins == ()
+    with pytest.raises(SettingError, match=r"broker.yaml:2: web_origins: 'a.org' is no origin"):
+        read(path, "sync: off\nweb_origins: [a.org]")
+
+
 def test_options_come_before_the_file(path: Path) -> None:
     path.write_text("sync: off\nqueue_limit: 5\nmessage_limit: 6\n")
     made = settings_from(path, {"sync": "on", "queue_limit": 7})

@@ -93,3 +93,18 @@ def test_channels_that_cannot_be(values: dict[str, object], says: str) -> None:
 def test_a_channel_that_cannot_be(values: dict[str, object], says: str) -> None:
     with pytest.raises(ChannelError, match=says):
         channel(**values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "origin", ["", "example.org", "https://", "https://a.org/", "https://a.org/x", "https://me@a.org", "null", "*",
+               "https://a.org https://b.org", "https://A.org", "HTTPS://a.org"],
+)  # fmt: skip
+def test_what_is_no_origin(origin: str) -> None:
+    """No page could ever have it, or everybody's could."""
+    with pytest.raises(SettingError, match=r"web_origins: .* is no origin, such as https://example\.org:8443"):
+        Settings(web_origins=(origin,))
+
+
+def test_origins_as_browsers_write_them() -> None:
+    origins = ("https://a.org", "http://localhost:8000", "http://[::1]:80", "chrome-extension://abcdef")
+    assert Settings(web_origins=origins).web_origins == origins

@@ -64,6 +64,8 @@ def parse_value(key: str, text: str, folder: Path = Path()) -> Any:
         return None if text == "none" else folder / text
     if key in ("remotes", "channels"):
         return () if text == "none" else (_named(key, text),)
+    if key == "web_origins":
+        return () if text == "none" else (text.lower(),)
     if key == "listen":
         scheme, _, rest = text.partition(":")
         return (f"unix:{folder / rest}" if scheme == "unix" and rest else text,)
@@ -111,8 +113,8 @@ def _value(key: str, part: Part) -> Any:
         return tuple((short, target.text()) for short, target in part.mapping().items())
     if key == "channels" and not isinstance(part.value, str):
         return tuple(_channel(item) for item in part.items())
-    if key == "listen" and not isinstance(part.value, str):
-        return tuple(address for item in part.items() for address in _parsed(key, item))
+    if key in ("listen", "web_origins") and not isinstance(part.value, str):
+        return tuple(one for item in part.items() for one in _parsed(key, item))
     return _parsed(key, part)
 
 

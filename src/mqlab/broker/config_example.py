@@ -19,6 +19,10 @@ users: none
 # Certificate chain and private key in PEM, both or neither: tls: addresses need them.
 tls_certificate: none
 tls_key: none
+# Web pages that may connect (STOMP over WebSocket), by their origin as browsers say it: [https://example.org:8443]. A
+# page can do what its user's programs can, so no page of anybody else may. none: no page may, only programs that are no
+# browsers, or that name this broker itself as the origin, by its number, or over TLS. As an option, repeated.
+web_origins: none
 # HOST:PORT of an HTTP endpoint with the counters, as JSON and for Prometheus. none: no endpoint.
 metrics: none
 

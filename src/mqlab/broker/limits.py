@@ -79,3 +79,11 @@ STOMP_HEART_BEAT: Final = 100
 # Destinations to which a connection of STOMP sends at a time. Clients open and close none, so those not used for the
 # longest time are closed when a new one is named.
 STOMP_PRODUCERS: Final = 256
+
+# The head of a request over HTTP, for the counters and for WebSocket: browsers send some KiB, with cookies more.
+HTTP_HEAD: Final = 16 * 1024
+
+# A message of WebSocket is handed on as it comes, so its length costs no memory; but a frame of STOMP fits into one,
+# and what is longer is a mistake. Before it is let in a client has nothing to say that is longer than a few frames.
+WEBSOCKET_MESSAGE: Final = FRAME
+WEBSOCKET_BEFORE_HELLO: Final = 64 * 1024

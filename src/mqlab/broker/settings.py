@@ -1,5 +1,6 @@
 """What a person may choose about a broker. Each field says what follows from it."""
 
+import re
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -11,6 +12,8 @@ from mqlab.wire.address import BROKER_NAME, Address, BadAddressError
 KIB, MIB = 1024, 1024 * 1024
 _MOST_WINDOW = 1024 * MIB
 _MOST_BUSY_WAIT = 1_000_000
+# As browsers write it: no path, no user, no capital letters.
+_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^\sA-Z/?#@]+")
 
 Sync = Literal["on", "off"]
 Level = Literal["off", "low", "medium", "high"]
@@ -35,6 +38,9 @@ class Settings:
     # Certificate chain and private key (PEM) for "tls:" addresses.
     tls_certificate: Path | None = None
     tls_key: Path | None = None
+    # Origins, "https://HOST:PORT", of web pages that may connect over WebSocket. Without any, no page may, and only
+    # programs that are no browsers.
+    web_origins: tuple[str, ...] = ()
     # "HOST:PORT" of the HTTP endpoint with the counters as JSON and for Prometheus. "": none.
     metrics: str = ""
     # "on": a persistent send is confirmed after the disk has it. "off": after the operating system has it, so a power
@@ -120,6 +126,9 @@ class Settings:
                 raise SettingError(f"listen: {error}") from None
             if address.broker:
                 raise SettingError(f"listen: {text} is for programs that have the broker inside; give it a name")
+        for origin in self.web_origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise SettingError(f"web_origins: {origin[:80]!r} is no origin, such as https://example.org:8443")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise SettingError("tls_certificate, tls_key: give both or neither")
 

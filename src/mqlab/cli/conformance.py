@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, say, show, show_json
+from mqlab.cli.systems.naming import named
 from mqlab.load.conformance import Found, conforms
-from mqlab.systems import SystemFailedError, SystemSettingError, system
+from mqlab.systems import SystemFailedError
 
 _TONES = {"works": "green", "lacks": "yellow", "fails": "bold red"}
 
@@ -22,10 +23,7 @@ def conformance(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Start a system and try every feature on it: works, lacks (with the reason) or fails (with what was seen)."""
-    try:
-        chosen = system(name)
-    except SystemSettingError as error:
-        fail(str(error), Exit.USAGE)
+    chosen = named(name)
     with tempfile.TemporaryDirectory(prefix="mqlab-conformance-") as folder:
         try:
             found = uvloop.run(conforms(chosen, Path(folder) / "system", _tell))

@@ -37,6 +37,21 @@ def test_a_batch_is_divided_by_room() -> None:
     assert driven.left("q") == [b"6", b"7"]
 
 
+def test_a_large_batch_is_shared_by_those_who_have_room() -> None:
+    driven = Driven()
+    consumers = [driven.consumer("queue:q", credit) for credit in (1000, 10, 1000, 1000)]
+    driven.send(driven.producer("queue:q"), *(b"%d" % n for n in range(400)))
+    assert [len(driven.got(one)) for one in consumers] == [122, 10, 134, 134]
+    assert [driven.frames[one] for one in consumers] == [2, 1, 1, 1]
+
+
+def test_a_small_batch_goes_to_one_of_them() -> None:
+    driven = Driven()
+    consumers = [driven.consumer("queue:q", 100) for _ in range(4)]
+    driven.send(driven.producer("queue:q"), *(b"%d" % n for n in range(16)))
+    assert [len(driven.got(one)) for one in consumers] == [16, 0, 0, 0]
+
+
 def test_a_waiting_receive_is_kept_and_served_first_come_first_served() -> None:
     """Prefetch 0: room for one message is given when the application asks for one."""
     driven = Driven()

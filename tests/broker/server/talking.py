@@ -18,7 +18,7 @@ from mqlab.wire.bodies import encode
 from mqlab.wire.native import Frame, Kind
 
 # What the running test has opened; closed when it ends, however it ends.
-_opened: "list[Raw | aio.Connection]" = []
+opened: list[Any] = []
 
 
 def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -28,9 +28,9 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
         try:
             await asyncio.wait_for(test(*arguments, **fixtures), 90)
         finally:
-            while _opened:
+            while opened:
                 with suppress(MessagingError, OSError):
-                    await _opened.pop().close()
+                    await opened.pop().close()
 
     @functools.wraps(test)
     def run(*arguments: Any, **fixtures: Any) -> None:
@@ -42,7 +42,7 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 async def client(address: Address) -> aio.Connection:
     """A connection of the client library that is closed with the test."""
     connection = await aio.connect(str(address))
-    _opened.append(connection)
+    opened.append(connection)
     return connection
 
 
@@ -64,7 +64,7 @@ class Raw:
         self.writer = writer
         self._receiver = native.Receiver(64 * 1024 * 1024)
         self._frames: list[Frame] = []
-        _opened.append(self)
+        opened.append(self)
 
     @classmethod
     async def connect(cls, address: Address, *, greet: bool = True) -> "Raw":

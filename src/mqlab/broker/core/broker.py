@@ -163,13 +163,13 @@ class Core:
 
     def send(
         self, producer: Producer, payload: Payload, seq: int, *, persistent: bool, confirm: bool,
-        headers: Known = None,
+        headers: Known = None, cost: int | None = None,
     ) -> None:  # fmt: skip
-        """`seq` is the producer's number of the last row. `headers`: of a lone message, if they were read already."""
+        """`seq`: of the last row; `headers`: of a lone message, if they were read; `cost`: other than the payload's."""
         session, spent, last_lsn = producer.session, producer.spent, producer.last_lsn
         if spent >= producer.window:
             raise OverdrawnError("the producer sends without credit")
-        producer.spent = spent = spent + len(payload.data)
+        producer.spent = spent = spent + (len(payload.data) if cost is None else cost)
         at_once = not (persistent or session.transacted or (last_lsn and self.ledger.is_awaited(last_lsn)))
         if at_once and payload.form & LONE and hand_over(producer, payload, headers):
             if confirm:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -282,16 +282,20 @@ class Queue:
         assert isinstance(line, Line)
         line.unlink(span)
 
-    def replace(self, run: list[Span], made: Span) -> None:
-        """One span takes the place of others that follow one another in line."""
+    def replace(self, run: Sequence[Span], made: Sequence[Span]) -> None:
+        """Spans take the place of others that follow one another in line."""
+        full = self.full
         for span in run:
             self.unlink(span)
             self.release(span)
-        self.reserve(made)
-        made.since = run[0].since
-        self._line(made.priority).insert(made)
-        if self.finding is not None:
-            self.finding.replaced(made)
+        for span in made:
+            self.reserve(span)
+            span.since = run[0].since
+            self._line(span.priority).insert(span)
+            if self.finding is not None:
+                self.finding.replaced(span)
+        # Nothing has left it: who waits for room is told when something does.
+        self.full |= full
 
     # Time
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from mqlab.broker.core.messages import Span
 from mqlab.wire.bodies import LONE, Payload
-from mqlab.wire.columns import columns_of, decode_batch, encode_columns
-from mqlab.wire.joining import join_lone
+from mqlab.wire.columns import decode_batch, encode_columns
+from mqlab.wire.joining import join_lone, listed_columns
 
 if TYPE_CHECKING:
     from mqlab.broker.core.queue import Queue
@@ -42,9 +42,11 @@ def _to_disk(queue: Queue, span: Span) -> None:
     stored = queue.desk.page_out(span.payload)
     if stored is None:
         return
+    full = queue.full
     queue.release(span)
     span.moved(stored)
     queue.reserve(span)
+    queue.full |= full
     queue.counters.saved += span.rows
 
 
@@ -54,7 +56,7 @@ def _runs(spans: list[Span]) -> list[list[Span]]:
         return []
     runs = [[spans[0]]]
     for one, other in pairwise(spans):
-        if _follows(one, other) and _form(one) == _form(other):
+        if _follows(one, other) and listed_columns(one.whole()) == listed_columns(other.whole()):
             runs[-1].append(other)
         else:
             runs.append([other])
@@ -72,12 +74,6 @@ def _marks(span: Span) -> tuple[object, ...]:
     return span.persistent, span.delivered, span.doubtful, span.origin
 
 
-def _form(span: Span) -> bytes:
-    """Payloads with the same columns have the same schema."""
-    listed = columns_of(span.whole())
-    return b"" if listed is None else listed.written
-
-
 def _joined(queue: Queue, run: list[Span]) -> Span:
     """One span in the place of many."""
     first = run[0]
@@ -87,7 +83,7 @@ def _joined(queue: Queue, run: list[Span]) -> Span:
         _payload([span.whole() for span in run]), first.first_id, persistent=first.persistent,
         delivered=first.delivered, origin=first.origin, priority=first.priority, doubtful=first.doubtful,
     )  # fmt: skip
-    queue.replace(run, made)
+    queue.replace(run, [made])
     return made
 
 

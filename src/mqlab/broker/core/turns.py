@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from mqlab.broker.core.apart import comes_apart, take_apart
 from mqlab.broker.core.links import Consumer
 from mqlab.wire.columns import Value
 
 if TYPE_CHECKING:
     from mqlab.broker.core.queue import Queue
 
+# Messages of a batch that go to one consumer, although others could have a part of them: a part costs as much as many
+# messages do.
+_LEAST_SHARE: Final = 16
+
 
 def dispatch(queue: Queue) -> None:
-    """Give what stands in line to those who have room."""
+    """Give what stands in line to those who have room: of a batch, each about as much as the others."""
     while queue.ready:
         span = queue.head()
         consumer = None if span is None else _next_ready(queue)
         if span is None or consumer is None:
             return
-        if span.rows > consumer.credit:
-            span = span.take_first(consumer.credit)
+        rows = min(consumer.credit, max(_LEAST_SHARE, -(-span.payload.rows // (1 + len(queue.ready)))))
+        if comes_apart(queue, span, rows):
+            span, rows = take_apart(queue, span), 1
+        if span.rows > rows:
+            span = span.take_first(rows)
         else:
             queue.unlink(span)
         _take_room(queue, consumer, span.rows)

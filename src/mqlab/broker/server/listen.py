@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import uvloop
 
+from mqlab.broker.server.arriving import Arrival
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.metrics import Metrics, start_metrics
-from mqlab.broker.server.stomp.arriving import Arrival
 from mqlab.broker.settings import SettingError, Settings
 from mqlab.wire.address import Address
 from mqlab.wire.tls import TlsError, server_context

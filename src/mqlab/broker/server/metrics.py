@@ -7,9 +7,10 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from mqlab.broker.core import administration
+from mqlab.broker.server.answers import Answer
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.families import Families
-from mqlab.broker.server.web import Answer, Page, Web, Writer, log
+from mqlab.broker.server.web import Page, Web, Writer, log
 from mqlab.broker.settings import SettingError
 from mqlab.wire.address import Address, BadAddressError
 

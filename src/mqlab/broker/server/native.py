@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import time_ns
 from typing import Final, cast
 
@@ -131,16 +131,16 @@ class Connection(Telling, asyncio.BufferedProtocol):
                 self._obey_many(frames)
 
     def _obey_many(self, frames: Sequence[Frame]) -> None:
-        """Of somebody who sends on and on: what he sent is put together, and then others are heard first."""
-        try:
-            for run in runs(frames, _KEEP_IN_PLACE):
-                if len(run) <= _FEW or self._at_once is not self._plain or not self._together.sent(run):
-                    self._do(run)
-        except BROKEN_RULES as error:
-            self.fail("protocol", str(error))
-        self._broker.carry_out()
+        """Of somebody who sends on and on. Then others are heard first."""
+        self._obey(self._not_together(frames))
         if self._transport is not None:
             give_way(self._transport)
+
+    def _not_together(self, frames: Sequence[Frame]) -> Iterator[Frame]:
+        """What can be put together is sent on the way."""
+        for run in runs(frames, _KEEP_IN_PLACE):
+            if len(run) <= _FEW or self._at_once is not self._plain or not self._together.sent(run):
+                yield from run
 
     def frames_received(self, frames: Iterable[Frame]) -> None:
         self._broker.look_at_the_clock()
@@ -148,21 +148,18 @@ class Connection(Telling, asyncio.BufferedProtocol):
 
     def _obey(self, frames: Iterable[Frame]) -> None:
         try:
-            self._do(frames)
+            for frame in frames:
+                command = self._at_once.get(frame.kind)
+                if command is None:
+                    self._handle(frame)
+                    continue
+                try:
+                    command(frame)
+                except REFUSALS as error:
+                    self._write(refusal(frame, error))
         except BROKEN_RULES as error:
             self.fail("protocol", str(error))
         self._broker.carry_out()
-
-    def _do(self, frames: Iterable[Frame]) -> None:
-        for frame in frames:
-            command = self._at_once.get(frame.kind)
-            if command is None:
-                self._handle(frame)
-                continue
-            try:
-                command(frame)
-            except REFUSALS as error:
-                self._write(refusal(frame, error))
 
     def pause_writing(self) -> None:
         self._paused = True

@@ -1,28 +1,23 @@
 """A few pages over HTTP, for programs on this machine: GET only, one request a connection, bounded in all it takes."""
 
 import asyncio
-import ipaddress
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import Final
 
 import h11
 
+from mqlab.broker import limits
+from mqlab.broker.server.answers import Answer, is_local, refusal, written
+
 log: Final = logging.getLogger("mqlab.broker")
 
-# What a scraper sends is far below; a request that is longer, or slower, is none.
-_HEAD: Final = 16 * 1024
+# A scraper is far quicker; a request that is slower is none.
 _SECONDS: Final = 10.0
 # A scraper opens one connection at a time.
 _CONNECTIONS: Final = 16
-
-
-class Answer(NamedTuple):
-    content: str
-    body: bytes
-    status: HTTPStatus = HTTPStatus.OK
 
 
 # Writes a page in the form that the request accepts. It is called in a thread, so what it shows must not change.
@@ -41,7 +36,7 @@ class Web:
 
     async def listen(self, host: str, port: int) -> int:
         """Returns the port, of interest if a free one was wanted (0). Raises OSError."""
-        self._server = await asyncio.start_server(self._connected, host, port, limit=_HEAD)
+        self._server = await asyncio.start_server(self._connected, host, port, limit=limits.HTTP_HEAD)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
@@ -69,7 +64,7 @@ class Web:
             writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD)
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.HTTP_HEAD)
         method = b""
         try:
             request = await _request(connection, reader)
@@ -78,32 +73,26 @@ class Web:
             method = request.method
             answer = await self._answer(request)
         except h11.RemoteProtocolError as error:
-            answer = _refusal(HTTPStatus(error.error_status_hint), "this is no HTTP request that is served here")
-        headers = [("Content-Type", answer.content), ("Content-Length", str(len(answer.body))), ("Connection", "close")]
-        if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
-            headers.append(("Allow", "GET"))
-        said = h11.Response(status_code=answer.status, headers=headers, reason=answer.status.phrase)
-        body = [] if method == b"HEAD" else [h11.Data(data=answer.body)]
-        for event in (said, *body, h11.EndOfMessage()):
-            writer.write(connection.send(event) or b"")
+            answer = refusal(HTTPStatus(error.error_status_hint), "this is no HTTP request that is served here")
+        writer.write(written(connection, answer, method))
         await writer.drain()
         await _hung_up(reader, writer)
 
     async def _answer(self, request: h11.Request) -> Answer:
         headers = {name.decode(): value.decode("latin-1") for name, value in request.headers}
-        if not _is_local(headers.get("host", "")):
-            return _refusal(HTTPStatus.MISDIRECTED_REQUEST, "ask for this machine by its loopback address")
+        if not is_local(headers.get("host", "")):
+            return refusal(HTTPStatus.MISDIRECTED_REQUEST, "ask for this machine by its loopback address")
         if request.method != b"GET":
-            return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is served here")
+            return refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is served here", ("Allow", "GET"))
         page = self._pages.get(request.target.partition(b"?")[0].decode("latin-1"))
         if page is None:
-            return _refusal(HTTPStatus.NOT_FOUND, f"there are: {', '.join(self._pages)}")
+            return refusal(HTTPStatus.NOT_FOUND, f"there are: {', '.join(self._pages)}")
         try:
             # Many destinations make a long page: the loop has messages to move meanwhile.
             return await asyncio.to_thread(page(), headers.get("accept", ""))
         except Exception:
             log.exception("a page could not be made")
-            return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "the page could not be made; the broker's log says why")
+            return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "the page could not be made; the broker's log says why")
 
 
 async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
@@ -111,7 +100,7 @@ async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> 
     while True:
         event = connection.next_event()
         if event is h11.NEED_DATA:
-            connection.receive_data(await reader.read(_HEAD))
+            connection.receive_data(await reader.read(limits.HTTP_HEAD))
         else:
             return event if isinstance(event, h11.Request) else None
 
@@ -121,20 +110,5 @@ async def _hung_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     with suppress(OSError):
         if writer.can_write_eof():
             writer.write_eof()
-        while await reader.read(_HEAD):
+        while await reader.read(limits.HTTP_HEAD):
             pass
-
-
-def _refusal(status: HTTPStatus, message: str) -> Answer:
-    return Answer("text/plain; charset=utf-8", f"{message}\n".encode(), status)
-
-
-def _is_local(host: str) -> bool:
-    """Whether the request names this machine itself. A name could be one that a page in a browser had pointed here."""
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
-    except ValueError:
-        return False

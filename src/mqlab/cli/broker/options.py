@@ -26,7 +26,8 @@ class About(NamedTuple):
 
 
 # Each time they are given, there is one more.
-_SEVERAL: Final = {"listen": "listen", "remotes": "remote", "channels": "channel"}
+_SEVERAL: Final = {"listen": "listen", "web_origins": "web_origin", "remotes": "remote", "channels": "channel"}
+_EACH: Final = {"listen": "ADDRESS", "web_origins": "ORIGIN"}
 
 
 def option(name: str) -> str:
@@ -92,7 +93,7 @@ def _metavar(name: str) -> str:
     if isinstance(default, int):
         return "NUMBER"
     if name in _SEVERAL:
-        return "ADDRESS" if name == "listen" else "NAME=TARGET"
+        return _EACH.get(name, "NAME=TARGET")
     return "PATH" if default is None else "TEXT"
 
 

@@ -16,7 +16,7 @@ import uvloop
 
 from mqlab.cli.console import Exit, fail, show_json
 from mqlab.cli.systems.naming import AsJson, Named, named
-from mqlab.cli.systems.started import Started, all_started, data_of
+from mqlab.cli.systems.started import Started, all_started, data_of, forget
 from mqlab.systems import Running, System, SystemFailedError
 from mqlab.systems.external import External
 from mqlab.systems.program import ProgramRunning
@@ -38,7 +38,10 @@ def start_one(
         if detach:
             _print(_detached(name), as_json)
         else:
-            uvloop.run(_until_told(one, as_json))
+            try:
+                uvloop.run(_until_told(one, as_json))
+            finally:
+                forget(os.getpid())
     except (SystemFailedError, OSError) as error:
         fail(str(error), Exit.SYSTEM_UNAVAILABLE)
 
@@ -68,7 +71,6 @@ async def _until_told(one: System, as_json: bool) -> None:
                 await asyncio.wait_for(told.wait(), 1.0)
     finally:
         await running.stop()
-        note.forget()
 
 
 def _note(one: System, running: Running) -> Started:

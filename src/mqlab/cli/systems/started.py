@@ -43,13 +43,6 @@ class Started:
         new.write_text(json.dumps(asdict(self)))
         new.rename(path)
 
-    def forget(self) -> None:
-        """With its data, once it is gone."""
-        data = data_of(self.pid)
-        for path in _folder().glob(f"{self.pid}*"):
-            if path == data or path.name.startswith(f"{self.pid}."):
-                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-
     def end(self) -> bool:
         """Whether it ended in time; if not, it is killed, and its keeper ends the system."""
         process = self.process()
@@ -81,8 +74,21 @@ def all_started() -> list[Started]:
         if one.process() is not None:
             found.append(one)
         else:
-            one.forget()
+            forget(one.pid)
+    # Those that were killed before they could be noted.
+    for path in _folder().iterdir():
+        pid = path.name.partition(".")[0]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            forget(int(pid))
     return found
+
+
+def forget(pid: int) -> None:
+    """What this process has started, with its data, once it is gone."""
+    data = data_of(pid)
+    for path in _folder().glob(f"{pid}*"):
+        if path == data or path.name.startswith(f"{pid}."):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _folder() -> Path:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,12 @@ from mqlab.wire.stomp import Frame, Limits, Splitter
 
 SECONDS = 20.0
 VERSIONS = ("1.0", "1.1", "1.2")
-_CLASSES = {"1.0": stomp.Connection10, "1.1": stomp.Connection11, "1.2": stomp.Connection12}
+# stomp.py writes text if it is not told otherwise, whatever a body is.
+WEBSOCKET, BINARY_WEBSOCKET = "1.2 over WebSocket", "1.2 over binary WebSocket"
+CLASSES = {
+    "1.0": stomp.Connection10, "1.1": stomp.Connection11, "1.2": stomp.Connection12, WEBSOCKET: stomp.WSConnection,
+    BINARY_WEBSOCKET: partial(stomp.WSConnection, binary_mode=True),
+}  # fmt: skip
 
 
 class Process:
@@ -94,13 +100,15 @@ class Listener(stomp.ConnectionListener):
 class Client:
     """A connection of stomp.py, whose threads have ended when it is closed."""
 
+    usual = "1.2"
+
     def __init__(
-        self, port: int, version: str = "1.2", *, login: str | None = None, passcode: str | None = None,
+        self, port: int, version: str = "", *, login: str | None = None, passcode: str | None = None,
         ca: Path | None = None, heartbeats: tuple[int, int] | None = None, text: bool = False, **headers: str,
     ) -> None:  # fmt: skip
         where = ("127.0.0.1", port)
         more: dict[str, Any] = {} if heartbeats is None else {"heartbeats": heartbeats, "heart_beat_receive_scale": 3}
-        self.c = _CLASSES[version]([where], auto_decode=text, reconnect_attempts_max=1, **more)
+        self.c = CLASSES[version or self.usual]([where], auto_decode=text, reconnect_attempts_max=1, **more)
         if ca is not None:
             self.c.set_ssl([where], ca_certs=str(ca), ssl_version=ssl.PROTOCOL_TLS_CLIENT)
         self.heard = Listener()
@@ -122,7 +130,8 @@ class Client:
 
     def cut(self) -> None:
         """As if its process had died."""
-        self.c.transport.socket.shutdown(socket.SHUT_RDWR)
+        ours = self.c.transport.socket
+        getattr(ours, "sock", ours).shutdown(socket.SHUT_RDWR)
         self._join()
 
     def _join(self) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mqlab.broker import limits
 from mqlab.broker.core.destinations import BadNameError
-from mqlab.broker.server.stomp.arriving import speaks_stomp
+from mqlab.broker.server.arriving import speaks_http, speaks_stomp
 from mqlab.broker.server.stomp.greeting import greeting_of
 from mqlab.broker.server.stomp.naming import native_name, stomp_name
 from mqlab.broker.server.stomp.properties import header_name, property_name
@@ -150,7 +150,16 @@ class TestFirstBytes:
             assert speaks_stomp(said[:3]) is False
             assert not speaks_stomp(said[:1])
             assert not speaks_stomp(said[:2])
+            assert speaks_http(said[:3]) is False
 
-    @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n", b"\x16\x03\x01", b"connect\n", b"\n" * 64, b"\0\0\0"])
+    def test_http(self) -> None:
+        assert [speaks_http(b"GET / HTTP/1.1"[:size]) for size in range(5)] == [None, None, None, True, True]
+        assert [speaks_stomp(b"GET"[:size]) for size in range(4)] == [None, False, False, False]
+
+    @pytest.mark.parametrize("said", [b"GEt", b"GX", b"POST /", b"\n", b"\r\nGET", b"S", b"CONNECT", b"get"])
+    def test_what_is_not_http(self, said: bytes) -> None:
+        assert speaks_http(said) is False
+
+    @pytest.mark.parametrize("said", [b"POST / HTTP/1.1\r\n", b"\x16\x03\x01", b"connect\n", b"\n" * 64, b"\0\0\0"])
     def test_anything_else_is_the_native_protocol_s_to_refuse(self, said: bytes) -> None:
         assert speaks_stomp(said) is False

@@ -11,7 +11,7 @@ from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import RIGHTS, Rights
 from mqlab.broker.security.users import Users
 
-from .serving import Client, Process, Raw, broker
+from .serving import VERSIONS, WEBSOCKET, Client, Process, Raw, broker
 
 PASSWORD = "ann's own password"
 
@@ -42,8 +42,9 @@ def guarded(folder: Path) -> Iterator[Process]:
         yield process
 
 
-def test_who_has_a_password_comes_in(guarded: Process, name: str) -> None:
-    with Client(guarded.port, login="ann", passcode=PASSWORD) as client:
+@pytest.mark.parametrize("version", ["1.2", WEBSOCKET])
+def test_who_has_a_password_comes_in(guarded: Process, version: str, name: str) -> None:
+    with Client(guarded.port, version, login="ann", passcode=PASSWORD) as client:
         client.subscribe(f"/queue/{name}")
         client.send(f"/queue/{name}", b"x")
         assert client.bodies(1) == [b"x"]
@@ -65,9 +66,10 @@ def test_nobody_else_does(guarded: Process, said: dict[str, str]) -> None:
         assert client.nothing()
 
 
-def test_stomp_py_learns_that_it_was_not_let_in(guarded: Process) -> None:
+@pytest.mark.parametrize("version", ["1.2", WEBSOCKET])
+def test_stomp_py_learns_that_it_was_not_let_in(guarded: Process, version: str) -> None:
     with pytest.raises(stomp.exception.ConnectFailedException):
-        Client(guarded.port)
+        Client(guarded.port, version)
 
 
 def test_what_follows_a_good_password_is_done_after_it(guarded: Process, name: str) -> None:
@@ -90,13 +92,20 @@ def test_rights_are_those_of_the_user(guarded: Process) -> None:
         assert "bob has no right to receive from topic:secrets" in bob.error()
 
 
-@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+@pytest.mark.parametrize("version", [*VERSIONS, WEBSOCKET])
 def test_over_tls(guarded: Process, folder: Path, version: str, name: str) -> None:
     port = guarded.ports[1]
     with Client(port, version, login="ann", passcode=PASSWORD, ca=folder / "ca") as client:
         client.subscribe(f"/queue/{name}")
         client.send(f"/queue/{name}", bytes(300_000))
         assert client.bodies(1) == [bytes(300_000)]
+
+
+def test_over_tls_an_error_is_said_too(guarded: Process, folder: Path) -> None:
+    """Without WebSocket, stomp.py does not notice the end of a connection with TLS."""
+    with Client(guarded.ports[1], WEBSOCKET, login="ann", passcode=PASSWORD, ca=folder / "ca") as client:
+        client.c.send("nowhere", b"x")
+        assert "'nowhere' is no destination" in client.error()
 
 
 def test_passwords_are_in_no_log_and_lines_cannot_be_forged(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""All that stomp.py can do, in each version of the protocol, with a broker in a process of its own."""
+"""All that stomp.py can do, in each version of the protocol and over WebSocket, with a broker in its own process."""
 
 import json
 from typing import Any
@@ -8,20 +8,32 @@ import stomp
 
 from mqlab.client import connect
 
-from .serving import VERSIONS, Client, Process
+from .serving import BINARY_WEBSOCKET, CLASSES, VERSIONS, WEBSOCKET, Client, Process
 
-WITH_NACK = ("1.1", "1.2")
+EACH = (*VERSIONS, WEBSOCKET)
+SINCE_1_1 = ("1.1", "1.2", WEBSOCKET)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What does not depend on the version is the same over WebSocket."""
+    if "version" not in metafunc.fixturenames:
+        metafunc.parametrize("usual", ("1.2", WEBSOCKET), indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def usual(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Client, "usual", getattr(request, "param", "1.2"))
+
+
+@pytest.mark.parametrize("version", EACH)
 def test_each_version_is_negotiated(process: Process, version: str) -> None:
     with Client(process.port, version) as client:
-        assert client.heard.connected["version"] == version
+        assert version.startswith(client.heard.connected["version"])
         assert client.heard.connected["server"].startswith("mqlab/")
         assert client.heard.connected["session"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", EACH)
 def test_queues_are_shared_and_topics_are_copied(process: Process, version: str, name: str) -> None:
     with Client(process.port, version) as one, Client(process.port, version) as two:
         for client in (one, two):
@@ -47,7 +59,7 @@ def test_a_subscription_may_have_wildcards(process: Process, name: str) -> None:
         assert client.nothing()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", [*VERSIONS, BINARY_WEBSOCKET])
 @pytest.mark.parametrize("body", [b"", b"plain", b"with\0NUL\0\0", "ümläut\n\n".encode(), bytes(range(256)) * 500])
 def test_bodies_are_any_bytes(process: Process, version: str, body: bytes, name: str) -> None:
     with Client(process.port, version) as client:
@@ -57,7 +69,7 @@ def test_bodies_are_any_bytes(process: Process, version: str, body: bytes, name:
         assert client.message().body == body
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", EACH)
 def test_headers_come_back_as_they_were(process: Process, version: str, name: str) -> None:
     said = {
         "correlation-id": "c1", "type": "order", "priority": "7", "timestamp": "1700000000000", "persistent": "true",
@@ -73,7 +85,7 @@ def test_headers_come_back_as_they_were(process: Process, version: str, name: st
         assert "redelivered" not in got
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", EACH)
 def test_in_mode_auto_all_that_came_is_done(process: Process, version: str, name: str) -> None:
     with Client(process.port, version) as client:
         client.subscribe(f"/queue/{name}")
@@ -86,7 +98,7 @@ def test_in_mode_auto_all_that_came_is_done(process: Process, version: str, name
         assert client.nothing()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", EACH)
 def test_in_mode_client_an_acknowledgement_is_for_all_before(process: Process, version: str, name: str) -> None:
     with Client(process.port, version) as client:
         client.subscribe(f"/queue/{name}", ack="client")
@@ -102,7 +114,7 @@ def test_in_mode_client_an_acknowledgement_is_for_all_before(process: Process, v
         assert client.nothing()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", EACH)
 def test_in_mode_client_individual_it_is_for_one(process: Process, version: str, name: str) -> None:
     with Client(process.port, version) as client:
         client.subscribe(f"/queue/{name}", ack="client-individual")
@@ -117,7 +129,7 @@ def test_in_mode_client_individual_it_is_for_one(process: Process, version: str,
         assert client.nothing()
 
 
-@pytest.mark.parametrize("version", WITH_NACK)
+@pytest.mark.parametrize("version", SINCE_1_1)
 @pytest.mark.parametrize("ack", ["client", "client-individual"])
 def test_what_is_not_accepted_comes_again_until_it_is_a_dead_letter(
     process: Process, version: str, ack: str, name: str
@@ -135,7 +147,7 @@ def test_what_is_not_accepted_comes_again_until_it_is_a_dead_letter(
         assert (message.body, message.headers["destination"]) == (b"poison", f"/queue/{name}")
 
 
-@pytest.mark.parametrize("version", WITH_NACK)
+@pytest.mark.parametrize("version", SINCE_1_1)
 def test_a_nack_of_one_leaves_the_others(process: Process, version: str, name: str) -> None:
     with Client(process.port, version) as client:
         client.subscribe(f"/queue/{name}", ack="client-individual")
@@ -152,7 +164,7 @@ def test_a_nack_of_one_leaves_the_others(process: Process, version: str, name: s
         assert client.nothing()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", EACH)
 def test_several_transactions_at_a_time(process: Process, version: str, name: str) -> None:
     with Client(process.port, version) as client, Client(process.port, version) as other:
         other.subscribe(f"/queue/{name}.out")
@@ -227,7 +239,7 @@ def test_receipts_come_in_order_and_for_everything(process: Process, name: str) 
             client.receipt(str(number))
 
 
-@pytest.mark.parametrize("version", ["1.1", "1.2"])
+@pytest.mark.parametrize("version", SINCE_1_1)
 def test_heart_beats_go_both_ways(process: Process, version: str) -> None:
     with Client(process.port, version, heartbeats=(1000, 1000)) as client:
         for _ in range(5):
@@ -383,7 +395,7 @@ def test_text_is_text(process: Process, name: str) -> None:
 
 def test_as_a_context_and_without_a_length(process: Process, name: str) -> None:
     """stomp.py waits for the receipt of its DISCONNECT by itself; a body without a length ends with the NUL."""
-    connection = stomp.Connection12([("127.0.0.1", process.port)], auto_content_length=False)
+    connection = CLASSES[Client.usual]([("127.0.0.1", process.port)], auto_content_length=False)
     with connection:
         connection.connect(wait=True)
         connection.send(f"/queue/{name}", "no length")

@@ -13,7 +13,7 @@ Record = dict[str, Any]
 async def named(address: Address, application: str) -> aio.Connection:
     """A connection of that application, closed with the test."""
     connection = await aio.connect(str(address), application=application)
-    talking._opened.append(connection)
+    talking.opened.append(connection)
     return connection
 
 

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from mqlab.broker.core.messages import Span
 from mqlab.broker.server.channels.token import Ranges
 from mqlab.wire.bodies import LONE, Payload
-from mqlab.wire.columns import columns_of
-from mqlab.wire.joining import join_lone
+from mqlab.wire.joining import join_lone, listed_columns
 
 
 class Given(NamedTuple):
@@ -60,11 +59,8 @@ class Batch:
 
 
 def _columns(payload: Payload) -> bytes | None:
-    """The list of columns of a lone message; None for a batch of messages."""
-    if not payload.form & LONE:
-        return None
-    listed = columns_of(payload)
-    return b"" if listed is None else listed.written
+    """Of a lone message; None for a batch of messages."""
+    return listed_columns(payload) if payload.form & LONE else None
 
 
 def _joined(payloads: list[Payload], *, lone: bool) -> list[Payload]:

@@ -52,6 +52,10 @@ class Stomp(asyncio.Protocol):
         # When a connection that is ended must be gone.
         self._deadline: asyncio.TimerHandle | None = None
 
+    @property
+    def let_in(self) -> bool:
+        return self._parts.let_in
+
     # From the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

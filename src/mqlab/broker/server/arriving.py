@@ -9,6 +9,7 @@ from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native import Connection
 from mqlab.broker.server.stomp.connection import Stomp
+from mqlab.broker.server.websocket.connection import WebSocket
 from mqlab.wire.stomp.frames import COMMANDS
 
 # A native frame has zeros there: the first one is short, and begins with its length.
@@ -16,6 +17,8 @@ _LOOKED_AT: Final = 3
 _BEGINNINGS: Final = frozenset(command.encode()[:_LOOKED_AT] for command in COMMANDS)
 # Empty lines before the first frame of STOMP.
 _MOST: Final = 64
+# The only request of HTTP with which WebSocket begins.
+_GET: Final = b"GET"
 
 
 def speaks_stomp(data: bytes) -> bool | None:
@@ -24,6 +27,11 @@ def speaks_stomp(data: bytes) -> bool | None:
     if said in _BEGINNINGS:
         return True
     return None if len(data) < _MOST and any(one.startswith(said) for one in _BEGINNINGS) else False
+
+
+def speaks_http(data: bytes) -> bool | None:
+    """None: more must be seen."""
+    return None if len(data) < len(_GET) and _GET.startswith(data) else data.startswith(_GET)
 
 
 class Arrival(asyncio.Protocol):
@@ -52,11 +60,11 @@ class Arrival(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._data += data
-        stomp = speaks_stomp(self._data)
-        if stomp:
-            self._become(protocol := Stomp(self._broker))
+        stomp, http = speaks_stomp(self._data), speaks_http(self._data)
+        if stomp or http:
+            self._become(protocol := Stomp(self._broker) if stomp else WebSocket(self._broker))
             protocol.data_received(self._data)
-        elif stomp is False:
+        elif stomp is http is False:
             self._become(connection := Connection(self._broker))
             view = memoryview(self._data)
             while view:
@@ -78,7 +86,7 @@ class Arrival(asyncio.Protocol):
         self._become(connection := Connection(self._broker))
         connection.fail("protocol", f"not logged in within {limits.HELLO_SECONDS:g} seconds")
 
-    def _become(self, protocol: Connection | Stomp) -> None:
+    def _become(self, protocol: Connection | Stomp | WebSocket) -> None:
         """It takes the place of this one, and is counted instead."""
         transport = self._transport
         assert transport is not None

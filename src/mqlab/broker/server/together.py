@@ -1,0 +1,44 @@
+"""Lone messages of one producer that came together, as one batch: most of what a message costs is what a batch does."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from mqlab.broker.core.broker import Core
+from mqlab.broker.core.links import Producer
+from mqlab.broker.core.refusing import tells_apart
+from mqlab.broker.server.saying import REFUSALS, refusal
+from mqlab.wire.joining import join_lone
+from mqlab.wire.native import FORM, Flag, Frame
+from mqlab.wire.payload import MalformedPayloadError, payload_of
+
+SEQUENCE_NUMBERS: Final = 2**63
+_PERSISTENT, _CONFIRM = int(Flag.PERSISTENT), int(Flag.CONFIRM)
+
+
+class Together:
+    def __init__(self, core: Core, producers: Mapping[int, Producer], write: Callable[[bytes], None]) -> None:
+        self._core = core
+        self._producers = producers
+        self._write = write
+
+    def sent(self, run: Sequence[Frame]) -> bool:
+        """False: these messages have to come one by one, and nothing has happened yet."""
+        flags, last = run[0].flags, run[-1].first
+        producer = self._producers.get(run[0].link)
+        if producer is None or last >= SEQUENCE_NUMBERS or tells_apart(producer.destination):
+            return False
+        lone = [payload_of((frame.payload, 1, flags & FORM)) for frame in run]
+        try:
+            payload = join_lone(lone)
+        except MalformedPayloadError:
+            # Those before it are good.
+            return False
+        cost = sum(len(one.data) for one in lone)
+        persistent, confirm = flags & _PERSISTENT > 0, flags & _CONFIRM > 0
+        try:
+            self._core.send(producer, payload, last, persistent=persistent, confirm=confirm, cost=cost)
+        except REFUSALS as error:
+            # Each by itself: somebody may wait for each.
+            for frame in run:
+                self._write(refusal(frame, error))
+        return True

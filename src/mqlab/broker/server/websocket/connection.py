@@ -1,0 +1,147 @@
+"""One client that speaks STOMP over WebSocket: bytes of its socket in, bytes of STOMP to an ordinary connection."""
+
+import asyncio
+from http import HTTPStatus
+from typing import Final, cast
+
+from wsproto import WSConnection
+from wsproto.connection import ConnectionState
+from wsproto.events import BytesMessage, CloseConnection, Event, Ping, TextMessage
+from wsproto.frame_protocol import CloseReason
+
+from mqlab.broker import limits
+from mqlab.broker.server.answers import refusal
+from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.stomp.connection import Stomp
+from mqlab.broker.server.websocket.handshake import Handshake, NotOpenedError
+from mqlab.broker.server.websocket.outlet import Outlet
+
+# Pieces of messages that are handled before others are heard: each costs some microseconds, however small it is.
+_MANY: Final = 1000
+
+
+class WebSocket(asyncio.Protocol):
+    """The connection of STOMP is there from the start: it is counted, and has so long to log in, like any other.
+
+    However it ends, it is STOMP that ends it, and the outlet says so in the way of the moment.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._stomp = Stomp(broker)
+        self._allowed = broker.settings.web_origins
+        # What it is told if it ends before it is one of WebSocket.
+        self._answer = refusal(HTTPStatus.REQUEST_TIMEOUT, f"not logged in within {limits.HELLO_SECONDS:g} seconds")
+        self._connection: WSConnection | None = None
+        # Of the message that comes now: bytes that it had, and may have.
+        self._size = self._limit = 0
+        # What came of messages and is not handed on yet, and why nothing follows that.
+        self._pieces: list[bytes] = []
+        self._last: CloseConnection | None = None
+
+    # From the socket
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket = cast(asyncio.Transport, transport)
+        self._handshake = Handshake(self._allowed, tls=transport.get_extra_info("sslcontext") is not None)
+        self._outlet = Outlet(self._socket, lambda: self._handshake.answered(self._answer), self._read)
+        self._stomp.connection_made(self._outlet)
+
+    def data_received(self, data: bytes) -> None:
+        if self._outlet.is_closing():
+            return
+        if self._connection is None:
+            data = self._opened(data)
+        if self._connection is not None:
+            self._connection.receive_data(data)
+            self._read()
+
+    def pause_writing(self) -> None:
+        self._outlet.full(True)
+        self._stomp.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._outlet.full(False)
+        self._stomp.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._stomp.connection_lost(error)
+
+    # The parts
+
+    def _opened(self, data: bytes) -> bytes:
+        """Returns what follows the request, if that is whole."""
+        try:
+            opened = self._handshake.received(data)
+        except NotOpenedError as error:
+            self._answer = error.answer
+            self._stomp.refuse(str(error))
+            return b""
+        if opened is None:
+            return b""
+        self._connection, response, rest = opened
+        self._outlet.opened(self._connection, response)
+        return rest
+
+    def _read(self) -> None:
+        """What has come and was not looked at, as far as STOMP listens."""
+        outlet = self._outlet
+        if self._connection is None or outlet.deaf or outlet.is_closing():
+            return
+        for number, event in enumerate(self._connection.events() if self._last is None else (), 1):
+            self._heard(event)
+            if self._last is not None or outlet.deaf or outlet.is_closing():
+                break
+            if number == _MANY:
+                self._socket.pause_reading()
+                asyncio.get_running_loop().call_soon(self._read_on)
+                break
+        self._hand_on()
+        if self._last is not None and not outlet.deaf:
+            self._end(self._last)
+
+    def _read_on(self) -> None:
+        if not self._outlet.deaf and not self._socket.is_closing():
+            self._socket.resume_reading()
+            self._read()
+
+    def _heard(self, event: Event) -> None:
+        if isinstance(event, TextMessage):
+            self._message(event.data.encode(), finished=event.message_finished, text=True)
+        elif isinstance(event, BytesMessage):
+            self._message(bytes(event.data), finished=event.message_finished, text=False)
+        elif isinstance(event, Ping):
+            self._outlet.answer(event)
+        elif isinstance(event, CloseConnection):
+            self._last = event
+
+    def _message(self, data: bytes, *, finished: bool, text: bool) -> None:
+        if not self._size:
+            self._limit = limits.WEBSOCKET_MESSAGE if self._stomp.let_in else limits.WEBSOCKET_BEFORE_HELLO
+        self._size += len(data)
+        if self._size > self._limit:
+            too_big = f"a message of more than {self._limit} bytes"
+            self._last = CloseConnection(CloseReason.MESSAGE_TOO_BIG, too_big)
+            return
+        if finished:
+            self._size = 0
+        self._outlet.text = text
+        self._pieces.append(data)
+        if not self._stomp.let_in:
+            # What follows may have to wait until it is.
+            self._hand_on()
+
+    def _hand_on(self) -> None:
+        """All pieces of one read at once: many small ones would each cost STOMP as much as a large one."""
+        data = b"".join(self._pieces)
+        self._pieces.clear()
+        if data:
+            self._stomp.data_received(data)
+
+    def _end(self, last: CloseConnection) -> None:
+        assert self._connection is not None
+        self._outlet.code = last.code
+        if self._connection.state is ConnectionState.REMOTE_CLOSING:
+            self._stomp.end()
+        else:
+            # The client wants no end: it broke the rules.
+            self._stomp.refuse(last.reason or "")

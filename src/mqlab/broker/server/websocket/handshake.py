@@ -1,0 +1,105 @@
+"""The request with which a connection becomes one of WebSocket, and what it is answered."""
+
+from collections.abc import Collection, Sequence
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+import h11
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import AcceptConnection, RejectConnection, Request
+from wsproto.utilities import RemoteProtocolError
+
+from mqlab.broker import limits
+from mqlab.broker.server.answers import Answer, refusal, written
+from mqlab.broker.server.websocket.origins import allows
+
+# The best first.
+_SUBPROTOCOLS: Final = ("v12.stomp", "v11.stomp", "v10.stomp")
+_UPGRADE: Final = (("Upgrade", "websocket"), ("Connection", "Upgrade"))
+_NO_UPGRADE: Final = "a request that is not for WebSocket; this is a message broker, which has no pages"
+
+
+class NotOpenedError(Exception):
+    """The request is refused, with this answer."""
+
+    def __init__(self, status: HTTPStatus, message: str, *headers: tuple[str, str]) -> None:
+        super().__init__(message)
+        self.answer: Answer = refusal(status, message, *headers)
+
+
+class Opened(NamedTuple):
+    connection: WSConnection
+    response: bytes
+    # What the client said after its request.
+    rest: bytes
+
+
+class Handshake:
+    """Of one client. `allowed`: the origins of web pages that may connect."""
+
+    def __init__(self, allowed: Collection[str], *, tls: bool) -> None:
+        self._allowed = allowed
+        self._tls = tls
+        self._room = limits.HTTP_HEAD
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.HTTP_HEAD)
+
+    def received(self, data: bytes) -> Opened | None:
+        """None: the request is not whole yet. Raises NotOpenedError."""
+        head, rest = data[: self._room], data[self._room :]
+        self._room -= len(head)
+        try:
+            self._http.receive_data(head)
+            request = self._http.next_event()
+            has_no_body = isinstance(request, h11.Request) and isinstance(self._http.next_event(), h11.EndOfMessage)
+        except h11.RemoteProtocolError:
+            raise NotOpenedError(HTTPStatus.BAD_REQUEST, "this is no request of HTTP") from None
+        if not isinstance(request, h11.Request):
+            if self._room:
+                return None
+            too_long = f"a request of more than {limits.HTTP_HEAD} bytes"
+            raise NotOpenedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, too_long)
+        self._check(request, has_no_body=has_no_body)
+        return self._open(request, rest)
+
+    def answered(self, answer: Answer) -> bytes:
+        """The bytes of an answer in place of an opened connection."""
+        return written(self._http, answer)
+
+    def _check(self, request: h11.Request, *, has_no_body: bool) -> None:
+        headers = [(name, value.decode("latin-1")) for name, value in request.headers]
+        if not any(name == b"upgrade" and value.lower() == "websocket" for name, value in headers):
+            raise NotOpenedError(HTTPStatus.UPGRADE_REQUIRED, _NO_UPGRADE, *_UPGRADE)
+        if request.method != b"GET" or request.http_version != b"1.1" or not has_no_body:
+            raise NotOpenedError(HTTPStatus.BAD_REQUEST, "WebSocket begins with a GET of HTTP/1.1 without a body")
+        host = next(value for name, value in headers if name == b"host")
+        for origin in [value for name, value in headers if name == b"origin"]:
+            if not allows(origin, host, self._allowed, tls=self._tls):
+                refused = f"web pages of {origin[:80]!a} may not connect; web_origins says whose may"
+                raise NotOpenedError(HTTPStatus.FORBIDDEN, refused)
+
+    def _open(self, request: h11.Request, rest: bytes) -> Opened:
+        connection = WSConnection(ConnectionType.SERVER)
+        try:
+            connection.initiate_upgrade_connection(list(request.headers), request.target)
+            [asked] = connection.events()
+        except RemoteProtocolError as error:
+            hint = error.event_hint
+            assert isinstance(hint, RejectConnection)
+            headers = [(name.decode(), value.decode()) for name, value in hint.headers]
+            raise NotOpenedError(HTTPStatus(hint.status_code), str(error), *headers) from None
+        except UnicodeError:
+            raise NotOpenedError(HTTPStatus.BAD_REQUEST, "a header that must be ASCII is not") from None
+        assert isinstance(asked, Request)
+        # No extensions: what is compressed could be of any size.
+        response = connection.send(AcceptConnection(subprotocol=_chosen(asked.subprotocols)))
+        return Opened(connection, response, self._http.trailing_data[0] + rest)
+
+
+def _chosen(offered: Sequence[str]) -> str | None:
+    """Which STOMP is spoken; CONNECT says it again, so a client need not offer any. Raises NotOpenedError."""
+    if not offered:
+        return None
+    for one in _SUBPROTOCOLS:
+        if one in offered:
+            return one
+    raise NotOpenedError(HTTPStatus.BAD_REQUEST, f"none of the subprotocols is one of {', '.join(_SUBPROTOCOLS)}")

@@ -1,0 +1,51 @@
+"""Somebody who sends more than can be handled: others are heard meanwhile."""
+
+import asyncio
+import socket
+
+from mqlab.broker.server.listen import running
+from mqlab.wire import native
+from mqlab.wire.native import Flag, Kind
+
+from .talking import Raw, in_loop, local
+
+BODY = b"x" * 12
+# About a read of the broker.
+READ = 64 * 1024
+
+
+def _frames(first: int, count: int) -> bytes:
+    about = {"session": 1, "link": 1, "amount": 1, "length": len(BODY)}
+    numbers = range(first, first + count)
+    return b"".join(native.header(Kind.SEND, flags=Flag.LONE, first=number, **about) + BODY for number in numbers)
+
+
+def _as_much_as_it_takes(raw: Raw) -> int:
+    """Fills the way to the broker, which cannot run meanwhile. Returns the bytes."""
+    sent, plain = 0, socket.socket(fileno=raw.writer.get_extra_info("socket").fileno())
+    try:
+        data = _frames(1, 200_000)
+        while sent < len(data):
+            sent += plain.send(data[sent : sent + READ])
+    except BlockingIOError:
+        pass
+    finally:
+        plain.detach()
+    return sent
+
+
+@in_loop
+async def test_others_are_heard_before_all_that_one_has_sent() -> None:
+    async with running(local()) as (broker, (address,)):
+        raw, other = await Raw.connect(address), await Raw.connect(address)
+        await raw.open_session()
+        await raw.open_producer("queue:q")
+        sent = _as_much_as_it_takes(raw)
+        other.say(native.frame(Kind.ASK, {"ask": "status"}, first=1))
+        await other.hear_until(Kind.ANSWER)
+        queue, size = broker.core.house.queues["q"], native.HEADER_SIZE + len(BODY)
+        assert sent > 5 * READ
+        assert queue.counters.put * size < 4 * READ
+        # And he goes on by himself.
+        while queue.counters.put < sent // size:
+            await asyncio.sleep(0)
