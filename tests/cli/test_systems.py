@@ -231,6 +231,16 @@ class TestStart:
         assert started_now() == []
         assert [*(tmp_path / "cache" / "started").iterdir()] == []
 
+    def test_what_a_crash_left_before_it_was_up_is_removed(self, tmp_path: Path) -> None:
+        gone = subprocess.Popen(["true"])
+        gone.wait(40)
+        started = tmp_path / "cache" / "started"
+        (started / str(gone.pid)).mkdir(parents=True)
+        (started / f"{gone.pid}.log").touch()
+        (started / str(os.getpid())).mkdir()
+        assert started_now() == []
+        assert [path.name for path in started.iterdir()] == [str(os.getpid())], "that one may be starting now"
+
     @pytest.mark.parametrize("detach", [[], ["--detach"]])
     def test_one_that_cannot_be_started(self, tmp_path: Path, detach: list[str]) -> None:
         name = "embedded:file_trace=/no/such/folder/trace"

@@ -197,6 +197,17 @@ def test_a_sender_waits_while_the_broker_wants_nothing(peer: type[Peer], stop: b
     against("amqp", peer, play)
 
 
+def test_a_full_disk_is_not_waited_for(peer: type[Peer]) -> None:
+    async def play(connection: Connection) -> None:
+        sender = await connection.sender("queue:q", persistent=True, transacted=False)
+        Peer.peers[-1].write(method(0, "connection.blocked", "low on disk"))
+        await turns()
+        with pytest.raises(DriverError, match="the system takes no more messages: low on disk"):
+            await sender.send(bodies(3), wait=True)
+
+    against("amqp", peer, play)
+
+
 def test_a_login_that_is_refused(peer: type[Peer]) -> None:
     peer.instead = {"connection.start-ok": method(0, "connection.close", 403, "ACCESS_REFUSED - guest", 0, 0)}
 
@@ -250,6 +261,26 @@ def test_a_sender_is_not_far_ahead_of_a_slow_system(peer: type[Peer]) -> None:
         await sending
         await sender.close()
         assert Peer.peers[-1]._published == 2000
+
+    against("amqp", peer, play)
+
+
+def test_a_question_tells_what_is_taken(peer: type[Peer]) -> None:
+    peer.instead = {"channel.flow": b""}
+
+    async def play(connection: Connection) -> None:
+        sender = await connection.sender("queue:q", persistent=False, transacted=False)
+        await sender.send(bodies(10), wait=False)
+        await sender.taken(10)
+        await sender.send(bodies(5), wait=False)
+        waiting = asyncio.ensure_future(sender.taken(5))
+        await turns()
+        assert Peer.peers[-1].said("channel.flow") == [(True,), (True,)]
+        assert not waiting.done()
+        Peer.peers[-1].write(method(1, "channel.flow-ok", True))
+        await waiting
+        Peer.peers[-1].write(method(1, "channel.flow-ok", True))
+        await sender.taken(0)
 
     against("amqp", peer, play)
 

@@ -114,7 +114,7 @@ def _soon_left(link: Any) -> None:
 
 
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(amqp10_engine, "owed", lambda waiting, _: owed(waiting, 0.1))
+    monkeypatch.setattr(amqp10_engine, "owed", lambda waiting, _, what: owed(waiting, 0.1, what))
 
 
 async def _receive(on_link: OnLink) -> None:

@@ -96,7 +96,7 @@ def test_a_sender_waits_for_confirmations() -> None:
         confirming = Confirming()
         await confirming.sending(3, 5)
         more = asyncio.ensure_future(confirming.sending(4, 5))
-        everything = asyncio.ensure_future(confirming.all())
+        everything = asyncio.ensure_future(confirming.all_but())
         await asyncio.sleep(0)
         confirming.confirm(1)
         await asyncio.sleep(0)

@@ -92,6 +92,37 @@ def test_what_comes_after_the_receiver_was_closed_keeps_no_answer_back() -> None
     run(play, test)
 
 
+def test_a_pong_tells_what_is_taken() -> None:
+    pings = 0
+    goes_on = asyncio.Event()
+
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal pings
+        writer.write(b"INFO {}\r\n")
+        while line := await reader.readline():
+            if line == b"PING\r\n":
+                pings += 1
+                if pings > 1:
+                    await goes_on.wait()
+                writer.write(b"PONG\r\n")
+
+    async def test(connection: Connection) -> None:
+        sender = await connection.sender("topic:t", persistent=False, transacted=False)
+        for _ in range(3):
+            await sender.send(BODIES, wait=False)
+        await sender.taken(6)
+        waiting = asyncio.ensure_future(sender.taken(5))
+        await asyncio.sleep(0.02)
+        assert (pings, waiting.done()) == (2, False)
+        goes_on.set()
+        await waiting
+        await sender.close()
+        # Nothing was sent since.
+        assert pings == 2
+
+    run(play, test)
+
+
 def test_without_jetstream_nothing_is_persistent() -> None:
     async def test(connection: Connection) -> None:
         with pytest.raises(DriverError, match="JetStream is not enabled"):

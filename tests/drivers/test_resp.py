@@ -31,6 +31,35 @@ async def send_for_ever(sender: Sender) -> None:
         await sender.send(BODIES, wait=True)
 
 
+def test_replies_tell_what_is_taken() -> None:
+    goes_on = asyncio.Event()
+
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answered = 0
+        while line := await reader.readline():
+            words = []
+            for _ in range(int(line[1:])):
+                size = int((await reader.readline())[1:])
+                words.append((await reader.readexactly(size + 2))[:-2])
+            answered += words[0] == b"PUBLISH"
+            if answered == 2:
+                await goes_on.wait()
+            writer.write(b"+OK\r\n" if words[0] == b"CLIENT" else b":%d\r\n" % (words[0] == b"PUBLISH"))
+
+    async def test(connection: Connection) -> None:
+        sender = await connection.sender("topic:t", persistent=False, transacted=False)
+        await sender.send(BODIES, wait=False)
+        await sender.taken(1)
+        waiting = asyncio.ensure_future(sender.taken(0))
+        await asyncio.sleep(0.02)
+        assert not waiting.done()
+        goes_on.set()
+        await waiting
+        await sender.close()
+
+    run(play, test)
+
+
 def server(**answers: bytes) -> Play:
     """Answers each command by its first word, others with OK; without an answer it closes the connection."""
 

@@ -68,6 +68,29 @@ def test_what_is_sent_freely_is_taken_when_the_sender_is_closed() -> None:
     play(test)
 
 
+def test_receipts_tell_what_is_taken_once_somebody_wants_to_know() -> None:
+    async def test(one: Peer, connection: Connection) -> None:
+        one.answers = False
+        sender = await connection.sender("topic:a", persistent=False, transacted=False)
+        await sender.send(_BODIES, wait=False)
+        await sender.taken(0)
+        for _ in range(2):
+            await sender.send(_BODIES, wait=False)
+        sends = await one.until("SEND", 12)
+        assert [row for row, frame in enumerate(sends) if "receipt" in frame.headers] == [7, 11]
+        await sender.taken(8)
+        waiting = asyncio.ensure_future(sender.taken(7))
+        await asyncio.sleep(0.02)
+        assert not waiting.done()
+        one.say(Frame("RECEIPT", {"receipt-id": sends[7].headers["receipt"]}))
+        await waiting
+        one.say(Frame("RECEIPT", {"receipt-id": sends[11].headers["receipt"]}))
+        await sender.taken(0)
+        await sender.close()
+
+    play(test)
+
+
 def test_a_transaction_is_begun_with_its_first_message() -> None:
     async def test(one: Peer, connection: Connection) -> None:
         sender = await connection.sender("queue:a", persistent=False, transacted=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import uvloop
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES
 from mqlab.load.conductor import Conductor, Order, Progress
+from mqlab.load.rehearsals import Rehearsals
 from mqlab.study import Point, load_study
 from mqlab.systems import System, system
 
@@ -27,6 +29,7 @@ PATIENCE = 60.0
 def conducted(
     parent: Path, points: Sequence[Point], *, systems: Sequence[str | System] = ("embedded",), agents: int = 2,
     watch: Callable[[Progress], None] = lambda _: None, patience: float = PATIENCE, interrupt_in: str = "",
+    rehearse: bool = False,
 ) -> RunFolder:  # fmt: skip
     """Plays the points; cancelled, as Ctrl-C does it, soon after the phase `interrupt_in` has begun.
 
@@ -47,8 +50,12 @@ def conducted(
             await work
 
     try:
-        # What the drivers reach is found for every study anew, which takes longer than these runs.
-        with patch("mqlab.load.conductor.wanted", lambda *_: []):
+        # What the drivers reach is found for every study anew, and some systems are played with before they count: all
+        # that takes longer than these runs.
+        with ExitStack() as patched:
+            patched.enter_context(patch("mqlab.load.conductor.wanted", lambda *_: []))
+            if not rehearse:
+                patched.enter_context(patch.object(Rehearsals, "are_due", lambda *_: False))
             uvloop.run(conduct())
     finally:
         left = [*agents_running(), *brokers_running()]

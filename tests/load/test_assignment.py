@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -63,6 +64,16 @@ def test_an_assignment_survives_the_way_to_its_agent(run: int, agent: int, recor
         run, agent, chosen, "native", "tcp:127.0.0.1:1", tuple(roles_of(chosen)), "/a folder" if recorded else None
     )
     assert Assignment.from_json(json.loads(json.dumps(assignment.to_json()))) == assignment
+
+
+@pytest.mark.parametrize(("driver", "changes", "bounded"), [
+    ("stomp", {}, True), ("native", {}, False), ("stomp", {"send": "confirmed"}, False),
+    ("stomp", {"rate": 10.0}, False), ("stomp", {"transaction": 5}, False),
+])  # fmt: skip
+def test_who_waits_for_nothing_is_not_far_ahead_if_that_can_be_known(
+    driver: str, changes: dict[str, Any], bounded: bool
+) -> None:
+    assert Assignment(1, 1, point(**changes), driver, "", (), None).is_bounded is bounded
 
 
 def test_no_two_runs_or_roles_use_the_same_destination_unless_they_should() -> None:

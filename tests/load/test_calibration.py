@@ -10,10 +10,16 @@ from mqlab.load.calibration import Calibration, calibrated, wanted, why_not
 
 from .points import point
 
+# That of JMS needs the library of a provider: it is with the tests of these.
+_HERE = sorted({*NULLS} - {"jms"})
 
-@pytest.mark.parametrize(("driver", "domain"), [*((name, "") for name in NULLS), ("resp", "topic")])
+
+@pytest.mark.parametrize(("driver", "domain"), [*((name, "") for name in _HERE), ("resp", "topic")])
 @pytest.mark.parametrize(("size", "batch"), [(12, 1000), (1024, 1), (100_000, 4)])
 def test_both_ways(driver: str, domain: str, size: int, batch: int) -> None:
+    if driver == "amqp10":
+        pytest.importorskip("proton", reason="python-qpid-proton is not installed")
+
     async def play() -> Calibration:
         agent = await AgentProcess.start(1)
         try:
@@ -38,8 +44,8 @@ def test_only_points_that_wait_for_nothing_are_bound_by_the_driver_alone() -> No
     assert wanted("one without a null peer", points) == []
 
 
-def test_every_driver_of_the_lab_has_a_null_peer_or_a_reason() -> None:
-    assert {name for name in DRIVERS if why_not(name)} == {"amqp10", "jms", "kafka"}
+def test_every_driver_of_the_lab_has_a_null_peer() -> None:
+    assert not [name for name in DRIVERS if why_not(name)]
     assert why_not("one of somebody else") == "nobody has written one for it"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from mqlab.events.folder import RunFolder
 from mqlab.load.assignment import roles_of
+from mqlab.load.lead import AHEAD_SECONDS
 from mqlab.study import Point, load_study
 
 from .lab import Recount, check_delivery, columns, conducted, rows
@@ -205,3 +206,14 @@ def test_all_scenarios_of_the_built_in_study_deliver_everything(tmp_path: Path) 
         found = Recount.of(folder, run)
         (said,) = rows(folder, "runs", run=run)
         assert (said["counted_sent"], said["counted_received"]) == (found.sent_in_measure, found.received_in_measure)
+
+
+def test_free_producers_that_know_what_is_taken_are_not_far_ahead_and_lose_nothing(tmp_path: Path) -> None:
+    free, paced = point("A", domain="topic", producers=2, consumers=2, batch=4096), point("B", rate=4000.0)
+    folder = conducted(tmp_path, [free, paced], systems=["embedded:driver=stomp", "embedded"])
+    assert [system["ahead_seconds"] for system in folder.meta()["systems"]] == [AHEAD_SECONDS, None]
+    for run in rows(folder, "runs"):
+        assert check_delivery(folder, run["run"], 12) > 0
+    # It begins with a few, whatever the batch.
+    first = min(rows(folder, "sends", run=1), key=lambda sent: sent["t_sent"])
+    assert first["count"] < free.batch

@@ -44,6 +44,19 @@ class LosingDriver(NativeDriver):
         return LosingConnection(connection._connection)
 
 
+class BrokenDriver(NativeDriver):
+    async def connect(self, application: str = "") -> Connection:
+        raise ZeroDivisionError(f"{application} by nothing")
+
+
+def test_a_mistake_of_its_author_is_told_with_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DRIVERS, "broken", BrokenDriver)
+    monkeypatch.setattr(Embedded, "drivers", ("broken",))
+    found = uvloop.run(conforms(Embedded({}), tmp_path / "data"))
+    assert {one.result for one in found} == {"fails"}
+    assert found[0].why.startswith("ZeroDivisionError: Conformance by nothing (test_conformance.py, line ")
+
+
 def test_one_that_loses_messages_fails_and_what_it_lacks_is_not_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,7 @@
 
 from mqlab.report.findings import Findings
 from mqlab.report.page import build
-from mqlab.report.tables import calibration_table, durability_table, points_table
+from mqlab.report.tables import calibration_table, durability_table, points_table, systems_table
 
 from .conftest import Write
 from .made_up import MadeUp
@@ -20,6 +20,28 @@ def test_the_ledger_has_every_system_with_what_was_seen(made: MadeUp, write: Wri
     assert [cell.text for cell in first.cells] == ["embedded", *WORDS.values(), "confirms before it syncs: 0 of 40"]
     assert second.cells[0].stamps == ("never syncs",)
     assert (second.cells[-1].text, second.cells[-1].note) == ("n/a", "nobody looked")
+
+
+def test_how_far_ahead_free_producers_were_stands_beside_the_rate(made: MadeUp, write: Write) -> None:
+    made.meta["systems"][0] |= {"ahead_seconds": 0.1}
+    made.meta["systems"].append({"name": "other", "version": "1", "settings": {}, "stamps": []})
+    findings = Findings.of(write(made))
+    table = points_table(findings)
+    free = {point.label for point in findings.points if point.is_free}
+    confirmed = {point.label for point in findings.points if point.send == "confirmed"}
+    assert free
+    assert confirmed
+    at = table.head.index("Send")
+    said = {(one.cells[0].text, one.cells[1].text): one.cells[at].text for one in table.rows}
+    assert {said[label, "embedded"] for label in free} == {"free, 100 ms ahead"}
+    assert {said[label, "other"] for label in free} == {"free"}
+    assert {said[label, "embedded"] for label in confirmed} == {"confirmed"}
+
+
+def test_rehearsals_are_told(made: MadeUp, write: Write) -> None:
+    assert len(systems_table(Findings.of(write(made))).notes) == 1
+    made.meta["systems"][0] |= {"rehearsals": 7}
+    assert systems_table(Findings.of(write(made))).notes[1].endswith("these seconds count nowhere: embedded 7.")
 
 
 def test_the_ledger_is_in_the_report(made: MadeUp, write: Write) -> None:

@@ -2,6 +2,7 @@ import pytest
 
 from mqlab.systems import SystemSettingError, system
 
+from .hanging import check_hanging
 from .real import CHECKS, Real, real
 
 needs_it = pytest.mark.needs_system("activemq:driver=stomp")
@@ -19,6 +20,15 @@ def test_it_does_what_it_says_over_stomp(up: Real, feature: str) -> None:
 @pytest.mark.parametrize("feature", CHECKS)
 def test_it_does_what_it_says_over_amqp(up: Real, feature: str) -> None:
     up.over("amqp10").check(feature)
+
+
+@needs_it
+@pytest.mark.needs_system("activemq:driver=amqp10")
+@pytest.mark.parametrize("driver", ["stomp", "amqp10"])
+def test_one_that_hangs_is_not_waited_for_without_an_end(
+    up: Real, driver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_hanging(up.over(driver), monkeypatch)
 
 
 def test_without_syncs_it_says_so() -> None:

@@ -62,7 +62,9 @@ class TestNames:
             assert word in str(caught.value)
         assert "\n" not in str(caught.value)
 
-    @pytest.mark.parametrize("name", ["data", "listen", "open_to_network", "users", "tls_key", "metrics", "policies"])
+    @pytest.mark.parametrize(
+        "name", ["data", "listen", "open_to_network", "users", "tls_key", "metrics", "policies", "web_origins"]
+    )
     def test_what_the_lab_decides_is_not_offered(self, name: str) -> None:
         with pytest.raises(SystemSettingError, match=f"no setting '{name}'"):
             system(f"embedded:{name}=1")

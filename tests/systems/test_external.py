@@ -53,6 +53,10 @@ class TestSecrets:
 
 
 class TestRunning:
+    def test_the_library_of_its_clients_is_known_before_it_is_reached(self) -> None:
+        assert system("external:driver=jms,address=tcp:127.0.0.1:1,jars=/lib/theirs").jars == "/lib/theirs"
+        assert system(TEXT).jars == ""
+
     def test_it_may_have_a_shorter_name(self) -> None:
         running = started(f"{TEXT},label=ours")
         assert "label" not in running.options

@@ -12,13 +12,17 @@ import numpy as np
 import psutil
 import pytest
 import uvloop
+from tests.load.points import point
 
 from mqlab.drivers import DRIVERS, DriverError, Receiving
+from mqlab.load.agents import AgentProcess
 from mqlab.load.bodies import BodyMaker, ranges
+from mqlab.load.calibration import Calibration, calibrated
 from mqlab.load.checks import Producer, expect
 from mqlab.systems import system
 from mqlab.systems.program import free_port
 
+from .hanging import check_hanging
 from .real import CHECKS, Real, real
 
 artemis = real("artemis:driver=jms")
@@ -37,6 +41,28 @@ def test_it_works_with_artemis(artemis: Real, feature: str) -> None:
 @pytest.mark.parametrize("feature", CHECKS)
 def test_it_works_with_activemq(activemq: Real, feature: str) -> None:
     activemq.check(feature)
+
+
+@on_hornetq
+def test_one_that_hangs_is_not_waited_for_without_an_end(hornetq: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_hanging(hornetq, monkeypatch)
+
+
+@on_hornetq
+def test_it_is_calibrated_by_a_provider_that_does_nothing() -> None:
+    jars = system("hornetq").jars
+
+    async def play() -> list[Calibration]:
+        agent = await AgentProcess.start(1)
+        try:
+            sizes = (12, 1000), (1024, 1), (100_000, 4)
+            return [await calibrated("jms", *one, "", point(), agent, jars) for one in sizes]
+        finally:
+            await agent.stop()
+
+    for found in uvloop.run(play()):
+        assert found.sent is not None
+        assert found.received is not None
 
 
 @on_hornetq

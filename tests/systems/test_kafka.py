@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from mqlab.drivers import DRIVERS, DriverError, Receiving
+from mqlab.drivers import DRIVERS, DriverError, Receiving, Sender
 from mqlab.drivers.kafka_client import topic_of
 from mqlab.systems import system
 
+from .hanging import check_hanging
 from .real import CHECKS, Real, real
 
 pytestmark = pytest.mark.needs_system("kafka")
@@ -81,7 +82,12 @@ def test_a_message_that_the_broker_does_not_take_is_heard(up: Real) -> None:
             sender = await connection.sender(name, persistent=False, transacted=False)
             await asyncio.to_thread(limit, up.running.address.removeprefix("tcp:"), topic_of(name))
             with pytest.raises(DriverError, match="did not take"):
-                await sender.send(np.zeros((1, 1000), dtype=np.uint8), wait=True)
+                await asyncio.wait_for(send_on(sender), 30)
+
+    async def send_on(sender: Sender) -> None:
+        """The broker has agreed to the limit, and will soon observe it."""
+        while True:
+            await sender.send(np.zeros((1, 1000), dtype=np.uint8), wait=True)
 
     def limit(server: str, topic: str) -> None:
         entry = ConfigEntry("max.message.bytes", "100", incremental_operation=AlterConfigOpType.SET)
@@ -90,6 +96,10 @@ def test_a_message_that_the_broker_does_not_take_is_heard(up: Real) -> None:
         admin.incremental_alter_configs([resource])[resource].result()
 
     up.run(exchange())
+
+
+def test_one_that_hangs_is_not_waited_for_without_an_end(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_hanging(up, monkeypatch)
 
 
 def test_nobody_is_there() -> None:

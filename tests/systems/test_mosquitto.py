@@ -2,6 +2,7 @@ import pytest
 
 from mqlab.systems import system
 
+from .hanging import check_hanging
 from .real import CHECKS, Real, real
 
 pytestmark = pytest.mark.needs_system("mosquitto")
@@ -17,6 +18,10 @@ def test_it_does_what_it_says_over_mqtt_5(up: Real, feature: str) -> None:
 @pytest.mark.parametrize("feature", CHECKS)
 def test_it_does_what_it_says_over_mqtt_3(up_3: Real, feature: str) -> None:
     up_3.check(feature)
+
+
+def test_one_that_hangs_is_not_waited_for_without_an_end(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_hanging(up, monkeypatch)
 
 
 def test_it_is_stamped_as_one_that_never_syncs() -> None:

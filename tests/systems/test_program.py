@@ -125,6 +125,10 @@ class TestFailedStart:
             "fake did not start: it ended with code 3; its log ends: the disk is full"
         )
 
+    def test_the_colours_of_its_log_are_left_out(self, tmp_path: Path) -> None:
+        coloured = ENDS.replace("the disk is full", "\\x1b[38;5;214mthe disk\\x1b[0m is full")
+        assert self.start(fake(coloured), tmp_path).endswith("; its log ends: the disk is full")
+
     def test_one_that_never_answers(self, tmp_path: Path) -> None:
         said = self.start(fake(NEVER_LISTENS, start_seconds=3), tmp_path)
         assert said.startswith("fake did not answer within 3 s (")

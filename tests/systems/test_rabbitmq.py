@@ -1,11 +1,12 @@
 import psutil
 import pytest
 
-from mqlab.drivers import Receiving
+from mqlab.drivers import DRIVERS, DriverError, Receiving
 from mqlab.load.absence import lacks
 from mqlab.load.checks import Producer
 from mqlab.systems import SystemFailedError, system
 
+from .hanging import check_hanging
 from .real import CHECKS, Real, real
 
 pytestmark = pytest.mark.needs_system("rabbitmq")
@@ -15,6 +16,11 @@ up = real("rabbitmq")
 @pytest.mark.parametrize("feature", CHECKS)
 def test_it_does_what_it_says_over_amqp(up: Real, feature: str) -> None:
     up.check(feature)
+
+
+def test_one_that_hangs_is_not_waited_for_without_an_end(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mqlab.drivers.amqp_channel._CLOSE_SECONDS", 0.3)
+    check_hanging(up, monkeypatch)
 
 
 @pytest.mark.parametrize("feature", ["topics", "durable subscriptions"])
@@ -33,6 +39,18 @@ def test_it_does_what_it_says_over_amqp10(up: Real, feature: str) -> None:
 def test_what_only_one_driver_lacks_is_said_of_that_one() -> None:
     assert "transactions" in lacks(system("rabbitmq:driver=amqp10"))
     assert "transactions" not in lacks(system("rabbitmq:driver=amqp"))
+
+
+@pytest.mark.needs_system("rabbitmq:driver=amqp10")
+@pytest.mark.parametrize(
+    ("driver", "words"),
+    [("amqp", "REFUSED"), ("stomp", "Access refused"), ("mqtt3", "user or password"), ("amqp10", "unauthorized")],
+)
+def test_a_refused_login_is_told(up: Real, driver: str, words: str) -> None:
+    other = up.over(driver).running
+    options = {**other.options, "password": "wrong"}
+    with pytest.raises(DriverError, match=words):
+        up.run(DRIVERS[driver](other.address, options).connect())
 
 
 def test_a_durable_subscription_has_a_depth(up: Real) -> None:

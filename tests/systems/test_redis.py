@@ -6,6 +6,7 @@ import pytest
 from mqlab.drivers import DriverError, Receiving
 from mqlab.systems import SystemFailedError, system
 
+from .hanging import check_hanging
 from .real import CHECKS, Real, real
 
 pytestmark = pytest.mark.needs_system("redis")
@@ -17,6 +18,10 @@ BODIES = np.arange(36, dtype=np.uint8).reshape(3, 12)
 @pytest.mark.parametrize("feature", CHECKS)
 def test_it_does_what_it_says(up: Real, feature: str) -> None:
     up.check(feature)
+
+
+def test_one_that_hangs_is_not_waited_for_without_an_end(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_hanging(up, monkeypatch)
 
 
 def test_what_is_acknowledged_is_gone(up: Real) -> None:

@@ -26,6 +26,7 @@ _PRELOAD_BATCH: Final = 1000
 class AmqpDriver(Driver):
     """Options: `user`, `password` (both guest unless said) and `virtual_host`."""
 
+    tells_taken = True
     lacks: ClassVar[Mapping[str, str]] = {
         "selectors": "an AMQP 0-9-1 consumer gets all that is on its queue",
         "retrieval by correlation id": "a consumer cannot choose messages: each requester has its own queue",

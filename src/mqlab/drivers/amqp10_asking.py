@@ -32,7 +32,7 @@ class AmqpRequester(Requester):
         sections = self._header + addressed(self._to, correlation_id)
         await self._out.send([before_body(len(body), sections) + body], settled=True)
         while True:
-            await inward.arrived()
+            await inward.arrived(is_reply=True)
             data, delivery = inward.inbox.pop(0)
             self._done.append(delivery)
             if _ids(data)[1] == correlation_id:

@@ -98,7 +98,7 @@ class Engine(asyncio.Protocol):
 
     async def until(self, happened: Callable[[], bool], seconds: float = ANSWER_SECONDS) -> None:
         if not happened():
-            await owed(self.whenever(happened), seconds)
+            await owed(self.whenever(happened), seconds, "the broker did not answer")
 
     async def whenever(self, happened: Callable[[], bool]) -> None:
         """As `until`, for what nobody owes, such as the next message: whoever waits for it knows how long."""

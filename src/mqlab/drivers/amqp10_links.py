@@ -9,7 +9,7 @@ from proton import Delivery, Endpoint, Link
 from mqlab.drivers.amqp10_engine import Engine
 from mqlab.drivers.amqp10_messages import Received, before_body, header, properties_section, received
 from mqlab.drivers.base import Arrival, DriverError, Matrix, Properties, Receiver, Receiving, Sender
-from mqlab.drivers.patience import HELD_SECONDS
+from mqlab.drivers.patience import HELD_SECONDS, coming
 from mqlab.wire.bodies import Bodies
 
 # More is not given to the engine before the broker has room for it.
@@ -116,9 +116,9 @@ class In:
             self.inbox.append((self.link.recv(delivery.pending) or b"", delivery))
             self.link.advance()
 
-    async def arrived(self) -> None:
+    async def arrived(self, *, is_reply: bool = False) -> None:
         if not self.inbox:
-            await self.engine.whenever(lambda: bool(self.inbox))
+            await coming(self.engine.whenever(lambda: bool(self.inbox)), is_reply=is_reply)
 
     def accept(self, deliveries: list[Any]) -> None:
         """These are done, and there is room for as many more."""

@@ -40,7 +40,7 @@ def received(data: bytes) -> Received:
             if data[at : at + 2] != _DESCRIBED:
                 raise DriverError("a message that is not AMQP 1.0")
             section, at = data[at + 2], at + 3
-            begin, end = _value(data, at)
+            begin, end = value(data, at)
             if section == _HEADER:
                 again = _delivery_count(data, at, end) > 0
             elif section in (_DATA, _VALUE):
@@ -51,7 +51,7 @@ def received(data: bytes) -> Received:
     return Received(b"", again)
 
 
-def _value(data: bytes, at: int) -> tuple[int, int]:
+def value(data: bytes, at: int) -> tuple[int, int]:
     """Where the content of the value begins that has its constructor here, and where it ends."""
     kind = data[at] >> 4
     if kind in _FIXED:
@@ -71,10 +71,10 @@ def _delivery_count(data: bytes, at: int, end: int) -> int:
     for _ in range(_DELIVERY_COUNT):
         if at >= end:
             return 0
-        at = _value(data, at)[1]
+        at = value(data, at)[1]
     if at >= end:
         return 0
-    begin, stop = _value(data, at)
+    begin, stop = value(data, at)
     # A small number in one byte, a number in four, or the constructor for 0.
     return int.from_bytes(data[begin:stop], "big")
 

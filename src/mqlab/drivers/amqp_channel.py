@@ -3,11 +3,13 @@
 import asyncio
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from mqlab.drivers.base import DriverError
 from mqlab.drivers.line import Line
-from mqlab.drivers.patience import HELD_SECONDS, owed
+from mqlab.drivers.marks import Marks
+from mqlab.drivers.patience import HELD_SECONDS, coming, owed
 from mqlab.wire.amqp import GREETING, MAX_BODY, AmqpError, Delivered, Handshake, Method, Splitter, method
 from mqlab.wire.payload import Bytes
 
@@ -125,9 +127,16 @@ class AmqpStream:
         elif said.name == "connection.close-ok":
             self._closed.set()
         elif said.name == "connection.blocked":
-            self.hold(0)
+            self._blocked(said.arguments[0])
         elif said.name == "connection.unblocked":
             self.let_go(0)
+
+    def _blocked(self, why: str) -> None:
+        """Memory is free again when consumers have taken some of it; a disk that is full stays so."""
+        if "disk" in why:
+            self._fail(DriverError(f"the system takes no more messages: {why}"))
+        else:
+            self.hold(0)
 
     def _fail(self, error: DriverError) -> None:
         if self.failed is not None:
@@ -153,7 +162,8 @@ class Channel:
         self.leaving = False
         # Of questions in their order; one that nobody waits for any more is still answered.
         self._answers: deque[asyncio.Future[Method]] = deque()
-        self._marks: deque[asyncio.Future[Method]] = deque()
+        # Changes nothing: what it asks for is so.
+        self._marks = Marks(partial(self._ask, "channel.flow", True))
         self._unmarked = 0
         self._arrived: deque[Delivered] = deque()
         self._arrival: asyncio.Future[None] | None = None
@@ -186,14 +196,18 @@ class Channel:
         self.write(data)
         if self._confirming:
             self._published += messages
+        self._marks.sent(messages)
         self._unmarked += len(data)
         if self._unmarked >= _MARK_SIZE:
             self._unmarked = 0
-            # Changes nothing: what it asks for is so.
-            self._marks.append(self._ask("channel.flow", True))
-            if len(self._marks) > _MOST_MARKS:
-                await owed(self._marks.popleft(), HELD_SECONDS)
+            self._marks.mark()
+            await self._marks.few(_MOST_MARKS)
         await self.stream.room()
+
+    async def taken(self, all_but: int) -> None:
+        """Returns when the system has taken all but so many of the messages that were published."""
+        self._unmarked = 0
+        await self._marks.taken(all_but)
 
     async def confirmed(self) -> None:
         """Returns when all that was published since `confirm` is."""
@@ -203,13 +217,13 @@ class Channel:
             self._all_confirmed = asyncio.get_running_loop().create_future()
             await owed(self._all_confirmed, HELD_SECONDS)
 
-    async def arrived(self) -> tuple[list[Delivered], int]:
+    async def arrived(self, *, is_reply: bool = False) -> tuple[list[Delivered], int]:
         """What is there now, either redelivered or not; and the tag of its last message."""
         while not self._arrived:
             if self.failed is not None:
                 raise self.failed
             self._arrival = asyncio.get_running_loop().create_future()
-            await self._arrival
+            await coming(self._arrival, is_reply=is_reply)
         waiting = self._arrived
         redelivered = waiting[0].redelivered
         pieces = []

@@ -46,6 +46,9 @@ class AmqpSender(Sender):
         if wait:
             await self._channel.confirmed()
 
+    async def taken(self, all_but: int) -> None:
+        await self._channel.taken(all_but)
+
     async def commit(self) -> None:
         await self._channel.call("tx.commit")
 
@@ -100,7 +103,7 @@ class AmqpRequester(Requester):
         channel = self._channel
         await channel.publish(self._publishing.one(body, correlation_id, self._reply_to), 1)
         while True:
-            pieces, tag = await channel.arrived()
+            pieces, tag = await channel.arrived(is_reply=True)
             if self._acknowledges:
                 channel.tell("basic.ack", tag, True)
             for piece in pieces:

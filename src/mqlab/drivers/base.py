@@ -56,6 +56,13 @@ class Sender(ABC):
     async def commit(self) -> None:
         """End the transaction, and return when that is safe."""
 
+    async def taken(self, all_but: int) -> None:
+        """Return when the system has taken all but at most so many of the messages that were sent.
+
+        Of a driver that `tells_taken`, and not within a transaction.
+        """
+        raise DriverError(f"nothing tells what the system has taken, and what it has not ({all_but} messages)")
+
     @abstractmethod
     async def close(self) -> None:
         """Return when the system has taken everything that was sent."""
@@ -145,6 +152,9 @@ class Driver(ABC):
     # Bytes of bodies that a producer which waits for nothing hands over in one send. What is in a batch is under way at
     # once; more of it makes no protocol that sends message by message any faster. None: a batch is what moves.
     at_once: ClassVar[int | None] = 64 * 1024
+    # Whether its senders know what the system has taken without waiting for each send. If not, how far ahead they are
+    # is up to the system and to the buffers on the way.
+    tells_taken: ClassVar[bool] = False
 
     def __init__(self, address: str, options: Mapping[str, str] = MappingProxyType({})) -> None:
         self.address = address

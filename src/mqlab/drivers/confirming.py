@@ -21,9 +21,9 @@ class Confirming:
         if self._sent - most > self._done or self._why:
             await self._reach(self._sent - most)
 
-    async def all(self) -> None:
-        """Returns when everything that was sent is confirmed."""
-        await self._reach(self._sent)
+    async def all_but(self, messages: int = 0) -> None:
+        """Returns when everything that was sent is confirmed, or all but so many."""
+        await self._reach(self._sent - messages)
 
     def confirm(self, messages: int) -> None:
         self._done += messages

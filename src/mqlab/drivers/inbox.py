@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from mqlab.drivers.base import DriverError
+from mqlab.drivers.patience import coming
 from mqlab.wire.bodies import Bodies
 from mqlab.wire.strides import joined
 
@@ -56,13 +57,13 @@ class Inbox(Generic[Mark]):
         self._why = why
         self._wake()
 
-    async def take(self) -> Waiting[Mark]:
+    async def take(self, *, is_reply: bool = False) -> Waiting[Mark]:
         """As many as are there, at least one and no more than there is room for. Raises DriverError."""
         while not self._waiting:
             if self._why is not None:
                 raise DriverError(self._why)
             self._asked = asyncio.get_running_loop().create_future()
-            await self._asked
+            await coming(self._asked, is_reply=is_reply)
         return self._next()
 
     def take_all(self) -> list[Mark]:

@@ -1,6 +1,7 @@
 """JMS, through the provider's own Java library and JPype: any provider that there are jars of."""
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -25,12 +26,13 @@ from mqlab.drivers.jms_options import complete, destination, jars
 _MODES: Final = {"transacted": 0, "auto": 1, "client": 2, "dups_ok": 3}
 _TAKEN: Final = ("transacted", "client")
 # A system that does not answer is not waited for longer.
-_CONNECT_SECONDS: Final = 30.0
 _CLOSE_SECONDS: Final = 10.0
 
 
 class JmsDriver(Driver):
     """Options: see docs/systems.md. A prefetch of its own JMS has not: the provider's settings say it."""
+
+    tells_taken = True
 
     async def connect(self, application: str = "") -> Connection:  # noqa: ARG002 # JMS has no name for a client to show
         options = complete(self.address, self.options)
@@ -54,11 +56,7 @@ class JmsConnection(Connection):
         self._closed = False
 
     async def open(self) -> None:
-        try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                await self._calls.order(self._desk.connect)
-        except TimeoutError:
-            raise DriverError(f"{self._calls.place}: no answer within {_CONNECT_SECONDS:g} s") from None
+        await self._calls.ask(self._desk.connect)
 
     async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
         open_link = partial(self._link, destination, persistent=persistent, transacted=transacted)
@@ -70,7 +68,7 @@ class JmsConnection(Connection):
 
     async def receiver(self, destination: str, how: Receiving) -> Receiver:
         mode = _MODES[how.acknowledge]
-        link = await self._calls.order(
+        link = await self._calls.ask(
             self._desk.receiver, *self._named(destination), max(1, how.prefetch), mode, how.selector, how.durable
         )
         return (JmsTaker if how.acknowledge in _TAKEN else JmsReceiver)(self._calls, link)
@@ -78,17 +76,17 @@ class JmsConnection(Connection):
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
         stands = self._options["replies"] == "standing"
         queues = self._queue(destination), self._queue(reply_to)
-        return JmsRequester(self._calls, await self._calls.order(self._desk.requester, *queues, persistent, stands))
+        return JmsRequester(self._calls, await self._calls.ask(self._desk.requester, *queues, persistent, stands))
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
-        link = await self._calls.order(self._desk.responder, self._queue(destination), max(1, prefetch), persistent)
+        link = await self._calls.ask(self._desk.responder, self._queue(destination), max(1, prefetch), persistent)
         return JmsResponder(self._calls, link)
 
     async def subscribe(self, topic: str, how: Receiving) -> None:
         await (await self.receiver(topic, Receiving(1, "client", how.selector, how.durable))).close()
 
     async def unsubscribe(self, durable: str) -> None:
-        await self._calls.order(self._desk.unsubscribe, durable)
+        await self._calls.ask(self._desk.unsubscribe, durable)
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
         link = await self._link(queue, persistent=persistent, transacted=False, waits=True)
@@ -101,16 +99,13 @@ class JmsConnection(Connection):
             return
         self._closed = True
         try:
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                await self._calls.order_anyway(self._desk.close)
-        except TimeoutError:
-            raise DriverError(f"{self._calls.place}: it did not let go within {_CLOSE_SECONDS:g} s") from None
+            await self._calls.due(self._calls.order_anyway(self._desk.close), _CLOSE_SECONDS)
         finally:
             self._desk.abandon()
             self._calls.close()
 
-    def _link(self, destination: str, *, persistent: bool, transacted: bool, waits: bool) -> "asyncio.Future[Any]":
-        return self._calls.order(self._desk.sender, *self._named(destination), persistent, transacted, waits)
+    def _link(self, destination: str, *, persistent: bool, transacted: bool, waits: bool) -> Coroutine[Any, Any, Any]:
+        return self._calls.ask(self._desk.sender, *self._named(destination), persistent, transacted, waits)
 
     def _named(self, name: str) -> tuple[bool, str]:
         return destination(name, self._options)

@@ -11,6 +11,7 @@ import numpy as np
 
 from mqlab.drivers.base import DriverError
 from mqlab.drivers.jms_jvm import Library
+from mqlab.drivers.patience import ANSWER_SECONDS, owed
 from mqlab.wire.payload import Bytes
 
 _SMALLEST: Final = 4096
@@ -47,6 +48,14 @@ class Calls:
         self._waiting[self._ticket] = future = self._loop.create_future()
         work(self._ticket, *arguments)
         return future
+
+    async def ask(self, work: Callable[..., None], *arguments: Any, seconds: float = ANSWER_SECONDS) -> Any:
+        """The result of what must be done in time. Raises DriverError."""
+        return await self.due(self.order(work, *arguments), seconds)
+
+    async def due(self, ordered: "asyncio.Future[Any]", seconds: float = ANSWER_SECONDS) -> Any:
+        """The result of what was ordered before, and must be done in time. Raises DriverError."""
+        return await owed(ordered, seconds, f"{self.place}: no answer")
 
     def again(self, cancelled: "asyncio.Future[Any]") -> "asyncio.Future[Any]":
         """Another future for the same work, which goes on."""

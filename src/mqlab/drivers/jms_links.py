@@ -21,6 +21,7 @@ from mqlab.drivers.base import (
     Sender,
 )
 from mqlab.drivers.jms_calls import Calls, Tray
+from mqlab.drivers.patience import HELD_SECONDS, NO_REPLY, owed
 from mqlab.wire.bodies import Bodies
 
 # A sender that does not wait is so far ahead of its thread at most: two batches, or so many messages.
@@ -43,6 +44,8 @@ class JmsSender(Sender):
         # What Java has not sent yet, with its trays and numbers of messages.
         self._ahead: deque[tuple[asyncio.Future[Any], Tray, int]] = deque()
         self._ahead_messages = 0
+        # Once somebody wants to know what is taken, each send is answered.
+        self._asks = False
         self._without = (jpype.JArray(jpype.JString)(0), jpype.JArray(jpype.JObject)(0))
         self._closed = False
 
@@ -55,27 +58,35 @@ class JmsSender(Sender):
         tray = self._free.pop() if self._free else Tray()
         names, columns = self._without if properties is None else self._columns(properties)
         buffer = tray.put(bodies.reshape(-1))
-        self._ahead.append((self._calls.order(java.send, buffer, rows, size, wait, names, columns), tray, rows))
+        mark = self._asks and not wait
+        self._ahead.append((self._calls.order(java.send, buffer, rows, size, wait, mark, names, columns), tray, rows))
         self._ahead_messages += rows
         while self._ahead and (wait or self._ahead[0][0].done() or self._is_far_ahead()):
             await self._first()
 
+    async def taken(self, all_but: int) -> None:
+        """Of a provider that does not tell what its broker has taken: what its library has."""
+        self._asks = True
+        while self._ahead_messages > all_but:
+            await self._first()
+
     async def commit(self) -> None:
         await self._all()
-        await self._calls.order(self._java.commit)
+        await self._calls.ask(self._java.commit, seconds=HELD_SECONDS)
 
     async def close(self) -> None:
         if not self._closed:
             await self._all()
             self._closed = True
-            await self._calls.order(self._java.close)
+            await self._calls.ask(self._java.close)
             if self._waited is not None:
-                await self._calls.order(self._waited.close)
+                await self._calls.ask(self._waited.close)
 
     async def preload(self, bodies: Matrix) -> None:
         """Messages that nobody asks for."""
         rows, size = bodies.shape
-        await self._calls.order(self._java.preload, Tray().put(bodies.reshape(-1)), rows, size)
+        tray = Tray().put(bodies.reshape(-1))
+        await self._calls.ask(self._java.preload, tray, rows, size, seconds=HELD_SECONDS)
 
     def _is_far_ahead(self) -> bool:
         return len(self._ahead) >= _AHEAD_BATCHES and self._ahead_messages > _AHEAD_MESSAGES
@@ -87,7 +98,7 @@ class JmsSender(Sender):
     async def _first(self) -> None:
         done, tray, rows = self._ahead.popleft()
         self._ahead_messages -= rows
-        await done
+        await self._calls.due(done, HELD_SECONDS)
         self._free.append(tray)
 
     def _columns(self, properties: Properties) -> tuple[Any, Any]:
@@ -121,7 +132,7 @@ class JmsReceiver(Receiver):
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
-            await self._calls.order(self._java.close)
+            await self._calls.ask(self._java.close)
 
     async def _answered(self) -> Any:
         """What is asked for is asked once: if nobody waits for it any more, it is there for the next who does."""
@@ -152,10 +163,10 @@ class JmsTaker(JmsReceiver):
 
     async def commit(self) -> None:
         # Only after a receive() that was cancelled. A commit takes all that the session has.
-        if self._asked is not None and await self._answered() is not None:
+        if self._asked is not None and await owed(self._answered()) is not None:
             raise DriverError("messages came that nobody took: they cannot be left out of the transaction")
         self._asked = None
-        await self._calls.order(self._java.commit)
+        await self._calls.ask(self._java.commit)
 
 
 class JmsRequester(Requester):
@@ -167,13 +178,14 @@ class JmsRequester(Requester):
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:
         buffer = self._tray.put(np.frombuffer(body, dtype=np.uint8))
-        bodies, redelivered = arrival(await self._calls.order(self._java.request, buffer, len(body), correlation_id))
+        asked = self._calls.order(self._java.request, buffer, len(body), correlation_id)
+        bodies, redelivered = arrival(await owed(asked, HELD_SECONDS, NO_REPLY))
         return Reply(bodies.data.tobytes(), redelivered)
 
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
-            await self._calls.order(self._java.close)
+            await self._calls.ask(self._java.close)
 
 
 class JmsResponder(JmsReceiver, Responder):
@@ -199,7 +211,7 @@ class JmsResponder(JmsReceiver, Responder):
 
     async def _first(self) -> None:
         done, tray = self._ahead.popleft()
-        await done
+        await self._calls.due(done, HELD_SECONDS)
         self._free.append(tray)
 
 

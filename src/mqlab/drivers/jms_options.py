@@ -44,6 +44,8 @@ _PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({
         "factory": "org.apache.qpid.jms.JmsConnectionFactory",
         "url": "amqp://{host}:{port}?jms.receiveNoWaitLocalOnly=true",
         "confirm": "listener",
+        # A name alone would be made a queue.
+        "topic": "amq.topic/{name}",
     },
     "ibmmq": {
         "factory": "com.ibm.mq.jms.MQConnectionFactory",

@@ -47,7 +47,7 @@ class KafkaDriver(Driver):
         try:
             await cluster.open()
         except BaseException:
-            await cluster.close()
+            cluster.close()
             raise
         return KafkaConnection(cluster)
 
@@ -118,13 +118,14 @@ class KafkaConnection(Connection):
         raise DriverError(f"{what}: {KafkaDriver.lacks['retrieval by correlation id']}")
 
     async def close(self) -> None:
-        for replies in self._replies.values():
-            await replies.close()
-        for pump in self._pumps:
-            await pump.close()
-        for sending in self._sendings:
-            await sending.close()
-        await self._cluster.close()
+        parts: list[Replies | Pump | Sending] = [*self._replies.values(), *self._pumps, *self._sendings]
+        try:
+            ended = await asyncio.gather(*(part.close() for part in parts), return_exceptions=True)
+        finally:
+            self._cluster.close()
+        for error in ended:
+            if error is not None:
+                raise error
 
     async def _position(self, pump: Pump, topic: str) -> list[TopicPartition]:
         """Where a durable subscription goes on; a new one begins with what comes from now on."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from mqlab.drivers.base import Arrival, DriverError, Reply, Requester, Responder
 from mqlab.drivers.kafka_links import Sending
 from mqlab.drivers.kafka_pump import Mark, Pump
+from mqlab.drivers.patience import HELD_SECONDS, NO_REPLY, owed
 
 
 class Replies:
@@ -60,7 +61,7 @@ class KafkaRequester(Requester):
         reply = self._replies.expect(key)
         try:
             await self._sending.send_one(self._topic, body, key, self._partition)
-            return await reply
+            return await owed(reply, HELD_SECONDS, NO_REPLY)
         finally:
             reply.cancel()
 

@@ -2,20 +2,21 @@
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from mqlab.drivers.base import DriverError
+from mqlab.drivers.patience import ANSWER_SECONDS, owed
 from mqlab.wire.address import Address, BadAddressError
 
-# A broker that says nothing for so long is gone.
-ANSWER_SECONDS: Final = 30.0
 _PARTITIONS: Final = "4"
+_LOOK_SECONDS: Final = 0.01
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9.-]")
 
 Arguments = ParamSpec("Arguments")
@@ -33,11 +34,12 @@ class Cluster:
         if not at.host or at.tls:
             raise DriverError(f"{address}: Kafka is spoken over tcp: only")
         self._at = at
-        self._settings: dict[str, Any] = {
+        # Of every client.
+        self.settings: Mapping[str, object] = {
             "bootstrap.servers": f"{at.host}:{at.port}", "client.id": name or "mqlab", "log_level": 0,
-            "socket.nagle.disable": True, "socket.timeout.ms": int(ANSWER_SECONDS * 1000),
+            "socket.nagle.disable": "true", "socket.timeout.ms": int(ANSWER_SECONDS * 1000),
             "topic.metadata.refresh.fast.interval.ms": 10, "reconnect.backoff.max.ms": 500,
-            "allow.auto.create.topics": False,
+            "allow.auto.create.topics": "false",
         }  # fmt: skip
         self.syncs = options.get("sync", "no") == "yes"
         self.partitions = int(options.get("partitions", _PARTITIONS))
@@ -45,33 +47,24 @@ class Cluster:
         self._threads = ThreadPoolExecutor(256, "kafka")
         self._admin: AdminClient | None = None
 
-    def settings(self, more: Mapping[str, object], failed: Callable[[str], None]) -> dict[str, Any]:
-        """Of one client; `failed` is told when the broker is gone, in a thread of the client's user."""
-
-        def error_cb(error: KafkaError) -> None:
-            if error.fatal() or error.code() == KafkaError._ALL_BROKERS_DOWN:
-                failed(f"the Kafka broker is gone: {error.str()}")
-
-        return {**self._settings, "error_cb": error_cb, **more}
-
     async def wait(
         self, call: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
     ) -> Result:
         """A call that blocks, in a thread. Raises DriverError."""
         try:
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, partial(call, *arguments, **named))
+            return await owed(loop.run_in_executor(self._threads, partial(call, *arguments, **named)))
         except KafkaException as error:
             raise DriverError(f"Kafka: {error.args[0].str()}") from error
 
     async def open(self) -> None:
         """The library tries for ever to reach a broker: whether there is one is found out first."""
         try:
-            _, writer = await asyncio.open_connection(self._at.host, self._at.port)
+            _, writer = await owed(asyncio.open_connection(self._at.host, self._at.port))
             writer.close()
         except OSError as error:
             raise DriverError(f"cannot connect to {self._at}: {error}") from error
-        self._admin = AdminClient(dict(self._settings))
+        self._admin = AdminClient({**self.settings})
         await self.wait(self._admin.list_topics, timeout=ANSWER_SECONDS)
 
     async def make(self, destination: str, *, persistent: bool = False) -> str:
@@ -87,11 +80,21 @@ class Cluster:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
+            self._await_topic(name)
 
         await self.wait(made)
         if persistent and self.syncs:
             await self.wait(self._sync, name)
         return name
+
+    def _await_topic(self, name: str) -> None:
+        """The controller has made it; the broker soon knows of it."""
+        assert self._admin is not None
+        give_up = time.monotonic() + ANSWER_SECONDS
+        while error := self._admin.list_topics(name, timeout=ANSWER_SECONDS).topics[name].error:
+            if time.monotonic() > give_up:
+                raise KafkaException(error)
+            time.sleep(_LOOK_SECONDS)
 
     def _sync(self, name: str) -> None:
         """Every message of the topic is synced before it is confirmed."""
@@ -107,8 +110,9 @@ class Cluster:
         for future in self._admin.delete_consumer_groups([group]).values():
             await self.wait(future.result)
 
-    async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+    def close(self) -> None:
+        # A call that nobody waits for any more ends when the library gives it up.
+        self._threads.shutdown(wait=False)
         self._admin = None
 
 

@@ -5,11 +5,14 @@ import secrets
 from collections.abc import Mapping
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+import numpy as np
+from confluent_kafka import KafkaError
 
 from mqlab.drivers.base import Arrival, DriverError, Matrix, Properties, Receiver, Sender
-from mqlab.drivers.kafka_client import ANSWER_SECONDS, Cluster
+from mqlab.drivers.kafka_client import Cluster
+from mqlab.drivers.kafka_producer import Producer, messages_of, words
 from mqlab.drivers.kafka_pump import Mark, Pump
+from mqlab.drivers.patience import ANSWER_SECONDS
 
 # Messages and bytes that one producer has under way before it waits.
 _MOST_UNCONFIRMED: Final = 100_000
@@ -18,56 +21,41 @@ _MOST_UNCONFIRMED_KIB: Final = 64 << 10
 LINGER_MILLISECONDS: Final = 5
 _WAIT_SECONDS: Final = 0.002
 # Of messages that were never to be sent: the transaction was aborted.
-_GIVEN_UP: Final = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+_GIVEN_UP: Final = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 
 
 class Sending:
-    """A producer of the library. What it is told of is written in threads of the library; failures come back here."""
+    """A producer of the library, and what became of what it was given."""
 
     def __init__(self, cluster: Cluster, *, linger: int, transacted: bool) -> None:
         self._cluster = cluster
         self._transacted = transacted
-        self._why = ""
-        # The first message of each fate. The library tells of those only that were not taken: to make an object of
-        # every message that was would cost as much as to send it.
-        self._fates: dict[KafkaError, Message] = {}
-        self._told = self._fates.setdefault
         more: Mapping[str, object] = {"transactional.id": f"mqlab-{secrets.token_hex(8)}"} if transacted else {}
-        self.producer = Producer(cluster.settings({
-            "acks": "all", "enable.idempotence": True, "linger.ms": linger, "batch.size": 1 << 20,
-            "batch.num.messages": 10_000, "queue.buffering.max.messages": _MOST_UNCONFIRMED,
+        self.producer = Producer({
+            **cluster.settings, "acks": "all", "enable.idempotence": "true", "linger.ms": linger, "batch.size": 1 << 20,
+            "batch.num.messages": _MOST_UNCONFIRMED, "queue.buffering.max.messages": _MOST_UNCONFIRMED,
             "queue.buffering.max.kbytes": _MOST_UNCONFIRMED_KIB, "message.max.bytes": 64 << 20,
-            "delivery.timeout.ms": int(ANSWER_SECONDS * 1000), "delivery.report.only.error": True, **more,
-        }, self._fail))  # fmt: skip
+            "delivery.timeout.ms": int(ANSWER_SECONDS * 1000), **more,
+        })  # fmt: skip
 
     async def open(self, topic: str) -> None:
         """Returns when it is connected: the first message need not wait for that."""
         if self._transacted:
             await self._cluster.wait(self.producer.init_transactions, ANSWER_SECONDS)
-        await self._cluster.wait(self.producer.list_topics, topic, timeout=ANSWER_SECONDS)
+        await self._cluster.wait(self.producer.find, topic, ANSWER_SECONDS)
 
-    async def send(self, topic: str, values: list[bytes], partition: int) -> None:
+    async def send(self, topic: str, bodies: Matrix, partition: int) -> None:
         """Returns when they are in the hands of the library."""
-        messages = [{"value": value} for value in values]
-        while messages:
-            try:
-                taken = self.producer.produce_batch(topic, messages, partition=partition, on_delivery=self._told)
-            except KafkaException as error:
-                raise DriverError(f"Kafka: {error.args[0].str()}") from error
-            refused = messages[0].get("_error") if taken == 0 else None
-            messages = [message for message in messages if "_error" in message] if taken < len(messages) else []
-            await self._breathe(full=bool(messages), refused=refused)
-            for message in messages:
-                del message["_error"]
+        bodies = np.ascontiguousarray(bodies)
+        messages = messages_of(bodies)
+        while len(messages := messages[self.producer.send(topic, messages, partition) :]):
+            await self._room()
+        self.check()
+        await asyncio.sleep(0)
 
-    async def send_one(self, topic: str, value: bytes, key: bytes, partition: int) -> None:
-        while True:
-            try:
-                self.producer.produce(topic, value, key, partition, on_delivery=self._told)
-                break
-            except BufferError:
-                await asyncio.sleep(_WAIT_SECONDS)
-                self.producer.poll(0)
+    async def send_one(self, topic: str, body: bytes, key: bytes, partition: int) -> None:
+        while not self.producer.send_one(topic, body, key, partition):
+            await self._room()
         self.check()
 
     async def flushed(self) -> None:
@@ -78,26 +66,22 @@ class Sending:
             raise DriverError(f"Kafka has not confirmed {left} messages within {ANSWER_SECONDS:g} s")
 
     def check(self) -> None:
-        self.producer.poll(0)
-        failed = next((fate for fate in self._fates if fate.code() not in _GIVEN_UP), None)
-        if failed is not None:
-            self._fail(f"Kafka did not take a message: {failed.str()}")
-        if self._why:
-            raise DriverError(self._why)
+        """Raises DriverError if anything failed, now or before."""
+        failed = self.producer.not_taken - _GIVEN_UP
+        if failed:
+            raise DriverError(f"Kafka did not take a message: {words(min(failed))}")
+        if self.producer.gone:
+            raise DriverError(f"the Kafka broker is gone: {self.producer.gone[0]}")
 
     async def close(self) -> None:
         """What is under way is given up."""
         self.producer.purge()
         await self._cluster.wait(self.producer.flush, 1.0)
 
-    async def _breathe(self, *, full: bool, refused: object) -> None:
-        if refused is not None and not (isinstance(refused, KafkaError) and refused.code() == KafkaError._QUEUE_FULL):
-            raise DriverError(f"Kafka refused a message: {refused}")
+    async def _room(self) -> None:
+        """There may be some now. That has an end: the library gives up what is not taken in time, and says so."""
         self.check()
-        await asyncio.sleep(_WAIT_SECONDS if full else 0)
-
-    def _fail(self, why: str) -> None:
-        self._why = self._why or why
+        await asyncio.sleep(_WAIT_SECONDS)
 
 
 class KafkaSender(Sender):
@@ -117,9 +101,7 @@ class KafkaSender(Sender):
         if self._transacted and not self._in_transaction:
             await self._cluster.wait(self._sending.producer.begin_transaction)
             self._in_transaction = True
-        data, size = bodies.tobytes(), bodies.shape[1]
-        values = [data[begin : begin + size] for begin in range(0, len(data), size)]
-        await self._sending.send(self._topic, values, self._partition)
+        await self._sending.send(self._topic, bodies, self._partition)
         if wait:
             await self._sending.flushed()
 

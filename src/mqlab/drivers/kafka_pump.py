@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
@@ -10,18 +11,24 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from mqlab.drivers.base import DriverError
 from mqlab.drivers.inbox import Inbox
-from mqlab.drivers.kafka_client import ANSWER_SECONDS, Cluster
+from mqlab.drivers.kafka_client import Cluster
+from mqlab.drivers.patience import ANSWER_SECONDS, owed
 from mqlab.wire.bodies import Bodies
 
 Settled = TypeVar("Settled")
 
 # A thread that waits for messages looks so often whether it should end, or has something to acknowledge.
 _LOOK_SECONDS: Final = 0.02
-_MOST_AT_ONCE: Final = 10_000
+# So many are handed over together: cheap for each, and soon even where many consumers read at once.
+_MOST_AT_ONCE: Final = 2_000
+# So many of the objects that the library makes of messages are made at once: twice as many would make Python look for
+# garbage among them, again and again, which takes as long as to make them.
+_PORTION: Final = 300
 # A broker that has just started takes its time when many groups are made at once.
 _ASSIGN_SECONDS: Final = 90.0
-# Fetched ahead in any case: batches are fetched whole, and to fetch them one by one would take turns with reading.
-_LEAST_QUEUED: Final = 10_000
+# Fetched ahead: batches are fetched whole, and to fetch them one by one would take turns with reading. No more than
+# that: where many read at once, what is fetched for later keeps them from what is there.
+_QUEUED: Final = 20_000
 
 
 class Mark(NamedTuple):
@@ -44,12 +51,12 @@ class Pump:
         self._ended = threading.Event()
         self.inbox: Inbox[Mark] = Inbox(room, lambda _: self._may_read.clear(), lambda _: self._may_read.set())
         self._most = max(1, min(_MOST_AT_ONCE, room))
-        self.consumer = Consumer(cluster.settings({
-            "group.id": group, "enable.auto.commit": False, "enable.auto.offset.store": False,
-            "auto.offset.reset": "earliest", "isolation.level": "read_committed",
-            "fetch.wait.max.ms": 100, "heartbeat.interval.ms": 300, "queued.min.messages": max(room, _LEAST_QUEUED),
-            "fetch.error.backoff.ms": 50, "fetch.queue.backoff.ms": 5, "on_commit": self._committed,
-        }, self._fail))  # fmt: skip
+        self.consumer = Consumer({
+            **cluster.settings, "error_cb": self._gone, "on_commit": self._committed, "group.id": group,
+            "enable.auto.commit": False, "enable.auto.offset.store": False, "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed", "fetch.wait.max.ms": 100, "heartbeat.interval.ms": 300,
+            "queued.min.messages": _QUEUED, "fetch.error.backoff.ms": 50, "fetch.queue.backoff.ms": 5,
+        })  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="kafka-consumer", daemon=True)
         self._lock = threading.Lock()
         self._done: dict[int, int] = {}
@@ -74,25 +81,11 @@ class Pump:
 
         self.consumer.subscribe([topic], on_assign=on_assign)
         self._thread.start()
-        try:
-            async with asyncio.timeout(_ASSIGN_SECONDS):
-                await assigned
-        except TimeoutError:
-            raise DriverError(f"Kafka assigned no part of {topic} within {_ASSIGN_SECONDS:g} s") from None
+        await owed(assigned, _ASSIGN_SECONDS, f"Kafka assigned no part of {topic}")
 
     async def end(self, topic: str) -> list[TopicPartition]:
         """Where the next messages will be."""
-
-        def ends() -> list[TopicPartition]:
-            partitions = self.consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic].partitions
-            found = []
-            for number in partitions:
-                part = TopicPartition(topic, number)
-                _, high = self.consumer.get_watermark_offsets(part, timeout=ANSWER_SECONDS)
-                found.append(TopicPartition(topic, number, high))
-            return found
-
-        return await self._cluster.wait(ends)
+        return await self._cluster.wait(self._ends, topic)
 
     def acknowledge(self, marks: list[Mark]) -> None:
         """Told to the broker soon, if it has taken the last word; else with the next."""
@@ -104,8 +97,7 @@ class Pump:
         finished: asyncio.Future[str] = self._loop.create_future()
         with self._lock:
             self._finishing = (self._offsets({mark.partition: mark.offset for mark in marks}), finished)
-        why = await finished
-        if why:
+        if why := await owed(finished):
             raise DriverError(why)
 
     async def close(self) -> None:
@@ -113,14 +105,33 @@ class Pump:
             return
         self._ended.set()
         self._may_read.set()
+        await self._cluster.wait(self._end)
+
+    def _end(self) -> None:
         if self._thread.ident is not None:
-            await self._loop.run_in_executor(None, self._thread.join)
+            self._thread.join()
         try:
             if self._done:
-                offsets = self._offsets(self._done)
-                await self._cluster.wait(self.consumer.commit, offsets=offsets, asynchronous=False)
+                self.consumer.commit(offsets=self._offsets(self._done), asynchronous=False)
         finally:
-            await self._loop.run_in_executor(None, self.consumer.close)
+            self.consumer.close()
+
+    def _ends(self, topic: str) -> list[TopicPartition]:
+        found, give_up = [], time.monotonic() + ANSWER_SECONDS
+        partitions = [*self.consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic].partitions]
+        while partitions:
+            part = TopicPartition(topic, partitions[0])
+            try:
+                _, part.offset = self.consumer.get_watermark_offsets(part, timeout=ANSWER_SECONDS)
+            except KafkaException as error:
+                # A broker that has just made a topic does not lead it at once.
+                if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > give_up:
+                    raise
+                time.sleep(_LOOK_SECONDS)
+                continue
+            found.append(part)
+            del partitions[0]
+        return found
 
     def _run(self) -> None:
         try:
@@ -131,24 +142,35 @@ class Pump:
                 # Only a poll returns with the first message; the others are there then, or not.
                 first = self.consumer.poll(_LOOK_SECONDS)
                 if first is not None:
-                    self._read([first, *self.consumer.consume(self._most - 1, 0)] if self._most > 1 else [first])
+                    self._read(first)
         except (KafkaException, RuntimeError) as error:
             self._fail(f"Kafka: {error}")
 
-    def _read(self, messages: list[Message]) -> None:
-        failed = next((error for error in map(Message.error, messages) if error is not None), None)
+    def _read(self, first: Message) -> None:
+        """It, and what else is there."""
+        values: list[bytes | None] = []
+        keys: list[bytes] = []
+        offsets: dict[int, int] = {}
+        messages, failed = [first], None
+        while messages:
+            failed = next(filter(None, map(Message.error, messages)), None)
+            if failed is not None:
+                break
+            values += map(Message.value, messages)
+            if self._keyed:
+                keys += [message.key() or b"" for message in messages]
+            last = dict(zip(map(Message.partition, messages), messages, strict=True))
+            offsets |= {partition: message.offset() + 1 for partition, message in last.items()}
+            most = min(_PORTION, self._most - len(values))
+            messages = self.consumer.consume(most, 0) if most else []
+        if values:
+            bodies = _bodies([value or b"" for value in values])
+            # The keys are in the order of the messages, whatever partition they are of.
+            marks = [Mark(partition, offset, []) for partition, offset in offsets.items()]
+            marks[0] = marks[0]._replace(keys=keys)
+            self._tell(lambda: self.inbox.put(bodies, marks))
         if failed is not None:
             self._fail(f"Kafka: {failed.str()}")
-            return
-        values = [value or b"" for value in map(Message.value, messages)]
-        offsets = np.zeros(len(values) + 1, dtype=np.int32)
-        np.cumsum([*map(len, values)], out=offsets[1:])
-        bodies = Bodies(np.frombuffer(b"".join(values), dtype=np.uint8), offsets)
-        last = dict(zip(map(Message.partition, messages), map(Message.offset, messages), strict=True))
-        marks = [Mark(partition, offset + 1, []) for partition, offset in last.items()]
-        if self._keyed:
-            marks[0] = marks[0]._replace(keys=[message.key() or b"" for message in messages])
-        self._tell(lambda: self.inbox.put(bodies, marks))
 
     def _commit(self) -> None:
         """Here, not where it is asked for: the library can do nothing else for a consumer while that polls."""
@@ -176,12 +198,22 @@ class Pump:
     def _offsets(self, done: dict[int, int]) -> list[TopicPartition]:
         return [TopicPartition(self._topic, partition, offset) for partition, offset in done.items()]
 
+    def _gone(self, error: KafkaError) -> None:
+        if error.fatal() or error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._fail(f"the Kafka broker is gone: {error.str()}")
+
     def _fail(self, why: str) -> None:
         self._tell(lambda: self.inbox.fail(why))
 
     def _tell(self, what: Callable[[], object]) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(what)
+
+
+def _bodies(values: list[bytes]) -> Bodies:
+    offsets = np.zeros(len(values) + 1, dtype=np.int32)
+    np.cumsum(np.array([*map(len, values)], dtype=np.int32), out=offsets[1:])
+    return Bodies(np.frombuffer(b"".join(values), dtype=np.uint8), offsets)
 
 
 def settle(future: "asyncio.Future[Settled]", result: Settled) -> None:

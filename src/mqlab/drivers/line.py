@@ -48,7 +48,7 @@ class Line(asyncio.BufferedProtocol):
             if at.path:
                 await loop.create_unix_connection(lambda: self, at.path)
             elif at.host and not at.tls:
-                await loop.create_connection(lambda: self, at.host, at.port)
+                await owed(loop.create_connection(lambda: self, at.host, at.port), what=f"{address} did not answer")
             else:
                 raise DriverError(f"{address}: {self._name} is spoken over tcp: and unix: only")
         except (OSError, BadAddressError) as error:

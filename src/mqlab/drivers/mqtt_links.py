@@ -91,7 +91,7 @@ class MqttRequester(Requester):
         number = (await session.numbers(1)).item() if self._persistent else 0
         await session.publish(self._publishing.one(body, number, wanted, self._response_topic))
         while True:
-            pieces = await session.arrived()
+            pieces = await session.arrived(is_reply=True)
             session.acknowledge(b"".join([piece.ids for piece in pieces]))
             for piece in pieces:
                 # Another one is late: that to a request which was given up.

@@ -8,7 +8,7 @@ import numpy as np
 
 from mqlab.drivers.base import DriverError
 from mqlab.drivers.line import Line
-from mqlab.drivers.patience import HELD_SECONDS, owed
+from mqlab.drivers.patience import HELD_SECONDS, coming, owed
 from mqlab.wire.mqtt import (
     CONNACK,
     DISCONNECT,
@@ -117,13 +117,13 @@ class Session:
         """Returns when the system has handled all that was sent."""
         await self._ask(PING)
 
-    async def arrived(self) -> list[Published]:
+    async def arrived(self, *, is_reply: bool = False) -> list[Published]:
         """What is there now, up to the room there is, either redelivered or not."""
         while not self._arrived:
             if self.failed is not None:
                 raise self.failed
             self._arrival = asyncio.get_running_loop().create_future()
-            await self._arrival
+            await coming(self._arrival, is_reply=is_reply)
         waiting, redelivered = self._arrived, self._arrived[0].redelivered
         pieces, rows = [], 0
         while waiting and waiting[0].redelivered == redelivered and rows < max(1, self._room):

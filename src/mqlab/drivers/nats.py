@@ -35,6 +35,7 @@ _SPARE: Final = 8 << 20
 
 
 class NatsDriver(Driver):
+    tells_taken = True
     lacks: ClassVar[Mapping[str, str]] = MappingProxyType({
         "transactions": "NATS has none",
         "client acknowledgement": "NATS acknowledges persistent messages only (JetStream)",

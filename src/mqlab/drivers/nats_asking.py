@@ -68,7 +68,7 @@ class StoredRequester(Requester):
         wanted = escaped(correlation_id)
         await self._publisher.publish_one(f"{self._subject}{wanted}".encode(), body)
         while True:
-            bodies, marks, redelivered = await self._inbox.take()
+            bodies, marks, redelivered = await self._inbox.take(is_reply=True)
             await self._pull.acknowledge(marks)
             # The reply to a request that was given up may come first.
             if marks[0].subject.rpartition(b".")[2] == wanted.encode():

@@ -2,6 +2,7 @@
 
 from mqlab.drivers.base import Arrival, DriverError, Matrix, Properties, Receiver, Sender
 from mqlab.drivers.inbox import Inbox
+from mqlab.drivers.marks import Marks
 from mqlab.drivers.nats_names import Place
 from mqlab.drivers.nats_stored import Publisher, Pull
 from mqlab.drivers.nats_talk import Talk
@@ -19,6 +20,7 @@ class PlainSender(Sender):
         self._talk = talk
         self._subject = place.subject.encode()
         self._templates: dict[int, Template] = {}
+        self._marks = Marks(talk.pinged)
 
     async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
         if properties is not None:
@@ -28,14 +30,18 @@ class PlainSender(Sender):
         if template is None:
             template = self._templates[size] = nats.template(self._subject, size)
         await self._talk.send(template.filled(bodies))
+        self._marks.sent(len(bodies))
         if wait:
-            await self._talk.flushed()
+            await self._marks.taken()
+
+    async def taken(self, all_but: int) -> None:
+        await self._marks.taken(all_but)
 
     async def commit(self) -> None:
         raise DriverError(NO_TRANSACTIONS)
 
     async def close(self) -> None:
-        await self._talk.flushed()
+        await self._marks.taken()
 
 
 class StoredSender(Sender):
@@ -51,6 +57,9 @@ class StoredSender(Sender):
         await self._publisher.publish(self._subject, bodies)
         if wait:
             await self._publisher.confirmed()
+
+    async def taken(self, all_but: int) -> None:
+        await self._publisher.confirmed(all_but)
 
     async def commit(self) -> None:
         raise DriverError(NO_TRANSACTIONS)

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from mqlab.drivers.base import DriverError
 from mqlab.drivers.line import Line
+from mqlab.drivers.patience import ANSWER_SECONDS, HELD_SECONDS, NO_REPLY, owed
 from mqlab.wire import nats
 from mqlab.wire.payload import Bytes
 
 # As much as a server can be told to take in one message.
 _LARGEST_MESSAGE: Final = 64 << 20
-_ANSWER_SECONDS: Final = 30.0
 
 OnDelivered = Callable[[nats.Delivered], None]
 OnHeaded = Callable[[nats.Headed], None]
@@ -40,17 +40,16 @@ class Talk:
 
     async def open(self, address: str, name: str, options: Mapping[str, str]) -> None:
         await self._line.open(address)
-        async with self._patience("did not greet"):
-            await asyncio.shield(self._greeted)
+        await owed(self._greeted, what="the NATS server did not greet")
         wishes = {
             "verbose": False, "pedantic": False, "headers": True, "no_responders": True, "protocol": 1,
             "name": name, "lang": "python", "version": "1",
         }  # fmt: skip
         names = {"user": "user", "password": "pass", "token": "auth_token"}
         login = {word: options[option] for option, word in names.items() if option in options}
-        self.write(nats.connect({**wishes, **login}))
+        # Nothing more before the answer: a server that refuses closes, and what is written then hides why.
+        await owed(self.pinged(nats.connect({**wishes, **login})), what="the NATS server did not answer")
         self.subscribe(f"{self._inbox}.*", self._answered, self._refused)
-        await self.flushed()
 
     def inbox(self) -> str:
         """A subject of its own."""
@@ -85,14 +84,18 @@ class Talk:
         if line.is_full:
             await line.room()
 
+    def pinged(self, last: bytes = b"") -> "asyncio.Future[None]":
+        """Done when the server has taken all that was written, with these as the last."""
+        pong = asyncio.get_running_loop().create_future()
+        self.write(last + nats.PING)
+        self._pongs.append(pong)
+        return pong
+
     async def flushed(self) -> None:
         """The server has taken all that was written."""
-        pong = asyncio.get_running_loop().create_future()
-        self.write(nats.PING)
-        self._pongs.append(pong)
-        await pong
+        await owed(self.pinged(), HELD_SECONDS, "the NATS server did not answer")
 
-    async def ask(self, subject: bytes, body: bytes) -> bytes:
+    async def ask(self, subject: bytes, body: bytes, seconds: float = HELD_SECONDS, what: str = NO_REPLY) -> bytes:
         """One request, and its answer."""
         self._next_answer += 1
         token = b"%d" % self._next_answer
@@ -100,22 +103,19 @@ class Talk:
         self._answers[token] = answer
         try:
             self._line.write(nats.publish(subject, body, b"%s.%s" % (self._inbox.encode(), token)))
-            return await answer
+            return await owed(answer, seconds, what)
         finally:
             del self._answers[token]
 
     async def api(self, subject: str, wish: Mapping[str, object]) -> dict[str, Any]:
         """A request to JetStream: what it answers, with `error` in it if it refuses."""
-        async with self._patience(f"did not answer {subject}"):
-            said = await self.ask(f"$JS.API.{subject}".encode(), json.dumps(wish).encode())
+        what = f"JetStream did not answer {subject}"
+        said = await self.ask(f"$JS.API.{subject}".encode(), json.dumps(wish).encode(), ANSWER_SECONDS, what)
         found: dict[str, Any] = json.loads(said)
         return found
 
     async def close(self) -> None:
         await self._line.close()
-
-    def _patience(self, what: str) -> "_Patience":
-        return _Patience(f"the NATS server {what} within {_ANSWER_SECONDS:g} s")
 
     def _take(self, data: Bytes) -> tuple[int, int]:
         delivered, others, consumed, needed = nats.split(data, _LARGEST_MESSAGE)
@@ -175,20 +175,3 @@ class Talk:
                 waiting.exception()
         for tell in list(self._on_gone):
             tell(self._why)
-
-
-class _Patience:
-    """A timeout that says what was waited for."""
-
-    def __init__(self, why: str) -> None:
-        self._why = why
-        self._timeout = asyncio.timeout(_ANSWER_SECONDS)
-
-    async def __aenter__(self) -> None:
-        await self._timeout.__aenter__()
-
-    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
-        try:
-            await self._timeout.__aexit__(kind, error, trace)
-        except TimeoutError:
-            raise DriverError(self._why) from None

@@ -31,6 +31,7 @@ from mqlab.wire.bodies import Bodies
 
 
 class RespDriver(Driver):
+    tells_taken = True
     lacks: ClassVar[Mapping[str, str]] = MappingProxyType({
         "selectors": "Redis cannot choose messages by their properties",
         "retrieval by correlation id": "each requester has a list or a channel of its own for its replies",

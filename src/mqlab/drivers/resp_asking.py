@@ -9,6 +9,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from mqlab.drivers.base import Arrival, DriverError, Reply, Requester, Responder
 from mqlab.drivers.confirming import Confirming
 from mqlab.drivers.inbox import Inbox
+from mqlab.drivers.patience import HELD_SECONDS, NO_REPLY, owed
 from mqlab.drivers.resp_streams import Reader
 from mqlab.drivers.resp_talk import Talk
 from mqlab.wire import resp
@@ -33,11 +35,12 @@ class Replies:
         self.talk = Talk(self._published)
         self.talk.when_gone(self._gone)
         self._tokens = count()
-        self._waiting: dict[bytes, asyncio.Future[bytes]] = {}
+        self._waiting: dict[bytes, asyncio.Future[bytes | None]] = {}
 
-    def expect(self) -> "tuple[bytes, asyncio.Future[bytes]]":
+    def expect(self) -> "tuple[bytes, asyncio.Future[bytes | None]]":
+        """The reply is None if nobody heard the request."""
         token = b"%d" % next(self._tokens)
-        reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         self._waiting[token] = reply
         return token, reply
 
@@ -84,9 +87,10 @@ class ChannelRequester(Requester):
                 to = self._responders[self._turn % len(self._responders)]
                 asking = b"%s %s %s" % (self._replies.channel, token, body)
                 heard = self._talk.asked(resp.command(b"PUBLISH", to, asking))
-                await asyncio.wait((heard, reply), return_when=asyncio.FIRST_COMPLETED)
-                if not heard.done() or await heard != 0:
-                    return Reply(await reply, False)
+                heard.add_done_callback(partial(_heard, reply))
+                answer = await owed(reply, HELD_SECONDS, NO_REPLY)
+                if answer is not None:
+                    return Reply(answer, False)
                 self._responders = []
             finally:
                 self._replies.forget(token)
@@ -94,6 +98,17 @@ class ChannelRequester(Requester):
 
     async def close(self) -> None:
         """Nothing is under way."""
+
+
+def _heard(reply: "asyncio.Future[bytes | None]", heard: "asyncio.Future[resp.Value]") -> None:
+    """By how many a request was heard; the reply of one who did may be there before."""
+    if reply.done() or heard.cancelled():
+        return
+    error = heard.exception()
+    if error is not None:
+        reply.set_exception(error)
+    elif heard.result() == 0:
+        reply.set_result(None)
 
 
 class ChannelResponder(Responder):
@@ -145,14 +160,14 @@ class StreamRequester(Requester):
         to = b"%s %s" % (self._replies, wanted)
         asking = resp.command(b"XADD", self._key, b"*", b"r", to, b"b", body)
         waiting = resp.command(b"BLPOP", self._replies, b"0")
-        found = await self._talk.asked(asking + waiting, 2)
+        found = await owed(self._talk.asked(asking + waiting, 2), HELD_SECONDS, NO_REPLY)
         while True:
             # The reply to a request that was given up may come first.
             if isinstance(found, list) and isinstance(found[1], bytes):
                 correlation, _, answer = found[1].partition(b" ")
                 if correlation == wanted:
                     return Reply(answer, False)
-            found = await self._talk.asked(waiting)
+            found = await owed(self._talk.asked(waiting), HELD_SECONDS, NO_REPLY)
 
     async def close(self) -> None:
         await self._talk.close()
@@ -165,7 +180,7 @@ class _Replying:
         self._talk = talk
         self._verb = verb
         self._confirming = Confirming()
-        self.confirmed = self._confirming.all
+        self.confirmed = self._confirming.all_but
         talk.when_gone(self._confirming.fail)
 
     async def send(self, asked: list[bytes], bodies: Sequence[bytes]) -> None:

@@ -63,7 +63,10 @@ class RespSender(Sender):
             self._talk.asked(resp.command(b"MULTI"))
         await self._commands.send(bodies)
         if wait:
-            await self._commands.confirming.all()
+            await self._commands.confirming.all_but()
+
+    async def taken(self, all_but: int) -> None:
+        await self._commands.confirming.all_but(all_but)
 
     async def commit(self) -> None:
         if not self._transacted:
@@ -83,7 +86,7 @@ class RespSender(Sender):
         if self._in_transaction:
             self._in_transaction = False
             await self._talk.ask(b"DISCARD")
-        await self._commands.confirming.all()
+        await self._commands.confirming.all_but()
         await self._talk.close()
 
 

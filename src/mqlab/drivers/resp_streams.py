@@ -91,11 +91,8 @@ class Reader:
     async def close(self, unfinished: list[bytes]) -> None:
         """The next one that opens the queue or subscription gets what was not acknowledged."""
         self._closing = True
-        asking = self._asking
-        while asking is not None and not asking.done():
-            # Told before it has begun to wait, it waits all the same.
-            await self._control.ask(b"CLIENT", b"UNBLOCK", self._id)
-            await asyncio.wait((asking,), timeout=_UNBLOCK_SECONDS)
+        if self._asking is not None:
+            await owed(self._unblocked(self._asking))
         place = self._place
         if place.group:
             if unfinished or self._inbox.take_all():
@@ -103,6 +100,12 @@ class Reader:
             else:
                 await self._control.ask(b"XGROUP", b"DELCONSUMER", place.key, place.group, self._name)
         await self._talk.close()
+
+    async def _unblocked(self, asking: "asyncio.Future[resp.Value]") -> None:
+        while not asking.done():
+            # Told before it has begun to wait, it waits all the same.
+            await self._control.ask(b"CLIENT", b"UNBLOCK", self._id)
+            await asyncio.wait((asking,), timeout=_UNBLOCK_SECONDS)
 
     def _reading(self) -> bytes:
         place = self._place

@@ -14,7 +14,6 @@ from mqlab.wire.payload import Bytes
 
 # Redis' own limit.
 _LARGEST: Final = 512 << 20
-_OPEN_SECONDS: Final = 30.0
 
 OnValues = Callable[[list[resp.Value]], None]
 
@@ -34,21 +33,17 @@ class Talk:
 
     async def open(self, address: str, options: Mapping[str, str], name: str = "") -> None:
         await self._line.open(address)
-        try:
-            async with asyncio.timeout(_OPEN_SECONDS):
-                if "password" in options:
-                    login = [options[key].encode() for key in ("user", "password") if key in options]
-                    await self.ask(b"AUTH", *login)
-                await self.ask(b"CLIENT", b"SETNAME", "".join(name.split()).encode())
-        except TimeoutError:
-            raise DriverError(f"the Redis server did not answer within {_OPEN_SECONDS:g} s") from None
+        if "password" in options:
+            login = [options[key].encode() for key in ("user", "password") if key in options]
+            await self.ask(b"AUTH", *login)
+        await self.ask(b"CLIENT", b"SETNAME", "".join(name.split()).encode())
 
     def when_gone(self, tell: Callable[[str], None]) -> None:
         self._on_gone.append(tell)
 
     async def ask(self, *words: bytes) -> resp.Value:
         """One command and its reply. Raises DriverError if it is a refusal."""
-        return await owed(self.asked(resp.command(*words)))
+        return await owed(self.asked(resp.command(*words)), what="the Redis server did not answer")
 
     def asked(self, commands: bytes, replies: int = 1) -> "asyncio.Future[resp.Value]":
         """The last reply to these commands; none of the others is looked at, but refusals are found."""

@@ -30,6 +30,8 @@ Link = Sender | Receiver | Requester | Responder
 class StompDriver(Driver):
     """Options: user, password, host (the virtual one), flavour (artemis, activemq, rabbitmq, mqlab)."""
 
+    tells_taken = True
+
     async def connect(self, application: str = "") -> Connection:
         # Once, to learn now what would go wrong with every link.
         shown = {"application": application} if application else {}

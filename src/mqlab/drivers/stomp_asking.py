@@ -32,7 +32,7 @@ class StompRequester(Requester):
         number = escape(correlation_id, VERSION).encode()
         wire.write(b"%b%bcorrelation-id:%b\ncontent-length:%d\n\n%b\0" % (before, self._head, number, len(body), body))
         while True:
-            await wire.arrived()
+            await wire.arrived(is_reply=True)
             [reply] = alone(wire.inbox.pop(0), wire)
             if "ack" in reply.headers:
                 self._done += b"ACK\nid:%b\n\n\0" % ack_of(reply)

@@ -1,5 +1,6 @@
 """What a role holds of a STOMP connection to send or to receive."""
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -25,6 +26,10 @@ class StompSender(Sender):
         self._head = encode_head("SEND", headers | (_TRANSACTION if transacted else {}), VERSION)
         self._transacted = transacted
         self._begun = False
+        # Once somebody wants to know what is taken, each send asks for a receipt: the messages of each, and of all.
+        self._asks = False
+        self._receipts: deque[int] = deque()
+        self._untaken = 0
         # A message that need not be safe is confirmed by having been read, which happens in order.
         self._each = persistent and wire.flavour.receipts == "each"
 
@@ -34,14 +39,27 @@ class StompSender(Sender):
             wire.write(encode(Frame("BEGIN", _TRANSACTION), VERSION))
             self._begun = True
         columns = _columns(properties) if properties else {}
-        if not wait:
+        if not (wait or self._asks):
             wire.write(frames_of(self._head, bodies, columns))
-        elif self._each:
+        elif self._each and wait:
             first = wire.receipts(len(bodies))
             wire.write(frames_of(self._head, bodies, {**columns, b"receipt:": np.arange(first, first + len(bodies))}))
         else:
             wire.write(self._with_last_receipt(bodies, columns))
-        await (wire.answered() if wait else wire.drained())
+            self._receipts.append(len(bodies))
+            self._untaken += len(bodies)
+        if wait:
+            await wire.answered()
+            self._receipts.clear()
+            self._untaken = 0
+        else:
+            await wire.drained()
+
+    async def taken(self, all_but: int) -> None:
+        self._asks = True
+        while self._untaken > all_but:
+            await self._wire.answered(all_but=len(self._receipts) - 1)
+            self._untaken -= self._receipts.popleft()
 
     async def commit(self) -> None:
         if self._begun:
@@ -49,6 +67,8 @@ class StompSender(Sender):
             await self._wire.command(Frame("COMMIT", _TRANSACTION))
 
     async def close(self) -> None:
+        # RabbitMQ forgets the receipts that it owes to one that leaves.
+        await self._wire.answered()
         await self._wire.close()
 
     def _with_last_receipt(self, bodies: Matrix, columns: Columns) -> bytes:

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from mqlab.drivers.base import DriverError
+from mqlab.drivers.patience import HELD_SECONDS, coming, owed
 from mqlab.drivers.stomp_flavours import Flavour, flavour_of
 from mqlab.wire.address import Address, BadAddressError
 from mqlab.wire.stomp import Frame, Limits, Run, Splitter, StompError, encode
@@ -88,17 +89,17 @@ class Wire(asyncio.Protocol):
         self._asked += count
         return self._asked - count
 
-    async def answered(self) -> None:
-        """When all receipts that were asked for have come."""
-        target = self._asked
+    async def answered(self, all_but: int = 0) -> None:
+        """When all receipts that were asked for have come, or all but so many."""
+        target = self._asked - all_but
         if self._answered < target:
             self._read_on()
             await self._until(lambda: self._answered >= target)
 
-    async def arrived(self) -> None:
+    async def arrived(self, *, is_reply: bool = False) -> None:
         """When there is something in the inbox."""
-        if not self.inbox:
-            await self._until(lambda: bool(self.inbox))
+        while not self.inbox:
+            await coming(self._next(), is_reply=is_reply)
 
     def taken(self) -> None:
         """Some of the inbox was: there is room again."""
@@ -125,12 +126,17 @@ class Wire(asyncio.Protocol):
             self._transport = None
 
     async def _until(self, happened: Callable[[], bool]) -> None:
+        """A broker that is slow, but says something, is waited for."""
         while not happened():
-            if self._failed:
-                raise DriverError(self._failed)
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            await waiter
+            await owed(self._next(), HELD_SECONDS, "the broker did not answer")
+
+    def _next(self) -> "asyncio.Future[None]":
+        """Whatever happens next."""
+        if self._failed:
+            raise DriverError(self._failed)
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        return waiter
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []

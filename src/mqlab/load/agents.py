@@ -74,7 +74,7 @@ class AgentProcess:
             async with asyncio.timeout(timeout):
                 return await future
         except TimeoutError:
-            raise NoAnswerError(f"agent {self.number} did not answer '{do}' within {timeout:g} s") from None
+            raise NoAnswerError(f"agent {self.number} did not answer '{do}' within {round(timeout, 1):g} s") from None
         except (OSError, RuntimeError) as error:  # uvloop says RuntimeError of a closed pipe
             raise AgentLostError(f"agent {self.number} does not listen any more") from error
 

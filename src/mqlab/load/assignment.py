@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from mqlab.drivers import Receiving
+from mqlab.drivers import DRIVERS, Receiving
 from mqlab.study import Point
 
 Kind = Literal["producer", "consumer", "requester", "responder"]
@@ -84,6 +84,11 @@ class Assignment:
         durable = f"run-{self.tag}{self.run}-consumer-{role.number}" if point.durable else ""
         acknowledge = "transacted" if point.transaction else point.acknowledge
         return Receiving(room(point), acknowledge, point.selector, durable)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether its producers are ahead of the system no further than a Lead allows."""
+        return self.point.is_free and DRIVERS[self.driver].tells_taken
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "point": self.point.to_json(), "roles": [asdict(role) for role in self.roles]}

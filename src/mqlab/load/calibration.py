@@ -5,18 +5,17 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from mqlab.drivers import DRIVERS
-from mqlab.drivers.nulls import NULLS, WITHOUT
+from mqlab.drivers.nulls import NULLS
 from mqlab.load.agents import AgentLostError, AgentProcess, BrokenRunError, check
 from mqlab.load.assignment import Assignment, Role
 from mqlab.study import Phases, Point
 
-_WARM_UP: Final = 0.1
-# The longer one where nothing moved in the short one: on a busy machine a process may not have had its turn by then.
-_MEASURES: Final = (0.4, 4.0)
+# Where nothing moved in the usual time: on a busy machine a process may not have had its turn by then.
+_LONG_MEASURE: Final = 4.0
 _LEAD_SECONDS: Final = 0.05
 _ANSWER_SECONDS: Final = 20.0
 
@@ -48,13 +47,13 @@ def wanted(driver: str, points: Iterable[Point]) -> list[tuple[int, int, str]]:
 
 def why_not(driver: str) -> str:
     """Why a driver cannot be calibrated; "" if it can."""
-    return "" if driver in NULLS else WITHOUT.get(driver, "nobody has written one for it")
+    return "" if driver in NULLS else "nobody has written one for it"
 
 
 async def calibrated(
-    driver: str, size: int, batch: int, domain: str, point: Point, agent: AgentProcess
+    driver: str, size: int, batch: int, domain: str, point: Point, agent: AgentProcess, jars: str = ""
 ) -> Calibration:
-    """By an agent, as it plays any run. Raises nothing but for cancellation."""
+    """By an agent, as it plays any run; `jars` as a system has them. Raises nothing but for cancellation."""
     sent = received = None
     try:
         async with _null(driver, size, batch) as address:
@@ -65,34 +64,39 @@ async def calibrated(
                 "load": "both", "rate": None, "consume_rate": None, "selector": "", "durable": False, "messages": None,
                 "persistent": False, "acknowledge": "auto", "topology": "client",
             })  # fmt: skip
-            sent = await _rate(driver, address, plain, Role("producer", 0, 0), agent)
-            received = await _rate(driver, address, plain, Role("consumer", 0, 0), agent)
+            options = NULLS[driver].options(size, jars)
+            sending = Assignment(
+                0, agent.number, plain, driver, address, (Role("producer", 0, 0),), None, options=options
+            )
+            sent = await _rate(sending, agent)
+            received = await _rate(replace(sending, roles=(Role("consumer", 0, 0),)), agent)
     except (AgentLostError, BrokenRunError, OSError):
         pass  # what was not found is not shown
     return Calibration(driver, size, batch, domain, sent, received)
 
 
-async def _rate(driver: str, address: str, point: Point, role: Role, agent: AgentProcess) -> float | None:
+async def _rate(assignment: Assignment, agent: AgentProcess) -> float | None:
     """None if nothing moved: every system would be faster than such a driver."""
-    for measure in _MEASURES:
-        phases = Phases(warmup=_WARM_UP, measure=measure, drain=1)
-        counted = await _counted(driver, address, point.model_copy(update={"phases": phases}), role, agent)
+    null = NULLS[assignment.driver]
+    for measure in (null.measure, _LONG_MEASURE):
+        phases = Phases(warmup=null.warm_up, measure=measure, drain=1)
+        point = assignment.point.model_copy(update={"phases": phases})
+        counted = await _counted(replace(assignment, point=point), agent)
         if counted:
             return counted / measure
     return None
 
 
-async def _counted(driver: str, address: str, point: Point, role: Role, agent: AgentProcess) -> int:
+async def _counted(assignment: Assignment, agent: AgentProcess) -> int:
     """Messages in the measure phase."""
-    assignment = Assignment(0, agent.number, point, driver, address, (role,), None)
-    check(await agent.ask("prepare", timeout=_ANSWER_SECONDS, assignment=assignment.to_json()))
+    check(await agent.ask("prepare", assignment=assignment.to_json()))
     try:
         start = time.monotonic_ns() + round(_LEAD_SECONDS * 1e9)
         check(await agent.ask("start", timeout=_ANSWER_SECONDS, start=start))
-        await asyncio.sleep(max(0.0, start / 1e9 + point.seconds - time.monotonic()))
+        await asyncio.sleep(max(0.0, start / 1e9 + assignment.point.seconds - time.monotonic()))
     finally:
         finished = await agent.ask("finish", timeout=_ANSWER_SECONDS)
-    return int(check(finished)["counted_sent" if role.role == "producer" else "counted_received"])
+    return int(check(finished)["counted_sent" if assignment.roles[0].role == "producer" else "counted_received"])
 
 
 @asynccontextmanager

@@ -32,6 +32,7 @@ class Trial:
         # Where a check needs a destination of any kind.
         self.domain = "topic" if "queues" in lacks(system) else "queue"
         self._driver = driver_of(system)
+        self.tells_taken = self._driver.tells_taken
         self._numbers = count(1)
 
     def name(self, domain: str) -> str:
@@ -75,6 +76,22 @@ async def _queues(trial: Trial) -> None:
             await expect(receiver, [(producer.number, 0, rows, rows * size)])
             await nothing_more(receiver)
             await receiver.close()
+    if trial.tells_taken:
+        await _taken(trial)
+
+
+async def _taken(trial: Trial) -> None:
+    """What is sent freely is known to be taken before the sender is closed."""
+    async with trial.connected() as connection:
+        name, producer = trial.name("queue"), Producer()
+        receiver = await connection.receiver(name, Receiving(1000))
+        sender = await connection.sender(name, persistent=False, transacted=False)
+        for all_but in (100, 150, 0, 0):
+            await sender.send(producer.bodies(100), wait=False)
+            await asyncio.wait_for(sender.taken(all_but), _PATIENCE)
+        await expect(receiver, [(producer.number, 0, 400, 400 * producer.size)])
+        await sender.close()
+        await receiver.close()
 
 
 async def _topics(trial: Trial) -> None:

@@ -11,12 +11,15 @@ from typing import Any
 from mqlab import __version__
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE, INCOMPLETE
+from mqlab.load.absence import driver_of
 from mqlab.load.agents import AgentLostError, AgentProcess
 from mqlab.load.attendance import Attendance
 from mqlab.load.calibration import calibrated, wanted, why_not
 from mqlab.load.file_limit import raise_file_limit
 from mqlab.load.fleet import Fleet
+from mqlab.load.lead import AHEAD_SECONDS
 from mqlab.load.machine import machine, packages
+from mqlab.load.rehearsals import Rehearsals
 from mqlab.load.run import OneRun, Outcome
 from mqlab.load.turns import groups
 from mqlab.load.witnessed import witnessed
@@ -83,6 +86,7 @@ class Conductor:
         # Data of the systems: on the same disk as the records, gone when the work is done.
         self._data = Path(tempfile.mkdtemp(prefix=".systems-", dir=folder.path))
         self._fleet = Fleet(self._data)
+        self._rehearsals = Rehearsals(self._data)
         self._attendance = Attendance(order.systems, order.points)
         self._runs = self._completed = 0
         # Runs that each system must still do; and all that are expected, done or not.
@@ -141,13 +145,18 @@ class Conductor:
         """What each driver reaches at most, so that nobody takes that for what a system reaches."""
         points = self._order.points
         found = self._meta["calibrations"] = []
-        playing = (system for system in self._order.systems if self._attendance.points_of(system))
-        drivers = list(dict.fromkeys(system.driver for system in playing))
+        drivers: dict[str, System] = {}
+        for system in self._order.systems:
+            if self._attendance.points_of(system):
+                drivers.setdefault(system.driver, system)
         self._meta["uncalibrated"] = {driver: why for driver in drivers if (why := why_not(driver))}
-        for driver in drivers:
+        for driver, system in drivers.items():
             for one in wanted(driver, points):
                 self._say(points[0], "calibrate", 0)
-                found.append((await calibrated(driver, *one, points[0], self._agents[0])).to_json())
+                known = await calibrated(driver, *one, points[0], self._agents[0], system.jars)
+                found.append(known.to_json())
+                if None in (known.sent, known.received):
+                    await self._replace_agents()
 
     async def _take_turns(self, group: Sequence[Point]) -> None:
         """Round after round over those that are not known well enough, every second round backwards: A B B A."""
@@ -189,16 +198,26 @@ class Conductor:
                 self._expected -= self._least[named.label]
             return one.failed(str(error))
         self._attendance.is_up(named)
-        if running is not None and point.persistent:
-            await self._look_at(system, running)
+        if running is not None:
+            await self._get_ready(point, system, running)
         outcome = await one.play(running)
         if outcome.status != COMPLETE:
             await self._mend(system)
         return outcome
 
-    async def _look_at(self, system: System, running: Running) -> None:
-        """Once for each system, before its first persistent run: does it sync before it confirms?"""
+    async def _get_ready(self, point: Point, system: System, running: Running) -> None:
+        """What is done before some runs, and is no part of them."""
         entry = next(one for one in self._meta["systems"] if one["name"] == system.label)
+        if point.persistent:
+            await self._look_at(system, running, entry)
+        if self._rehearsals.are_due(point, system, running):
+            await self._rehearsals.play(
+                point, system, running, self._agents, lambda _, seconds: self._say(point, "rehearse", seconds)
+            )
+            entry["rehearsals"] = self._rehearsals.played.get(system.label, 0)
+
+    async def _look_at(self, system: System, running: Running, entry: dict[str, Any]) -> None:
+        """Once for each system, before its first persistent run: does it sync before it confirms?"""
         if "witnessed" not in entry:
             found = await witnessed(system, running, self._agents[0], self._data / "calls")
             entry["witnessed"] = str(found)
@@ -208,6 +227,10 @@ class Conductor:
     async def _mend(self, system: System) -> None:
         """After a run that broke: a new system, and new agents for those that are gone."""
         await self._fleet.stop(system)
+        await self._replace_agents()
+
+    async def _replace_agents(self) -> None:
+        """Those that are gone, or do not answer."""
         for index, agent in enumerate(self._agents):
             try:
                 await agent.ask("clock", timeout=_ALIVE_SECONDS)
@@ -237,7 +260,16 @@ def described(system: System, points: Sequence[Point]) -> dict[str, Any]:
                 stamps[f"{stamp} (in some points)"] = None
     return {
         **described, "driver": system.driver, "stamps": [*stamps], "durability": asdict(system.durability()),
+        "ahead_seconds": _ahead(system),
     }  # fmt: skip
+
+
+def _ahead(system: System) -> float | None:
+    """How far free producers may be ahead of it; None: as far as it lets them."""
+    try:
+        return AHEAD_SECONDS if driver_of(system).tells_taken else None
+    except SystemFailedError:
+        return None
 
 
 def _now() -> str:

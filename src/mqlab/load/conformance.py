@@ -4,6 +4,7 @@ For the author of a driver or a recipe, and for the tests of those that come wit
 """
 
 import asyncio
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,4 +55,8 @@ async def _checked(trial: Trial, feature: str, lacking: Mapping[str, str]) -> Fo
         return Found(feature, "fails", "it did not come to an end")
     except (NotConformingError, NotOursError, DriverError, SystemFailedError) as error:
         return Found(feature, "fails", str(error))
+    except Exception as error:
+        # Of another package, which its author should find.
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        return Found(feature, "fails", f"{type(error).__name__}: {error} ({Path(at.filename).name}, line {at.lineno})")
     return Found(feature, "works")

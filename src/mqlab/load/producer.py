@@ -9,20 +9,25 @@ from mqlab.drivers.base import Matrix, Properties
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE
 from mqlab.load.assignment import Role
 from mqlab.load.bodies import BodyMaker
+from mqlab.load.lead import Lead
 from mqlab.load.pacing import Schedule
 from mqlab.load.timeline import Log, Tally, Timeline, now, share, until
 from mqlab.study import Point
 
 
 class ProducerRole:
-    """Sends from the start to the end of the measure phase, or until its share of a fixed amount of work is sent."""
+    """Sends from the start to the end of the measure phase, or until its share of a fixed amount of work is sent.
 
-    def __init__(self, role: Role, point: Point, sender: Sender, log: Log) -> None:
+    `bounded`: it waits for nothing and follows no schedule, and is not ahead of the system further than a Lead allows.
+    """
+
+    def __init__(self, role: Role, point: Point, sender: Sender, log: Log, *, bounded: bool = False) -> None:
         self.role = role
         self.tally = Tally()
         self._point = point
         self._sender = sender
         self._log = log
+        self._bounded = bounded
         self._maker = BodyMaker(role.number, point.size, point.batch)
         self._share = share(point.messages, role.number, point.producers)
 
@@ -35,10 +40,13 @@ class ProducerRole:
             whole = self._point.transaction > 0
             schedule = Schedule(rate / self._point.producers, rows, timeline.start, whole=whole)
         await until(timeline.start)
+        lead = Lead(rows, self._point.producers) if self._bounded else None
         while self.tally.sent < self._share:
             planned = now()
             if schedule is not None:
                 planned, rows = await schedule.next()
+            elif lead is not None:
+                rows = lead.rows
             # Behind its plan, a producer goes on beyond the end until all that was planned before is sent; the lab
             # gives it the drain phase for that.
             if planned >= timeline.stop:
@@ -47,6 +55,8 @@ class ProducerRole:
             if timeline.counts(await send(planned, rows)):
                 self.tally.counted_sent += rows
             self.tally.sent += rows
+            if lead is not None:
+                await lead.after(rows, self._sender)
         await self._sender.close()
         self.tally.last = now()
         self._log.accepted(self.role.number)

@@ -85,7 +85,8 @@ class Stage:
         connection, name = self._connections[assignment.connection(role)], assignment.destination(role)
         if role.role == "producer":
             sender = await connection.sender(name, persistent=point.persistent, transacted=point.transaction > 0)
-            self.active.append(ProducerRole(role, self._in_pieces(point), sender, self._log))
+            played, bounded = self._in_pieces(point), self.assignment.is_bounded
+            self.active.append(ProducerRole(role, played, sender, self._log, bounded=bounded))
         elif role.role == "requester":
             requester = await connection.requester(name, assignment.replies(role), persistent=point.persistent)
             self.active.append(RequesterRole(role, point, requester, self._log))

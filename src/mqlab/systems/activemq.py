@@ -80,6 +80,7 @@ def _size(answer: str) -> int:
 class ActiveMQ(Program):
     name = "activemq"
     title = "ActiveMQ Classic"
+    compiles = True
     version = "5.18.3"
     drivers = ("jms", "stomp", "amqp10")
     parts: ClassVar[tuple[Part, ...]] = (
@@ -101,6 +102,11 @@ class ActiveMQ(Program):
             replies=_REPLIES_JMS if self.driver == "jms" else _REPLIES,
         )
 
+    @property
+    def jars(self) -> str:
+        library = place(self.parts[1]) / "lib"
+        return f"{library}:{library}/optional/log4j-*.jar"
+
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
         numbers, home = {driver: ports() for driver in self.drivers}, place(self.parts[1])
         sync = "always" if self.chosen("sync") == "yes" else "never"
@@ -117,7 +123,7 @@ class ActiveMQ(Program):
             addresses={driver: f"tcp:127.0.0.1:{port}" for driver, port in numbers.items()},
             options={
                 "stomp": {"flavour": "activemq"},
-                "jms": {"provider": "activemq", "jars": f"{home}/lib:{home}/lib/optional/log4j-*.jar"},
+                "jms": {"provider": "activemq", "jars": self.jars},
                 "amqp10": {"flavour": "activemq"},
             },
         )  # fmt: skip

@@ -57,6 +57,7 @@ def _named(queue: str) -> str:
 class Artemis(Program):
     name = "artemis"
     title = "ActiveMQ Artemis"
+    compiles = True
     version = "2.56.0"
     drivers = ("stomp", "jms", "amqp10")
     parts: ClassVar[tuple[Part, ...]] = (
@@ -80,6 +81,10 @@ class Artemis(Program):
             replies=_REPLIES_JMS if self.driver == "jms" else _REPLIES,
         )
 
+    @property
+    def jars(self) -> str:
+        return str(place(self.parts[1]) / "lib")
+
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
         port, home, instance = ports(), place(self.parts[1]), folder / "instance"
         arguments = [
@@ -94,7 +99,7 @@ class Artemis(Program):
             addresses=dict.fromkeys(self.drivers, f"tcp:127.0.0.1:{port}"),
             options={
                 "stomp": {"flavour": "artemis"},
-                "jms": {"provider": "artemis", "jars": str(home / "lib")},
+                "jms": {"provider": "artemis", "jars": self.jars},
                 "amqp10": {"flavour": "artemis"},
             },
         )

@@ -46,6 +46,8 @@ class System(ABC):
     drivers: ClassVar[tuple[str, ...]]
     # Features of `mqlab.study.FEATURES` that it has not, whatever the driver, each with the reason.
     lacks: ClassVar[Mapping[str, str]] = {}
+    # Whether it compiles as it runs, as all that is of Java: how quick it is depends on how long it has been at work.
+    compiles: ClassVar[bool] = False
     # By the name of a driver: what it lacks beside that with this one.
     lacks_with: ClassVar[Mapping[str, Mapping[str, str]]] = {}
 
@@ -57,6 +59,11 @@ class System(ABC):
     @property
     def driver(self) -> str:
         return self.settings.get("driver", self.drivers[0])
+
+    @property
+    def jars(self) -> str:
+        """Its library for the driver jms, as that names it; "" if there is none. There before it is started."""
+        return ""
 
     @property
     def key(self) -> str:

@@ -14,7 +14,7 @@ from mqlab.systems.embedded_trace import OWN_APPLICATION
 # pattern are for other names than the lab's.
 _NOT_CHOSEN: Final = frozenset((
     "data", "name", "listen", "open_to_network", "users", "tls_certificate", "tls_key", "metrics", "policies",
-    "remotes", "channels",
+    "remotes", "channels", "web_origins",
 ))  # fmt: skip
 _OF_THE_BROKER: Final = tuple(name for name in SETTING_NAMES if name not in _NOT_CHOSEN)
 # `traced`: so many pairs of requester and responder are traced at the level of `trace`, and nobody else.

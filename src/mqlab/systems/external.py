@@ -70,6 +70,10 @@ class External(System):
         syncs, as_set = _SYNCS[self.settings.get("syncs", "unknown")], "as its owner has set it"
         return Durability(syncs, as_set, as_set, as_set, "as the driver does it")
 
+    @property
+    def jars(self) -> str:
+        return self.settings.get("jars", "")
+
     def missing(self) -> str:
         return "" if self.settings else f"say which one: {_FORM}"
 

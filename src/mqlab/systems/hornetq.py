@@ -45,6 +45,7 @@ class HornetQRunning(ProgramRunning):
 class HornetQ(Program):
     name = "hornetq"
     title = "HornetQ"
+    compiles = True
     version = "2.4.9.Final"
     drivers = ("jms",)
     parts: ClassVar[tuple[Part, ...]] = (
@@ -71,6 +72,10 @@ class HornetQ(Program):
             + ("one consumer for each requester" if stands else "a new consumer for each reply"),
         )
 
+    @property
+    def jars(self) -> str:
+        return str(place(self.parts[1]))
+
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
         port, administration, jars = ports(), ports(), place(self.parts[1])
         synced = "true" if self.chosen("sync") == "yes" else "false"
@@ -83,7 +88,7 @@ class HornetQ(Program):
             # It listens on the second one last.
             ports={"server": port, "administration": administration},
             addresses={"jms": f"tcp:127.0.0.1:{port}"},
-            options={"jms": {"provider": "hornetq", "jars": str(jars), "replies": self.chosen("replies")}},
+            options={"jms": {"provider": "hornetq", "jars": self.jars, "replies": self.chosen("replies")}},
         )  # fmt: skip
 
 

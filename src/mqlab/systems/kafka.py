@@ -15,6 +15,7 @@ from mqlab.systems.program import Launch, Program
 class Kafka(Program):
     name = "kafka"
     title = "Apache Kafka"
+    compiles = True
     version = "4.3.1"
     drivers = ("kafka",)
     parts: ClassVar[tuple[Part, ...]] = (
@@ -77,8 +78,9 @@ share.coordinator.state.topic.num.partitions=1
         )
 
 
-# Its data folder must be formatted before it starts. $0: Java, then jars, properties, name of the cluster, memory.
+# Its data folder must be formatted before it starts. $0: Java, then jars, properties, name of the cluster (which may
+# begin with a dash), memory.
 _START = """\
-"$0" -XX:TieredStopAtLevel=1 -cp "$1" kafka.tools.StorageTool format -t "$3" -c "$2" &&
+"$0" -XX:TieredStopAtLevel=1 -cp "$1" kafka.tools.StorageTool format "--cluster-id=$3" -c "$2" &&
 exec "$0" "-Xms$4" "-Xmx$4" -cp "$1" kafka.Kafka "$2"
 """

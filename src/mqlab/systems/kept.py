@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ GRACE_SECONDS = 5.0
 # And its keeper this much longer.
 _KEEPER_SECONDS: Final = 5.0
 _TAIL_LINES, _TAIL_BYTES, _LINE_LENGTH = 5, 16_384, 300
+_COLOURS: Final = re.compile(r"\x1b\[[\d;]*m")
 
 
 class Kept:
@@ -58,7 +60,7 @@ class Kept:
                 text = log.read().decode(errors="replace")
         except OSError:
             return ""
-        lines = ["".join(filter(str.isprintable, line)).strip() for line in text.splitlines()]
+        lines = ["".join(filter(str.isprintable, line)).strip() for line in _COLOURS.sub("", text).splitlines()]
         return " / ".join([line[:_LINE_LENGTH] for line in lines if line][-_TAIL_LINES:])
 
     async def end(self) -> None:

@@ -80,6 +80,7 @@ class OpenMQRunning(ProgramRunning):
 class OpenMQ(Program):
     name = "openmq"
     title = "Eclipse OpenMQ"
+    compiles = True
     version = "6.5.1"
     drivers = ("jms",)
     parts: ClassVar[tuple[Part, ...]] = (Java(), Archive(f"org.glassfish.mq:mq-distribution:{version}:zip"))
@@ -108,6 +109,11 @@ class OpenMQ(Program):
         finally:
             writer.close()
 
+    @property
+    def jars(self) -> str:
+        library = place(self.parts[1]) / "lib"
+        return os.pathsep.join((str(library / "imq.jar"), str(library / "jms.jar")))
+
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
         port, home = ports(), place(self.parts[1])
         library = home / "lib"
@@ -125,7 +131,7 @@ class OpenMQ(Program):
             ports={"jms": port},
             addresses={"jms": f"tcp:127.0.0.1:{port}"},
             options={"jms": {
-                "provider": "openmq", "jars": os.pathsep.join((str(library / "imq.jar"), str(library / "jms.jar"))),
+                "provider": "openmq", "jars": self.jars,
                 "user": "admin", "password": "admin", "replies": self.chosen("replies"),
             }},
             directory=folder,

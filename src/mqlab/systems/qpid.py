@@ -11,7 +11,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from mqlab.systems.base import Durability, SystemFailedError
-from mqlab.systems.getting import Archive, Java, Part, place
+from mqlab.systems.getting import Archive, Jars, Java, Part, place
 from mqlab.systems.program import Launch, Program, ProgramRunning
 
 _ASK_SECONDS: Final = 20.0
@@ -42,11 +42,14 @@ class QpidRunning(ProgramRunning):
 class Qpid(Program):
     name = "qpid"
     title = "Qpid Broker-J"
+    compiles = True
     version = "9.2.1"
     drivers = ("amqp10", "jms")
     parts: ClassVar[tuple[Part, ...]] = (
         Java(),
         Archive(f"org.apache.qpid:apache-qpid-broker-j:{version}:tar.gz:bin"),
+        # For the driver jms: the broker itself has no client. It wants something to log with, be it nothing.
+        Jars(("org.apache.qpid:qpid-jms-client:1.14.0", "org.slf4j:slf4j-nop:2.0.17")),
     )
     defaults: ClassVar[Mapping[str, str]] = {"memory": "1536m"}
     running_class = QpidRunning
@@ -59,6 +62,10 @@ class Qpid(Program):
             acknowledged="when the consumer asks for the next, or says so, or commits",
             replies="on a queue shared by all; each requester has one consumer with a selector for its correlation ids",
         )
+
+    @property
+    def jars(self) -> str:
+        return str(place(self.parts[2]))
 
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
         amqp, http, home = ports(), ports(), place(self.parts[1])
@@ -73,7 +80,10 @@ class Qpid(Program):
             ],
             ports={"amqp10": amqp, "jms": amqp, "http": http},
             addresses=dict.fromkeys(self.drivers, f"tcp:127.0.0.1:{amqp}"),
-            options={"amqp10": {"flavour": "qpid"}, "jms": {"provider": "qpid"}},
+            options={
+                "amqp10": {"flavour": "qpid"},
+                "jms": {"provider": "qpid", "jars": self.jars},
+            },
         )  # fmt: skip
 
     async def answers(self, launch: Launch) -> bool:

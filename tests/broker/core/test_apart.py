@@ -55,7 +55,7 @@ def test_who_has_more_room_gets_a_part_and_a_small_batch_stays() -> None:
 
 
 def test_who_waits_for_room_goes_on_when_messages_have_left() -> None:
-    driven = Driven(queue_limit=4500, producer_window=3000)
+    driven = Driven(queue_limit=4400, producer_window=3000)
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 0)
     for _ in range(2):
         driven.send(producer, *[b"x" * 100] * 20)

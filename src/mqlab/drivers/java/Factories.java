@@ -16,6 +16,7 @@ import javax.naming.NamingException;
 /** The ways to a provider's connection factory and destinations: its class with its settings, or a directory (JNDI). */
 final class Factories {
     private static final String HORNETQ = "org.hornetq.jms.client.HornetQJMSConnectionFactory";
+    private static final int BUFFER_SIZE = 1 << 20;
 
     private final Map<String, String> options;
 
@@ -77,6 +78,9 @@ final class Factories {
         Map<String, Object> where = new HashMap<>();
         where.put("host", options.get("host"));
         where.put("port", options.get("port"));
+        // Its own 32 KiB are less than one segment of the loopback: each then waits for a timer of TCP.
+        where.put("tcp-send-buffer-size", BUFFER_SIZE);
+        where.put("tcp-receive-buffer-size", BUFFER_SIZE);
         Class<?> transport = Class.forName("org.hornetq.api.core.TransportConfiguration");
         String netty = "org.hornetq.core.remoting.impl.netty.NettyConnectorFactory";
         Object connectors = Array.newInstance(transport, 1);

@@ -1,5 +1,6 @@
 package mqlab.jms;
 
+import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 
 import javax.jms.BytesMessage;
@@ -12,8 +13,12 @@ import javax.jms.Session;
 
 /** A session to send with. This kind takes the return of `send` for the confirmation, as JMS says. */
 class Outlet {
+    private static final int TIMEOUT_MILLISECONDS = 300_000;
+
     final Session session;
     final boolean persistent;
+    /** Of ActiveMQ's producers: a send that has a time limit is answered, whatever is sent. Others: null. */
+    private Method timeout;
 
     Outlet(Session session, boolean persistent) {
         this.session = session;
@@ -26,6 +31,11 @@ class Outlet {
         made.setDeliveryMode(persistent ? DeliveryMode.PERSISTENT : DeliveryMode.NON_PERSISTENT);
         made.setDisableMessageID(true);
         made.setDisableMessageTimestamp(true);
+        try {
+            timeout = made.getClass().getMethod("setSendTimeout", int.class);
+        } catch (NoSuchMethodException none) {
+            timeout = null;
+        }
         return made;
     }
 
@@ -39,6 +49,17 @@ class Outlet {
 
     void send(MessageProducer producer, Message message, boolean wait) throws Exception {
         producer.send(message);
+    }
+
+    /** Returns when the system has taken this one, and so all before it; of a provider that cannot tell, at once. */
+    void mark(MessageProducer producer, Message message) throws Exception {
+        if (timeout == null) {
+            producer.send(message);
+            return;
+        }
+        timeout.invoke(producer, TIMEOUT_MILLISECONDS);
+        producer.send(message);
+        timeout.invoke(producer, 0);
     }
 
     /** After a batch, and before the end. With `wait`, returns when all that was sent is confirmed. */

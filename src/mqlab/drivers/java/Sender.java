@@ -18,9 +18,13 @@ public final class Sender extends Link {
         this.producer = producer;
     }
 
-    /** `rows` messages of one size that lie in `data`; `columns` (long[], int[], double[]) have a value for each. */
+    /**
+     * `rows` messages of one size that lie in `data`; `columns` (long[], int[], double[]) have a value for each. With
+     * `wait` it ends when all are confirmed, with `mark` when the system has taken them, if the provider can tell.
+     */
     public void send(
-            long ticket, ByteBuffer data, int rows, int size, boolean wait, String[] names, Object[] columns) {
+            long ticket, ByteBuffer data, int rows, int size, boolean wait, boolean mark, String[] names,
+            Object[] columns) {
         worker.order(ticket, () -> {
             byte[] body = new byte[size];
             for (int row = 0; row < rows; row++) {
@@ -28,7 +32,11 @@ public final class Sender extends Link {
                 for (int column = 0; column < names.length; column++) {
                     set(message, names[column], columns[column], row);
                 }
-                outlet.send(producer, message, wait);
+                if (mark && row == rows - 1) {
+                    outlet.mark(producer, message);
+                } else {
+                    outlet.send(producer, message, wait);
+                }
             }
             outlet.settle(wait);
             return null;

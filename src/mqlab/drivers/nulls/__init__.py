@@ -3,7 +3,6 @@
 What a driver reaches with its null peer is the most that it can ever measure of a system.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from mqlab.drivers.nulls.base import NullPeer
@@ -11,6 +10,9 @@ from mqlab.registry import Registry
 
 NULLS: Final[Registry[NullPeer]] = Registry("mqlab.nulls", {
     "amqp": "mqlab.drivers.nulls.amqp:AmqpNull",
+    "amqp10": "mqlab.drivers.nulls.amqp10:Amqp10Null",
+    "jms": "mqlab.drivers.nulls.jms:JmsNull",
+    "kafka": "mqlab.drivers.nulls.kafka:KafkaNull",
     "mqtt": "mqlab.drivers.nulls.mqtt:MqttNull",
     "mqtt3": "mqlab.drivers.nulls.mqtt:MqttNull",
     "native": "mqlab.drivers.nulls.native:NativeNull",
@@ -19,11 +21,4 @@ NULLS: Final[Registry[NullPeer]] = Registry("mqlab.nulls", {
     "stomp": "mqlab.drivers.nulls.stomp:StompNull",
 })  # fmt: skip
 
-# Why a driver has none.
-WITHOUT: Final[Mapping[str, str]] = {
-    "amqp10": "its library speaks AMQP 1.0, and a peer made of the same library would be no faster than the client",
-    "jms": "each provider's library speaks a protocol of its own",
-    "kafka": "its library asks a cluster for far more than to take and deliver messages",
-}
-
-__all__ = ["NULLS", "WITHOUT", "NullPeer"]
+__all__ = ["NULLS", "NullPeer"]

@@ -2,6 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar, Final, cast
 
 import numpy as np
@@ -15,6 +16,9 @@ class NullPeer(asyncio.BufferedProtocol, ABC):
 
     # Whether the protocol moves what is on queues otherwise than what is on topics.
     by_domain: ClassVar[bool] = False
+    # Seconds until the client is as quick as it gets, and those in which its rate can be seen.
+    warm_up: ClassVar[float] = 0.1
+    measure: ClassVar[float] = 0.4
 
     def __init__(self, size: int, batch: int) -> None:
         self.size = size
@@ -26,6 +30,11 @@ class NullPeer(asyncio.BufferedProtocol, ABC):
         self._room = memoryview(bytearray(_READ))
         self._transport: asyncio.Transport | None = None
         self._paused = False
+
+    @classmethod
+    def options(cls, size: int, jars: str) -> Mapping[str, str]:  # noqa: ARG003 - most drivers need none
+        """For the driver, beside the address. `jars`: the library of Java that it would use with a system."""
+        return {}
 
     @abstractmethod
     def received(self, data: memoryview) -> None:

@@ -33,6 +33,7 @@ public final class HornetQ extends EmbeddedJMS {
     private static final String QUEUE = "jms.queue.";
     private static final String TOPIC = "jms.topic.";
     private static final long PAGE_ABOVE = 256L << 20;
+    private static final int BUFFER_SIZE = 1 << 20;
 
     public static void main(String[] arguments) throws Exception {
         HornetQ server = new HornetQ();
@@ -57,7 +58,10 @@ public final class HornetQ extends EmbeddedJMS {
         made.setJournalDirectory(folder.resolve("journal").toString());
         made.setPagingDirectory(folder.resolve("paging").toString());
         made.setLargeMessagesDirectory(folder.resolve("large").toString());
-        Map<String, Object> where = new HashMap<>(Map.of("host", "127.0.0.1", "port", port));
+        // Its own 32 KiB are less than one segment of the loopback: each then waits for a timer of TCP.
+        Map<String, Object> where = new HashMap<>(Map.of(
+                "host", "127.0.0.1", "port", port,
+                "tcp-send-buffer-size", BUFFER_SIZE, "tcp-receive-buffer-size", BUFFER_SIZE));
         made.setAcceptorConfigurations(Set.of(new TransportConfiguration(NettyAcceptorFactory.class.getName(), where)));
         AddressSettings settings = new AddressSettings();
         settings.setMaxSizeBytes(PAGE_ABOVE);
