@@ -25,7 +25,7 @@ class Compiling(FakeSystem):
 
 def play(
     played: Played, tmp_path: Path, points: list[Point], rates: Iterator[float | None],
-    seen: list[Progress] | None = None,
+    seen: list[Progress] | None = None, *, full: bool = False,
 ) -> tuple[list[OneRun], int]:  # fmt: skip
     """The rehearsals, and how many the record says."""
     rehearsed: list[OneRun] = []
@@ -35,6 +35,8 @@ def play(
         if one.number > REHEARSED:
             rehearsed.append(one)
             assert not one.record
+            if full:
+                raise OSError(28, "No space left on device")
         else:
             # The runs themselves are as they would be.
             assert one.point in points
@@ -81,3 +83,9 @@ def test_a_system_that_breaks_is_left_to_the_run(played: Played, tmp_path: Path)
     rehearsed, told = play(played, tmp_path, [point()], iter([None, 5.0]))
     assert (len(rehearsed), told) == (1, 0)
     assert played.order[-1] == ("A", "one", 1)
+
+
+def test_so_is_one_that_fills_the_disk(played: Played, tmp_path: Path) -> None:
+    rehearsed, told = play(played, tmp_path, [point()], repeat(5.0), full=True)
+    assert (len(rehearsed), told) == (1, 0)
+    assert played.order == [("A", "one", 1)]

@@ -53,7 +53,11 @@ class Rehearsals:
                 number=self._number, study="", point=_shortened(point), system=system, repetition=1, folder=folder,
                 agents=agents, watch=watch, record=False,
             )  # fmt: skip
-            outcome = await one.play(running)
+            try:
+                outcome = await one.play(running)
+            except OSError:
+                # The system has filled the disk, and its records, which nobody wants, did not fit on it.
+                return
             if outcome.status != COMPLETE:
                 return
             rates.append(outcome.rate(one.point))
