@@ -117,8 +117,8 @@ def kafka(running: Running, seconds: float) -> float:
 
     The topic is as the lab's: one partition. So is how the producer gathers; `acks` is the same by default.
     """
-    count, topic = round(600_000 * max(seconds, 2)), _name()
-    warm, server = count // 2, ":".join(map(str, _host(running)))
+    warm, topic, server = 400_000 * _WARM_SECONDS, _name(), ":".join(map(str, _host(running)))
+    count = warm + round(400_000 * max(seconds, 2))
     admin = AdminClient({"bootstrap.servers": server, "log_level": 0})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
     jars = next(part for part in running.system.parts if isinstance(part, Jars))  # type: ignore[attr-defined]
