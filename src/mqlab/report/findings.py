@@ -242,7 +242,7 @@ def _system(entry: dict[str, Any]) -> System:
     stamps = tuple(str(stamp) for stamp in entry.get("stamps") or ())
     return System(
         str(entry["name"]), str(entry.get("version") or ""), settings, stamps, dict(entry.get("durability") or {}),
-        str(entry.get("witnessed") or ""),
+        str(entry.get("witnessed") or ""), entry.get("ahead_seconds"), int(entry.get("rehearsals") or 0),
     )  # fmt: skip
 
 

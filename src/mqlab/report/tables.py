@@ -76,21 +76,28 @@ def points_table(findings: Findings) -> Table:
                 _bound(findings, system, point),
                 number(f"{point.batch:,}"),
                 Cell(str(point.clients) if point.clients else point.connections),
-                Cell(point.send),
+                Cell(_sending(system, point)),
                 Cell("max" if point.rate is None else format_rate(point.rate)),
                 _runs(findings, system, point),
             )
         )
     notes = (
-        "Batch: messages that move together. Connections: each (a connection for each role) or shared (one for the "
-        "roles of an agent), or their number. Send: confirmed (a producer waits for each confirmation) or free. Load: "
-        "max (as fast as the system takes it) or a fixed rate.",
+        "Batch: messages that move together, at most. Connections: each (a connection for each role) or shared (one "
+        "for the roles of an agent), or their number. Send: confirmed (a producer waits for each confirmation) or "
+        "free; with a time, no further ahead than by what the system takes in it. Load: max (as fast as the system "
+        "takes it) or a fixed rate.",
         "Bound by: what was at its limit while the rate was measured: the client (the lab itself: the figure is a "
         "lower bound), the broker, the disk, or the network where the speed of the line is known.",
         *flag_notes(findings, findings.points),
     )
     title = f"Every point, {MEASURED}, with what shaped its rate"
     return Table(title, head, tuple(rows), notes, folded=len(rows) > words.LONG)
+
+
+def _sending(system: System, point: Point) -> str:
+    if point.is_free and system.ahead_seconds is not None:
+        return f"{point.send}, {words.quantity(system.ahead_seconds, 's')} ahead"
+    return point.send
 
 
 def latency_table(findings: Findings) -> Table:
@@ -124,8 +131,15 @@ def systems_table(findings: Findings) -> Table:
         )
         for system in findings.systems
     ]
-    note = "A stamp marks a setting that changes what a figure means. It stands beside the system in every table."
-    return Table("Systems that were run", ("System", "Version", "Settings", "Stamps"), tuple(rows), (note,))
+    notes = ["A stamp marks a setting that changes what a figure means. It stands beside the system in every table."]
+    rehearsed = [f"{system.name} {system.rehearsals}" for system in findings.systems if system.rehearsals]
+    if rehearsed:
+        notes.append(
+            "A system of Java gets quicker for some seconds after its start, and again with a new kind of work. Before "
+            "runs of such a kind it was played with, a second at a time, until it got no quicker; these seconds count "
+            f"nowhere: {words.listed(rehearsed)}."
+        )
+    return Table("Systems that were run", ("System", "Version", "Settings", "Stamps"), tuple(rows), tuple(notes))
 
 
 def durability_table(findings: Findings) -> Table:

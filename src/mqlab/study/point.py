@@ -80,6 +80,12 @@ class Point(_Frozen):
         return "rate.sent" if self.load == "send" else "rate.received"
 
     @property
+    def is_free(self) -> bool:
+        """Whether its producers wait neither for the system, nor for a moment of a schedule."""
+        one_way = self.pattern == "one-way" and not self.transaction
+        return one_way and self.send == "free" and self.rate is None
+
+    @property
     def seconds(self) -> float:
         """The planned time of one run, 0 for a fixed amount of work; draining comes on top and ends when it is done."""
         return self.phases.warmup + self.phases.measure
