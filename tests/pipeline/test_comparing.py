@@ -59,7 +59,7 @@ def test_impact_where_a_repetition_is_missing(tables: Tables) -> None:
 
 def test_every_positive_figure_of_a_point_with_a_base_has_its_impact(tables: Tables) -> None:
     rows = [row for row in tables["impacts"] if row["system"] == "embedded" and row["point"] == "trace=low"]
-    assert {row["metric"] for row in rows} == {"rate.work", "rate.received", "rate.sent", "bytes.received"}
+    assert {row["metric"] for row in rows} == {"rate.work", "rate.received", "rate.sent", "bytes.received", "copies"}
     assert {row["scenario"] for row in tables["impacts"]} == {"cost"}
     assert "trace=off" not in {row["point"] for row in tables["impacts"]}
 

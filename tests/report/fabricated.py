@@ -50,11 +50,12 @@ def measure_point(made: MadeUp, point: Point, system: str, rate: float) -> None:
     if point.pattern == "one-way" and point.load != "send":
         figures |= {"rate.received": rate, "latency.p50": 0.001, "latency.p99": 0.004}
     if point.pattern == "one-way" and point.load != "receive":
-        figures |= {"rate.sent": rate / copies}
+        figures |= {"rate.sent": rate / copies, "copies": copies}
     if "queue_limit" in point.parameters:
         figures |= {"onset": 1.25, "holds": 40.0}
     for metric, value in figures.items():
-        made.measure(point.scenario, metric, value, value * 0.02, system, point=point.name, runs=2)
+        margin = 0.0 if metric == "copies" else value * 0.02
+        made.measure(point.scenario, metric, value, margin, system, point=point.name, runs=2)
 
 
 def value_of(made: MadeUp, point: Point, system: str, metric: str) -> float | None:

@@ -301,6 +301,7 @@ def add_system(made: MadeUp, system: str, factor: float = 1.0) -> None:
         figures = {
             "rate.received": rate,
             "rate.sent": rate / copies,
+            "copies": copies,
             "bytes.received": rate * size,
             "latency.p50": 0.00041,
             "latency.p90": 0.0012,
@@ -316,7 +317,7 @@ def add_system(made: MadeUp, system: str, factor: float = 1.0) -> None:
         if scenario in "GH":
             figures |= {"confirm.p50": 0.0041, "confirm.p99": 0.0079, "syncs": 250.0, "sync.share": 91.0}
         for metric, value in figures.items():
-            made.measure(scenario, metric, value, value * 0.01, system, bound)
+            made.measure(scenario, metric, value, 0.0 if metric == "copies" else value * 0.01, system, bound)
         for repetition, part in enumerate((0.995, 1.0, 1.005), start=1):
             number = made.run(scenario, repetition, system=system, rate=rate * part)
             _seconds(made, number, scenario, repetition, system, rate * part, copies)

@@ -8,6 +8,7 @@ from pyspark.sql import functions as fn
 
 from mqlab.events.schema import COMPLETE
 from mqlab.pipeline.fates import CLASSES
+from mqlab.pipeline.metrics import as_metrics
 
 CLEAN: Final = "clean"
 FAILED: Final = "failed"  # a message was lost, duplicated without its mark, out of order or unexpected
@@ -61,6 +62,12 @@ def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, found: Found) -
 def valid(audits: DataFrame) -> DataFrame:
     """The runs that give figures, with what names them."""
     return audits.where(fn.col("status") == CLEAN).select("run", "scenario", "point", "system", "repetition")
+
+
+def copies(audits: DataFrame) -> DataFrame:
+    """(run, metric, value): how often each message was delivered; to how many, that is, where none comes twice."""
+    sent = audits.where(fn.col("sent") > 0)
+    return as_metrics(sent, {"copies": fn.col("delivered") / fn.col("sent")}).select("run", "metric", "value")
 
 
 def _counts(activity: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as fn
 
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.activity import activity
-from mqlab.pipeline.audit import Found, audits, valid
+from mqlab.pipeline.audit import Found, audits, copies, valid
 from mqlab.pipeline.calibrations import calibrations
 from mqlab.pipeline.comparisons import comparisons
 from mqlab.pipeline.deliveries import segments
@@ -135,6 +135,7 @@ def _figures(steps: "_Steps", found: Found) -> DataFrame:
     moved = _totals(found)
     figures = [
         rates(moved),
+        copies(steps.table("audits")),
         durations(found.fates, found.round_trips, steps.table("confirmations")),
         resources(steps.table("resources"), moved),
         onset(steps.table("looks")),

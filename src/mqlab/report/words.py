@@ -21,6 +21,7 @@ METRICS: Final = {
     "rate.received": "rate at the consumers",
     "rate.sent": "rate at the producers",
     "bytes.received": "bytes at the consumers",
+    "copies": "times each message was delivered",
     "latency.mean": "latency, mean",
     "latency.max": "latency, longest",
     "cpu.broker": "CPU of the system",

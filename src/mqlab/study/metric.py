@@ -10,6 +10,7 @@ METRICS: Final = {
     "bytes.received": "bytes/s",
     "rate.round_trips": "round trips/s",  # requests whose reply came
     "bytes.round_trips": "bytes/s",  # round trips x the size of the body
+    "copies": "count",  # of each message that were delivered, over the whole run: as many as the audit found
     "response.p50": "s",  # from the planned time of a request to its reply
     "response.p90": "s",
     "response.p99": "s",

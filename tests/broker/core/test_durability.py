@@ -20,6 +20,24 @@ def test_a_persistent_message_is_neither_seen_nor_confirmed_before_it_is_durable
     assert (driven.got(consumer), driven.confirmed) == ([b"1"], [(producer, 1)])
 
 
+def test_who_waits_for_it_is_told_before_it_goes_to_anybody() -> None:
+    driven = Driven()
+    consumer, producer, other = driven.consumer("queue:q"), driven.producer("queue:q"), driven.producer("queue:q")
+    for number, one in enumerate((producer, other, producer), 1):
+        driven.send(one, b"%d" % number, persistent=True, confirm=True, seq=number)
+    told: list[list[tuple[object, int]]] = []
+
+    def tell() -> None:
+        driven.take()
+        assert driven.got(consumer) == []
+        told.append(driven.confirmed[:])
+
+    driven.core.durable(driven.core.ledger.lsn, tell)
+    driven.take()
+    assert told == [[(producer, 1), (other, 2), (producer, 3)]]
+    assert driven.got(consumer) == [b"1", b"2", b"3"]
+
+
 def test_a_message_that_is_not_persistent_does_not_overtake_one_that_is() -> None:
     driven = Driven()
     consumer, producer, other = driven.consumer("queue:q"), driven.producer("queue:q"), driven.producer("queue:q")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from itertools import count
 
@@ -194,7 +194,9 @@ class Core:
         elif placing.again:
             # The first of its kind may still be on its way to the disk: the second is not safe before it.
             producer.last_lsn = self.ledger.last_awaited
-        self.ledger.after(producer.last_lsn, self._sent, producer, placing.placed, seq, confirm)
+        if confirm:
+            self.ledger.confirm_after(producer.last_lsn, Confirm(producer, seq))
+        self.ledger.after(producer.last_lsn, self._sent, producer, placing.placed)
 
     def acknowledge(self, consumer: Consumer, up_to: int, credit: int) -> None:
         """Everything delivered up to this delivery id is done, and there is room for `credit` messages more."""
@@ -272,9 +274,9 @@ class Core:
     def next_wake(self) -> int | None:
         return self.wakes[0][0] if self.wakes else None
 
-    def durable(self, lsn: int) -> None:
-        """Every record up to this number is on disk."""
-        self.ledger.durable(lsn)
+    def durable(self, lsn: int, tell: Callable[[], None] = lambda: None) -> None:
+        """Every record up to this number is on disk. `tell`: there are effects that others should not wait behind."""
+        self.ledger.durable(lsn, tell)
 
     def carry_forward(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
         """Say again what is still needed of these ids ([first, end) of each queue): the file that has it is to go."""
@@ -342,10 +344,7 @@ class Core:
         record = Commit(said, (*left_out, *removes(transaction.acknowledged)))
         return Ended(placed, transaction.acknowledged, record, sent)
 
-    def _sent(self, producer: Producer, placed: Placed, seq: int, confirm: bool) -> None:
-        # First of all, who waits for it: he has the next one ready while this one goes to its consumers.
-        if confirm and not producer.session.closed:
-            self.effects.append(Confirm(producer, seq))
+    def _sent(self, producer: Producer, placed: Placed) -> None:
         self.leaving.make_visible(placed)
         self.flow.renew(producer)
 

@@ -1,10 +1,17 @@
 """What the core asks the journal to write, and what is to happen once that is durable."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from mqlab.broker.core.effects import Append, Effect
+from mqlab.broker.core.effects import Append, Confirm, Effect
 from mqlab.broker.core.records import Record
+
+
+class Pending(NamedTuple):
+    """What a record holds up: whom to tell that it is durable, and what is to be done then, in order."""
+
+    confirms: list[Confirm]
+    actions: list[tuple[Callable[..., None], tuple[Any, ...]]]
 
 
 class Ledger:
@@ -12,15 +19,15 @@ class Ledger:
         self._effects = effects
         # Number of the last record given to the journal.
         self.lsn = 0
-        # What is to be done once a record is durable: in order.
-        self._pending: dict[int, list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
+        # Records that somebody waits for: in order.
+        self._pending: dict[int, Pending] = {}
 
     def append(self, record: Record, waiter: object | None) -> int:
         """`waiter` is who waits for it to be durable; None: nobody, it goes with whatever is synced next."""
         self.lsn += 1
         self._effects.append(Append(record, self.lsn, waiter))
         if waiter is not None:
-            self._pending[self.lsn] = []
+            self._pending[self.lsn] = Pending([], [])
         return self.lsn
 
     def is_awaited(self, lsn: int) -> bool:
@@ -33,7 +40,12 @@ class Ledger:
         if waiting is None:
             action(*arguments)
         else:
-            waiting.append((action, arguments))
+            waiting.actions.append((action, arguments))
+
+    def confirm_after(self, lsn: int, confirm: Confirm) -> None:
+        """The same for who waits to hear of it."""
+        waiting = self._pending.get(lsn)
+        (self._effects if waiting is None else waiting.confirms).append(confirm)
 
     def after_all(self, since: int, waiter: object, action: Callable[..., None], *arguments: Any) -> None:
         """Do it once all that this command appended, which is all after record `since`, is durable."""
@@ -52,11 +64,19 @@ class Ledger:
             if isinstance(effect, Append):
                 self._effects[at] = effect._replace(waiter=waiter)
                 break
-        self._pending[self.lsn] = []
+        self._pending[self.lsn] = Pending([], [])
 
-    def durable(self, lsn: int) -> None:
-        """Every record up to this number is on disk."""
+    def durable(self, lsn: int, tell: Callable[[], None]) -> None:
+        """Every record up to this number is on disk. `tell` those who wait to hear of it before all that follows."""
         pending = self._pending
+        told: list[Confirm] = []
+        for at, waiting in pending.items():
+            if at > lsn:
+                break
+            told += waiting.confirms
+        if told:
+            self._effects += [one for one in told if not one.producer.session.closed]
+            tell()
         while pending and (first := next(iter(pending))) <= lsn:
-            for action, arguments in pending.pop(first):
+            for action, arguments in pending.pop(first).actions:
                 action(*arguments)

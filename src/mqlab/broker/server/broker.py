@@ -279,7 +279,8 @@ class Broker:
         if self.api_trace is not None:
             self.api_trace.journal("durable", lsn)
         self.look_at_the_clock()
-        self.core.durable(lsn)
+        # First of all, who waits for it: he has the next one ready while this one goes to its consumers.
+        self.core.durable(lsn, self.carry_out)
         self.carry_out()
 
     def on_failure(self, error: BaseException) -> None:
