@@ -47,6 +47,9 @@ TESTED = {
     "STOMP_BODY": "server/stomp/test_hostile.py::test_the_length_of_a_body",
     "STOMP_HEART_BEAT": "server/stomp/test_parts.py::test_heart_beats_are_negotiated",
     "STOMP_PRODUCERS": "server/stomp/test_inside.py::test_destinations_that_are_not_used_any_more_are_let_go",
+    "HTTP_HEAD": "server/websocket/test_requests.py::test_the_length_of_a_request",
+    "WEBSOCKET_MESSAGE": "server/websocket/test_limits.py::test_a_message_is_bounded",
+    "WEBSOCKET_BEFORE_HELLO": "server/websocket/test_limits.py::test_before_it_is_let_in_it_has_less_room",
 }
 
 
