@@ -3,9 +3,11 @@
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from mqlab.drivers.patience import HELD_SECONDS, owed
+
+_MARKS: Final = 4
 
 
 class Marks:
@@ -38,6 +40,8 @@ class Marks:
 
     async def taken(self, all_but: int = 0) -> None:
         """Returns when no more than so many messages are not known to be taken. Raises DriverError."""
-        self.mark()
+        # A few times in what may be under way is enough: each question is one more thing that both sides do.
+        if self._unmarked * _MARKS >= all_but:
+            self.mark()
         while self._messages > all_but:
             await self.few(len(self._open) - 1)
