@@ -48,3 +48,15 @@ async def turns(number: int = 20) -> None:
     """Lets the event loop go on, so that whatever can happen without the test does."""
     for _ in range(number):
         await asyncio.sleep(0.001)
+
+
+def check_confirming(driver: str, null: type[NullPeer], to: str, rows: int, size: int) -> None:
+    """What is waited for is confirmed, whatever was sent before without waiting."""
+
+    async def play(connection: Connection) -> None:
+        sender = await connection.sender(to, persistent=False, transacted=False)
+        for wait in (True, False, True):
+            await sender.send(bodies(rows, size), wait=wait)
+        await sender.close()
+
+    against(driver, lambda: null(size, rows), play)

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("proton", reason="python-qpid-proton is not installed")
 
 import numpy as np
-from tests.drivers.peers import against, bodies
+from tests.drivers.peers import against, check_confirming
 
 from mqlab.drivers import Connection, Receiving
 from mqlab.drivers.nulls.amqp10 import Amqp10Null
@@ -14,13 +14,7 @@ from mqlab.drivers.nulls.amqp10 import Amqp10Null
 # Numbers of deliveries and tags get longer on the way; a body of 3 MB comes in several frames.
 @pytest.mark.parametrize(("rows", "size"), [(1, 12), (1500, 12), (3, 3_000_000)])
 def test_what_is_waited_for_is_confirmed(rows: int, size: int) -> None:
-    async def play(connection: Connection) -> None:
-        sender = await connection.sender("queue:q", persistent=False, transacted=False)
-        for wait in (True, False, True):
-            await sender.send(bodies(rows, size), wait=wait)
-        await sender.close()
-
-    against("amqp10", lambda: Amqp10Null(size, rows), play)
+    check_confirming("amqp10", Amqp10Null, "queue:q", rows, size)
 
 
 # One of 100 kB comes in several frames, since the driver takes no longer ones.

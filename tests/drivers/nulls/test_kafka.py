@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.drivers.peers import against, bodies
+from tests.drivers.peers import against, check_confirming
 
 from mqlab.drivers import Connection, Receiving
 from mqlab.drivers.nulls.kafka import KafkaNull
@@ -11,13 +11,7 @@ from mqlab.drivers.nulls.kafka import KafkaNull
 @pytest.mark.parametrize("destination", ["queue:q", "topic:t"])
 @pytest.mark.parametrize(("rows", "size"), [(1, 12), (1500, 12), (3, 3_000_000)])
 def test_what_is_waited_for_is_confirmed(destination: str, rows: int, size: int) -> None:
-    async def play(connection: Connection) -> None:
-        sender = await connection.sender(destination, persistent=False, transacted=False)
-        for wait in (True, False, True):
-            await sender.send(bodies(rows, size), wait=wait)
-        await sender.close()
-
-    against("kafka", lambda: KafkaNull(size, rows), play)
+    check_confirming("kafka", KafkaNull, destination, rows, size)
 
 
 @pytest.mark.parametrize(("size", "batch"), [(12, 1000), (300, 7), (100_000, 4)])
