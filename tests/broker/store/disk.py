@@ -71,10 +71,10 @@ class RecordedFiles(Files):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._reserved[self._names[file]] = size
 
-    def give_back(self, file: int) -> None:
+    def give_back(self, file: int, size: int) -> None:  # noqa: ARG002
         self._reserved[self._names[file]] = 0
 
-    def trim(self, path: Path) -> None: ...
+    def trim(self, path: Path, size: int) -> None: ...
 
     def reopen(self, path: Path) -> int:
         file = super().reopen(path)

@@ -76,13 +76,15 @@ def test_a_store_that_was_killed_has_a_torn_tail(tmp_path: Path) -> None:
     made = store(tmp_path, shut=False)
     begin = made[-1].records[-1][0]
     path = path_of(tmp_path, 3)
-    path.write_bytes(made[-1].data[:-3])
+    left = made[-1].data[:-20]
+    path.write_bytes(left + bytes(4000))
     found = examine(tmp_path)
     assert found.verdict == "torn tail"
     assert found.stopped_in_order is False
     assert [file.state for file in found.files] == ["whole", "whole", "torn"]
-    assert (found.files[-1].at, found.files[-1].torn_bytes) == (begin, len(made[-1].data) - 3 - begin)
-    assert path.stat().st_size == len(made[-1].data) - 3
+    torn = len(left.rstrip(b"\0")) - begin
+    assert (found.files[-1].at, found.files[-1].torn_bytes, found.files[-1].bytes) == (begin, torn, begin + torn)
+    assert path.stat().st_size == len(left) + 4000
 
 
 def test_damage_in_the_middle_is_told_with_its_place_and_what_can_be_read_is(tmp_path: Path) -> None:

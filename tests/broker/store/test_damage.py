@@ -25,12 +25,16 @@ def states(journal: Written) -> dict[int, Meaning]:
     return {lsn: applied.after(lsn) for lsn in range(len(journal.records) + 1)}
 
 
+# Zeros behind what was written: as many as a broker had reserved.
+_ROOM = (0, 1, 24, 25, 5000)
+
+
 def test_a_tail_torn_at_any_byte_gives_exactly_the_complete_prefix(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """Every offset of the last 64 KiB in the long form; in the short form all near a border, and every 97th between.
 
-    Nothing in the torn group is proven: the file ends there, as after a crash.
+    Nothing in the torn group is proven: the file ends there, or has zeros from there on, as after a crash.
     """
     journal = written(workload(80 * KIB, body=700, batch=6))
     whole = journal.data
@@ -43,11 +47,14 @@ def test_a_tail_torn_at_any_byte_gives_exactly_the_complete_prefix(
     for size in offsets:
         if not first <= size <= len(whole):
             continue
-        complete = journal.until(size)
+        room = _ROOM[size % len(_ROOM)]
+        left, gone = whole[:size] + bytes(room), whole[size : size + room]
+        # A record that lacks nothing but zeros at its end is there.
+        complete = journal.until(size + len(gone) - len(gone.lstrip(b"\0")))
         end = borders[len(complete)]
-        found, files = recovered(tmp_path, {1: whole[:size]})
+        found, files = recovered(tmp_path, {1: left})
         assert found.lsn == len(complete)
-        assert found.torn == size - end
+        assert found.torn == len(left[end:].rstrip(b"\0"))
         assert files.changes == ([("truncate", path_of(tmp_path, 1).name, end)] if found.torn else [])
         assert not differences(found_in(found), expected[len(complete)])
         tested += 1
@@ -121,14 +128,41 @@ def test_a_flip_in_the_head_is_refused_however_many_records_were_written_before(
                 recovered(tmp_path, {7: flip(journal, bit)})
 
 
-def test_zeros_at_the_end_are_a_torn_tail(tmp_path: Path) -> None:
-    """A file system may have made the file longer before it wrote the data."""
+@pytest.mark.parametrize("room", _ROOM)
+def test_zeros_after_a_record_are_room_that_was_not_used(tmp_path: Path, room: int) -> None:
     journal = written(workload(2 * KIB, body=100), group=1000)
     last, *_ = journal.records[-1]
-    for data in (journal.data + bytes(5000), journal.data[:last] + bytes(5000), journal.data[: last + 3] + bytes(5000)):
-        found, _ = recovered(tmp_path, {1: data})
-        complete = len(journal.records) - (data[: len(journal.data)] != journal.data)
-        assert (found.lsn, found.torn > 4000) == (complete, True)
+    for data, complete in ((journal.data, len(journal.records)), (journal.data[:last], len(journal.records) - 1)):
+        found, files = recovered(tmp_path, {1: data + bytes(room)})
+        assert (found.lsn, found.torn, files.changes) == (complete, 0, [])
+
+
+@pytest.mark.parametrize("room", _ROOM)
+def test_a_broker_may_end_before_it_gives_back_the_room_of_a_file_that_is_not_the_last(
+    tmp_path: Path, room: int
+) -> None:
+    one = written(workload(300, body=10), number=1, group=1)
+    two = written(workload(300, body=10), number=2, first_lsn=1 + len(one.records), group=1)
+    found, _ = recovered(tmp_path, {1: one.data + bytes(room), 2: two.data + bytes(room)})
+    assert (found.lsn, found.torn) == (len(one.records) + len(two.records), 0)
+
+
+@pytest.mark.parametrize("records", [0, 300])
+def test_zeros_in_place_of_the_last_record_before_another_file_are_damage(tmp_path: Path, records: int) -> None:
+    one = written(workload(300, body=10), number=1, group=1)
+    last, *_ = one.records[-1]
+    two = written(workload(records, body=10) if records else [], number=2, first_lsn=1 + len(one.records), group=1)
+    contents = {1: one.data[:last] + bytes(len(one.data) - last), 2: two.data}
+    with pytest.raises(DamagedJournalError, match=f"begins with record {1 + len(one.records)} instead of"):
+        recovered(tmp_path, contents)
+
+
+def test_records_behind_zeros_that_were_never_confirmed_are_torn(tmp_path: Path) -> None:
+    """The disk may write a later block before an earlier one: nobody was told of either."""
+    journal = written(workload(2 * KIB, body=100), group=1000)
+    (begin, *_), (end, *_) = journal.records[-3:-1]
+    found, _ = recovered(tmp_path, {1: journal.data[:begin] + bytes(end - begin) + journal.data[end:] + bytes(3000)})
+    assert (found.lsn, found.torn) == (len(journal.records) - 3, len(journal.data.rstrip(b"\0")) - begin)
 
 
 @pytest.mark.parametrize("missing", [2, 3, 4])

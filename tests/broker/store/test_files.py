@@ -33,6 +33,29 @@ def test_a_large_append_is_written_whole(tmp_path: Path) -> None:
     assert files.read(tmp_path / "file") == data
 
 
+def test_after_a_failed_append_the_next_goes_on_where_it_began(tmp_path: Path) -> None:
+    files, path = Files(), tmp_path / "file"
+    file = files.create(path)
+    files.reserve(file, 5000)
+    files.append(file, b"one")
+    files.append(file, b" half of tw")
+    files.cut_back(file, 3)
+    files.append(file, b", two")
+    files.close(file)
+    assert files.read(path) == b"one, two"
+
+
+def test_what_was_reserved_is_zeros_until_it_is_given_back(tmp_path: Path) -> None:
+    files, path = Files(), tmp_path / "file"
+    file = files.create(path)
+    files.reserve(file, 5000)
+    files.append(file, b"one")
+    assert files.read(path).rstrip(b"\0") == b"one"
+    files.give_back(file, 3)
+    files.close(file)
+    assert files.read(path) == b"one"
+
+
 def test_a_file_that_is_there_is_not_created_again(tmp_path: Path) -> None:
     Files().close(Files().create(tmp_path / "file"))
     with pytest.raises(FileExistsError):

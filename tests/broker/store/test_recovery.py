@@ -349,12 +349,12 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 def test_space_that_a_killed_broker_had_reserved_is_given_back(tmp_path: Path) -> None:
     journal_of(tmp_path, 8, 100)
     path = path_of(tmp_path, 4)
+    size = path.stat().st_size
     file = os.open(path, os.O_WRONLY)
     Files().reserve(file, 4 * MIB)
     os.close(file)
     if path.stat().st_blocks * 512 < 4 * MIB:
         pytest.skip("this file system reserves no space")
-    size = path.stat().st_size
     recover(tmp_path, Files(), 0)
     assert path.stat().st_size == size
     assert path.stat().st_blocks * 512 < MIB

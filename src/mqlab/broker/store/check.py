@@ -4,10 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from mqlab.broker.store.evidence import was_on_disk
+from mqlab.broker.store.evidence import torn_bytes, was_on_disk
 from mqlab.broker.store.files import Files
 from mqlab.broker.store.parts import extent
-from mqlab.broker.store.records import OtherVersion
 from mqlab.broker.store.replay import Replay, Unreadable
 from mqlab.broker.store.segments import numbers_in, path_of
 from mqlab.broker.store.stored import Home, Reader
@@ -20,20 +19,17 @@ Verdict = Literal["sound", "torn tail", "damaged"]
 class FileReport:
     number: int
     path: Path
+    # As far as it was written.
     bytes: int
     # Records that can be read, and the numbers of the first and the last of them (0: there is none).
     records: int
     first_lsn: int
     last_lsn: int
     state: State
-    # Unless it is whole: from which byte on it cannot be read, and why.
+    # Unless it is whole: from which byte on it cannot be read, and why; what recovery would cut off.
     at: int = 0
     why: str = ""
-
-    @property
-    def torn_bytes(self) -> int:
-        """What recovery would cut off."""
-        return self.bytes - self.at if self.state == "torn" else 0
+    torn_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -101,15 +97,18 @@ class _Examiner:
         except OSError as error:
             return FileReport(number, path, 0, 0, 0, 0, "damaged", why=str(error))
         state: State = "whole"
-        at, why, replay.head_size = 0, "", 0
+        at, why, torn, replay.head_size = 0, "", 0, 0
         try:
-            replay.read_file(data, number, Home(path, self._reader), first=not follows)
+            size = replay.read_file(data, number, Home(path, self._reader), first=not follows)
         except Unreadable as found:
-            at, why = found.at, str(found)
-            other = isinstance(found.__cause__, OtherVersion)
-            state = "damaged" if not last or other or was_on_disk(data, at, replay.lsn + 1) else "torn"
+            at, why, written = found.at, str(found), torn_bytes(data, found.at)
+            size = at + written
+            if last and not found.lost and not was_on_disk(data, at, replay.lsn + 1):
+                state, torn = "torn", written
+            else:
+                state = "damaged"
         if not replay.head_size:
-            return FileReport(number, path, len(data), 0, 0, 0, state, at, why)
+            return FileReport(number, path, size, 0, 0, 0, state, at, why, torn)
         records = replay.lsn - replay.first_lsn + 1
         first, last_lsn = (replay.first_lsn, replay.lsn) if records else (0, 0)
-        return FileReport(number, path, len(data), records, first, last_lsn, state, at, why)
+        return FileReport(number, path, size, records, first, last_lsn, state, at, why, torn)

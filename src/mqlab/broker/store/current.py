@@ -82,7 +82,7 @@ class CurrentFile:
         if in_order:
             # It only makes room for others: the file is whole without it.
             with suppress(OSError):
-                self._files.give_back(self._file)
+                self._files.give_back(self._file, self._end)
         for file in (self._file, *self._more):
             self._files.close(file)
 

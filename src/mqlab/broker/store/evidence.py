@@ -14,6 +14,11 @@ _LSN_AT: Final = layout.BEGIN.size
 _STEP: Final = 8
 
 
+def torn_bytes(data: bytes, at: int) -> int:
+    """How many from byte `at` on were written; the zeros behind them are room that was not used."""
+    return len(data[at:].rstrip(b"\0"))
+
+
 def was_on_disk(data: bytes, at: int, lsn: int) -> bool:
     """Whether record `lsn`, which cannot be read at byte `at`, is proven to have been there.
 

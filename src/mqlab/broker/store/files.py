@@ -22,12 +22,12 @@ class Files:
     """The disk as it is. Each call is done when it returns, or raises OSError."""
 
     def create(self, path: Path) -> int:
-        """A new file for appending; there must be none of that name."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        """A new file, in which one `append` follows the other; there must be none of that name."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
     def reopen(self, path: Path) -> int:
         """Another descriptor of a file, for syncs."""
-        return os.open(path, os.O_WRONLY | os.O_APPEND)
+        return os.open(path, os.O_WRONLY)
 
     def append(self, file: int, data: bytes) -> None:
         """All of it, or an error after any part of it: see `cut_back`."""
@@ -36,16 +36,17 @@ class Files:
             view = view[os.write(file, view) :]
 
     def cut_back(self, file: int, size: int) -> None:
-        """Take away what a failed append has left behind `size`."""
+        """Take away what a failed append has left behind `size`: the next one goes on from there."""
         os.ftruncate(file, size)
+        os.lseek(file, size, os.SEEK_SET)
 
     def reserve(self, file: int, size: int) -> None:
-        """Take the space for so many bytes, where the file system can; the file is no longer for it."""
+        """Take the space for so many bytes, where the file system can: they are zeros until something is appended."""
         reserve(file, size)
 
-    def give_back(self, file: int) -> None:
-        """What was reserved and not used is free again."""
-        os.ftruncate(file, os.fstat(file).st_size)
+    def give_back(self, file: int, size: int) -> None:
+        """What was reserved behind `size` and not used is free again."""
+        os.ftruncate(file, size)
 
     def sync(self, file: int) -> None:
         os.fdatasync(file)
@@ -81,11 +82,11 @@ class Files:
         finally:
             os.close(file)
 
-    def trim(self, path: Path) -> None:
+    def trim(self, path: Path, size: int) -> None:
         """As `give_back`, for a file that a broker before this one has left."""
         file = os.open(path, os.O_WRONLY)
         try:
-            self.give_back(file)
+            self.give_back(file, size)
         finally:
             os.close(file)
 

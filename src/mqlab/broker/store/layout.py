@@ -5,6 +5,8 @@ with records, each
 
     length u32 | crc32c u32 | lsn u64 | durable u64 | kind u8 | the record
 
+Zeros behind the last record are room that was reserved and not used: no record begins with so many.
+
 The checksum covers all but itself and the length; a wrong length makes it wrong. `durable` is the last record known
 to be on disk when this one was written. It tells damage from a torn tail: if a record cannot be read although a later
 one says that it was durable, the disk lost it; if none says so, it was still on its way when the power went.
@@ -17,6 +19,8 @@ MAGIC: Final = b"mqlabJ02"
 
 HEAD: Final = struct.Struct("<8sQQII")  # magic, number of the file, first lsn, length of what it says, crc32c
 FRAME: Final = struct.Struct("<IIQQB")
+# What stands where no record was written yet.
+NOTHING: Final = bytes(FRAME.size)
 # The frame in two: what the checksum does not cover, and what it does.
 BEGIN: Final = struct.Struct("<II")
 COVERED: Final = struct.Struct("<QQB")

@@ -9,11 +9,10 @@ from operator import attrgetter
 from pathlib import Path
 
 from mqlab.broker.core.records import Prepare
-from mqlab.broker.store.evidence import was_on_disk
+from mqlab.broker.store.evidence import torn_bytes, was_on_disk
 from mqlab.broker.store.files import Files
 from mqlab.broker.store.memory import give_back
 from mqlab.broker.store.parts import extent
-from mqlab.broker.store.records import OtherVersion
 from mqlab.broker.store.replay import RecoveredQueue, Replay, Unreadable
 from mqlab.broker.store.segments import Segments, numbers_in, path_of
 from mqlab.broker.store.stored import Home, Reader
@@ -92,23 +91,21 @@ class _Recovery:
         data = self._data(path)
         self._next_file = number + 1
         self._homes[number] = home = Home(path, self._reader)
-        size = len(data)
         try:
-            self._replay.read_file(data, number, home, first=first)
+            size = self._replay.read_file(data, number, home, first=first)
         except Unreadable as why:
-            lsn = self._replay.lsn + 1
-            if not last or isinstance(why.__cause__, OtherVersion) or was_on_disk(data, why.at, lsn):
+            lsn, size = self._replay.lsn + 1, why.at
+            if not last or why.lost or was_on_disk(data, size, lsn):
                 raise DamagedJournalError(
                     f"{path}: byte {why.at}: record {lsn} was on disk and cannot be read: {why}. "
                     "The files are left as they are."
                 ) from why
-            size = why.at
-            self._cut(path, number, len(data), why.at)
+            self._cut(path, number, size, torn_bytes(data, size))
         if size:
             self._sizes[number] = size - self._replay.head_size
         if last and size:
             # The space that was reserved for what is never going to be written.
-            self._files.trim(path)
+            self._files.trim(path, size)
 
     def _data(self, path: Path) -> bytes:
         try:
@@ -116,9 +113,9 @@ class _Recovery:
         except OSError as error:
             raise DamagedJournalError(f"{path}: cannot be read: {error}. The files are left as they are.") from error
 
-    def _cut(self, path: Path, number: int, size: int, at: int) -> None:
+    def _cut(self, path: Path, number: int, at: int, torn: int) -> None:
         """Drop the unreadable end, which was still on its way when the broker stopped."""
-        self._torn = size - at
+        self._torn = torn
         if at:
             self._files.truncate(path, at)
         else:

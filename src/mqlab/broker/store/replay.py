@@ -12,7 +12,7 @@ from mqlab.broker.store.checksums import Numbers
 from mqlab.broker.store.holding import EACH, Holding, followed_by
 from mqlab.broker.store.lone import Lone, Run, runs
 from mqlab.broker.store.parts import Gone, Part, by_payload, left_of
-from mqlab.broker.store.records import FRAME_SIZE, Damaged, Frame, Head, Parts, PutAt, decode_head, frame_at, parse
+from mqlab.broker.store.records import FRAME_SIZE, Damaged, Frame, Head, OtherVersion, Parts, PutAt, decode_head, frame_at, parse
 from mqlab.broker.store.remembering import Remembering, columns_in
 from mqlab.broker.store.scanning import scan
 from mqlab.broker.store.stored import Home
@@ -28,11 +28,12 @@ Targets = tuple[tuple[int, int], ...]
 
 
 class Unreadable(Exception):  # noqa: N818 - a fact; whether it is an error is decided by the evidence
-    """The file cannot be read from this byte on."""
+    """The file cannot be read from this byte on; `lost`: what is missing is known to have been on disk."""
 
-    def __init__(self, at: int, why: str) -> None:
+    def __init__(self, at: int, why: str, *, lost: bool = False) -> None:
         super().__init__(why)
         self.at = at
+        self.lost = lost
 
 
 def _span(parts: list[Part]) -> Span:
@@ -91,26 +92,28 @@ class Replay:
         self._number = 0
         self._lone = Lone()
 
-    def read_file(self, data: bytes, number: int, home: Home, *, first: bool) -> None:
-        """All of a file; `first`: it may begin with any record. Raises Unreadable."""
+    def read_file(self, data: bytes, number: int, home: Home, *, first: bool) -> int:
+        """All of a file, and where its records end; `first`: it may begin with any record. Raises Unreadable."""
         try:
             head = decode_head(data)
         except Damaged as why:
-            raise Unreadable(0, str(why)) from why
+            raise Unreadable(0, str(why), lost=isinstance(why, OtherVersion)) from why
         if head.number != number:
             raise Unreadable(0, f"it is journal file {head.number} under the name of another")
         if not first and head.first_lsn != self.lsn + 1:
-            raise Unreadable(0, f"it begins with record {head.first_lsn} instead of {self.lsn + 1}")
+            # A file is synced before the next one begins.
+            raise Unreadable(0, f"it begins with record {head.first_lsn} instead of {self.lsn + 1}", lost=True)
         self._begin_file(head, number)
         self._holding.begin_file(data, home)
         self._lone = Lone()
         at = head.size
         try:
-            while at < len(data):
+            while True:
                 if len(data) - at > _SHORT:
                     at = self._block(at)
-                if at < len(data):
-                    at = self._single(at)
+                if at >= len(data) or self._is_room(at):
+                    return at
+                at = self._single(at)
         except Damaged as why:
             raise Unreadable(at, str(why)) from why
         finally:
@@ -129,6 +132,11 @@ class Replay:
             queue.removed, queue.removed_blocks = [], []
         self._noted, self._left = 0, sum(len(queue.parts) for queue in queues)
         self._holding.count(part for queue in queues for part in queue.parts)
+
+    def _is_room(self, at: int) -> bool:
+        """Nothing was written from there on."""
+        holding = self._holding
+        return holding.data.startswith(layout.NOTHING[: len(holding.data) - at], at) and not holding.bytes[at:].any()
 
     def _begin_file(self, head: Head, number: int) -> None:
         self._number = number

@@ -88,15 +88,19 @@ def by_queue(queues: Numbers, columns: Numbers) -> Iterator[tuple[int, Numbers]]
 
 
 def _walk(data: bytes, at: int) -> tuple[Numbers, int]:
-    """Where records begin, as their lengths say, and where the last of them ends: they all lie within the data."""
+    """Where records begin, as their lengths say, and where the last of them ends: they all lie within the data.
+
+    It stops where nothing was written, which may go on to the end of a large file.
+    """
     begins: list[int] = []
     note, size = begins.append, len(data)
     last = size - _FRAME_SIZE
     for _ in repeat(None, _MOST):
         if at > last:
             break
-        end = at + _FRAME_SIZE + _length_at(data, at)[0]
-        if end > size:
+        length = _length_at(data, at)[0]
+        end = at + _FRAME_SIZE + length
+        if end > size or (not length and data.startswith(layout.NOTHING, at)):
             break
         note(at)
         at = end

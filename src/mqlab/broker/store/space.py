@@ -1,11 +1,13 @@
-"""Disk space taken ahead of the data, which the standard library cannot ask for without making the file longer."""
+"""Disk space taken ahead of the data, so that what is written there changes nothing of a file but its content.
+
+The standard library's way to ask for it would write the space full where a file system cannot reserve it.
+"""
 
 import ctypes
 import errno
 import os
 from typing import Final
 
-_KEEP_SIZE: Final = 1
 # Not here, or not on this file system: then a write finds out whether there is space.
 _CANNOT: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
@@ -15,10 +17,10 @@ if _fallocate is not None:
 
 
 def reserve(file: int, size: int) -> None:
-    """Raises OSError if there is not so much space."""
+    """The file is that long then, with zeros where nothing is. Raises OSError if there is not so much space."""
     if _fallocate is None:
         return
-    while _fallocate(file, _KEEP_SIZE, 0, size):
+    while _fallocate(file, 0, 0, size):
         error = ctypes.get_errno()
         if error in _CANNOT:
             return
