@@ -12,7 +12,18 @@ from mqlab.broker.store.checksums import Numbers
 from mqlab.broker.store.holding import EACH, Holding, followed_by
 from mqlab.broker.store.lone import Lone, Run, runs
 from mqlab.broker.store.parts import Gone, Part, by_payload, left_of
-from mqlab.broker.store.records import FRAME_SIZE, Damaged, Frame, Head, OtherVersion, Parts, PutAt, decode_head, frame_at, parse
+from mqlab.broker.store.records import (
+    FRAME_SIZE,
+    Damaged,
+    Frame,
+    Head,
+    OtherVersion,
+    Parts,
+    PutAt,
+    decode_head,
+    frame_at,
+    parse,
+)
 from mqlab.broker.store.remembering import Remembering, columns_in
 from mqlab.broker.store.scanning import scan
 from mqlab.broker.store.stored import Home
