@@ -84,6 +84,13 @@ class Consumer:
             await self._wait(timeout)
         return self._take()
 
+    def came_with(self, delivery: Delivery) -> list[Delivery]:
+        """What is here already after that one, which was received last, and was delivered as often as it."""
+        found = []
+        while self._deliveries and self._deliveries[0].delivered == delivery.delivered:
+            found.append(self._take())
+        return found
+
     async def receive(
         self, timeout: float | None = None, *, correlation_id: str | None = None, message_id: str | None = None
     ) -> Message:

@@ -5,10 +5,11 @@ from typing import Any
 
 from proton import Message
 
-from mqlab.drivers.amqp10_links import In, Out, bodies_of, taken
+from mqlab.drivers.amqp10_links import In, Out, taken
 from mqlab.drivers.amqp10_messages import addressed, before_body, header, received
 from mqlab.drivers.base import Arrival, DriverError, Reply, Requester, Responder
 from mqlab.drivers.correlation import prefix_of, selector_for
+from mqlab.wire.bodies import Bodies
 
 # Opens the receiving end for replies, given a selector for them; and says what address they should be sent to.
 Opening = Callable[[str], Awaitable[tuple[In, str]]]
@@ -77,7 +78,7 @@ class AmqpResponder(Responder):
         self._wanted = [_ids(data) for data in raw[: len(messages)]]
         if not all(to and number for to, number in self._wanted):
             raise DriverError("a request does not say where its reply should go, or as what")
-        return Arrival(bodies_of([message.body for message in messages]), messages[0].redelivered)
+        return Arrival(Bodies.of([message.body for message in messages]), messages[0].redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         by_address: dict[str, list[bytes]] = {}

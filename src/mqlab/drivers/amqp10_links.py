@@ -193,7 +193,7 @@ class AmqpReceiver(Receiver):
         await inward.arrived()
         messages, deliveries = taken(inward)
         self._open += deliveries
-        return Arrival(bodies_of([message.body for message in messages]), messages[0].redelivered)
+        return Arrival(Bodies.of([message.body for message in messages]), messages[0].redelivered)
 
     async def commit(self) -> None:
         if self._transactions is None or not self._open:
@@ -224,12 +224,6 @@ def taken(inward: In) -> tuple[list[Received], list[Any]]:
     deliveries = [delivery for _, delivery in inward.inbox[:count]]
     del inward.inbox[:count]
     return messages[:count], deliveries
-
-
-def bodies_of(bodies: list[bytes]) -> Bodies:
-    offsets = np.zeros(len(bodies) + 1, dtype=np.int32)
-    np.cumsum([len(body) for body in bodies], out=offsets[1:])
-    return Bodies(np.frombuffer(b"".join(bodies), dtype=np.uint8), offsets)
 
 
 async def opened(engine: Engine, link: Link) -> None:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
-import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from mqlab.drivers.base import DriverError
@@ -164,7 +163,7 @@ class Pump:
             most = min(_PORTION, self._most - len(values))
             messages = self.consumer.consume(most, 0) if most else []
         if values:
-            bodies = _bodies([value or b"" for value in values])
+            bodies = Bodies.of([value or b"" for value in values])
             # The keys are in the order of the messages, whatever partition they are of.
             marks = [Mark(partition, offset, []) for partition, offset in offsets.items()]
             marks[0] = marks[0]._replace(keys=keys)
@@ -208,12 +207,6 @@ class Pump:
     def _tell(self, what: Callable[[], object]) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(what)
-
-
-def _bodies(values: list[bytes]) -> Bodies:
-    offsets = np.zeros(len(values) + 1, dtype=np.int32)
-    np.cumsum(np.array([*map(len, values)], dtype=np.int32), out=offsets[1:])
-    return Bodies(np.frombuffer(b"".join(values), dtype=np.uint8), offsets)
 
 
 def settle(future: "asyncio.Future[Settled]", result: Settled) -> None:

@@ -20,11 +20,12 @@ from mqlab.drivers.base import (
     Sender,
 )
 from mqlab.drivers.patience import HELD_SECONDS, NO_REPLY
-from mqlab.wire.bodies import BINARY, LONE, Bodies, MalformedPayloadError, Payload, encode_equal
+from mqlab.wire.bodies import BINARY, LONE, Bodies, Buffer, MalformedPayloadError, Payload, encode_equal
 from mqlab.wire.columns import PROPERTY, decode_lone, encode_columns, encode_lone, encode_texts, named
-from mqlab.wire.payload import equal_steps
 
 _CORRELATED = named(("correlation_id",), "s")
+# So many replies are sent one by one sooner than as a batch.
+_FEW = 16
 # Types of properties, as a lone message writes them.
 _LETTERS = {np.dtype(np.int64): "q", np.dtype(np.int32): "i"}
 
@@ -119,19 +120,19 @@ class NativeResponder(Responder):
     async def receive(self) -> Arrival:
         try:
             delivery = await self._consumer.receive_batch()
-            bodies, self._wanted = _taken_apart(delivery)
+            bodies, self._wanted = _taken_apart([delivery, *self._consumer.came_with(delivery)])
         except (MessagingError, MalformedPayloadError) as error:
             raise DriverError(str(error)) from error
         return Arrival(bodies, delivery.redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         try:
-            if len(bodies) == 1:
-                to, correlation_id = self._wanted[0]
-                payload = encode_texts(bodies[0], _CORRELATED, {}, {"correlation_id": correlation_id})
-                producer = self._producers.get(to)
-                if self._persistent or wait or producer is None or not producer.batch_sent_at_once(payload):
-                    await self._send(to, payload, wait)
+            if len(bodies) <= _FEW and not (self._persistent or wait):
+                for body, (to, correlation_id) in zip(bodies, self._wanted, strict=True):
+                    payload = encode_texts(body, _CORRELATED, {}, {"correlation_id": correlation_id})
+                    producer = self._producers.get(to)
+                    if producer is None or not producer.batch_sent_at_once(payload):
+                        await self._send(to, payload, wait)
                 return
             rows_by_queue: dict[str, list[int]] = {}
             for row, (to, _) in enumerate(self._wanted):
@@ -156,24 +157,25 @@ class NativeResponder(Responder):
         await producer.send_batch(payload, persistent=self._persistent, confirm=wait)
 
 
-def _taken_apart(delivery: aio.Delivery) -> tuple[Bodies, list[tuple[str, str]]]:
-    payload = delivery.payload
-    if payload.form & LONE:
-        lone = decode_lone(payload)
-        body = np.frombuffer(lone.body, dtype=np.uint8)
-        bodies = Bodies(body, equal_steps(1, len(body)))
-        to, number = lone.values.get("reply_to"), lone.values.get("correlation_id")
-        if to and number:
-            return bodies, [(to, number)]
-        asked = [(to, number)]
-    else:
-        columns = (delivery.column("reply_to"), delivery.column("correlation_id"))
-        lists = [[None] * delivery.rows if column is None else column.to_pylist() for column in columns]
-        asked = [*zip(*lists, strict=True)]
-        bodies = delivery.bodies()
-    if not all(to and number for to, number in asked):
-        raise DriverError("a request does not say where its reply should go, or as what")
-    return bodies, [(str(to), str(number)) for to, number in asked]
+def _taken_apart(deliveries: Sequence[aio.Delivery]) -> tuple[Bodies, list[tuple[str, str]]]:
+    """The bodies of requests, and where and as what each wants its reply."""
+    bodies: list[Buffer] = []
+    wanted: list[tuple[str, str]] = []
+    for delivery in deliveries:
+        if delivery.payload.form & LONE:
+            lone = decode_lone(delivery.payload)
+            bodies.append(lone.body)
+            asked = [(lone.values.get("reply_to"), lone.values.get("correlation_id"))]
+        else:
+            bodies += delivery.bodies().tolist()
+            columns = (delivery.column("reply_to"), delivery.column("correlation_id"))
+            lists = [[None] * delivery.rows if column is None else column.to_pylist() for column in columns]
+            asked = [*zip(*lists, strict=True)]
+        for to, number in asked:
+            if not (to and number):
+                raise DriverError("a request does not say where its reply should go, or as what")
+            wanted.append((to, number))
+    return Bodies.of(bodies), wanted
 
 
 def _with_properties(bodies: Matrix, properties: Properties) -> Payload:

@@ -13,6 +13,8 @@ from mqlab.wire.bodies import Bodies
 ID_SIZE: Final = 12
 _ID: Final = struct.Struct("<IQ")
 _LOW: Final = np.uint64(0xFFFFFFFF)
+# So many bodies are read one by one sooner than together.
+_FEW: Final = 8
 
 
 class NotOursError(ValueError):
@@ -73,12 +75,8 @@ def identity(body: bytes) -> tuple[int, int]:
 def ranges(bodies: Bodies) -> list[tuple[int, int, int, int]]:
     """(producer, first sequence number, count, bytes) of each run of consecutive messages, in their order."""
     rows = len(bodies)
-    if rows == 1:
-        begin, end = bodies.offsets.tolist()
-        if end - begin < ID_SIZE:
-            raise NotOursError("a message of fewer than 12 bytes")
-        producer, seq = _ID.unpack_from(bodies.data.data, begin)
-        return [(producer, seq, 1, end - begin)]
+    if rows <= _FEW:
+        return _few_ranges(bodies)
     words = _words(bodies)
     if _consecutive(words, rows):
         return [(int(words[0]), int(words[2]) << 32 | int(words[1]), rows, bodies.nbytes)]
@@ -91,6 +89,23 @@ def ranges(bodies: Bodies) -> list[tuple[int, int, int, int]]:
         (int(producers[a]), int(seqs[a]), b - a, int(offsets[b]) - int(offsets[a]))
         for a, b in pairwise((0, *breaks, rows))
     ]
+
+
+def _few_ranges(bodies: Bodies) -> list[tuple[int, int, int, int]]:
+    """The same, one by one."""
+    found: list[tuple[int, int, int, int]] = []
+    data = bodies.data.data
+    for begin, end in pairwise(bodies.offsets.tolist()):
+        size = end - begin
+        if size < ID_SIZE:
+            raise NotOursError("a message of fewer than 12 bytes")
+        producer, seq = _ID.unpack_from(data, begin)
+        if found and found[-1][0] == producer and found[-1][1] + found[-1][2] == seq:
+            _, first, count, before = found[-1]
+            found[-1] = (producer, first, count + 1, before + size)
+        else:
+            found.append((producer, seq, 1, size))
+    return found
 
 
 def _consecutive(words: Any, rows: int) -> bool:

@@ -1,6 +1,6 @@
 """What a message frame carries, and the bodies in it as they lie in memory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
@@ -42,6 +42,18 @@ class Bodies:
     def __init__(self, data: Bytes, offsets: Offsets) -> None:
         self.data = data
         self.offsets = offsets
+
+    @classmethod
+    def of(cls, bodies: Sequence[Buffer]) -> "Bodies":
+        """These, one after the other: several in a copy of them, a lone one where it is."""
+        if len(bodies) == 1:
+            return cls(np.frombuffer(bodies[0], dtype=np.uint8), equal_steps(1, len(bodies[0])))
+        data, sizes = np.frombuffer(b"".join(bodies), dtype=np.uint8), {*map(len, bodies)}
+        if len(sizes) == 1:
+            return cls(data, equal_steps(len(bodies), sizes.pop()))
+        offsets = np.zeros(len(bodies) + 1, dtype=np.int32)
+        np.cumsum([*map(len, bodies)], out=offsets[1:])
+        return cls(data, offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
