@@ -57,6 +57,19 @@ def test_a_receipt_is_written_with_all_its_columns(folder: RunFolder) -> None:
     assert rows(folder, "receipts") == [first, second]
 
 
+def test_a_request_with_its_reply_is_written_as_a_send_a_receipt_and_a_round_trip(folder: RunFolder) -> None:
+    one, other = Recorder(folder, run=7, agent=2), Recorder(folder, run=7, agent=3)
+    one.sent(3, 4, 2**40, 1, 1000, 2**60, 2**60 + 1, NO_TIME, CONFIRMED_CODE)
+    one.received(3, 6, 9, 2**41, 1, 500, 2**40, 2**60 + 9, 1, NO_TIME)
+    one.round_trip(3, 2**40, 2**60, 2**60 + 1, 2**60 + 9)
+    other.answered(3, 4, 2**40, 1000, 2**60, 2**60 + 1, 6, 9, 2**41, 500, 2**60 + 9, 1)
+    one.close()
+    other.close()
+    for table in ("sends", "receipts", "round_trips"):
+        first, second = rows(folder, table)
+        assert second == {**first, "agent": 3}
+
+
 def test_a_round_trip_is_written_with_all_its_columns(folder: RunFolder) -> None:
     recorder = Recorder(folder, run=7, agent=2)
     recorder.round_trip(3, 2**40, 2**60, 2**60 + 1, 2**60 + 2)
@@ -146,6 +159,15 @@ class TestSpilling:
     def round_trips(self, recorder: Recorder, number: int) -> None:
         for seq in range(number):
             recorder.round_trip(1, seq, seq, seq, NO_TIME)
+
+    def test_requests_with_their_replies_become_several_files_too(self, folder: RunFolder) -> None:
+        recorder = Recorder(folder, run=1, agent=1)
+        for seq in range(1000):
+            recorder.answered(1, 0, seq, 12, seq, seq, 1, 2, seq, 12, seq, 0)
+        assert len(files(folder, "round_trips")) >= 45, "rows must not wait for the end"
+        recorder.close()
+        for table, number in (("sends", "first_seq"), ("receipts", "first_seq"), ("round_trips", "seq")):
+            assert sorted(row[number] for row in rows(folder, table)) == list(range(1000))
 
     @pytest.mark.parametrize(("table", "number"), [("sends", "first_seq"), ("receipts", "first_seq"),
                                                    ("round_trips", "seq")])  # fmt: skip

@@ -104,7 +104,7 @@ async def test_mq_trace_api_level(tmp_path: Path) -> None:
         await round_trip(address, 0)
     text = path.read_text()
     calls = [tuple(line.split("\t")[2:5]) for line in text.splitlines()]
-    for wanted in (("in", "SEND"), ("in", "RECEIVE"), ("out", "DELIVER"), ("in", "OPEN_CONSUMER")):
+    for wanted in (("in", "REQUEST"), ("out", "DELIVER"), ("in", "OPEN_CONSUMER")):
         assert ('"Requester0"', *wanted) in calls
     assert ('"Responder0"', "out", "DELIVER") in calls
     assert "\tcore\t" not in text

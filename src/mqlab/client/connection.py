@@ -14,7 +14,7 @@ from mqlab.wire.native import Frame, Kind, ProtocolError
 _FRAME_LIMIT = 64 * 1024 * 1024
 _LARGE = 16 * 1024
 _GOODBYE_SECONDS = 1.0
-_SEND, _ACKNOWLEDGE, _RECEIVE = map(int, (Kind.SEND, Kind.ACKNOWLEDGE, Kind.RECEIVE))
+_SEND, _ACKNOWLEDGE, _RECEIVE, _REQUEST = map(int, (Kind.SEND, Kind.ACKNOWLEDGE, Kind.RECEIVE, Kind.REQUEST))
 
 
 class Link(Protocol):
@@ -139,6 +139,11 @@ class Wire(asyncio.BufferedProtocol):
     def receive(self, link: int, correlation_id: str, done: int) -> None:
         """The message with that id; all that was delivered up to `done` is, if that is not 0."""
         self.send(_RECEIVE, 0, 0, link, done, 0, correlation_id.encode())
+
+    def request(self, link: int, first: int, payload: Payload, consumer: int, correlation_id: str, done: int) -> None:
+        """`put` and `receive` in one: the message has that correlation id, and `done` is all the consumer was given."""
+        del correlation_id, done
+        self.send(_REQUEST, payload.form, 0, link, first, consumer, payload.data)
 
     def write(self, *data: Buffer) -> None:
         """A frame, as its bytes. Small ones leave together at the end of this turn of the loop, a large one at once."""

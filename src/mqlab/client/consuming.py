@@ -106,7 +106,7 @@ class Consumer:
                 self._give_back()
             if not self._ask_for(correlation_id or "", asking):
                 await self._wait(timeout)
-            return self._take().messages()[0]
+            return self._take().message()
         if not self.in_hand:
             if not self._prepare():
                 await self._wait(timeout)
@@ -115,6 +115,28 @@ class Consumer:
             self.settling = True
             asyncio.get_running_loop().call_soon(self.settle)
         return self.in_hand.pop()
+
+    # For a requester: the broker is told with the request which message it waits for
+
+    @property
+    def can_expect(self) -> bool:
+        """Nothing is in its hands or on its way, and nobody waits."""
+        idle = self._came is None or self._came.done()
+        return idle and self._by_itself and not (
+            self._prefetch or self._deliveries or self._withdrawal is not None or self._error is not None
+        )  # fmt: skip
+
+    def expecting(self, correlation_id: str) -> tuple[int, str, int]:
+        """Its number, what it waits for, and the last delivery id, up to which all is done."""
+        done = self._told = self._taken
+        return self._link, correlation_id, done
+
+    async def expected(self, timeout: float | None) -> Message:
+        """What it waits for. Raises TimeoutError if it did not come in so many seconds."""
+        self._wire.about_to_wait()
+        if not self._deliveries:
+            await self._wait(timeout)
+        return self._take().message()
 
     async def fill_hand(self, timeout: float | None = None) -> None:
         """Take the next delivery apart; `in_hand.pop()` then gives its messages one after the other."""
@@ -161,7 +183,7 @@ class Consumer:
             if not self._prepare():
                 await self._wait(None)
             if self._deliveries[0].payload.rows == 1:
-                return self._take().messages()[0]
+                return self._take().message()
             self._fill_hand()
             return self.in_hand.pop()
         except self.end:

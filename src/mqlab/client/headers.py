@@ -138,7 +138,8 @@ class Stamp:
             for text in texts.values():
                 if type(text) is not str:
                     return self._any_message(body, headers, properties)
-            return encode_texts(body if type(body) is bytes else as_body(body), shape, self._stamped(_now()), texts)
+            stamps = self._stamped(_now()) if self._names else {}
+            return encode_texts(body if type(body) is bytes else as_body(body), shape, stamps, texts)
         except UnicodeEncodeError as error:
             raise ValueError(f"{error.object!r} is no text: it has half of a character") from error
 

@@ -53,11 +53,17 @@ class Delivery:
         """Bodies and columns as Arrow has them."""
         return decode_batch(self.payload)
 
+    def message(self) -> Message:
+        """The only one."""
+        if not self.payload.form & LONE:
+            return self.messages()[0]
+        lone = decode_lone(self.payload)
+        self._lone = lone.values
+        return _message((lone.own_body(), 0, self))
+
     def messages(self) -> list[Message]:
         if self.payload.form & LONE:
-            lone = decode_lone(self.payload)
-            self._lone = lone.values
-            return [_message((lone.own_body(), 0, self))]
+            return [self.message()]
         return list(map(Message, self.bodies().tolist(), range(self.rows), repeat(self)))
 
     def after(self, rows: int) -> Delivery:

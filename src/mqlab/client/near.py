@@ -71,6 +71,10 @@ class NearWire(BoundWire):
             host.receive(link, correlation_id, done, self._at_once > 0 or self._later())
             self._at_once -= 1
 
+    def request(self, link: int, first: int, payload: Payload, consumer: int, correlation_id: str, done: int) -> None:
+        self.receive(consumer, correlation_id, done)
+        self.put(0, link, first, payload, 0)
+
     def soon(self, action: Callable[[], None]) -> None:
         self._called = None
         super().soon(action)

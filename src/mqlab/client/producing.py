@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, Unpack
 
 from mqlab.client.connection import Wire
+from mqlab.client.consuming import Consumer
 from mqlab.client.errors import ClosedError, MessagingError
 from mqlab.client.headers import Headers, Stamp
 from mqlab.wire import native
@@ -76,6 +77,18 @@ class Producer:
         if self._must_wait():
             return False
         self._write(self.stamp.message(body, headers, properties), 0)
+        return True
+
+    def asked_at_once(
+        self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None, consumer: Consumer
+    ) -> bool:
+        """The same, for a request whose reply this consumer, which can, then waits for."""
+        if self._must_wait():
+            return False
+        payload, first = self.stamp.message(body, headers, properties), self._next_seq
+        self._next_seq = first + 1
+        self._credit -= len(payload.data)
+        self._wire.request(self._link, first, payload, *consumer.expecting(headers["correlation_id"] or ""))
         return True
 
     def batch_sent_at_once(self, payload: Payload) -> bool:

@@ -34,12 +34,17 @@ class Requester:
         **headers: Unpack[Headers],
     ) -> Message:  # fmt: skip
         """Raises TimeoutError if no reply came in so many seconds; one that comes later is not mistaken for another."""
-        self._requests += 1
-        correlation_id = headers.setdefault("correlation_id", f"{self._token}-{self._requests}")
+        correlation_id = headers.get("correlation_id")
+        if correlation_id is None:
+            self._requests += 1
+            correlation_id = headers["correlation_id"] = f"{self._token}-{self._requests}"
         headers["reply_to"] = self.reply_to
         # The request leaves together with the wish for its reply.
         self._wire.held = True
         try:
+            consumer, at_once = self._consumer, self._shared and not self._persistent
+            if at_once and consumer.can_expect and self._producer.asked_at_once(body, headers, properties, consumer):
+                return await consumer.expected(timeout)
             if self._persistent or not self._producer.sent_at_once(body, headers, properties):
                 await self._producer.send(body, persistent=self._persistent, properties=properties, **headers)
             if self._shared:

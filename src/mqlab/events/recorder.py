@@ -26,6 +26,8 @@ _RECEIPTS = (
     "t_acknowledged",
 )  # fmt: skip
 _ROUND_TRIPS = ("requester", "seq", "t_planned", "t_sent", "t_received")
+# Numbers of a row of `answered`.
+_ANSWERED: Final = 12
 
 
 class Recorder:
@@ -39,6 +41,7 @@ class Recorder:
         self._sends = array("q")
         self._receipts = array("q")
         self._round_trips = array("q")
+        self._answered = array("q")
         # Sends nobody waited for: their outcome is known when the producer is closed.
         self._open: dict[int, array[int]] = {}
 
@@ -77,6 +80,16 @@ class Recorder:
         if len(self._round_trips) > _MOST_NUMBERS:
             self._write("round_trips", _ROUND_TRIPS, self._round_trips)
 
+    def answered(self, *row: int) -> None:
+        """A request whose reply has come: a row of `sends`, of `receipts` and of `round_trips`, in one.
+
+        Requester, destination, sequence number, bytes, when planned and sent; the destination of the reply, the
+        responder, its sequence number, bytes, when received, whether redelivered.
+        """
+        self._answered.extend(row)
+        if len(self._answered) > _MOST_NUMBERS:
+            self._write_answered()
+
     def close(self) -> None:
         for rows in self._open.values():
             self._sends.extend(rows)
@@ -84,6 +97,22 @@ class Recorder:
         self._write("sends", _SENDS, self._sends)
         self._write("receipts", _RECEIPTS, self._receipts)
         self._write("round_trips", _ROUND_TRIPS, self._round_trips)
+        self._write_answered()
+
+    def _write_answered(self) -> None:
+        if not self._answered:
+            return
+        rows = np.array(self._answered, dtype=np.int64).reshape(-1, _ANSWERED)
+        del self._answered[:]
+        number, destination, seq, size, planned, sent, replies, responder, answer, length, received, again = rows.T
+        one, nothing = np.ones(len(rows), dtype=np.int64), np.full(len(rows), NO_TIME)
+        # That there is a reply confirms the request; when the system had it, nobody knows.
+        confirmed = np.full(len(rows), CONFIRMED_CODE)
+        sends = (number, destination, seq, one, size, planned, sent, nothing, confirmed)
+        receipts = (number, replies, responder, answer, one, length, seq, received, again, nothing)
+        self._put("sends", dict(zip(_SENDS, sends, strict=True)))
+        self._put("receipts", dict(zip(_RECEIPTS, receipts, strict=True)))
+        self._put("round_trips", dict(zip(_ROUND_TRIPS, (number, seq, planned, sent, received), strict=True)))
 
     def _write(self, table: str, columns: Sequence[str], numbers: "array[int]") -> None:
         if not numbers:
@@ -91,10 +120,12 @@ class Recorder:
         # A copy, since `array` may not be emptied while numpy looks at it.
         rows = np.array(numbers, dtype=np.int64).reshape(-1, len(columns))
         del numbers[:]
+        self._put(table, dict(zip(columns, rows.T, strict=True)))
+
+    def _put(self, table: str, found: dict[str, Any]) -> None:
         self._parts += 1
-        found = dict(zip(columns, rows.T, strict=True))
-        found["run"] = np.full(len(rows), self._run)
-        found["agent"] = np.full(len(rows), self._agent)
+        rows = len(next(iter(found.values())))
+        found["run"], found["agent"] = np.full(rows, self._run), np.full(rows, self._agent)
         name = f"run-{self._run:05d}-agent-{self._agent}-{self._parts}"
         self._folder.write_events(table, name, _arrow(table, found))
 

@@ -43,6 +43,8 @@ class Kind(IntEnum):
     # with an amount: just so many deliveries from first on, as if they had never left or (REDELIVERED) as tried in
     # vain; this is not answered
     ASK = 20  # JSON: anything else a client wants to know or have done; first: the number of the question
+    REQUEST = 21  # SEND of a lone message, and RECEIVE of the one with the same correlation id by the consumer whose
+    # link is the amount: all it was given is done
     # broker to client
     OPENED = 30  # a session, producer or consumer is there
     DELIVER = 31  # first: delivery id of the first row; amount: rows; session: how often they were delivered before

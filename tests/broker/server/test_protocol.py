@@ -13,6 +13,7 @@ from mqlab.client import aio
 from mqlab.wire import native
 from mqlab.wire.address import Address
 from mqlab.wire.bodies import encode
+from mqlab.wire.columns import encode_lone
 from mqlab.wire.native import Flag, Kind
 
 from .talking import Raw, client, in_loop, local, seen
@@ -20,6 +21,7 @@ from .talking import Raw, client, in_loop, local, seen
 CLIENTS_KINDS = {
     Kind.HELLO, Kind.CLOSE, Kind.OPEN_SESSION, Kind.OPEN_PRODUCER, Kind.OPEN_CONSUMER, Kind.SEND, Kind.ACKNOWLEDGE,
     Kind.COMMIT, Kind.ROLLBACK, Kind.ASK, Kind.ACKNOWLEDGE_ROWS, Kind.RECEIVE, Kind.CANCEL,
+    Kind.REQUEST,
 }  # fmt: skip
 
 
@@ -95,6 +97,13 @@ def _send(payload: bytes, rows: int, *, flags: int = 0, first: int = 1) -> bytes
     return native.header(Kind.SEND, flags=flags, session=1, link=1, first=first, amount=rows, length=length) + payload
 
 
+def _request(number: int, *, first: int = 1, consumer: int = 2, link: int = 1, named: str = "correlation_id") -> bytes:
+    message = encode_lone(b"question %d" % number, (named,), "s", [f"id {number}"])
+    size = len(message.data)
+    head = native.header(Kind.REQUEST, flags=message.form, link=link, first=first, amount=consumer, length=size)
+    return head + bytes(message.data)
+
+
 BATCH = bytes(encode([b"one", b"two"]).data)
 
 
@@ -111,6 +120,12 @@ BATCH = bytes(encode([b"one", b"two"]).data)
         _send(BATCH.replace(struct.pack("<qq", 0, 12), struct.pack("<qq", 0, 13)), 2),
         _send(BATCH, 2, first=2**64 - 1, flags=Flag.CONFIRM),
         native.header(Kind.SEND, session=1, link=7, amount=1),
+        _request(1, consumer=9),
+        _request(1, link=9),
+        _request(1, named="type"),
+        native.header(Kind.REQUEST, flags=Flag.LONE, link=1, first=1, amount=2, length=4) + b"lone",
+        native.header(Kind.REQUEST, link=1, first=1, amount=2, length=len(BATCH)) + BATCH,
+        native.header(Kind.REQUEST, flags=Flag.LONE | Flag.COLUMNS, link=1, first=1, amount=2, length=4) + b"none",
         native.header(Kind.ACKNOWLEDGE, link=9, first=1),
         native.header(Kind.COMMIT, session=9),
         native.header(Kind.ROLLBACK, session=9),
@@ -135,6 +150,7 @@ async def test_one_who_breaks_the_rules_is_ended_and_no_neighbour_notices(frame:
         raw = await Raw.connect(address)
         await raw.open_session()
         await raw.open_producer("queue:q")
+        await raw.open_consumer("queue:other", room=0)
         raw.say(frame)
         assert await raw.is_ended()
         assert await neighbour.is_fine()
@@ -156,7 +172,7 @@ async def test_noise_from_many_disturbs_no_neighbour(monkeypatch: pytest.MonkeyP
         native.header(Kind.ACKNOWLEDGE_ROWS, link=4, first=1, amount=1), native.header(Kind.CANCEL, link=4),
         native.header(Kind.RECEIVE, link=4, length=2) + b"id", native.frame(Kind.ASK, {"ask": "temporary"}, first=1),
         native.header(Kind.COMMIT, session=2), native.header(Kind.ROLLBACK, session=2),
-        native.frame(Kind.ASK, {"ask": "status"}, first=1),
+        native.frame(Kind.ASK, {"ask": "status"}, first=1), _request(1, consumer=4),
         native.header(Kind.CLOSE, link=3), native.header(Kind.CLOSE, session=2),
     ]  # fmt: skip
     async with running(local(queue_limit=10_000, producer_window=5_000)) as (broker, (address,)):
@@ -174,6 +190,47 @@ async def test_noise_from_many_disturbs_no_neighbour(monkeypatch: pytest.MonkeyP
             assert await neighbour.is_fine()
             await raw.close()
         assert not broker.failure.done()
+
+
+@in_loop
+async def test_a_request_is_a_message_and_the_wish_for_its_reply_in_one() -> None:
+    async with running(local()) as (broker, (address,)):
+        serving = await (await client(address)).session()
+        requests = await serving.consumer("queue:requests")
+        raw = await Raw.connect(address)
+        await raw.open_session()
+        await raw.open_producer("queue:requests")
+        await raw.open_consumer("queue:replies", room=0)
+        replies, replying = broker.core.house.queues["replies"], await serving.producer("queue:replies")
+        for number in range(1, 4):
+            # One of them is there before it is asked for.
+            ready = number == 2
+            if ready:
+                await replying.send(b"reply 2", correlation_id="id 2")
+                await replying.flush()
+            await replying.send(b"noise", correlation_id="somebody else's")
+            raw.say(_request(number, first=number))
+            request = await requests.receive(timeout=30)
+            assert (request.body, request.correlation_id) == (b"question %d" % number, f"id {number}")
+            if not ready:
+                await replying.send(b"reply %d" % number, correlation_id=f"id {number}")
+            reply = await raw.hear_until(Kind.DELIVER)
+            assert (reply.link, reply.first, reply.amount) == (2, number, 1)
+            assert bytes(reply.payload).endswith(b"reply %d" % number)
+            # What was given before is done: there is the noise, and this one.
+            assert replies.messages == number + 1
+
+
+@in_loop
+async def test_a_request_that_is_refused_is_told_by_its_number() -> None:
+    async with running(local(message_limit=1, when_full="refuse")) as (_, (address,)):
+        raw = await Raw.connect(address)
+        await raw.open_session()
+        await raw.open_producer("queue:requests")
+        await raw.open_consumer("queue:replies", room=0)
+        raw.say(_request(1, first=1) + _request(2, first=2))
+        error = await raw.hear_until(Kind.ERROR)
+        assert (error.link, error.first, error.amount) == (1, 2, 1)
 
 
 @in_loop

@@ -15,7 +15,7 @@ from mqlab.broker.server.saying import REFUSALS, refusal
 from mqlab.client.connection import Receiving
 from mqlab.client.pipe import End, frames_of
 from mqlab.wire import native
-from mqlab.wire.bodies import COLUMNS, LONE, Buffer, Payload
+from mqlab.wire.bodies import COLUMNS, LONE, Buffer, Payload, check
 from mqlab.wire.columns import decode_lone
 from mqlab.wire.native import Frame, Kind, ProtocolError
 
@@ -55,7 +55,7 @@ class BoundConnection(Connection):
         _, rows, form = payload
         try:
             if producer is None or flags or form != _WITH_HEADERS or rows != 1:
-                self._take(link, first, payload, flags)
+                self._take(link, first, payload, flags, check(payload))
             else:
                 # As `_take` does, for what is sent most: that it can be read is all there is to check.
                 headers = decode_lone(payload).values

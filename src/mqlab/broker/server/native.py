@@ -10,7 +10,9 @@ from mqlab.broker import limits
 from mqlab.broker.core import effects
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import OverdrawnError
+from mqlab.broker.core.handing import Known
 from mqlab.broker.core.links import Consumer, Producer, Session
+from mqlab.broker.core.retrieval import Key
 from mqlab.broker.security.rights import User
 from mqlab.broker.server.asking import Asking
 from mqlab.broker.server.broker import Broker
@@ -78,6 +80,7 @@ class Connection(Telling, asyncio.BufferedProtocol):
             Kind.ACKNOWLEDGE: self._acknowledge,
             Kind.ACKNOWLEDGE_ROWS: self._acknowledge_rows,
             Kind.RECEIVE: self._receive,
+            Kind.REQUEST: self._request,
             Kind.CANCEL: self._cancel,
             Kind.COMMIT: self._commit,
             Kind.ROLLBACK: self._rollback,
@@ -121,7 +124,7 @@ class Connection(Telling, asyncio.BufferedProtocol):
             self.fail("protocol", str(error))
         else:
             self._broker.look_at_the_clock()
-            if 1 < len(frames) <= _FEW and frames[0].kind == _SEND:
+            if 1 < len(frames) <= _FEW and frames[0].kind == _SEND != frames[1].kind:
                 # Whoever waits for the message can begin before the rest, such as what is done, is looked at.
                 self._obey(frames[:1])
                 del frames[0]
@@ -288,19 +291,30 @@ class Connection(Telling, asyncio.BufferedProtocol):
     def _send(self, frame: Frame) -> Payload:
         _, flags, _, link, first, rows, view = frame
         payload = payload_of((self._kept(view) if len(view) >= _KEEP_IN_PLACE else bytes(view), rows, flags & FORM))
-        self._take(link, first, payload, flags)
+        self._take(link, first, payload, flags, check(payload))
         return payload
 
-    def _take(self, link: int, first: int, payload: Payload, flags: int) -> None:
+    def _take(self, link: int, first: int, payload: Payload, flags: int, headers: Known) -> None:
         producer, last = self._producers.get(link), first + payload.rows - 1
         if producer is None:
             raise ProtocolError(f"there is no producer {link}")
         if last >= SEQUENCE_NUMBERS:
             raise ProtocolError("the sequence numbers are used up")
         self._core.send(
-            producer, payload, last, persistent=flags & _PERSISTENT > 0, confirm=flags & _CONFIRM > 0,
-            headers=check(payload),
-        )  # fmt: skip
+            producer, payload, last, persistent=flags & _PERSISTENT > 0, confirm=flags & _CONFIRM > 0, headers=headers
+        )
+
+    def _request(self, frame: Frame) -> None:
+        _, flags, _, link, first, number, view = frame
+        payload = payload_of((self._kept(view) if len(view) >= _KEEP_IN_PLACE else bytes(view), 1, flags & FORM))
+        headers, consumer = check(payload), self._consumers.get(number)
+        wanted = None if headers is None else headers.get("correlation_id")
+        if consumer is None or not isinstance(wanted, str):
+            raise ProtocolError("a request has a correlation id, and the number of a consumer for its reply")
+        if consumer.unacknowledged:
+            self._core.acknowledge(consumer, consumer.next_delivery - 1, 0)
+        self._core.receive(consumer, Key("correlation_id", wanted))
+        self._take(link, first, payload, 0, headers)
 
     def _acknowledge(self, frame: Frame) -> None:
         consumer = self._consumers.get(frame.link) or self._consumer(frame)

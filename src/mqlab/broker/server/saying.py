@@ -18,9 +18,8 @@ _LONE: Final = int(Flag.LONE)
 def refusal(frame: Frame, error: Exception) -> bytes:
     """The answer to a frame that was refused."""
     said = {"code": "refused", "message": str(error)}
-    return native.frame(
-        Kind.ERROR, said, session=frame.session, link=frame.link, first=frame.first, amount=frame.amount
-    )
+    amount = 1 if frame.kind == Kind.REQUEST else frame.amount
+    return native.frame(Kind.ERROR, said, session=frame.session, link=frame.link, first=frame.first, amount=amount)
 
 
 def destination_in(frame: Frame) -> str:

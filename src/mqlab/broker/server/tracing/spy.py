@@ -15,9 +15,10 @@ from mqlab.broker.server.tracing.detail import HIGH, about, kept
 from mqlab.broker.server.tracing.links import TRACE_QUEUE, Link, Unanswered, destination_of
 from mqlab.broker.server.tracing.records import Rows, Subject
 from mqlab.broker.settings import Level
-from mqlab.wire.bodies import MalformedPayloadError, Payload
+from mqlab.wire.bodies import MalformedPayloadError, Payload, check
 from mqlab.wire.columns import Value
-from mqlab.wire.native import Flag, Frame, Kind, ProtocolError
+from mqlab.wire.native import FORM, Flag, Frame, Kind, ProtocolError
+from mqlab.wire.payload import payload_of
 
 Command = Callable[[Frame], object]
 
@@ -70,7 +71,10 @@ class Spy:
         self._plain = plain = watched.commands
         self._plain_send, self._plain_acknowledge = watched.send, plain[Kind.ACKNOWLEDGE]
         self._clock = watched.clock
-        special = {Kind.SEND: self._send, Kind.ACKNOWLEDGE: self._acknowledge, Kind.RECEIVE: self._receive}
+        special = {
+            Kind.SEND: self._send, Kind.ACKNOWLEDGE: self._acknowledge, Kind.RECEIVE: self._receive,
+            Kind.REQUEST: self._request,
+        }  # fmt: skip
         self.commands: dict[int, Command] = {kind: special.get(Kind(kind), self._other) for kind in plain}
 
     @property
@@ -140,6 +144,18 @@ class Spy:
             raise
         if link is not None:
             link.waiting.append((bytes(frame.payload), link.receive, began, 0, 0, None))
+
+    def _request(self, frame: Frame) -> None:
+        """Both things that it is, each with its record."""
+        consumer = self._watched.consumers.get(frame.amount)
+        headers = check(payload_of((bytes(frame.payload), 1, frame.flags & FORM)))
+        wanted = None if headers is None else headers.get("correlation_id")
+        if consumer is None or not isinstance(wanted, str):
+            self._plain[Kind.REQUEST](frame)
+            return
+        done = consumer.next_delivery - 1 if consumer.unacknowledged else 0
+        self._receive(Frame(Kind.RECEIVE, 0, 0, frame.amount, done, 0, wanted.encode()))
+        self._send(frame._replace(kind=Kind.SEND, amount=1))
 
     def _other(self, frame: Frame) -> None:
         """The rarer ones, in one way for all of them."""
