@@ -131,12 +131,12 @@ class Consumer:
         done = self._told = self._taken
         return self._link, correlation_id, done
 
-    async def expected(self, timeout: float | None) -> Message:
+    async def expected(self, timeout: float | None) -> Delivery:
         """What it waits for. Raises TimeoutError if it did not come in so many seconds."""
         self._wire.about_to_wait()
         if not self._deliveries:
             await self._wait(timeout)
-        return self._take().message()
+        return self._take()
 
     async def fill_hand(self, timeout: float | None = None) -> None:
         """Take the next delivery apart; `in_hand.pop()` then gives its messages one after the other."""

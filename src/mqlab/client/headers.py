@@ -124,6 +124,8 @@ class Stamp:
         self._letters = "".join(HEADERS[name] for name in self._names)
         self._stamps_all = standing.ids and standing.timestamps
         self._plain = standing.plain
+        # Messages say only what is said of each.
+        self.adds_nothing = standing.plain and not self._names
         # The columns of messages with just these texts.
         self._shapes: dict[tuple[str, ...], Columns] = {}
         self._next = 1

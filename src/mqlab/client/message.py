@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from mqlab.wire.bodies import COLUMNS, LONE, Bodies, Payload, cut, decode
 from mqlab.wire.columns import PROPERTY, Value, column, column_names, decode_batch, decode_lone
+from mqlab.wire.forms import Form
 
 DEFAULT_PRIORITY: Final = 4
 ID_PREFIX: Final = "ID:"
@@ -53,8 +54,12 @@ class Delivery:
         """Bodies and columns as Arrow has them."""
         return decode_batch(self.payload)
 
-    def message(self) -> Message:
-        """The only one."""
+    def message(self, like: Form | None = None, text: str = "") -> Message:
+        """The only one; it is probably of this form, with that text."""
+        body = None if like is None else like.body(self.payload, text)
+        if like is not None and body is not None:
+            self._lone = {like.name: text}
+            return _message((body, 0, self))
         if not self.payload.form & LONE:
             return self.messages()[0]
         lone = decode_lone(self.payload)

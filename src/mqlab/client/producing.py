@@ -79,16 +79,14 @@ class Producer:
         self._write(self.stamp.message(body, headers, properties), 0)
         return True
 
-    def asked_at_once(
-        self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None, consumer: Consumer
-    ) -> bool:
+    def asked_at_once(self, payload: Payload, correlation_id: str, consumer: Consumer) -> bool:
         """The same, for a request whose reply this consumer, which can, then waits for."""
         if self._must_wait():
             return False
-        payload, first = self.stamp.message(body, headers, properties), self._next_seq
+        first = self._next_seq
         self._next_seq = first + 1
         self._credit -= len(payload.data)
-        self._wire.request(self._link, first, payload, *consumer.expecting(headers["correlation_id"] or ""))
+        self._wire.request(self._link, first, payload, *consumer.expecting(correlation_id))
         return True
 
     def batch_sent_at_once(self, payload: Payload) -> bool:

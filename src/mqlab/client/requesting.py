@@ -10,8 +10,9 @@ from mqlab.client.consuming import Consumer
 from mqlab.client.headers import Headers
 from mqlab.client.message import Message
 from mqlab.client.producing import Producer
-from mqlab.wire.bodies import Buffer
+from mqlab.wire.bodies import Buffer, Payload
 from mqlab.wire.columns import Value
+from mqlab.wire.forms import Form
 
 
 class Requester:
@@ -28,6 +29,9 @@ class Requester:
         self._shared = shared
         self._token = secrets.token_hex(8)
         self._requests = 0
+        # As most requests and replies are.
+        self._asking = Form(("correlation_id", "reply_to"), (self.reply_to,)) if producer.stamp.adds_nothing else None
+        self._answering = Form(("correlation_id",))
 
     async def request(
         self, body: Buffer, timeout: float | None = None, *, properties: Mapping[str, Value] | None = None,
@@ -38,13 +42,15 @@ class Requester:
         if correlation_id is None:
             self._requests += 1
             correlation_id = headers["correlation_id"] = f"{self._token}-{self._requests}"
-        headers["reply_to"] = self.reply_to
         # The request leaves together with the wish for its reply.
         self._wire.held = True
         try:
-            consumer, at_once = self._consumer, self._shared and not self._persistent
-            if at_once and consumer.can_expect and self._producer.asked_at_once(body, headers, properties, consumer):
-                return await consumer.expected(timeout)
+            consumer = self._consumer
+            if self._shared and not self._persistent and consumer.can_expect:
+                payload = self._written(body, correlation_id, headers, properties)
+                if self._producer.asked_at_once(payload, correlation_id, consumer):
+                    return (await consumer.expected(timeout)).message(self._answering, correlation_id)
+            headers["reply_to"] = self.reply_to
             if self._persistent or not self._producer.sent_at_once(body, headers, properties):
                 await self._producer.send(body, persistent=self._persistent, properties=properties, **headers)
             if self._shared:
@@ -53,6 +59,15 @@ class Requester:
         except BaseException:
             self._wire.about_to_wait()
             raise
+
+    def _written(
+        self, body: Buffer, correlation_id: str, headers: Headers, properties: Mapping[str, Value] | None
+    ) -> Payload:
+        is_plain = len(headers) == 1 and not properties and correlation_id.isascii()
+        if self._asking is not None and is_plain and isinstance(body, bytes):
+            return self._asking.message(correlation_id, body)
+        headers["reply_to"] = self.reply_to
+        return self._producer.stamp.message(body, headers, properties)
 
     async def _next_reply(self, correlation_id: str | None, timeout: float | None) -> Message:
         # A late reply to an earlier request does not prolong the time for this one.

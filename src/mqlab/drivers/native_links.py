@@ -21,9 +21,12 @@ from mqlab.drivers.base import (
 )
 from mqlab.drivers.patience import HELD_SECONDS, NO_REPLY
 from mqlab.wire.bodies import BINARY, LONE, Bodies, Buffer, MalformedPayloadError, Payload, encode_equal
-from mqlab.wire.columns import PROPERTY, decode_lone, encode_columns, encode_lone, encode_texts, named
+from mqlab.wire.columns import PROPERTY, decode_lone, encode_columns, encode_lone
+from mqlab.wire.forms import Form
 
-_CORRELATED = named(("correlation_id",), "s")
+# What requests and replies of the lab have beside their bodies.
+_REQUEST = ("correlation_id", "reply_to")
+_REPLY = Form(("correlation_id",))
 # So many replies are sent one by one sooner than as a batch.
 _FEW = 16
 # Types of properties, as a lone message writes them.
@@ -116,11 +119,14 @@ class NativeResponder(Responder):
         self._producers: dict[str, aio.Producer] = {}
         # Where and as what each request of the last arrival wants its reply.
         self._wanted: list[tuple[str, str]] = []
+        # Of the last request that had to be taken apart: where its reply goes, and what others like it look like.
+        self._to = ""
+        self._form: Form | None = None
 
     async def receive(self) -> Arrival:
         try:
             delivery = await self._consumer.receive_batch()
-            bodies, self._wanted = _taken_apart([delivery, *self._consumer.came_with(delivery)])
+            bodies, self._wanted = self._taken_apart([delivery, *self._consumer.came_with(delivery)])
         except (MessagingError, MalformedPayloadError) as error:
             raise DriverError(str(error)) from error
         return Arrival(bodies, delivery.redelivered)
@@ -129,7 +135,7 @@ class NativeResponder(Responder):
         try:
             if len(bodies) <= _FEW and not (self._persistent or wait):
                 for body, (to, correlation_id) in zip(bodies, self._wanted, strict=True):
-                    payload = encode_texts(body, _CORRELATED, {}, {"correlation_id": correlation_id})
+                    payload = _REPLY.message(correlation_id, body)
                     producer = self._producers.get(to)
                     if producer is None or not producer.batch_sent_at_once(payload):
                         await self._send(to, payload, wait)
@@ -150,6 +156,31 @@ class NativeResponder(Responder):
                 await producer.close()
             await self._consumer.close()
 
+    def _taken_apart(self, deliveries: Sequence[aio.Delivery]) -> tuple[Bodies, list[tuple[str, str]]]:
+        """The bodies of requests, and where and as what each wants its reply."""
+        bodies: list[Buffer] = []
+        wanted: list[tuple[str, str]] = []
+        for delivery in deliveries:
+            payload = delivery.payload
+            known = None if self._form is None else self._form.parts(payload)
+            if known is not None:
+                correlation_id, body = known
+                bodies.append(body)
+                wanted.append((self._to, correlation_id))
+            elif payload.form & LONE:
+                lone = decode_lone(payload)
+                bodies.append(lone.body)
+                wanted += _asked([(lone.values.get("reply_to"), lone.values.get("correlation_id"))])
+                if (*lone.values,) == _REQUEST:
+                    self._to = wanted[-1][0]
+                    self._form = Form(_REQUEST, (self._to,))
+            else:
+                bodies += delivery.bodies().tolist()
+                columns = (delivery.column("reply_to"), delivery.column("correlation_id"))
+                lists = [[None] * delivery.rows if column is None else column.to_pylist() for column in columns]
+                wanted += _asked([*zip(*lists, strict=True)])
+        return Bodies.of(bodies), wanted
+
     async def _send(self, to: str, payload: Payload, wait: bool) -> None:
         producer = self._producers.get(to)
         if producer is None:
@@ -157,25 +188,11 @@ class NativeResponder(Responder):
         await producer.send_batch(payload, persistent=self._persistent, confirm=wait)
 
 
-def _taken_apart(deliveries: Sequence[aio.Delivery]) -> tuple[Bodies, list[tuple[str, str]]]:
-    """The bodies of requests, and where and as what each wants its reply."""
-    bodies: list[Buffer] = []
-    wanted: list[tuple[str, str]] = []
-    for delivery in deliveries:
-        if delivery.payload.form & LONE:
-            lone = decode_lone(delivery.payload)
-            bodies.append(lone.body)
-            asked = [(lone.values.get("reply_to"), lone.values.get("correlation_id"))]
-        else:
-            bodies += delivery.bodies().tolist()
-            columns = (delivery.column("reply_to"), delivery.column("correlation_id"))
-            lists = [[None] * delivery.rows if column is None else column.to_pylist() for column in columns]
-            asked = [*zip(*lists, strict=True)]
-        for to, number in asked:
-            if not (to and number):
-                raise DriverError("a request does not say where its reply should go, or as what")
-            wanted.append((to, number))
-    return Bodies.of(bodies), wanted
+def _asked(said: Sequence[tuple[str | None, str | None]]) -> list[tuple[str, str]]:
+    found = [(to, number) for to, number in said if to and number]
+    if len(found) < len(said):
+        raise DriverError("a request does not say where its reply should go, or as what")
+    return found
 
 
 def _with_properties(bodies: Matrix, properties: Properties) -> Payload:
