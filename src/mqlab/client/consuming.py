@@ -12,6 +12,7 @@ from mqlab.client.message import Delivery, Message
 from mqlab.wire import native
 from mqlab.wire.bodies import Payload
 from mqlab.wire.native import FORM, Flag, Frame, Kind
+from mqlab.wire.payload import payload_of
 
 # auto: what was received is done when the next is asked for. dups_ok: the same, told to the broker lazily.
 # client: when the application says so, for all its session has received. individual: for each message by itself.
@@ -229,7 +230,7 @@ class Consumer:
         if kind == _ORIGIN:
             self._origin = str(data, "utf-8")
         elif kind == _DELIVER:
-            payload = Payload(data, rows, flags & FORM)
+            payload = payload_of((data, rows, flags & FORM))
             self.delivered(first, payload, delivered, flags & _PERSISTENT > 0, self._origin)
 
     def delivered(self, first: int, payload: Payload, delivered: int, persistent: bool, origin: str) -> None:

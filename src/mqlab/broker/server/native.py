@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import time_ns
 from typing import Final, cast
 
@@ -21,19 +21,15 @@ from mqlab.broker.server.greeting import Greeter
 from mqlab.broker.server.rights import check_right
 from mqlab.broker.server.saying import REFUSALS, destination_in, key_of, refusal, wish_of
 from mqlab.broker.server.telling import Telling
-from mqlab.broker.server.together import SEQUENCE_NUMBERS, Together
+from mqlab.broker.server.together import KEEP_IN_PLACE, SEQUENCE_NUMBERS, Together
 from mqlab.broker.server.tracing.spy import Spy, Watched
 from mqlab.wire import native
 from mqlab.wire.bodies import Buffer, MalformedPayloadError, Payload, check
-from mqlab.wire.joining import runs
 from mqlab.wire.native import FORM, Flag, Frame, Kind, ProtocolError
 from mqlab.wire.payload import payload_of
 
 log = logging.getLogger("mqlab.broker")
 
-# A payload is kept where it was received if it fills a good part of that memory; a small one is copied, since one
-# small message that stays would keep the whole chunk.
-_KEEP_IN_PLACE: Final = 32 * 1024
 # Unsent bytes of a connection at which its consumers get no more for now.
 _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
 
@@ -135,15 +131,9 @@ class Connection(Telling, asyncio.BufferedProtocol):
 
     def _obey_many(self, frames: Sequence[Frame]) -> None:
         """Of somebody who sends on and on. Then others are heard first."""
-        self._obey(self._not_together(frames))
+        self._obey(self._together.rest_of(frames, lambda: self._at_once is self._plain))
         if self._transport is not None:
             give_way(self._transport)
-
-    def _not_together(self, frames: Sequence[Frame]) -> Iterator[Frame]:
-        """What can be put together is sent on the way."""
-        for run in runs(frames, _KEEP_IN_PLACE):
-            if len(run) <= _FEW or self._at_once is not self._plain or not self._together.sent(run):
-                yield from run
 
     def frames_received(self, frames: Iterable[Frame]) -> None:
         self._broker.look_at_the_clock()
@@ -290,7 +280,7 @@ class Connection(Telling, asyncio.BufferedProtocol):
 
     def _send(self, frame: Frame) -> Payload:
         _, flags, _, link, first, rows, view = frame
-        payload = payload_of((self._kept(view) if len(view) >= _KEEP_IN_PLACE else bytes(view), rows, flags & FORM))
+        payload = payload_of((self._kept(view) if len(view) >= KEEP_IN_PLACE else bytes(view), rows, flags & FORM))
         self._take(link, first, payload, flags, check(payload))
         return payload
 
@@ -306,7 +296,7 @@ class Connection(Telling, asyncio.BufferedProtocol):
 
     def _request(self, frame: Frame) -> None:
         _, flags, _, link, first, number, view = frame
-        payload = payload_of((self._kept(view) if len(view) >= _KEEP_IN_PLACE else bytes(view), 1, flags & FORM))
+        payload = payload_of((self._kept(view) if len(view) >= KEEP_IN_PLACE else bytes(view), 1, flags & FORM))
         headers, consumer = check(payload), self._consumers.get(number)
         wanted = None if headers is None else headers.get("correlation_id")
         if consumer is None or not isinstance(wanted, str):

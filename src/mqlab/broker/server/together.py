@@ -1,17 +1,22 @@
 """Lone messages of one producer that came together, as one batch: most of what a message costs is what a batch does."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.links import Producer
 from mqlab.broker.core.refusing import tells_apart
 from mqlab.broker.server.saying import REFUSALS, refusal
-from mqlab.wire.joining import join_lone
+from mqlab.wire.joining import join_lone, runs
 from mqlab.wire.native import FORM, Flag, Frame
 from mqlab.wire.payload import MalformedPayloadError, payload_of
 
 SEQUENCE_NUMBERS: Final = 2**63
+# A payload is kept where it was received if it fills a good part of that memory; a small one is copied, since one
+# small message that stays would keep the whole chunk.
+KEEP_IN_PLACE: Final = 32 * 1024
+# Messages that are worth it.
+_LEAST: Final = 4
 _PERSISTENT, _CONFIRM = int(Flag.PERSISTENT), int(Flag.CONFIRM)
 
 
@@ -20,6 +25,12 @@ class Together:
         self._core = core
         self._producers = producers
         self._write = write
+
+    def rest_of(self, frames: Sequence[Frame], may: Callable[[], bool]) -> Iterator[Frame]:
+        """What has to come one by one; the others are sent on the way, as long as they may."""
+        for run in runs(frames, KEEP_IN_PLACE):
+            if len(run) < _LEAST or not may() or not self.sent(run):
+                yield from run
 
     def sent(self, run: Sequence[Frame]) -> bool:
         """False: these messages have to come one by one, and nothing has happened yet."""
