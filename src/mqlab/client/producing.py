@@ -90,10 +90,11 @@ class Producer:
         return True
 
     def batch_sent_at_once(self, payload: Payload) -> bool:
-        """The same for `send_batch`."""
+        """The same for `send_batch`. It leaves before what is said next, if nobody else was woken with its sender."""
         if self._must_wait():
             return False
         self._write(payload, 0)
+        self._wire.about_to_wait()
         return True
 
     def _must_wait(self) -> bool:
