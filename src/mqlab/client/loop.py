@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
 import uvloop
@@ -129,9 +130,19 @@ class _Call(Generic[T]):
         self._done.release()
 
     def result(self) -> T:
-        if not self._caller.wait(self._done) or self._task is None or self._task.cancelled():
+        in_time = self._caller.wait(self._done)
+        if not in_time:
+            self._give_up()
+        if not in_time or self._task is None or self._task.cancelled():
             raise ClosedError("the connection is closed")
         return self._task.result()
+
+    def _give_up(self) -> None:
+        """The loop has ended before this was done, or begun: nobody is to hear of it as of something forgotten."""
+        with suppress(RuntimeError):
+            self._work.close()
+        if self._task is not None:
+            self._task._log_destroy_pending = False  # type: ignore[attr-defined]
 
 
 async def as_work(action: Callable[[], None]) -> None:
