@@ -27,7 +27,7 @@ from mqlab.wire.forms import Form
 # What requests and replies of the lab have beside their bodies.
 _REQUEST = ("correlation_id", "reply_to")
 _REPLY = Form(("correlation_id",))
-# So many replies are sent one by one sooner than as a batch.
+# So many replies are sent one by one sooner than as a batch, unless each is waited for.
 _FEW = 16
 # Types of properties, as a lone message writes them.
 _LETTERS = {np.dtype(np.int64): "q", np.dtype(np.int32): "i"}
@@ -133,11 +133,12 @@ class NativeResponder(Responder):
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         try:
-            if len(bodies) <= _FEW and not (self._persistent or wait):
+            waits = self._persistent or wait
+            if len(bodies) == 1 or (len(bodies) <= _FEW and not waits):
                 for body, (to, correlation_id) in zip(bodies, self._wanted, strict=True):
                     payload = _REPLY.message(correlation_id, body)
                     producer = self._producers.get(to)
-                    if producer is None or not producer.batch_sent_at_once(payload):
+                    if waits or producer is None or not producer.batch_sent_at_once(payload):
                         await self._send(to, payload, wait)
                 return
             rows_by_queue: dict[str, list[int]] = {}

@@ -12,14 +12,13 @@ from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.core.handing import Known
 from mqlab.broker.core.links import Consumer, Producer, Session
-from mqlab.broker.core.retrieval import Key
 from mqlab.broker.security.rights import User
 from mqlab.broker.server.asking import Asking
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.giving_way import give_way
 from mqlab.broker.server.greeting import Greeter
 from mqlab.broker.server.rights import check_right
-from mqlab.broker.server.saying import REFUSALS, destination_in, key_of, refusal, wish_of
+from mqlab.broker.server.saying import REFUSALS, destination_in, key_of, refusal, reply_wanted, wish_of
 from mqlab.broker.server.telling import Telling
 from mqlab.broker.server.together import KEEP_IN_PLACE, SEQUENCE_NUMBERS, Together
 from mqlab.broker.server.tracing.spy import Spy, Watched
@@ -297,13 +296,12 @@ class Connection(Telling, asyncio.BufferedProtocol):
     def _request(self, frame: Frame) -> None:
         _, flags, _, link, first, number, view = frame
         payload = payload_of((self._kept(view) if len(view) >= KEEP_IN_PLACE else bytes(view), 1, flags & FORM))
-        headers, consumer = check(payload), self._consumers.get(number)
-        wanted = None if headers is None else headers.get("correlation_id")
-        if consumer is None or not isinstance(wanted, str):
-            raise ProtocolError("a request has a correlation id, and the number of a consumer for its reply")
+        (headers, wanted), consumer = reply_wanted(payload), self._consumers.get(number)
+        if consumer is None:
+            raise ProtocolError(f"there is no consumer {number}")
         if consumer.unacknowledged:
             self._core.acknowledge(consumer, consumer.next_delivery - 1, 0)
-        self._core.receive(consumer, Key("correlation_id", wanted))
+        self._core.receive(consumer, wanted)
         self._take(link, first, payload, 0, headers)
 
     def _acknowledge(self, frame: Frame) -> None:

@@ -1,5 +1,6 @@
 """What frames say beyond their headers, and how a refusal is said."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from mqlab.broker.core.destinations import BadNameError
@@ -8,6 +9,8 @@ from mqlab.broker.core.retrieval import Key
 from mqlab.broker.core.selectors import BadSelectorError
 from mqlab.broker.core.subscribing import Wish
 from mqlab.wire import native
+from mqlab.wire.bodies import Payload, check
+from mqlab.wire.columns import Value
 from mqlab.wire.native import Flag, Frame, Kind, ProtocolError
 
 # What a client may not have, or said wrong; its connection goes on.
@@ -40,6 +43,15 @@ def wish_of(frame: Frame) -> Wish:
     ):
         raise ProtocolError("selector, durable and shared are texts; no_local, browse and exclusive are true or false")
     return Wish(**texts, **flags)
+
+
+def reply_wanted(payload: Payload) -> tuple[Mapping[str, Value], Key]:
+    """The headers of a request, and which message is the reply to it. Raises ProtocolError, MalformedPayloadError."""
+    headers = check(payload) or {}
+    wanted = headers.get("correlation_id")
+    if not isinstance(wanted, str):
+        raise ProtocolError("a request is a lone message with a correlation id")
+    return headers, Key("correlation_id", wanted)
 
 
 def key_of(frame: Frame) -> Key:

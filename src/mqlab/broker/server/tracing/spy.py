@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple, Protocol
 from mqlab.broker.core.effects import Confirm, Deliver
 from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.core.links import Consumer, Producer, Session
-from mqlab.broker.server.saying import REFUSALS
+from mqlab.broker.server.saying import REFUSALS, reply_wanted
 from mqlab.broker.server.tracing.detail import HIGH, about, kept
 from mqlab.broker.server.tracing.links import TRACE_QUEUE, Link, Unanswered, destination_of
 from mqlab.broker.server.tracing.records import Rows, Subject
 from mqlab.broker.settings import Level
-from mqlab.wire.bodies import MalformedPayloadError, Payload, check
+from mqlab.wire.bodies import MalformedPayloadError, Payload
 from mqlab.wire.columns import Value
 from mqlab.wire.native import FORM, Flag, Frame, Kind, ProtocolError
 from mqlab.wire.payload import payload_of
@@ -148,13 +148,9 @@ class Spy:
     def _request(self, frame: Frame) -> None:
         """Both things that it is, each with its record."""
         consumer = self._watched.consumers.get(frame.amount)
-        headers = check(payload_of((bytes(frame.payload), 1, frame.flags & FORM)))
-        wanted = None if headers is None else headers.get("correlation_id")
-        if consumer is None or not isinstance(wanted, str):
-            self._plain[Kind.REQUEST](frame)
-            return
-        done = consumer.next_delivery - 1 if consumer.unacknowledged else 0
-        self._receive(Frame(Kind.RECEIVE, 0, 0, frame.amount, done, 0, wanted.encode()))
+        _, (_, wanted) = reply_wanted(payload_of((bytes(frame.payload), 1, frame.flags & FORM)))
+        done = consumer.next_delivery - 1 if consumer is not None and consumer.unacknowledged else 0
+        self._receive(Frame(Kind.RECEIVE, 0, 0, frame.amount, done, 0, str(wanted).encode()))
         self._send(frame._replace(kind=Kind.SEND, amount=1))
 
     def _other(self, frame: Frame) -> None:
