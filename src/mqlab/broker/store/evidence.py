@@ -27,7 +27,8 @@ def was_on_disk(data: bytes, at: int, lsn: int) -> bool:
     """
     if not at:
         lsn = 0
-    for begin in _candidates(data, at, lsn):
+    # Where nothing was written no record begins.
+    for begin in _candidates(data[: at + torn_bytes(data, at) + FRAME_SIZE], at, lsn):
         try:
             if frame_at(data, begin).durable >= lsn:
                 return True
