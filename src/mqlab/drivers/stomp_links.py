@@ -93,12 +93,15 @@ class StompReceiver(Receiver):
         self._last = b""
         # Lazily: not before half of the room is taken, unless nothing else is there.
         self._lazy = how.prefetch // 2 if how.acknowledge == "dups_ok" else 0
+        self._id = ""
 
     async def subscribe(self) -> None:
         """Returns when the broker knows of it."""
         wire, how = self._wire, self._how
         headers = wire.flavour.subscribe_headers(self._destination, how.prefetch, wire.flavour.selector(how.selector))
-        await wire.command(Frame("SUBSCRIBE", headers | wire.flavour.durable_headers(how.durable)))
+        headers |= wire.flavour.durable_headers(how.durable)
+        await wire.command(Frame("SUBSCRIBE", headers))
+        self._id = headers["id"]
 
     async def receive(self) -> Arrival:
         wire = self._wire
@@ -129,6 +132,10 @@ class StompReceiver(Receiver):
         # A client that says when it is done, by asking for more or by a commit, has not said so.
         if self._open and self._how.acknowledge in ("auto", "dups_ok"):
             self._acknowledge()
+        if self._how.durable and self._id:
+            # A broker may answer a DISCONNECT before it has taken the consumer off: whoever wants the subscription next
+            # would find it in use. Without the headers that made it durable, this ends no more than the consumer.
+            await self._wire.command(Frame("UNSUBSCRIBE", {"id": self._id}))
         await self._wire.close()
 
     def _acknowledge(self) -> None:

@@ -9,7 +9,7 @@ from mqlab.wire.nats import PING, PONG
 from mqlab.wire.strides import Template
 
 _INFO = {"server_name": "null", "version": "2.10.0", "proto": 1, "headers": True, "max_payload": 64 * 1024 * 1024}
-_SUBSCRIBE = re.compile(rb"(?:^|\n)SUB (\S+) (?:\S+ )?(\S+)\r\n")
+_SUBSCRIBE = re.compile(rb"^SUB (\S+) (?:\S+ )?(\S+)\r$", re.MULTILINE)
 # Inboxes for replies get nothing.
 _INBOX = b"_INBOX."
 
