@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 import psutil
+from tests.family import commands_with
 from typer.testing import CliRunner, Result
 
 from mqlab.cli.app import app_with
@@ -106,14 +107,7 @@ class Background:
         self.wait_until(lambda: words in self.said)
 
     def descendants(self, word: str) -> list[psutil.Process]:
-        found = []
-        for process in self._relatives():
-            try:
-                if word in " ".join(process.cmdline()):
-                    found.append(process)
-            except psutil.Error:
-                continue
-        return found
+        return commands_with(word, self._relatives())
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
         """To the whole group, as the terminal does it."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import psutil
+from tests.family import commands_with
 
 from mqlab.systems import Durability
 from mqlab.systems.getting import Part
@@ -65,6 +66,5 @@ def served(name: str = "served", **changes: object) -> Served:
 
 def programs_running() -> list[psutil.Process]:
     """Of those that keepers keep."""
-    alive = [one for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE]
-    keepers = [one for one in alive if "keeper.py" in " ".join(one.cmdline())]
+    keepers = commands_with("keeper.py", psutil.Process().children())
     return [below for keeper in keepers for below in keeper.children(recursive=True)]

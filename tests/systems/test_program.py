@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 import uvloop
+from tests.family import commands_with
 
 from mqlab.systems import Running, SystemFailedError, SystemSettingError
 from mqlab.systems.getting import Archive
@@ -116,8 +117,7 @@ class TestFailedStart:
         with pytest.raises(SystemFailedError) as caught:
             play(system, folder, nothing)
         assert not (folder / "data").exists()
-        left = [one for one in psutil.Process().children(recursive=True) if str(folder) in " ".join(one.cmdline())]
-        assert left == []
+        assert commands_with(str(folder), psutil.Process().children(recursive=True)) == []
         return str(caught.value)
 
     def test_one_that_ends(self, tmp_path: Path) -> None:
@@ -173,8 +173,7 @@ class TestFailedStart:
             starting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await starting
-            alive = [one for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE]
-            assert [one for one in alive if "keeper.py" in " ".join(one.cmdline())] == []
+            assert commands_with("keeper.py", psutil.Process().children()) == []
 
         uvloop.run(asyncio.wait_for(main(), 30))
 

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.family import descriptors_below
 
 from mqlab.broker.store.files import Files
 from mqlab.broker.store.pages import PAGE_SIZE, Pages, Stored, StoredPayloadError
@@ -138,12 +139,11 @@ def test_a_page_that_cannot_begin_is_tried_again(tmp_path: Path, monkeypatch: py
 def test_any_number_of_pages_needs_two_descriptors(tmp_path: Path) -> None:
     """A backlog must not use up what connections need."""
     pages = Pages(tmp_path, Files())
-    before = len(os.listdir("/dev/fd"))
     stored: list[Stored] = []
     for number in range(8):
         pages.write(Payload(bytes(PAGE_SIZE - 1), 1, LONE))
         stored.append(pages.write(Payload(b"%d" % number, 1, LONE)))
     assert [one.load().data for one in stored] == [b"%d" % number for number in range(8)]
-    assert len(os.listdir("/dev/fd")) - before <= 2
+    assert 0 < descriptors_below(tmp_path) <= 2
     pages.close()
-    assert len(os.listdir("/dev/fd")) == before
+    assert descriptors_below(tmp_path) == 0

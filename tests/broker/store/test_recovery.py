@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.family import descriptors_below
 
 from mqlab.broker.core.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
 from mqlab.broker.store.encoding import encode, encode_head
@@ -324,12 +325,12 @@ def test_a_payload_left_on_disk_can_be_read_when_its_file_is_gone(tmp_path: Path
     machine.core.emit(Put(((1, 9),), lone(b"wakes the journal")), True)
     machine.finish()
     assert numbers_in(tmp_path)[0] == 3
-    descriptors = len(os.listdir("/dev/fd"))
+    descriptors = descriptors_below(tmp_path)
     assert spans[0].whole().data[:8] == b"00000001"
     assert spans[3].whole().data[:8] == b"00000004"
     del spans
     machine.recovered.queues.clear()
-    assert len(os.listdir("/dev/fd")) < descriptors
+    assert descriptors_below(tmp_path) < descriptors
 
 
 def test_the_form_of_another_version_is_refused_and_left(tmp_path: Path) -> None:
