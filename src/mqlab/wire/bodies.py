@@ -97,7 +97,7 @@ def decode(payload: Payload) -> Bodies:
     if payload.form & LONE:
         check(payload)
         data = np.frombuffer(payload.data, dtype=np.uint8)
-        return Bodies(data, np.array((0, len(data)), dtype=np.int32))
+        return Bodies(data, equal_steps(1, len(data)))
     layout = layout_of(payload.data, payload.rows)
     data = np.frombuffer(payload.data, dtype=np.uint8, count=layout.values_size, offset=layout.values_at)
     return Bodies(data, _offsets(payload, layout))

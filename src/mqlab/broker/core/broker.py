@@ -15,17 +15,17 @@ from mqlab.broker.core.duplicates import Sent, ids_of
 from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, Opened, RolledBack, TakenBack
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import Flow, OverdrawnError
-from mqlab.broker.core.handing import Known, hand_over
+from mqlab.broker.core.handing import Known, hand_over, pick_up, set_down
 from mqlab.broker.core.house import House
 from mqlab.broker.core.leaving import Leaving
 from mqlab.broker.core.ledger import Ledger
 from mqlab.broker.core.links import Consumer, Producer, Session, Transaction
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.monitoring import EVERY
-from mqlab.broker.core.placing import Ended, Placed, Placing, place, puts, removes
+from mqlab.broker.core.placing import Ended, Placed, Placing, place, removes, still_needed
 from mqlab.broker.core.prepared import Preparing
 from mqlab.broker.core.queue import Queue
-from mqlab.broker.core.records import Commit
+from mqlab.broker.core.records import Commit, Put
 from mqlab.broker.core.refusing import reason_against
 from mqlab.broker.core.retrieval import Key
 from mqlab.broker.core.selectors import compile_selector
@@ -185,7 +185,14 @@ class Core:
             self.flow.renew(producer)
             raise RefusedError(why)
         if session.transacted:
-            self._send_in_transaction(session, producer, payload, persistent)
+            self.flow.renew(producer)
+            session.transaction.add(producer, Span(payload, 0, persistent=persistent))
+            return
+        if persistent and payload.form & LONE and (alone := set_down(producer, payload, headers)) is not None:
+            queue, span = alone
+            put = Put(((queue.number, span.base),), payload, producer.origin)
+            told = Confirm(producer, seq) if confirm else None
+            producer.last_lsn = self.ledger.keep(put, producer, told, self._sent_alone, producer, queue, span)
             return
         placing = self._place(producer, payload, persistent)
         if placing.put is not None:
@@ -285,13 +292,9 @@ class Core:
         hidden = self.preparing.placed()
         for number, wanted in intervals.items():
             queue = self.house.numbered.get(number)
-            ranges = [(first, end - first) for first, end in wanted]
             if queue is not None and wanted:
-                there = queue.everything(min(wanted)[0], max(end for _, end in wanted))
-                for span in (*there, *(span for owner, span in in_hand if owner is queue)):
-                    part = span.chosen(span.within(ranges)) if span.persistent and span not in hidden else None
-                    for put in puts(queue, part) if part is not None else ():
-                        self.ledger.append(put, self)
+                for put in still_needed(queue, wanted, [span for owner, span in in_hand if owner is queue], hidden):
+                    self.ledger.append(put, self)
         self.preparing.say_again(xids, self)
 
     # The parts of the commands
@@ -312,17 +315,6 @@ class Core:
                 if queue.full and queue.policy.when_full == "drop-oldest":
                     self.leaving.drop_oldest(queue)
         return Placing(*placing[:3], fresh, fresh is not payload) if payload.form & COLUMNS else placing
-
-    def _send_in_transaction(self, session: Session, producer: Producer, payload: Payload, persistent: bool) -> None:
-        transaction = session.transaction
-        transaction.size += len(payload.data)
-        if transaction.size > limits.TRANSACTION:
-            transaction.doomed = f"a transaction has at most {limits.TRANSACTION} bytes"
-            transaction.sends = []
-            self.flow.renew(producer)
-            raise RefusedError(transaction.doomed)
-        transaction.sends.append((producer, Span(payload, 0, persistent=persistent)))
-        self.flow.renew(producer)
 
     def _end_transaction(self, session: Session) -> Ended:
         """Its messages are where they belong, yet not visible. A new one begins."""
@@ -346,6 +338,11 @@ class Core:
 
     def _sent(self, producer: Producer, placed: Placed) -> None:
         self.leaving.make_visible(placed)
+        self.flow.renew(producer)
+
+    def _sent_alone(self, producer: Producer, queue: Queue, span: Span) -> None:
+        if queue.closed or not pick_up(queue, span):
+            self.leaving.make_visible([(queue, span)])
         self.flow.renew(producer)
 
     def _committed(self, session: Session, ended: Ended) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from mqlab.broker.core.effects import deliver
@@ -16,6 +17,7 @@ from mqlab.wire.payload import Payload
 
 # With any of these in its header a message may have to wait, or belongs to others, or may have come before.
 _NOT_AT_ONCE: Final = SORTED_BY | {"duplicate_id"}
+_NO_HEADERS: Final[Mapping[str, Value]] = MappingProxyType({})
 # The headers of a message, if somebody has read them already.
 Known = Mapping[str, Value] | None
 
@@ -31,6 +33,35 @@ def hand_over(producer: Producer, payload: Payload, headers: Known) -> bool:
     if consumer is None:
         return False
     _give(queue, consumer, payload, producer.origin)
+    return True
+
+
+def set_down(producer: Producer, payload: Payload, headers: Known) -> tuple[Queue, Span] | None:
+    """A persistent message that was not refused: on its queue, yet not visible. None: there is more to look at."""
+    queue = producer.destination
+    if not isinstance(queue, Queue) or not queue.stored or queue.subscription is not None:
+        return None
+    if not _NOT_AT_ONCE.isdisjoint(decode_lone(payload).values if headers is None else headers):
+        return None
+    number = queue.next_id
+    queue.next_id = number + 1
+    span = Span(payload, number, True, None, 0, producer.origin)
+    queue.reserve(span)
+    queue.unseen.add(span)
+    return queue, span
+
+
+def pick_up(queue: Queue, span: Span) -> bool:
+    """One that was set down becomes visible, to who waits for it. False: to nobody yet; nothing has happened."""
+    payload = span.payload
+    if not isinstance(payload, Payload):
+        return False
+    consumer = taker(queue, decode_lone(payload).values if queue.finding is not None else _NO_HEADERS)
+    if consumer is None:
+        return False
+    queue.unseen.discard(span)
+    queue.count_put(span)
+    queue.give(consumer, span)
     return True
 
 

@@ -11,7 +11,7 @@ from mqlab.broker.core.ledger import Ledger
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.placing import Placed, place, removes
 from mqlab.broker.core.queue import Queue
-from mqlab.broker.core.records import Commit
+from mqlab.broker.core.records import Commit, Remove
 
 
 class Leaving:
@@ -31,16 +31,16 @@ class Leaving:
     def acknowledged(self, queue: Queue, spans: Sequence[Span]) -> None:
         """A consumer is done with these messages. Mostly the journal knows nothing of them."""
         counters, lasting = queue.counters, False
-        if len(spans) == 1 and not (spans[0].persistent or self._flow.held):
-            # By far the most, where each waits for its reply; nobody waits for its room.
-            counters.acknowledged += spans[0].rows
-            queue.release(spans[0])
-            return
         for span in spans:
             counters.acknowledged += span.rows
             if span.persistent:
                 lasting = queue.stored
-        if lasting:
+        if len(spans) == 1 and not (queue.closed or self._flow.held):
+            # By far the most, where one waits for the other; nobody waits for its room.
+            if lasting:
+                self._ledger.append(Remove(queue.number, tuple(spans[0].ranges())), None)
+            queue.release(spans[0])
+        elif lasting:
             self.forget([(queue, span) for span in spans])
         else:
             self._flow.released(queue, spans)

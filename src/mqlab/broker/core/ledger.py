@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mqlab.broker.core.effects import Append, Confirm, Effect
-from mqlab.broker.core.records import Record
+from mqlab.broker.core.records import Put, Record
 
 
 class Pending(NamedTuple):
@@ -29,6 +29,13 @@ class Ledger:
         if waiter is not None:
             self._pending[self.lsn] = Pending([], [])
         return self.lsn
+
+    def keep(self, put: Put, waiter: object, told: Confirm | None, action: Callable[..., None], *arguments: Any) -> int:
+        """A message alone, all in one go: its record, whom to tell that it is durable, and what is to be done then."""
+        self.lsn = lsn = self.lsn + 1
+        self._effects.append(Append(put, lsn, waiter))
+        self._pending[lsn] = Pending([] if told is None else [told], [(action, arguments)])
+        return lsn
 
     def is_awaited(self, lsn: int) -> bool:
         """The record is not durable yet (0: there is none)."""

@@ -6,7 +6,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mqlab.broker import limits
 from mqlab.broker.core.destinations import TEMPORARY
+from mqlab.broker.core.errors import RefusedError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +29,14 @@ class Transaction:
     size: int = 0
     # Why something of it was refused.
     doomed: str = ""
+
+    def add(self, producer: Producer, span: Span) -> None:
+        self.size += span.size
+        if self.size > limits.TRANSACTION:
+            self.doomed = f"a transaction has at most {limits.TRANSACTION} bytes"
+            self.sends = []
+            raise RefusedError(self.doomed)
+        self.sends.append((producer, span))
 
     @property
     def why_not(self) -> str:

@@ -54,6 +54,8 @@ _KEPT_AT_START: Final = 8
 # A lone sender that waits has a message, hears that it is safe, and his consumer acknowledges it. Where more happens
 # between two syncs, others would have to wait while the loop does one itself.
 _FEW_LOOKS: Final = 4
+# So long the record that something was consumed may stay in memory.
+_LAZY_SECONDS: Final = 0.001
 # Passwords that are checked at the same time.
 _LOGINS: Final = 2
 
@@ -88,6 +90,8 @@ class Broker:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._flush_is_due = False
+        # What was consumed is written with the rest, or then.
+        self._lazy_flush_is_due = False
         self._carrying_out = False
         # At the clock, since the last sync was asked for: how often something came that had to be dealt with.
         self._looks = 0
@@ -247,11 +251,20 @@ class Broker:
 
     def _append(self, effect: Append) -> None:
         assert self._journal is not None
-        self._journal.append(effect.record, effect.lsn, effect.waiter)
-        if not self._flush_is_due:
-            self._flush_is_due = True
-            # At the end of this turn of the loop: one write for all connections that were read in it.
-            self._loop.call_soon(self._flush)
+        if self._journal.append(*effect):
+            if not self._flush_is_due:
+                self._flush_is_due = True
+                # At the end of this turn of the loop: one write for all connections that were read in it.
+                self._loop.call_soon(self._flush)
+        elif not self._lazy_flush_is_due:
+            self._lazy_flush_is_due = True
+            self._loop.call_later(_LAZY_SECONDS, self._flush_lazily)
+
+    def _flush_lazily(self) -> None:
+        self._lazy_flush_is_due = False
+        # One that is being closed writes all it has.
+        if self._journal is not None and not (self._flush_is_due or self._journal.closing):
+            self._flush()
 
     def _flush(self) -> None:
         self._flush_is_due = False

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from mqlab.broker.core.records import Record, Shut
+from mqlab.broker.core.records import Record, Remove, Shut
 from mqlab.broker.settings import Settings
 from mqlab.broker.store.current import CurrentFile, NoRoomError
 from mqlab.broker.store.encoding import encode_head, encode_into
@@ -80,20 +80,22 @@ class Journal:
                 raise OSError(str(error)) from error
             self._has_no_room(why)
 
-    def append(self, record: Record, lsn: int, waiter: object | None) -> None:
+    def append(self, record: Record, lsn: int, waiter: object | None) -> bool:
+        """Whether it should be flushed at once. What was consumed, if nobody waits for that, may wait for others."""
         if self.failed:
-            return
+            return False
         size = encode_into(self._buffer, record, lsn, self._durable)
         self._segments.note(record, lsn, self._file.number, size)
         self._unwritten += size
         self._lsn = lsn
+        if waiter is None and self.full:
+            # Nobody waits for what was consumed, but it makes room only when it is on disk.
+            waiter = self
         if waiter is not None:
             self._syncs.wait(waiter)
-        elif self.full:
-            # Nobody waits for what was consumed, but it makes room only when it is on disk.
-            self._syncs.wait(self)
         if self._unwritten > _MOST_UNWRITTEN:
             self._write()
+        return waiter is not None or not isinstance(record, Remove)
 
     def flush(self) -> None:
         """Called when the host has appended all there was: write it, and see whether a sync or a new file is due."""
@@ -190,8 +192,9 @@ class Journal:
 
     def _is_durable(self, lsn: int) -> None:
         self._confirmed = lsn
-        self._segments.durable(lsn)
+        # Who waits for it comes first.
         self._host.on_durable(lsn)
+        self._segments.durable(lsn)
         # One at a time, and the next after the folder was synced: no disk can then keep a later removal only.
         number = None if self._removed else self._segments.unneeded
         if number is not None:
