@@ -1,5 +1,6 @@
 """The journal file that is being written."""
 
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
 
@@ -65,8 +66,10 @@ class CurrentFile:
     def sync(self) -> None:
         self._files.sync(self._file)
 
-    def descriptor(self, used: set[int]) -> int | None:
+    def descriptor(self, used: AbstractSet[int]) -> int | None:
         """One for a sync, other than those used by syncs under way; None: wait for the end of one of them."""
+        if not used:
+            return self._file
         for file in (self._file, *self._more):
             if file not in used:
                 return file

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from typing import Final
 
 import google_crc32c
 import numpy as np
@@ -9,6 +10,10 @@ import numpy as np
 from mqlab.broker.core.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
 from mqlab.broker.store import layout
 from mqlab.wire.bodies import Buffer
+
+_extend: Final = google_crc32c.extend
+_begin, _plain_put, _plain_remove = layout.BEGIN.pack, layout.PLAIN_PUT.pack, layout.PLAIN_REMOVE.pack
+_BEGIN, _COVERED = layout.BEGIN.size, layout.COVERED.size
 
 
 def encode_head(
@@ -29,15 +34,20 @@ def encode(record: Record, lsn: int, durable: int) -> bytes:
 
 def encode_into(parts: list[Buffer], record: Record, lsn: int, durable: int) -> int:
     """Adds the pieces of a record, in order, to what will be written; returns their bytes. A payload is not copied."""
-    pieces: list[Buffer]
     if isinstance(record, Put) and len(record.targets) == 1 and not record.origin:
-        data, rows, form = record.payload
-        queue, first_id = record.targets[0]
-        plain = layout.PLAIN_PUT.pack(lsn, durable, layout.PUTS, 1, 0, rows, len(data), form, queue, first_id)
-        pieces = [plain, data]
+        ((queue, first_id),), (data, rows, form), _ = record
+        plain = _plain_put(lsn, durable, layout.PUTS, 1, 0, rows, len(data), form, queue, first_id)
+        if type(data) is bytes:
+            # These two, a message alone and that it is gone, are by far the most: without the loop.
+            size = len(plain) + len(data)
+            parts += (_begin(size - _COVERED, _extend(_extend(0, plain), data)), plain, data)
+            return size + _BEGIN
+        pieces: list[Buffer] = [plain, data]
     elif isinstance(record, Remove) and len(record.ranges) == 1:
-        first_id, rows = record.ranges[0]
-        pieces = [layout.PLAIN_REMOVE.pack(lsn, durable, layout.REMOVED, record.queue, 1, first_id, rows)]
+        queue, ((first_id, rows),) = record
+        plain = _plain_remove(lsn, durable, layout.REMOVED, queue, 1, first_id, rows)
+        parts += (_begin(len(plain) - _COVERED, _extend(0, plain)), plain)
+        return len(plain) + _BEGIN
     else:
         kind, pieces = _encoded(record)
         pieces.insert(0, layout.COVERED.pack(lsn, durable, kind))
@@ -45,10 +55,10 @@ def encode_into(parts: list[Buffer], record: Record, lsn: int, durable: int) -> 
     for piece in pieces:
         size += len(piece)
         # The checksum takes bytes and arrays, no other buffer.
-        crc = google_crc32c.extend(crc, piece if type(piece) is bytes else np.frombuffer(piece, dtype=np.uint8))
-    parts.append(layout.BEGIN.pack(size - layout.COVERED.size, crc))
+        crc = _extend(crc, piece if type(piece) is bytes else np.frombuffer(piece, dtype=np.uint8))
+    parts.append(_begin(size - _COVERED, crc))
     parts += pieces
-    return size + layout.BEGIN.size
+    return size + _BEGIN
 
 
 def _encoded(record: Record) -> tuple[int, list[Buffer]]:

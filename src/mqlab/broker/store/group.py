@@ -37,6 +37,7 @@ class Gathering:
         self._since = 0.0
         self._released: set[object] = set()
         self._seconds: deque[float] = deque(maxlen=_REMEMBERED)
+        self._fast = False
         # Begun and not ended: when, and for whom.
         self._under_way: deque[tuple[float, set[object]]] = deque()
 
@@ -47,6 +48,9 @@ class Gathering:
 
     def hold_back(self, now: float) -> float | None:
         """Seconds until the next sync should begin, as far as is known now; None: not before another one has ended."""
+        if not (self._under_way or self._delay) and self._released <= self.waiting:
+            # By far the most, where one waits alone.
+            return 0.0
         if len(self._under_way) >= MOST_UNDER_WAY:
             return None
         patience = 0.0 if self._all_are_back() else _PATIENCE * max(self._seconds, default=0.0)
@@ -58,9 +62,7 @@ class Gathering:
     @property
     def is_quick(self) -> bool:
         """One waits alone, and as far as can be told from the last few, a sync that begins now is a fast one."""
-        if len(self.waiting) != 1 or self._under_way or len(self._seconds) < _REMEMBERED:
-            return False
-        return max(self._seconds) < _SLOW_SECONDS
+        return self._fast and len(self.waiting) == 1 and not self._under_way
 
     def begin(self, now: float) -> None:
         """A sync starts for all that wait now."""
@@ -71,6 +73,7 @@ class Gathering:
         """The oldest sync under way has ended; it took so long."""
         _, self._released = self._under_way.popleft()
         self._seconds.append(seconds)
+        self._fast = len(self._seconds) == _REMEMBERED and max(self._seconds) < _SLOW_SECONDS
 
     def _all_are_back(self) -> bool:
         """Everybody whom the last sync released waits again, for this sync or for one under way."""

@@ -8,6 +8,7 @@ in memory, in its order, until there is room. Nobody was told that it is safe. A
 """
 
 import time
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
@@ -165,9 +166,9 @@ class Journal:
 
     # What the syncs ask and tell
 
-    def next_sync(self, used: set[int]) -> Sync | None:
+    def next_sync(self, used: AbstractSet[int]) -> Sync | None:
         # A sync confirms only what was written before it began.
-        if not self._write():
+        if self._buffer and not self._write():
             return None
         try:
             file = self._file.descriptor(used)

@@ -1,7 +1,7 @@
 """In which journal file each message of a queue lies."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 
 class Places:
@@ -26,8 +26,13 @@ class Places:
             self._firsts.append(first_id)
             self._files.append(number)
 
-    def find(self, first_id: int, rows: int) -> Iterator[tuple[int, int]]:
+    def find(self, first_id: int, rows: int) -> Iterable[tuple[int, int]]:
         """The files of these ids, and how many of them lie in each."""
+        if self._firsts and first_id >= self._firsts[-1]:
+            return ((self._files[-1], rows),)
+        return self._look_for(first_id, rows)
+
+    def _look_for(self, first_id: int, rows: int) -> Iterator[tuple[int, int]]:
         at, end = bisect_right(self._firsts, first_id) - 1, first_id + rows
         if at < 0:
             at = 0

@@ -113,8 +113,10 @@ class Segments:
     @property
     def unneeded(self) -> int | None:
         """A file that can go: the oldest one, if nothing in it is needed and it is not the newest."""
+        if len(self._files) == 1:
+            return None
         oldest = next(iter(self._files))
-        return None if len(self._files) == 1 or self._files[oldest].is_needed else oldest
+        return None if self._files[oldest].is_needed else oldest
 
     def removed(self, number: int) -> None:
         file = self._files.pop(number)

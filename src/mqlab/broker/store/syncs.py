@@ -2,15 +2,18 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from mqlab.broker.store.files import Files
 from mqlab.broker.store.group import Gathering
 from mqlab.broker.store.host import Host, SyncCounters
+
+_NONE: Final[frozenset[int]] = frozenset()
 
 
 @dataclass(slots=True)
@@ -28,7 +31,7 @@ class Sync:
 class Owner(Protocol):
     """Whose records are synced."""
 
-    def next_sync(self, used: set[int]) -> Sync | None:
+    def next_sync(self, used: AbstractSet[int]) -> Sync | None:
         """What a sync that begins now covers, through a descriptor other than those; None: it cannot begin now."""
 
     def synced(self, sync: Sync) -> None: ...
@@ -88,50 +91,48 @@ class Syncs:
             self._owner.after_syncs()
 
     def _begin(self) -> None:
-        sync = self._owner.next_sync({one.file for one in self._under_way})
+        under_way, gathering = self._under_way, self._gathering
+        sync = self._owner.next_sync({one.file for one in under_way} if under_way else _NONE)
         if sync is None:
             return
-        quick = self._gathering.is_quick and not (sync.removed or self._taking)
-        self._gathering.begin(time.perf_counter())
-        self._under_way.append(sync)
+        quick = gathering.is_quick and not (sync.removed or self._taking)
+        gathering.begin(time.perf_counter())
+        under_way.append(sync)
+        self._host.sync_in(partial(self._do, sync), partial(self._done, sync), quick=quick)
 
-        def done(error: BaseException | None) -> None:
-            sync.done = True
-            if error is not None:
-                self._owner.fail(error)
-            self._taking = True
-            self._take()
-            self._taking = False
-
-        self._host.sync_in(self._work(sync), done, quick=quick)
-
-    def _work(self, sync: Sync) -> Callable[[], None]:
+    def _do(self, sync: Sync) -> None:
         """What a worker does, in its thread."""
+        if self._failed:
+            raise OSError("a sync before this one failed")
+        sync.begin = time.perf_counter()
+        try:
+            self._files.sync(sync.file)
+            if sync.removed:
+                self._files.sync_folder(self._folder)
+        except BaseException:
+            self._failed = True
+            raise
+        sync.end = time.perf_counter()
 
-        def work() -> None:
-            if self._failed:
-                raise OSError("a sync before this one failed")
-            sync.begin = time.perf_counter()
-            try:
-                self._files.sync(sync.file)
-                if sync.removed:
-                    self._files.sync_folder(self._folder)
-            except BaseException:
-                self._failed = True
-                raise
-            sync.end = time.perf_counter()
-
-        return work
+    def _done(self, sync: Sync, error: BaseException | None) -> None:
+        sync.done = True
+        if error is not None:
+            self._owner.fail(error)
+        self._taking = True
+        self._take()
+        self._taking = False
 
     def _take(self) -> None:
         """Those that are done, in the order in which they began: one that fails must be heard of first."""
         while self._under_way and self._under_way[0].done and not self.ended:
             sync = self._under_way.popleft()
-            self.counters.count += 1
-            # Of syncs that overlap, the time counts once.
-            self.counters.seconds += max(0.0, sync.end - max(sync.begin, self._synced_until))
-            self._synced_until = max(self._synced_until, sync.end)
-            self._gathering.end(sync.end - sync.begin)
+            begin, end, counters = sync.begin, sync.end, self.counters
+            counters.count += 1
+            self._gathering.end(end - begin)
+            if end > self._synced_until:
+                # Of syncs that overlap, the time counts once.
+                counters.seconds += end - (begin if begin > self._synced_until else self._synced_until)
+                self._synced_until = end
             self._owner.synced(sync)
         if not self.ended:
             self._owner.after_syncs()
