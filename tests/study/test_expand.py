@@ -30,7 +30,7 @@ def test_what_holds_when_little_is_written(write: Write) -> None:
     assert point.label == "A"
     assert (point.domain, point.destinations, point.size, point.persistent) == ("queue", 1, 1024, False)
     assert (point.acknowledge, point.transaction, point.send, point.rate) == ("auto", 0, "free", None)
-    assert (point.connections, point.batch) == ("each", 512)
+    assert (point.connections, point.batch) == ("each", 1024)
     assert (point.phases.warmup, point.phases.measure, point.phases.drain) == (5.0, 30.0, 30.0)
     assert (point.repeat.until, point.repeat.least, point.repeat.most) == (Rule("interval", 0.03), 2, 5)
 
@@ -93,7 +93,7 @@ def test_queues_take_the_place_of_topics(write: Write) -> None:
     ("parameters", "batch"),
     [
         ("message: {size: 12B}", 32768),
-        ("message: {size: 1KiB}", 512),
+        ("message: {size: 1KiB}", 1024),
         ("message: {size: 1MiB}", 1),
         ("send: confirmed, message: {size: 12B}", 1),
         ("send: confirmed, session: {transaction: 10}, message: {size: 12B}", 10),

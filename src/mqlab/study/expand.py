@@ -12,8 +12,8 @@ from mqlab.study.point import Phases, Point, Repeat
 # The largest grid of the published studies has about a thousand cells; ten times that is a slip of the pen.
 MOST_POINTS: Final = 10_000
 
-# A batch is cheap per message from some hundred KiB on, and more would only add latency.
-_BATCH_BYTES: Final = 512 * 1024
+# What a batch costs by itself is little beside its messages from here on, and more would only add latency.
+_BATCH_BYTES: Final = 1024 * 1024
 _BATCH_MESSAGES: Final = 32768
 # With a fixed rate a batch must not wait to be full: it holds what one producer owes within this time.
 _BATCH_SECONDS: Final = 0.001
