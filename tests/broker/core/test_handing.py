@@ -11,6 +11,7 @@ from mqlab.broker.core import broker
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.handing import hand_over
 from mqlab.broker.core.links import Consumer, Producer
+from mqlab.broker.core.records import Put, Remove
 
 from .commands import NOW, Driven
 from .payloads import lone
@@ -88,22 +89,24 @@ def test_it_does_not_overtake_what_its_producer_sent_before(monkeypatch: pytest.
 STEPS = st.one_of(
     st.tuples(st.just("send"), st.sampled_from(["", "a", "b"]), st.sampled_from(["", "priority", "group"])),
     st.tuples(st.sampled_from(["room", "receive", "done", "cancel", "lose"]), st.integers(0, 2), st.just("")),
+    st.just(("sync", 0, "")),
 )
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(STEPS, max_size=40), st.sampled_from(["", "colour = 'red'"]))
-def test_both_ways_do_the_same(steps: list[tuple[str, Any, str]], selector: str) -> None:
-    short, long = (_after(steps, selector, handing) for handing in (True, False))
+@settings(max_examples=200, deadline=None)
+@given(st.lists(STEPS, max_size=40), st.sampled_from(["", "colour = 'red'"]), st.booleans())
+def test_both_ways_do_the_same(steps: list[tuple[str, Any, str]], selector: str, persistent: bool) -> None:
+    short, long = (_after(steps, selector, persistent, handing) for handing in (True, False))
     assert short == long
 
 
-def _after(steps: list[tuple[str, Any, str]], selector: str, handing: bool) -> list[object]:
-    """What everybody got, with and without the short way, and what the queue knows of it."""
+def _after(steps: list[tuple[str, Any, str]], selector: str, persistent: bool, handing: bool) -> list[object]:
+    """What everybody got, with and without the short way, and what the queue and the journal know of it."""
     with pytest.MonkeyPatch.context() as patch:
         if not handing:
             patch.setattr(broker, "hand_over", lambda *_: False)
-        driven = Driven(stored=False, monitoring="high", message_limit=6, when_full="refuse")
+            patch.setattr(broker, "set_down", lambda *_: None)
+        driven = Driven(stored=persistent, monitoring="high", message_limit=6, when_full="refuse")
         consumers = [driven.consumer("queue:q", credit) for credit in (0, 2)]
         consumers.append(driven.consumer("queue:q", 1, selector=selector))
         producer = driven.producer("queue:q")
@@ -111,11 +114,13 @@ def _after(steps: list[tuple[str, Any, str]], selector: str, handing: bool) -> l
         for number, step in enumerate(steps):
             driven.core.desk.now_us += 1
             try:
-                _take(driven, consumers, producer, number, step)
+                _take(driven, consumers, producer, number, step, persistent)
             except RefusedError as error:
                 seen.append(str(error))
             queue = driven.queue("q")
             seen.append((queue.messages, queue.size, driven.memory, replace(queue.counters), driven.left("q")))
+            seen.append((len(queue.unseen), producer.last_lsn, driven.said(Put), driven.said(Remove)))
+            seen.append([seq for _, seq in driven.confirmed])
             seen.append([(one.credit, one.waiting, one.holds) for one in consumers])
         watch = driven.queue("q").watch
         assert watch is not None
@@ -123,13 +128,18 @@ def _after(steps: list[tuple[str, Any, str]], selector: str, handing: bool) -> l
 
 
 def _take(
-    driven: Driven, consumers: list[Consumer], producer: Producer, number: int, step: tuple[str, Any, str]
-) -> None:
+    driven: Driven, consumers: list[Consumer], producer: Producer, number: int, step: tuple[str, Any, str],
+    persistent: bool,
+) -> None:  # fmt: skip
     what, which, special = step
     if what == "send":
         headers: dict[str, Any] = {"correlation_id": which} if which else {}
         headers |= {"priority": 7} if special == "priority" else {"group": "g"} if special == "group" else {}
-        driven.put(producer, lone(b"%d" % number, **headers, colour="red" if number % 2 else "blue"))
+        message = lone(b"%d" % number, **headers, colour="red" if number % 2 else "blue")
+        driven.put(producer, message, persistent=persistent, confirm=bool(number % 3), seq=number + 1)
+        return
+    if what == "sync":
+        driven.sync()
         return
     consumer = consumers[which]
     if what == "room":

@@ -54,3 +54,22 @@ async def test_a_sync_that_fails_in_the_loop_stops_the_broker(tmp_path: Path, mo
                 await producer.send(b"not safe", persistent=True)
             assert "Input/output" in str(await broker.failure)
         assert tried == [threading.current_thread().name]
+
+
+@in_loop
+async def test_what_was_consumed_goes_with_the_next_sync_or_by_itself(tmp_path: Path) -> None:
+    async with running(local(data=tmp_path)) as (broker, (address,)):
+        session = await (await client(address)).session("client")
+        producer, consumer = await session.producer("queue:q"), await session.consumer("queue:q")
+        for body in (b"1", b"2"):
+            await producer.send(body, persistent=True)
+            await consumer.receive(timeout=30)
+        before = broker.status()
+        session.acknowledge()
+        while broker.status()["messages"]:
+            await asyncio.sleep(0)
+        async with asyncio.timeout(30):
+            while broker.status()["journal_bytes"] == before["journal_bytes"]:
+                await asyncio.sleep(0.001)
+        # Nobody waited for it.
+        assert broker.status()["syncs"] == before["syncs"]
