@@ -88,6 +88,20 @@ def test_dots_show_every_point_and_system() -> None:
     assert "messages/s, log scale" in texts(picture)
 
 
+def test_each_of_several_systems_has_its_dots_in_its_colour() -> None:
+    here = [charts.Bar(f"s{n}\n[x: y]", 10.0 + n, None, MEASURED, "10") for n in range(len(PALETTE) + 1)]
+    picture = charts.dots([("A", bar) for bar in [FAR_APART[0], *here]], "messages/s")
+    colours = [colour for _, colour in labels(picture, "point")]
+    assert colours == [PUBLISHED_COLOUR, *PALETTE, PALETTE[0]]
+    assert {"published", *(f"s{n} [x: y]" for n in range(len(here)))} <= set(texts(picture))
+    # Where a colour comes again, the shape is another.
+    shapes = re.findall(r'aria-roledescription="point"[^>]*d="([^"]*)"', picture)
+    shapes = shapes or re.findall(r'd="([^"]*)"[^>]*aria-roledescription="point"', picture)
+    assert len(set(shapes)) == 3
+    alone = charts.dots([("A", bar) for bar in FAR_APART], "messages/s")
+    assert {"published", "measured here"} <= set(texts(alone))
+
+
 def test_names_cannot_become_markup() -> None:
     name = "<script>alert(1)</script>"
     picture = charts.bars([charts.Bar(name, 5.0, None, MEASURED, "5")], "messages/s")

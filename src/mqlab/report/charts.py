@@ -8,9 +8,25 @@ from typing import Any, Final
 import altair as alt
 
 from mqlab.report.content import MEASURED, PUBLISHED
-from mqlab.report.drawing import FAINT, Sheet, amounts, by_origin, draw, extent, layered, names_axis, needs_log, powers
+from mqlab.report.drawing import (
+    FAINT,
+    PALETTE,
+    PUBLISHED_COLOUR,
+    Sheet,
+    amounts,
+    by_origin,
+    draw,
+    extent,
+    layered,
+    legend,
+    names_axis,
+    needs_log,
+    powers,
+)
 
 _WIDTH: Final = 560  # of a bar chart with its names: the same for short names and long ones
+
+_SHAPES: Final = ("diamond", "square", "triangle-up")
 
 
 @dataclass(frozen=True)
@@ -24,8 +40,13 @@ class Bar:
     label: str
 
     @property
+    def name(self) -> str:
+        """Of the system, in one line."""
+        return " ".join(self.system.split())
+
+    @property
     def words(self) -> str:
-        return f"{' '.join(self.system.split())}, {self.origin}: {self.label}"
+        return f"{self.name}, {self.origin}: {self.label}"
 
 
 def bars(given: Sequence[Bar], unit: str) -> str:
@@ -64,8 +85,18 @@ def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
     values = [value for _, _, value in shown]
     log = needs_log(values)
     start, end = (min(values) / 1.6, max(values) * 1.6) if log else (0.0, max(values) * 1.05)
-    rows = [
-        {"row": row, "value": value, "origin": bar.origin, "says": f"{row}: {bar.words}"} for row, bar, value in shown
+    # Of several systems that were measured here each has a colour of its own.
+    measured = list(dict.fromkeys(bar.name for _, bar in given if bar.origin == MEASURED))
+    whose = {PUBLISHED: PUBLISHED_COLOUR}
+    whose |= {name: PALETTE[n % len(PALETTE)] for n, name in enumerate(measured if len(measured) > 1 else [MEASURED])}
+    rows: list[dict[str, Any]] = [
+        {
+            "row": row,
+            "value": value,
+            "whose": bar.name if bar.origin == MEASURED and len(measured) > 1 else bar.origin,
+            "says": f"{row}: {bar.words}",
+        }
+        for row, bar, value in shown
     ]
     names = list(dict.fromkeys(row for row, _ in given))
     sheet = Sheet()
@@ -78,14 +109,22 @@ def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
             axis=powers(start, end) if log else amounts(),
         ),
         y=alt.Y("row:N", title=None, scale=alt.Scale(domain=names), axis=names_axis(names, grid=True)),
-        color=by_origin(bar.origin for _, bar in given),
-        # Told apart without colour too.
-        shape=alt.Shape(
-            "origin:N", legend=None, scale=alt.Scale(domain=[PUBLISHED, MEASURED], range=["circle", "diamond"])
+        color=alt.Color(
+            "whose:N",
+            title=None,
+            scale=alt.Scale(domain=[*whose], range=[*whose.values()]),
+            legend=legend("top", (row["whose"] for row in rows), columns=4),
         ),
+        # Told apart without colour too.
+        shape=alt.Shape("whose:N", scale=alt.Scale(domain=[*whose], range=["circle", *_diamonds(len(whose) - 1)])),
         description=alt.Description("says:N"),
     )
     return draw(layered([chart], width=720, height={"step": 26}), sheet)
+
+
+def _diamonds(systems: int) -> list[str]:
+    """A shape for each: diamonds, and others where the colours begin again."""
+    return [_SHAPES[n // len(PALETTE) % len(_SHAPES)] for n in range(systems)]
 
 
 def _row(bar: Bar, start: float, end: float) -> dict[str, Any]:

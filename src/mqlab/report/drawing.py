@@ -143,6 +143,10 @@ def by_system(systems: Sequence[str], shown: Sequence[str]) -> alt.Color:
     return alt.Color("system:N", title=None, scale=scale, legend=named)
 
 
-def legend(side: Literal["top", "bottom"], shown: Iterable[str]) -> alt.Legend:
+def legend(side: Literal["top", "bottom"], shown: Iterable[str], columns: int = 0) -> alt.Legend:
+    """In one line, or in so many columns."""
     present = list(dict.fromkeys(shown))
-    return alt.Legend(orient=side, direction="horizontal", symbolStrokeWidth=2, columnPadding=18, values=present)
+    return alt.Legend(
+        orient=side, direction="horizontal", symbolStrokeWidth=2, columnPadding=18, values=present, columns=columns,
+        labelLimit=400,
+    )  # fmt: skip

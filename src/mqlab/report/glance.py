@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mqlab.report import charts, svg, words
-from mqlab.report.content import Figure
+from mqlab.report.content import MEASURED, Figure
 from mqlab.report.exhibits import bar
 from mqlab.report.findings import Findings
 from mqlab.report.headline import headline
@@ -14,6 +14,8 @@ from mqlab.study import METRICS
 # With more rows, or names too long for the side of a chart, each scenario is one row.
 _ROWS: Final = 24
 _NAME: Final = 36
+
+_OWN_COLOURS: Final = ", each system in a colour of its own"
 
 Row = tuple[str, charts.Bar]
 
@@ -27,10 +29,11 @@ def glance(findings: Findings) -> Figure | None:
     title = f"{words.capital(words.metric(metric))} of every scenario"
     if not whole:
         title = f"Highest {words.metric(metric)} of every scenario"
-    says = f"{title}: published figures as circles, those measured here as diamonds."
+    several = len({found.name for _, found in given if found.origin == MEASURED}) > 1
+    says = f"{title}: published figures as circles, those measured here as diamonds{_OWN_COLOURS if several else ''}."
     picture = svg.clean(charts.dots(given, METRICS[metric]), "glance", says)
     note = (
-        "Circles are published, diamonds were measured here. The machines differ: compare the shape from scenario "
+        "Circles are published, all else was measured here. The machines differ: compare the shape from scenario "
         "to scenario, not the distance between a circle and a diamond."
     )
     return Figure("glance", title, picture, says, (note,), wide=True)
