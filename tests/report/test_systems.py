@@ -1,6 +1,7 @@
 """What the report says of the systems: what their word is worth, and what they cannot do."""
 
 from mqlab.report.findings import Findings
+from mqlab.report.headline import rate_tiles
 from mqlab.report.page import build
 from mqlab.report.tables import calibration_table, durability_table, points_table, systems_table
 
@@ -85,3 +86,12 @@ def test_a_driver_that_cannot_be_calibrated_is_named_with_the_reason(made: MadeU
         ["resp queue", "12 B", "1", "1", "2"], ["kafka", "n/a", "n/a", "n/a", "n/a"],
     ]  # fmt: skip
     assert table.notes[1].startswith("kafka has no peer that does nothing: its library does more. Whether the lab")
+
+
+def test_of_many_systems_the_two_highest_come_first(made: MadeUp, write: Write) -> None:
+    rates = [row for row in made.rows["measures"] if row["metric"] == "rate.received"]
+    for name, factor in (("slow", 0.1), ("best", 3.0), ("slower", 0.01)):
+        made.meta["systems"].append({"name": name, "version": "1", "settings": {}, "stamps": []})
+        made.rows["measures"] += [row | {"system": name, "value": row["value"] * factor} for row in rates]
+    tiles = [tile.note.split(",")[0] for tile in rate_tiles(Findings.of(write(made)))]
+    assert tiles == ["best", "embedded"]

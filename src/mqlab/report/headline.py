@@ -7,7 +7,7 @@ from typing import Final
 from mqlab.report import words
 from mqlab.report.content import MEASURED, Tile
 from mqlab.report.findings import Findings, stamped
-from mqlab.report.records import CLEAN, Measure
+from mqlab.report.records import CLEAN, Measure, System
 from mqlab.report.verdicts import HOLDS, INCONCLUSIVE, NOT_TESTABLE, REFUTED, Verdict
 from mqlab.study import Exhibit, Point
 from mqlab.study.units import format_time
@@ -29,17 +29,21 @@ def _shown(exhibit: Exhibit) -> list[str]:
 
 
 def rate_tiles(findings: Findings) -> Iterator[Tile]:
-    """The highest figure of each system; a page of many systems has the exhibits for the rest."""
+    """The highest figure of each system; of more than two systems, those of the two highest: exhibits have the rest."""
     metric = headline(findings)
-    for system in findings.systems[:_SYSTEMS]:
+    best: list[tuple[System, Measure]] = []
+    for system in findings.systems:
         found = [m for m in findings.measures if m.system == system.name and m.metric == metric]
         if found:
-            best = max(found, key=lambda measure: measure.value)
-            yield Tile(
-                f"Highest {words.metric(metric)}, {MEASURED}",
-                _figure(best),
-                f"{stamped(system.name, system.stamps)}, scenario {f'{best.scenario} {best.point}'.strip()}",
-            )
+            best.append((system, max(found, key=lambda measure: measure.value)))
+    if len(best) > _SYSTEMS:
+        best.sort(key=lambda one: -one[1].value)
+    for system, highest in best[:_SYSTEMS]:
+        yield Tile(
+            f"Highest {words.metric(metric)}, {MEASURED}",
+            _figure(highest),
+            f"{stamped(system.name, system.stamps)}, scenario {f'{highest.scenario} {highest.point}'.strip()}",
+        )
 
 
 def _figure(best: Measure) -> str:
