@@ -138,11 +138,17 @@ def _steps(rows: int) -> Any:
     return np.arange(rows, dtype=np.uint32)
 
 
-@lru_cache(maxsize=64)
+# As many as were ever wanted: what comes together has any length.
+_numbered = np.zeros(0, dtype=np.uint32)
+
+
 def _row_numbers(rows: int) -> Any:
-    words = np.zeros((rows, 3), dtype=np.uint32)
-    words[:, 1] = np.arange(rows)
-    return words.reshape(-1)
+    global _numbered
+    if len(_numbered) < 3 * rows:
+        words = np.zeros((2 * rows, 3), dtype=np.uint32)
+        words[:, 1] = np.arange(2 * rows)
+        _numbered = words.reshape(-1)
+    return _numbered[: 3 * rows]
 
 
 def _equal_steps(rows: int) -> Any:

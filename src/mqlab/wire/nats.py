@@ -26,12 +26,20 @@ class MalformedNatsError(ValueError):
 
 
 class Delivered(NamedTuple):
-    """Messages to one subscription; `replies` are where each wants its answer, b"" if it wants none."""
+    """Messages to one subscription; `replies`: b"" of one that wants no answer."""
 
     sid: bytes
     bodies: Bodies
-    subjects: list[bytes]
-    replies: list[bytes]
+    # Of messages that follow one another: how many, where they were sent to, and where each wants its answer.
+    marks: list[tuple[int, bytes, bytes]]
+
+    @property
+    def subjects(self) -> list[bytes]:
+        return [subject for rows, subject, _ in self.marks for _ in range(rows)]
+
+    @property
+    def replies(self) -> list[bytes]:
+        return [reply for rows, _, reply in self.marks for _ in range(rows)]
 
 
 class Mark(NamedTuple):
@@ -156,24 +164,20 @@ class _Gathered:
         self._done: list[Bodies] = []
         self._begins: list[int] = []
         self._sizes: list[int] = []
-        self._subjects: list[bytes] = []
-        self._replies: list[bytes] = []
+        self._marks: list[tuple[int, bytes, bytes]] = []
 
     def add(self, at: int, rows: int, head: int, size: int, subject: bytes, reply: bytes) -> None:
+        self._marks.append((rows, subject, reply))
         if rows == 1:
             self._begins.append(at + head)
             self._sizes.append(size)
-            self._subjects.append(subject)
-            self._replies.append(reply)
             return
         self._finish()
         self._done.append(bodies_between(self._data, at, rows, head, size, 2))
-        self._subjects += [subject] * rows
-        self._replies += [reply] * rows
 
     def delivered(self, sid: bytes) -> Delivered:
         self._finish()
-        return Delivered(sid, joined(self._done), self._subjects, self._replies)
+        return Delivered(sid, joined(self._done), self._marks)
 
     def _finish(self) -> None:
         if self._begins:

@@ -78,14 +78,25 @@ class Bodies:
         """The bodies as the rows of one matrix, if they all have the same size."""
         rows, begin = len(self), int(self.offsets[0])
         size, rest = divmod(self.nbytes, rows) if rows else (0, 0)
-        offsets = self.offsets - begin if begin else self.offsets
-        if rest or (rows > 1 and not bool((offsets == equal_steps(rows, size)).all())):
+        offsets, steps = self.offsets - begin if begin else self.offsets, equal_steps(rows, size)
+        if rest or (rows > 1 and offsets is not steps and not bool((offsets == steps).all())):
             return None
         return self.data[begin : begin + rows * size].reshape(rows, size)
 
 
-@lru_cache(maxsize=64)
 def equal_steps(rows: int, size: int) -> Offsets:
-    steps = np.arange(rows + 1, dtype=np.int32) * np.int32(size)
-    steps.flags.writeable = False
-    return steps
+    """Of so many bodies of one size: a part of the longest that was ever wanted, since what comes has any length."""
+    known = _longest_steps(size)
+    steps = known[0]
+    if len(steps) == rows + 1:
+        return steps
+    if len(steps) <= rows:
+        most = min(2 * rows, 0x7FFFFFFF // size) if len(steps) and size else rows
+        steps = known[0] = np.arange(max(rows, most) + 1, dtype=np.int32) * np.int32(size)
+        steps.flags.writeable = False
+    return steps[: rows + 1]
+
+
+@lru_cache(maxsize=64)
+def _longest_steps(size: int) -> list[Offsets]:  # noqa: ARG001 - what it is remembered by
+    return [np.empty(0, dtype=np.int32)]
