@@ -1,6 +1,7 @@
 """An agent's commands, with a driver that does what a test wants: faults that no real system shows on demand."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ from mqlab.drivers import (
 from mqlab.drivers.base import Matrix, Properties
 from mqlab.events.folder import RunFolder
 from mqlab.load.agent import Agent
+from mqlab.load.agents import AgentProcess
 from mqlab.load.assignment import Assignment, roles_of
 from mqlab.study import Point
 from mqlab.wire.bodies import decode, encode
@@ -313,3 +315,16 @@ def test_a_driver_gets_no_more_at_once_than_does_it_good_unless_each_batch_is_wa
     sent = rows(folder, "sends")
     assert sum(row["count"] for row in sent) == 20
     assert max(row["count"] for row in sent) == most
+
+
+def test_an_agent_does_not_take_the_processor_from_what_it_measures() -> None:
+    async def look() -> int:
+        agent = await AgentProcess.start(1)
+        try:
+            # It answers, so it has begun.
+            await agent.ask("clock")
+            return os.sched_getscheduler(agent.pid)
+        finally:
+            await agent.stop()
+
+    assert uvloop.run(look()) == os.SCHED_BATCH
