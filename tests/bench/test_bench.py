@@ -25,8 +25,8 @@ def common(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_the_benchmarks_that_are_promised_are_there() -> None:
     promised = {
-        "bindings", "ceiling", "drivers", "group_commit", "peers", "preload", "recording", "recovery", "selectors",
-        "trace",
+        "before_after", "bindings", "ceiling", "drivers", "group_commit", "peers", "preload", "recording", "recovery",
+        "selectors", "trace",
     }  # fmt: skip
     assert promised <= {script.stem for script in SCRIPTS}
 
@@ -74,6 +74,16 @@ def test_a_level_is_the_mean_with_its_interval(common: ModuleType) -> None:
 def test_one_round_has_no_interval(common: ModuleType, function: str, arguments: tuple[list[float], ...]) -> None:
     found = getattr(common, function)(*arguments)
     assert found == {"value": 1.5, "low": None, "high": None, "rounds": 1}
+
+
+def test_a_turn_in_which_nothing_arrived_is_measured_again(common: ModuleType) -> None:
+    values = iter([0.0, 0.0, 5.0, 7.0])
+    assert common.interleaved({"a": lambda: next(values)}, 2) == {"a": [5.0, 7.0]}
+
+
+def test_a_side_where_nothing_ever_arrives_is_no_figure(common: ModuleType) -> None:
+    with pytest.raises(SystemExit, match="a: nothing arrived"):
+        common.interleaved({"a": lambda: 0.0}, 1)
 
 
 def test_every_round_measures_every_side_once_by_chance(common: ModuleType) -> None:

@@ -1,0 +1,73 @@
+"""This work tree against an older one, measured in turns: what a change costs or gains.
+
+OLD is the folder of another checkout (`git worktree add ../before COMMIT`). Each key is the rate of this tree over the
+rate of the older one. A ... H, P, RR1 and RR8 are those of `peers.py` on the embedded broker; `plain` is the plain API,
+one call a message on either side.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from _common import Side, finish, interleaved, medians, ratio
+from _tree import PLAIN
+
+HERE = Path(__file__).resolve().parents[1]
+KEYS = ("A", "D", "G", "P", "RR1", "RR8", PLAIN)
+
+
+class Tree:
+    """A process that measures with the package of one work tree."""
+
+    def __init__(self, stack: ExitStack, folder: Path, seconds: float) -> None:
+        if not (folder / "src" / "mqlab").is_dir():
+            raise SystemExit(f"{folder} is no work tree of mqlab: it has no src/mqlab")
+        environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
+        command = [sys.executable, str(HERE / "bench" / "_tree.py"), str(folder), str(seconds)]
+        self._process = stack.enter_context(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        )
+
+    def rate(self, key: str) -> float:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{key}\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"{key}: the work tree's process has ended")
+        return float(answer)
+
+
+def main() -> None:
+    options = arguments()
+    keys = options.key or (("A", "RR1") if options.quick else KEYS)
+    seconds = 0.3 if options.quick else 1.0
+    with ExitStack() as stack:
+        trees = {"old": Tree(stack, options.old.resolve(), seconds), "new": Tree(stack, HERE, seconds)}
+        sides: dict[str, Side] = {
+            f"{key} {name}": (lambda key=key, tree=tree: tree.rate(key))  # type: ignore[misc]
+            for key in keys
+            for name, tree in trees.items()
+        }
+        found = interleaved(sides, options.rounds or (3 if options.quick else 10))
+    finish(
+        **{key: ratio(found[f"{key} new"], found[f"{key} old"]) for key in keys},
+        messages_per_second=medians(found),
+    )
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old", type=Path, nargs="?", default=HERE, help="the other work tree (default: this one)")
+    parser.add_argument("--quick", action="store_true", help="two keys, three short rounds")
+    parser.add_argument("--rounds", type=int, help="how many rounds")
+    parser.add_argument("--key", action="append", help="only this one; may be repeated")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
