@@ -55,6 +55,7 @@ class Connection(Telling, asyncio.BufferedProtocol):
         self._producers: dict[int, Producer] = {}
         self._consumers: dict[int, Consumer] = {}
         self._transport: asyncio.Transport | None = None
+        self._login_deadline: asyncio.TimerHandle | None = None
         self.peer = ""
         self._unsent: list[Buffer] = []
         self._paused = False
@@ -107,7 +108,7 @@ class Connection(Telling, asyncio.BufferedProtocol):
             return
         self._broker.connections.add(self)
         self._transport.set_write_buffer_limits(high=_UNSENT_HIGH, low=_UNSENT_LOW)
-        asyncio.get_running_loop().call_later(limits.HELLO_SECONDS, self._still_a_stranger)
+        self._login_deadline = asyncio.get_running_loop().call_later(limits.HELLO_SECONDS, self._still_a_stranger)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the room is ours to choose
         return self._receiver.room()
@@ -224,6 +225,9 @@ class Connection(Telling, asyncio.BufferedProtocol):
         self._take_at_once()
 
     def _take_at_once(self) -> None:
+        if self._login_deadline is not None:
+            # The client is let in or gone; the timer would keep the ended connection in memory.
+            self._login_deadline.cancel()
         known = self._user is not None and self._transport is not None
         self._at_once = self._commands if known and self.caller is None else {}
 

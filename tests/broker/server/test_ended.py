@@ -1,0 +1,59 @@
+"""An ended connection leaves nothing behind in the broker's memory, whatever protocol it spoke."""
+
+import asyncio
+import gc
+from pathlib import Path
+
+import pytest
+
+from mqlab.broker.server.arriving import Arrival
+from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.listen import running
+from mqlab.broker.server.native import Connection
+from mqlab.broker.server.stomp.connection import Stomp
+from mqlab.broker.server.websocket.connection import WebSocket
+from mqlab.wire import native
+from mqlab.wire.address import Address
+from mqlab.wire.native import Kind
+
+from .talking import in_loop, local
+
+HELLO = native.frame(Kind.HELLO, {"version": native.VERSION})
+CONNECT = b"CONNECT\naccept-version:1.2\nhost:here\nheart-beat:5000,5000\n\n\0"
+UPGRADE = (
+    b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+ANYTHING_WRONG = b"\0" * 64
+
+
+async def come_and_go(address: Address, first_bytes: bytes) -> None:
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(first_bytes)
+    if first_bytes:
+        await reader.read(1)
+    writer.close()
+    await writer.wait_closed()
+
+
+def left_behind() -> list[object]:
+    gc.collect()
+    return [one for one in gc.get_objects() if isinstance(one, Arrival | Connection | Stomp | WebSocket)]
+
+
+async def until_nobody_is_there(broker: Broker) -> None:
+    while broker.connections:
+        await asyncio.sleep(0.01)
+    # The transports report the end of the last ones in the turns after that.
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("first_bytes", [b"", HELLO, CONNECT, UPGRADE, ANYTHING_WRONG], ids=range(5))
+@in_loop
+async def test_an_ended_connection_is_not_kept_in_memory(first_bytes: bytes, tmp_path: Path) -> None:
+    async with running(local(data=tmp_path)) as (broker, (address,)):
+        for _ in range(5):
+            await come_and_go(address, first_bytes)
+        await until_nobody_is_there(broker)
+        assert left_behind() == []
