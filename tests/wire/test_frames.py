@@ -169,3 +169,15 @@ def test_the_form_of_a_payload_is_among_the_flags() -> None:
     assert (Flag.LONE, Flag.COLUMNS) == (LONE, COLUMNS)
     assert native.FORM == LONE | COLUMNS
     assert not native.FORM & (Flag.PERSISTENT | Flag.CONFIRM | Flag.REDELIVERED)
+
+
+@pytest.mark.parametrize("size", [64 * 1024 - 1, 64 * 1024, 64 * 1024 + 1, 200_000])
+def test_a_receiver_that_has_failed_has_room_and_fails_again(size: int) -> None:
+    receiver = Receiver(LIMIT)
+    with pytest.raises(ProtocolError):
+        receiver.feed(b"\xff" * size)
+    for _ in range(3):
+        room = receiver.room()
+        assert len(room) > 0
+        with pytest.raises(ProtocolError):
+            receiver.received(len(room))

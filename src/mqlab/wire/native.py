@@ -129,6 +129,8 @@ class Receiver:
     """Bytes in, frames out. `room()` is where the next bytes go; `received(n)` takes n of them and splits.
 
     A frame is read where it lies: its payload is a view of memory that is not used again while anybody looks at it.
+    `room()` is never empty. After a ProtocolError every further call of `received` raises one: no loop over input
+    can go on with a receiver that has failed.
     """
 
     def __init__(self, limit: int) -> None:
@@ -137,23 +139,29 @@ class Receiver:
         # Of the chunk: up to `begin` frames were given out, up to `end` bytes received, up to `stop` they may come.
         self._begin = self._end = 0
         self._stop = _CHUNK
+        # Why nothing can be split any more.
+        self._failure = ""
 
     def room(self) -> memoryview:
         return self._chunk[self._end : self._stop]
 
     def feed(self, data: Buffer) -> list[Frame]:
-        """For bytes that come from elsewhere: any split of them gives the same frames."""
+        """For bytes that come from elsewhere: any split of them gives the same frames. Raises ProtocolError."""
         frames: list[Frame] = []
-        view = memoryview(data)
-        while view:
+        view, at = memoryview(data), 0
+        while at < len(view):
             room = self.room()
-            size = min(len(room), len(view))
-            room[:size] = view[:size]
+            size = min(len(room), len(view) - at)
+            assert size > 0, "a receiver always has room"
+            room[:size] = view[at : at + size]
+            at += size
             frames += self.received(size)
-            view = view[size:]
         return frames
 
     def received(self, size: int) -> list[Frame]:
+        """Raises ProtocolError."""
+        if self._failure:
+            raise ProtocolError(self._failure)
         frames: list[Frame] = []
         chunk, begin = self._chunk, self._begin
         self._end = end = self._end + size
@@ -161,9 +169,9 @@ class Receiver:
         while body <= end:
             length, kind, flags, session, link, first, amount = _unpack(chunk, begin)
             if length > self.limit:
-                raise ProtocolError(f"a frame of {length} bytes; the limit is {self.limit}")
+                raise self._failed(f"a frame of {length} bytes; the limit is {self.limit}")
             if kind not in _KINDS:
-                raise ProtocolError(f"frame kind {kind} is not known")
+                raise self._failed(f"frame kind {kind} is not known")
             after = body + length
             if after > end:
                 self._begin = begin
@@ -176,6 +184,14 @@ class Receiver:
         if end == self._stop or (begin == end and (self._stop != _CHUNK or body > _CHUNK)):
             self._make_room(HEADER_SIZE)
         return frames
+
+    def _failed(self, message: str) -> ProtocolError:
+        """The bytes that follow belong to no frame. They are discarded, so that there is always room for them."""
+        self._chunk = memory(_CHUNK)
+        self._begin = self._end = 0
+        self._stop = _CHUNK
+        self._failure = message
+        return ProtocolError(message)
 
     def _make_room(self, needed: int) -> None:
         """For the unfinished frame, of so many bytes as far as is known, if it cannot be finished where it is."""

@@ -66,13 +66,7 @@ class Arrival(asyncio.Protocol):
             protocol.data_received(self._data)
         elif stomp is http is False:
             self._become(connection := Connection(self._broker))
-            view = memoryview(self._data)
-            while view:
-                room = connection.get_buffer(len(view))
-                size = min(len(room), len(view))
-                room[:size] = view[:size]
-                connection.buffer_updated(size)
-                view = view[size:]
+            connection.bytes_received(self._data)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - gone is gone
         self._let_go()

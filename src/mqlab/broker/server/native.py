@@ -129,6 +129,15 @@ class Connection(Telling, asyncio.BufferedProtocol):
             else:
                 self._obey_many(frames)
 
+    def bytes_received(self, data: bytes) -> None:
+        """The first bytes of the connection, which were read before its protocol was known."""
+        try:
+            frames = self._receiver.feed(data)
+        except ProtocolError as error:
+            self.fail("protocol", str(error))
+        else:
+            self.frames_received(frames)
+
     def _obey_many(self, frames: Sequence[Frame]) -> None:
         """Of somebody who sends on and on. Then others are heard first."""
         self._obey(self._together.rest_of(frames, lambda: self._at_once is self._plain))

@@ -57,6 +57,9 @@ class Amqp10Null(NullPeer):
                 at += _GREETING_SIZE
                 continue
             size, words, _, channel = _FRAME.unpack_from(seen, at)
+            if size < _FRAME.size:
+                self.refuse()
+                return
             if at + size > len(seen):
                 break
             begin = at + 4 * words

@@ -50,6 +50,11 @@ class NullPeer(asyncio.BufferedProtocol, ABC):
         if self._transport is not None:
             self._transport.write(data)
 
+    def refuse(self) -> None:
+        """End the connection: its client sends a frame of a length that no frame can have."""
+        if self._transport is not None:
+            self._transport.abort()
+
     def deliver(self) -> None:
         """As long as the client reads and has room. One that reads as fast as this writes must be heard, too."""
         written = 0

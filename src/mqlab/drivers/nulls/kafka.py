@@ -37,7 +37,11 @@ class KafkaNull(NullPeer):
         seen, at = self._seen, 0
         seen += data
         while len(seen) - at >= _SIZE.size:
-            end = at + _SIZE.size + _SIZE.unpack_from(seen, at)[0]
+            size = _SIZE.unpack_from(seen, at)[0]
+            if size < 0:
+                self.refuse()
+                return
+            end = at + _SIZE.size + size
             if end > len(seen):
                 break
             self._answer(_Reader(seen, at + _SIZE.size))
