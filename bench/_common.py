@@ -20,11 +20,21 @@ Side = Callable[[], float]
 _TRIES: Final = 10
 
 
-def arguments(about: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, within a minute")
+def arguments(about: str, quick: str = "fewer and shorter rounds, within a minute", **lists: str) -> argparse.Namespace:
+    """The options that every benchmark has, and those of `lists` (name: help), each of which may be repeated.
+
+    `smoke` is the form that the tests run: some seconds, figures without a meaning, no system but the embedded broker.
+    """
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help=quick)
+    parser.add_argument("--smoke", action="store_true", help="only see that it works: one round, as short as it can be")
     parser.add_argument("--rounds", type=int, help="how many rounds")
-    return parser.parse_args()
+    for name, text in lists.items():
+        parser.add_argument(f"--{name}", action="append", help=f"{text}; may be repeated")
+    chosen = parser.parse_args()
+    if chosen.smoke:
+        chosen.quick, chosen.rounds = True, chosen.rounds or 1
+    return chosen
 
 
 def interleaved(sides: Mapping[str, Side], rounds: int) -> dict[str, list[float]]:
@@ -50,7 +60,9 @@ def _measured(name: str, side: Side) -> float:
 
 
 def ratio(over: list[float], under: list[float]) -> dict[str, float | int | None]:
-    """The geometric mean of the rounds' ratios, with its 95 % interval."""
+    """The geometric mean of the rounds' ratios, with its 95 % interval; none where a side has a rate of 0."""
+    if not all(over) or not all(under):
+        return {"value": None, "low": None, "high": None, "rounds": len(over)}
     logs = [log(a / b) for a, b in zip(over, under, strict=True)]
     half = t975(len(logs) - 1) * stdev(logs) / sqrt(len(logs)) if len(logs) > 1 else None
     middle = fmean(logs)

@@ -6,10 +6,9 @@ what the consumer receives (but redis-benchmark, which counts what it publishes)
 Java need; their destinations have names of one length, since that is in every message of some protocols.
 """
 
-import argparse
 from functools import partial
 
-from _common import finish, interleaved, medians, ratio, say
+from _common import arguments, finish, interleaved, medians, ratio, say
 from _lab import Lab, scenario
 from _tools import TOOLS, Tool
 from mqlab.systems import SYSTEMS, system
@@ -19,12 +18,15 @@ QUICK = ("nats", "redis", "mosquitto")
 
 
 def main() -> None:
-    options = arguments()
+    options = arguments(__doc__ or "", f"short, and only {', '.join(QUICK)}", system="only this one")
     seconds = 1.0 if options.quick else 3.0
     wanted = options.system or (QUICK if options.quick else [tool.system for tool in TOOLS])
     results: dict[str, object] = {}
     rates: dict[str, object] = {}
     with Lab() as lab:
+        if options.smoke:
+            # The lab's side alone: the tools belong to other systems.
+            wanted, rates["embedded"] = [], round(lab.rate(scenario("A", measure=0.1)))
         for tool in TOOLS:
             if tool.system not in wanted:
                 continue
@@ -52,14 +54,6 @@ def _measured(lab: Lab, tool: Tool, seconds: float, rounds: int) -> dict[str, li
     return interleaved(
         {"lab": partial(lab.rate, point, tool.system), "tool": partial(tool.rate, running, seconds)}, rounds
     )
-
-
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help=f"short, and only {', '.join(QUICK)}")
-    parser.add_argument("--rounds", type=int, help="how many rounds")
-    parser.add_argument("--system", action="append", help="only this one; may be repeated")
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -10,12 +10,11 @@ P, RR1 and RR8 are about waiting: there the embedded broker has `busy_wait` (Rab
 itself). P_asleep ...: without it, as it is by default.
 """
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
 
-from _common import finish, ratio, say
+from _common import arguments, finish, ratio, say
 from _lab import Lab, scenario
 from mqlab.load.absence import absent
 from mqlab.study import Point
@@ -59,8 +58,13 @@ def points(measure: float, warmup: float) -> dict[str, Point]:
 
 
 def main() -> None:
-    options = arguments()
+    options = arguments(
+        __doc__ or "", f"one short round, beside {' and '.join(QUICK)} alone",
+        system="only beside this one", key="only this one",
+    )  # fmt: skip
     chosen = points(0.3 if options.quick else 1.5, 0.2 if options.quick else WARM_UP)
+    if options.smoke:
+        options.key, options.system = ["A", "P", "RR1"], [OWN]
     keys = [key for key in chosen if not options.key or key in options.key]
     wanted = options.system or (QUICK if options.quick else SYSTEMS)
     others = [name for name in SYSTEMS if name in wanted and name not in (OWN, "external")]
@@ -142,15 +146,6 @@ def _in_flight(point: Point) -> str:
     if point.pattern == "request-reply":
         return f"{point.requesters} requests"
     return f"{point.batch} a producer" if point.send == "confirmed" else "as many as the system takes"
-
-
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help=f"one short round, beside {' and '.join(QUICK)} alone")
-    parser.add_argument("--rounds", type=int, help="how many rounds")
-    parser.add_argument("--system", action="append", help="only beside this one; may be repeated")
-    parser.add_argument("--key", action="append", help="only this one; may be repeated")
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

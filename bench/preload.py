@@ -34,10 +34,10 @@ class Bench:
         self._responder = responder
 
     @classmethod
-    async def start(cls, name: str, folder: Path) -> "Bench":
+    async def start(cls, name: str, folder: Path, depth: int) -> "Bench":
         retrieval = name.partition("_")[0]
         running = await system(f"embedded:retrieval={retrieval},{ROOM}").start(folder / name)
-        await preload(running.address, DEPTHS[name])
+        await preload(running.address, depth)
         clients = []
         for _ in range(CLIENTS):
             session = await (await aio.connect(running.address)).session()
@@ -80,9 +80,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="mqlab-bench-") as folder:
         benches: dict[str, Bench] = {}
         try:
-            for name, depth in DEPTHS.items():
+            for name, messages in DEPTHS.items():
+                depth = min(messages, 2 * _BATCH) if chosen.smoke else messages
                 say(f"{name}: {depth:,} messages preloaded")
-                benches[name] = loop.run_until_complete(Bench.start(name, Path(folder)))
+                benches[name] = loop.run_until_complete(Bench.start(name, Path(folder), depth))
                 loop.run_until_complete(benches[name].rate(0.3))
             sides = {
                 name: lambda one=one: loop.run_until_complete(one.rate(seconds))

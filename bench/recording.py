@@ -9,7 +9,7 @@ from _lab import Lab, scenario
 
 def main() -> None:
     chosen = arguments(__doc__ or "")
-    seconds = 0.8 if chosen.quick else 2.0
+    seconds = 0.1 if chosen.smoke else 0.8 if chosen.quick else 2.0
     topic, queues = scenario("A", measure=seconds), scenario("G", measure=seconds)
     with Lab() as lab:
         lab.rate(scenario("A", measure=0.3))

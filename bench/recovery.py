@@ -80,7 +80,7 @@ def read_and_recover(folder: Path) -> None:
 
 def main() -> None:
     chosen = arguments(__doc__ or "")
-    least = 200 * MB if chosen.quick else 500 * MB
+    least = 4 * MB if chosen.smoke else 200 * MB if chosen.quick else 500 * MB
     found: dict[str, list[float]] = {}
     for name, payloads in KINDS.items():
         with TemporaryDirectory(prefix="mqlab-bench-") as made:

@@ -82,12 +82,13 @@ def main() -> None:
     chosen = arguments(__doc__ or "")
     # Short turns: what disturbs a machine for a second or more then disturbs both sides of a ratio.
     seconds, rounds = 0.25, 20 if chosen.quick else 120
+    names = ["base", "trace_high", "api_trace"] if chosen.smoke else [*SIDES]
     loop = uvloop.new_event_loop()
     asyncio.set_event_loop(loop)
     with tempfile.TemporaryDirectory(prefix="mqlab-bench-") as folder:
         benches: dict[str, Bench] = {}
         try:
-            for name in SIDES:
+            for name in names:
                 benches[name] = loop.run_until_complete(Bench.start(name, Path(folder)))
                 loop.run_until_complete(benches[name].rate(0.3))
             sides = {
@@ -102,7 +103,7 @@ def main() -> None:
             loop.close()
     say(f"bytes of trace that were read: {read}")
     finish(
-        **{name: ratio(found[name], found["base"]) for name in SIDES if name != "base"},
+        **{name: ratio(found[name], found["base"]) for name in names if name != "base"},
         round_trips_per_second=medians(found),
         broker_microseconds_a_round_trip=medians({name: one.cpu for name, one in benches.items()}),
     )

@@ -1,5 +1,6 @@
-"""The benchmarks are not run here: only that each can be started, and that their arithmetic is right."""
+"""Each benchmark runs in its shortest form, whose figures mean nothing; and their arithmetic is right."""
 
+import json
 import subprocess
 import sys
 from functools import partial
@@ -39,7 +40,24 @@ def test_it_imports_and_says_how_it_is_used(script: Path, tmp_path: Path) -> Non
     assert ended.returncode == 0, ended.stderr
     assert "--quick" in ended.stdout
     assert "--rounds" in ended.stdout
+    assert "--smoke" in ended.stdout
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_it_works(script: Path, tmp_path: Path) -> None:
+    """A script that has no `--smoke` fails here."""
+    ended = subprocess.run(
+        [sys.executable, script, "--smoke"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout.splitlines()[-1])
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_rate_of_nothing_has_no_ratio(common: ModuleType) -> None:
+    assert common.ratio([1.0, 0.0], [1.0, 1.0])["value"] is None
+    assert common.ratio([1.0], [0.0])["value"] is None
 
 
 def test_a_ratio_is_the_geometric_mean_of_the_rounds(common: ModuleType) -> None:
