@@ -32,6 +32,6 @@ def test_kafka(length: int) -> None:
 @pytest.mark.parametrize("length", range(8))
 def test_amqp10(length: int) -> None:
     pytest.importorskip("proton", reason="python-qpid-proton is not installed")
-    from mqlab.drivers.nulls.amqp10 import Amqp10Null  # noqa: PLC0415 - the library may be missing
+    from mqlab.drivers.nulls.amqp10 import Amqp10Null
 
     assert refused(Amqp10Null(12, 1), length.to_bytes(4, "big") + b"\x02\0\0\0" + bytes(8))
