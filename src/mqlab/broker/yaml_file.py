@@ -13,6 +13,7 @@ import yaml
 
 from mqlab.broker import limits
 from mqlab.broker.settings import SettingError
+from mqlab.regular_file import read_regular
 
 _QUOTED: Final = re.compile(r"'[^']{2,}'")
 
@@ -69,16 +70,11 @@ def read_yaml(path: Path) -> Part:
 
 def _read_text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(limits.WRITTEN_FILE + 1)
-        text = data.decode("utf-8")
+        return read_regular(path, limits.WRITTEN_FILE).decode("utf-8")
     except OSError as error:
         raise _error(f"cannot be read: {error.strerror}", path) from None
     except UnicodeDecodeError:
         raise _error("is not text in UTF-8", path) from None
-    if len(data) > limits.WRITTEN_FILE:
-        raise _error(f"is longer than {limits.WRITTEN_FILE} bytes", path)
-    return text
 
 
 def _part(node: yaml.Node, path: Path, line: int, name: str) -> Part:

@@ -21,6 +21,7 @@ from mqlab.pipeline.measure import read
 from mqlab.report import words
 from mqlab.study import StudyError, load_study
 from mqlab.study.expand import merge
+from mqlab.study.text_file import read_text
 from mqlab.systems import System, SystemSettingError
 from mqlab.systems import system as parse_system
 from mqlab.systems.secrets import masked
@@ -108,7 +109,7 @@ def _parameters(workload: str | None) -> dict[str, Any]:
     study = load_study(name)
     if scenario not in study.scenarios:
         raise ValueError(f"--workload {workload}: {study.id} has the scenarios {', '.join(study.scenarios)}")
-    file = yaml.load(study.files[0].read_text(), yaml.BaseLoader)
+    file = yaml.load(read_text(study.files[0]), yaml.BaseLoader)
     written = merge(file.get("defaults", {}), file["scenarios"][scenario])
     return {key: value for key, value in written.items() if key not in _NOT_THE_LOAD}
 

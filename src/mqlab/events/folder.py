@@ -5,12 +5,16 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mqlab.events.schema import SCHEMA_VERSION, TABLES
+from mqlab.regular_file import read_regular
+
+# Some kilobytes a system, and a line for each point that a system cannot run.
+_META_BYTES: Final = 64_000_000
 
 
 class NotARunFolderError(ValueError):
@@ -44,12 +48,14 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
         folder = cls(path)
-        if not folder.meta_file.is_file():
+        if not folder.meta_file.exists():
             raise NotARunFolderError(f"{path}: not a run folder (it has no meta.json)")
         try:
             meta = folder.meta()
             found = meta.get("schema_version")
-        except (ValueError, AttributeError) as error:
+        except OSError as error:
+            raise NotARunFolderError(f"{path}: its meta.json cannot be read: {error.strerror}") from error
+        except (ValueError, AttributeError, RecursionError) as error:
             raise NotARunFolderError(f"{path}: its meta.json cannot be read ({error})") from error
         if found != SCHEMA_VERSION:
             raise NotARunFolderError(f"{path}: events of schema version {found}, this mqlab reads {SCHEMA_VERSION}")
@@ -76,7 +82,7 @@ class RunFolder:
         return self.path / "report"
 
     def meta(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.meta_file.read_text())
+        found: dict[str, Any] = json.loads(read_regular(self.meta_file, _META_BYTES))
         return found
 
     def write_meta(self, meta: dict[str, Any]) -> None:

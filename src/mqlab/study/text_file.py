@@ -3,20 +3,19 @@
 from pathlib import Path
 from typing import Final
 
+from mqlab.regular_file import read_regular
 from mqlab.study.error import StudyError
 
-# They are written by hand; a file this long is something else.
+# In bytes. They are written by hand; a file this long is something else.
 LONGEST: Final = 1_000_000
 
 
 def read_text(path: Path) -> str:
-    """The text of a file that belongs to a declaration."""
+    """The text of a file that belongs to a declaration, with each end of a line as `\\n`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path, LONGEST).decode("utf-8")
     except OSError as error:
         raise StudyError(f"cannot be read: {error.strerror}", path) from None
     except UnicodeDecodeError:
         raise StudyError("is not text in UTF-8", path) from None
-    if len(text) > LONGEST:
-        raise StudyError(f"is longer than {LONGEST} characters", path)
-    return text
+    return text.replace("\r\n", "\n").replace("\r", "\n")

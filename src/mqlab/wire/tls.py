@@ -4,6 +4,8 @@ import ssl
 from pathlib import Path
 from typing import NoReturn
 
+from mqlab.regular_file import open_regular
+
 
 class TlsError(ValueError):
     """A file of certificates or keys cannot be used."""
@@ -50,7 +52,7 @@ def _harden(context: ssl.SSLContext) -> None:
 
 def _check_readable(what: str, path: Path) -> None:
     try:
-        path.open("rb").close()
+        open_regular(path).close()
     except OSError as error:
         raise TlsError(f"{what}: {path} cannot be read: {error.strerror}") from None
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from mqlab.broker.server.channels.sink import read_password
 from mqlab.cli.broker.asking import AsJson, Asked, over_the_wire
 from mqlab.cli.broker.escaping import cell, plain, show_plain_json
 from mqlab.cli.console import Exit, fail, say, show
@@ -51,7 +52,10 @@ async def channels(
         return
     said: dict[str, Any] = {}
     if action is Action.ADD:
-        password = "" if password_file is None else password_file.read_text().partition("\n")[0].rstrip("\r")
+        try:
+            password = read_password(password_file)
+        except (OSError, ValueError) as error:
+            fail(f"--password-file: {password_file}: {getattr(error, 'strerror', '') or 'is not UTF-8'}", Exit.USAGE)
         said = {"address": address, "user": login, "password": password, "ca": trust, "batch": batch, "retry": retry}
     found = await broker.ask(f"{action.value}_channel", to=to, **said)
     if as_json:

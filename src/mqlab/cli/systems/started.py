@@ -9,9 +9,12 @@ from typing import Any, Final
 
 import psutil
 
+from mqlab.regular_file import read_regular
 from mqlab.systems.getting import cache
 
 _END_SECONDS: Final = 30.0
+# Room for some hundred addresses.
+_NOTE_BYTES: Final = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def all_started() -> list[Started]:
     found = []
     for path in sorted(_folder().glob("*.json")):
         try:
-            one = Started(**json.loads(path.read_text()))
+            one = Started(**json.loads(read_regular(path, _NOTE_BYTES)))
         except (OSError, ValueError, TypeError):
             continue
         if one.process() is not None:

@@ -109,7 +109,7 @@ class TestWho:
             while "stay as they are" not in caplog.text:
                 await asyncio.sleep(0.005)
             await asyncio.sleep(0.05)
-            assert caplog.text.count("stands before the first") == 1
+            assert caplog.text.count("must begin with ApplicationTrace:") == 1
             assert await levels(connection) == {"App": "low"}
             os.unlink(path)
             while "cannot be read" not in caplog.text:
@@ -125,7 +125,7 @@ class TestWho:
             write_stanzas(path, [Stanza("App", "low")])
             assert await levels(connection) == {"App": "low"}
             path.write_text("nonsense")
-            with pytest.raises(RefusedError, match=r"stanzas:1: 'nonsense' stands before"):
+            with pytest.raises(RefusedError, match=r"stanzas:1: the file must begin with"):
                 await connection.ask("trace")
             assert await levels(connection) == {"App": "low"}
 

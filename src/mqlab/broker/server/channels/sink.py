@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
+from mqlab.broker import limits
 from mqlab.broker.channel_settings import ChannelError, ChannelSettings
 from mqlab.broker.core.remote import TOKENS
 from mqlab.broker.server.channels.batch import Batch
@@ -13,6 +14,7 @@ from mqlab.broker.server.channels.token import Token
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
 from mqlab.client.opening import open_wire
+from mqlab.regular_file import read_regular
 from mqlab.wire.native import Frame
 
 # A broker over there that says nothing for so long is not there.
@@ -133,5 +135,4 @@ def read_password(path: Path | None) -> str:
     """The first line of a file; "" if there is none."""
     if path is None:
         return ""
-    with path.open(encoding="utf-8") as file:
-        return file.readline().rstrip("\r\n")
+    return read_regular(path, limits.WRITTEN_FILE).decode("utf-8").partition("\n")[0].rstrip("\r")

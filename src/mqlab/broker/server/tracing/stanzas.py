@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, cast, get_args
 
 from mqlab.broker import limits
 from mqlab.broker.settings import Level, SettingError
+from mqlab.regular_file import read_regular
 
 # In place of a level: what the file says, or what holds for all.
 DEFAULT: Final = "default"
@@ -65,14 +66,9 @@ def level_from(word: str) -> Level | None:
 def read_stanzas(path: Path) -> tuple[Stanza, ...]:
     """Raises StanzaError, with the line."""
     try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+        text = read_regular(path, _MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise StanzaError(f"trace_file: {path} cannot be read: {error.strerror}") from None
-    if len(data) > _MOST_BYTES:
-        raise StanzaError(f"trace_file: {path} has more than {_MOST_BYTES} bytes")
-    try:
-        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise StanzaError(f"trace_file: {path} is not UTF-8") from None
     return parse_stanzas(text, str(path))
@@ -89,7 +85,8 @@ def parse_stanzas(text: str, source: str) -> tuple[Stanza, ...]:
             if said == _HEADING:
                 parts.append(_Part(number))
             elif not parts:
-                raise StanzaError(f"{said[:80]!r} stands before the first {_HEADING}")
+                # An error quotes no line: the file may be another one than was meant, and hold secrets.
+                raise StanzaError(f"the file must begin with {_HEADING}")
             else:
                 parts[-1].add(said)
         except StanzaError as error:
@@ -124,7 +121,7 @@ class _Part:
     def add(self, said: str) -> None:
         key, equals, value = (one.strip() for one in said.partition("="))
         if not equals or key not in _KEYS:
-            raise StanzaError(f"{said[:80]!r} is none of {_HEADING} ApplName=, Trace=, TraceLevel=")
+            raise StanzaError(f"the line is none of {_HEADING} ApplName=, Trace=, TraceLevel=")
         if key in self.values:
             raise StanzaError(f"{key} stands twice in this stanza")
         if key == "ApplName":
