@@ -95,7 +95,7 @@ def test_interrupted_it_leaves_what_it_has_and_no_process(tmp_path: Path, topolo
 
 
 def test_a_setting_that_a_hosted_broker_cannot_work_with_is_told(tmp_path: Path) -> None:
-    chosen = asking(topology="bindings", settings={"file_trace": "/no/such/folder/trace"})
-    (run,) = rows(conducted(tmp_path, [chosen], agents=1), "runs")
+    nowhere = "embedded:file_trace=/no/such/folder/trace"
+    (run,) = rows(conducted(tmp_path, [asking(topology="bindings")], systems=[nowhere], agents=1), "runs")
     assert run["status"] == "incomplete"
     assert "/no/such/folder" in run["reason"]

@@ -62,7 +62,7 @@ def overhead(
             chosen = parse_system(system)
             settings = [_setting(text, chosen) for text in setting]
             file.write_text(_written(settings, _parameters(workload), rounds, seconds))
-            study = load_study(file)
+            study = load_study(file, own=True)
             command = "mqlab " + shlex.join(map(masked, sys.argv[1:]))
             order = Order(study, "full", study.points("full", ()), [chosen], agents, command)
         except (SystemSettingError, StudyError, ValueError) as error:

@@ -18,6 +18,7 @@ from mqlab.cli.report import fail_on_bad_audits
 from mqlab.cli.systems.naming import not_ready
 from mqlab.events.folder import RunFolder
 from mqlab.load.conductor import Conductor, Order
+from mqlab.load.study_files import check_stand_in
 from mqlab.report import as_json as document
 from mqlab.report import print_summary, write_index, write_report
 from mqlab.study import DEFAULT_SCALE, Study, StudyError, built_in_studies, load_study
@@ -50,6 +51,8 @@ def run(
     try:
         for name in studies or built_in_studies():
             study = load_study(name)
+            if not system:
+                _check_stand_ins(study)
             systems = _systems(system or default_systems(study))
             orders.append(Order(study, scale, study.points(scale, only or ()), systems, agents, command))
     except (StudyError, SystemSettingError) as error:
@@ -63,6 +66,14 @@ def run(
 def default_systems(study: Study) -> list[str]:
     """What runs when the user names no system: those that the study puts in place of its own."""
     return list(dict.fromkeys(study.stand_ins.values())) or ["embedded"]
+
+
+def _check_stand_ins(study: Study) -> None:
+    for published, text in study.stand_ins.items():
+        try:
+            check_stand_in(study, published, parse_system(text))
+        except SystemSettingError as error:
+            raise study.error(f"stand_ins.{published}: {error}", "stand_ins", published) from None
 
 
 def _systems(texts: list[str]) -> list[System]:

@@ -78,6 +78,11 @@ class RunFolder:
         return self.path / "measures"
 
     @property
+    def files(self) -> Path:
+        """What systems write because the study wants it, such as traces. Made when it is needed."""
+        return self.path / "files"
+
+    @property
     def report(self) -> Path:
         return self.path / "report"
 

@@ -21,6 +21,7 @@ from mqlab.load.lead import AHEAD_SECONDS
 from mqlab.load.machine import machine, packages
 from mqlab.load.rehearsals import Rehearsals
 from mqlab.load.run import OneRun, Outcome
+from mqlab.load.study_files import check_files, with_files
 from mqlab.load.turns import groups
 from mqlab.load.witnessed import witnessed
 from mqlab.study import Point, Study
@@ -44,7 +45,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class Order:
-    """What was asked for. Raises SystemSettingError if no system has the settings that a point wants."""
+    """What was asked for. Raises SystemSettingError if no system has the settings that a point wants.
+
+    Raises StudyError if a point names a file that its study may not have read.
+    """
 
     study: Study
     scale: str
@@ -55,6 +59,8 @@ class Order:
 
     def __post_init__(self) -> None:
         for point in self.points:
+            for system in self.systems:
+                check_files(self.study, system, point.settings)
             refused = [error for system in self.systems if (error := _refused(system, point))]
             if refused and len(refused) == len(self.systems):
                 raise refused[0]
@@ -162,7 +168,7 @@ class Conductor:
         """Round after round over those that are not known well enough, every second round backwards: A B B A."""
         turns = [_Turn(point, system) for point in group for system in self._order.systems]
         clients = (turn for turn in turns if turn.point.topology == "client" and self._plays(turn))
-        await self._fleet.start_ahead(turn.system.with_settings(turn.point.settings) for turn in clients)
+        await self._fleet.start_ahead(self._set(turn.system, turn.point) for turn in clients)
         repetition = 0
         while True:
             repetition += 1
@@ -181,8 +187,12 @@ class Conductor:
     def _plays(self, turn: _Turn) -> bool:
         return not self._attendance.absence(turn.system, turn.point)
 
+    def _set(self, named: System, point: Point) -> System:
+        """The system as the point wants it."""
+        return named.with_settings(with_files(self._order.study, named, point.settings, self._folder.files))
+
     async def _run(self, point: Point, named: System, repetition: int) -> Outcome:
-        system = named.with_settings(point.settings)
+        system = self._set(named, point)
         self._attendance.plays(named, point)
         self._runs += 1
         self._least[named.label] -= repetition <= point.repeat.least

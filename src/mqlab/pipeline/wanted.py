@@ -18,7 +18,7 @@ class Wanted:
 
 def exhibits_of(folder: RunFolder) -> tuple[Exhibit, ...]:
     """Those of the study as it was run; none for records without a study."""
-    return load_study(folder.study).exhibits if (folder.study / "study.yaml").is_file() else ()
+    return load_study(folder.study, own=True).exhibits if (folder.study / "study.yaml").is_file() else ()
 
 
 def wanted(exhibits: Iterable[Exhibit]) -> Wanted:

@@ -38,7 +38,7 @@ class Findings:
 
     @classmethod
     def of(cls, folder: RunFolder) -> "Findings":
-        return cls(folder, _cleaned(folder.meta()), load_study(folder.study))
+        return cls(folder, _cleaned(folder.meta()), load_study(folder.study, own=True))
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:

@@ -17,18 +17,21 @@ def built_in_studies() -> list[str]:
     return sorted(path.name for path in folder.iterdir() if (path / STUDY_FILE).is_file())
 
 
-def load_study(path_or_name: str | Path) -> Study:
-    """The study of that name, file or folder, checked whole: what it returns can be run. Raises StudyError."""
+def load_study(path_or_name: str | Path, *, own: bool = False) -> Study:
+    """The study of that name, file or folder, checked whole: what it returns can be run. Raises StudyError.
+
+    `own`: its settings are the user's own words, or it is read without being run; they may name any path.
+    """
     if isinstance(path_or_name, str) and path_or_name in built_in_studies():
         return read_study(_built_in_folder() / path_or_name / STUDY_FILE)
     path = Path(path_or_name)
     if path.is_dir():
         if not (path / STUDY_FILE).is_file():
             raise StudyError(f"is a folder without {STUDY_FILE}", path)
-        return read_study(path / STUDY_FILE)
+        return read_study(path / STUDY_FILE, own=own)
     if not path.exists():
         raise StudyError(f"no such file and no built-in study; {nearest(str(path_or_name), built_in_studies())}", path)
-    return read_study(path)
+    return read_study(path, own=own)
 
 
 def _built_in_folder() -> Path:

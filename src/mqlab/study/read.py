@@ -14,6 +14,7 @@ from mqlab.study.model import ClaimForm, ScaleLayer, ScalesForm, ScenarioLayer, 
 from mqlab.study.parameters import FULL, LAB_DEFAULTS, LAB_SCALES
 from mqlab.study.point import Point
 from mqlab.study.published import read_published
+from mqlab.study.setting_values import check_settings
 from mqlab.study.study import Parameters, Prose, Scenario, Setting, Source, Study
 from mqlab.study.written import nearest
 from mqlab.study.yaml_file import YamlFile
@@ -31,9 +32,11 @@ _CLAIMS: Final = TypeAdapter(tuple[ClaimForm, ...])
 _ABOUT_SCENARIO: Final = ("title", "base", "published")
 
 
-def read_study(path: Path) -> Study:
-    file = YamlFile(path)
+def read_study(path: Path, *, own: bool = False) -> Study:
+    """`own`: its settings are the user's own words, or it is read without being run; they may name any path."""
+    file = YamlFile(path, must_have="study")
     form = validated(file, _STUDY)
+    lines = {} if own else check_settings(file, form)
     scenarios = _scenarios(file, form)
     scales = _scales(file, form)
     points = _points(file, scenarios, scales)
@@ -42,7 +45,7 @@ def read_study(path: Path) -> Study:
     claims_file, claims = _claims(file, form)
     check_claims(claims_file, () if claims_file is not file else ("claims",), claims, points, list(form.systems))
     _check_prose(file, form, [claim.id for claim in claims])
-    published = path.parent / form.published if form.published else None
+    published = _beside(file, form.published, "published") if form.published else None
     return Study(
         id=form.study,
         title=form.title,
@@ -60,6 +63,8 @@ def read_study(path: Path) -> Study:
         published=tuple(read_published(published, form.study)) if published else (),
         prose=tuple(Prose(each.table, each.system, each.metric, each.claim, each.reason) for each in form.prose),
         folder=path.parent,
+        own=own,
+        setting_lines=lines,
         files=(path, *([published] if published else []), *([claims_file.path] if claims_file is not file else [])),
     )
 
@@ -139,5 +144,13 @@ def _check_prose(file: YamlFile, form: StudyForm, claims: list[str]) -> None:
 def _claims(file: YamlFile, form: StudyForm) -> tuple[YamlFile, tuple[ClaimForm, ...]]:
     if isinstance(form.claims, tuple):
         return file, form.claims
-    beside = YamlFile(file.path.parent / form.claims)
+    beside = YamlFile(_beside(file, form.claims, "claims"))
     return beside, validated(beside, _CLAIMS)
+
+
+def _beside(file: YamlFile, name: str, key: str) -> Path:
+    """A file that the study names. A link may not lead out of the study's folder."""
+    path = file.path.parent / name
+    if not path.resolve().is_relative_to(file.path.parent.resolve()):
+        raise file.error(f"{name} leads out of the study's folder; put the file itself beside the study", (key,))
+    return path

@@ -1,8 +1,8 @@
 """A study as a value: what the other packages see once the files are read and checked."""
 
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,9 @@ class Study:
     prose: tuple[Prose, ...]
     folder: Path
     files: tuple[Path, ...]  # what was read, the study file first
+    own: bool = False  # its settings are the user's own words: they may name any path
+    # The line of each (setting, value), and of each ("stand_ins", published system).
+    setting_lines: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def points(self, scale: str, only: Sequence[str] = ()) -> list[Point]:
         """The points in the order of the file, at that scale; `only` names the scenarios that are wanted."""
@@ -101,6 +104,10 @@ class Study:
             if not only or scenario.name in only
             for point in scenario.points(self.scales[scale])
         ]
+
+    def error(self, message: str, key: str, value: str) -> StudyError:
+        """An error about a setting and its value, or about ("stand_ins", published system)."""
+        return StudyError(message, self.files[0], self.setting_lines.get((key, value)))
 
     @cached_property
     def _printed(self) -> Printed:

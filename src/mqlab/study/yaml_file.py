@@ -4,25 +4,36 @@ Scalars stay the text that was written, so `no`, `1.10` and `12:30` mean what th
 YAML guesses; errors can quote them. Anchors are refused: what scenarios share is written once, under `defaults`.
 """
 
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from mqlab.study.error import StudyError
 from mqlab.study.text_file import read_text
 
+# What PyYAML quotes of a file, beside single characters.
+_QUOTED: Final = re.compile(r"'[^']{2,}'")
+
 # The way to a part of the data: keys, and positions in lists.
 Place = tuple[str | int, ...]
 
 
 class YamlFile:
-    """`data` (dicts, lists and text) and `line(path)`, where each part of it stands."""
+    """`data` (dicts, lists and text) and `line(path)`, where each part of it stands.
 
-    def __init__(self, path: Path) -> None:
+    `must_have`: a mapping without this key is another kind of file, and no error quotes anything of it.
+    """
+
+    def __init__(self, path: Path, must_have: str = "") -> None:
         self.path = path
         self._lines: dict[Place, int] = {}
-        self.data = self._plain(self._compose(), ())
+        node = self._compose()
+        keys = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else [must_have]
+        if must_have and must_have not in keys:
+            raise StudyError(f"{must_have} is missing", path, node.start_mark.line + 1)
+        self.data = self._plain(node, ())
 
     def line(self, where: Place) -> int:
         """The line of that part, or of the nearest part around it."""
@@ -40,7 +51,8 @@ class YamlFile:
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else None
             what = "" if isinstance(error, _AnchorError) else "is not YAML: "
-            raise StudyError(f"{what}{error.problem or error.context}", self.path, line) from None
+            problem = _QUOTED.sub("...", error.problem or error.context or "")
+            raise StudyError(f"{what}{problem}", self.path, line) from None
         except (yaml.YAMLError, RecursionError) as error:
             raise StudyError(f"is not YAML: {' '.join(str(error).split())}", self.path) from None
         if not isinstance(node, yaml.Node):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 
+FileUse = Literal["read", "write"]
 Syncs = Literal["before confirming", "later", "never", "unknown"]
 
 
@@ -48,6 +49,10 @@ class System(ABC):
     lacks: ClassVar[Mapping[str, str]] = {}
     # Whether it compiles as it runs, as all that is of Java: how quick it is depends on how long it has been at work.
     compiles: ClassVar[bool] = False
+    # Settings whose value is a path, and what the system does with that file.
+    file_settings: ClassVar[Mapping[str, FileUse]] = {}
+    # Whether a study may name it. Otherwise only the user can, on the command line.
+    open_to_studies: ClassVar[bool] = True
     # By the name of a driver: what it lacks beside that with this one.
     lacks_with: ClassVar[Mapping[str, Mapping[str, str]]] = {}
 

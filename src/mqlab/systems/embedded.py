@@ -18,7 +18,7 @@ from mqlab.client.errors import MessagingError
 from mqlab.systems import bound
 from mqlab.systems.base import Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
 from mqlab.systems.embedded_running import EmbeddedRunning
-from mqlab.systems.embedded_settings import Chosen
+from mqlab.systems.embedded_settings import FILE_SETTINGS, Chosen
 from mqlab.systems.embedded_trace import OWN_APPLICATION, TraceReader
 
 _START_SECONDS = 30.0
@@ -33,6 +33,7 @@ class Embedded(System):
     title = "mqlab's own broker"
     # Both at the same address.
     drivers = ("native", "stomp")
+    file_settings = FILE_SETTINGS
 
     def __init__(self, settings: dict[str, str]) -> None:
         super().__init__(settings)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from mqlab.broker.config import parse_value
 from mqlab.broker.server.tracing.stanzas import Stanza, write_stanzas
 from mqlab.broker.settings import POLICY_FIELDS, SETTING_NAMES, Level, SettingError, Settings
-from mqlab.systems.base import SystemSettingError
+from mqlab.systems.base import FileUse, SystemSettingError
 from mqlab.systems.embedded_trace import OWN_APPLICATION
 
 # The lab's own business: where it listens and for whom, where its data lies, and which broker talks to which. Rules by
@@ -21,6 +21,7 @@ _OF_THE_BROKER: Final = tuple(name for name in SETTING_NAMES if name not in _NOT
 # `read_out`: the records of the trace are read into a file while they come.
 _OF_THE_LAB: Final = ("traced", "read_out")
 _CHOSEN: Final = (*_OF_THE_BROKER, *_OF_THE_LAB)
+FILE_SETTINGS: Final[dict[str, FileUse]] = {"api_trace": "write", "file_trace": "write", "trace_file": "read"}
 # Where the lab chooses the file.
 _A_FILE_OF_ITS_OWN: Final = "yes"
 

@@ -37,6 +37,8 @@ class External(System):
     title = "a broker that is running already"
     # Whichever the setting names.
     drivers = ("any",)
+    # It may be anybody's, and its options name jars, classes and variables of the environment.
+    open_to_studies = False
     lacks = {  # noqa: RUF012 - never changed
         "depth": "the lab has no administrator's view of a broker that it did not start",
         "bindings": "it runs in a process of its own",
