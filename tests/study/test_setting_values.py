@@ -20,7 +20,8 @@ ACCEPTED = ["off", "64KiB", "1.5", "75%", "queue:dead", "traces/calls.txt", "1+1
 def study(layer: str, value: str) -> str:
     """The setting stands in the last line but one, of the layer that holds it."""
     setting = f'settings: {{api_trace: ["no", "{value}"]}}'
-    scenario = f"  A: {{queues: 1, producers: 1, consumers: 1, message: {{size: 12B}}, {setting if layer == 'scenario' else ''}}}\n"
+    own = setting if layer == "scenario" else ""
+    scenario = f"  A: {{queues: 1, producers: 1, consumers: 1, message: {{size: 12B}}, {own}}}\n"
     more = {
         "scenario": "",
         "defaults": f"defaults: {{{setting}}}\n",
@@ -36,7 +37,7 @@ LAYERS = {"scenario": 4, "defaults": 5, "scale": 5, "scenario of a scale": 5}
 @pytest.mark.parametrize("value", REFUSED)
 def test_what_a_study_may_not_write_as_a_setting(write: Write, value: str) -> None:
     path = write(study("scenario", value.replace("\\", "\\\\").replace('"', '\\"')))
-    with pytest.raises(StudyError, match=rf"my\.yaml:4: scenarios\.A\.settings\.api_trace\.2: .* is refused; accepted"):
+    with pytest.raises(StudyError, match=r"my\.yaml:4: scenarios\.A\.settings\.api_trace\.2: .* is refused; accepted"):
         load_study(path)
 
 
