@@ -56,9 +56,30 @@ def test_a_number_is_neither_string_nor_boolean(text: str) -> None:
     assert outcome(text, x=[1.0, 0.0, None]) == "FFU"
 
 
-def test_in_and_like_are_for_strings() -> None:
-    assert outcome("x NOT IN ('a')", x=[1, None]) == "TU"
-    assert outcome("x NOT LIKE 'a'", x=[True, None]) == "TU"
+OTHER_TYPES = {
+    "a number": [1, None], "a double": [1.5, None], "a boolean": [True, None],
+    "bytes": pa.array([b"a", None], pa.binary()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("column", OTHER_TYPES.values(), ids=OTHER_TYPES)
+@pytest.mark.parametrize(
+    "text", ["x IN ('a')", "x NOT IN ('a')", "x LIKE 'a'", "x NOT LIKE 'a'", "x = 'a'", "x <> 'a'"]
+)
+def test_an_operator_of_strings_is_false_for_a_value_of_another_type(
+    text: str, column: pa.Array | list[object]
+) -> None:
+    """Also the negated one: neither selects the message. NOT before it is another operator: it makes FALSE TRUE."""
+    assert outcome(text, x=column) == "FU"
+    assert selected(f"NOT ({text})", x=column) == [True, False]
+
+
+@pytest.mark.parametrize("column", [["a", None], [True, None], pa.array([b"a", None], pa.binary())], ids=str)
+@pytest.mark.parametrize("text", ["x BETWEEN 1 AND 2", "x NOT BETWEEN 1 AND 2", "x > 0", "x <= 0"])
+def test_an_operator_of_numbers_is_false_for_a_value_of_another_type(
+    text: str, column: pa.Array | list[object]
+) -> None:
+    assert outcome(text, x=column) == "FU"
 
 
 @pytest.mark.parametrize("operator", ["<", "<=", ">", ">="])

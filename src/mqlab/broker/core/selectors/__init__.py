@@ -7,8 +7,8 @@ What the specification leaves open, or leaves to the rules of Java, is settled s
 
 *Unlike types.* A comparison of a string with a number, or of any other values of unlike types, is FALSE, and so is
 its opposite: neither `name = 1` nor `name <> 1` selects a message whose name is a string, but `NOT (name = 1)` does.
-Strings and booleans have no order, so `<` of two of them is FALSE too. IN and LIKE are FALSE for a value that is not
-a string, and NOT IN and NOT LIKE are TRUE for it. Arithmetic with such a value is UNKNOWN, and so is a property that
+Strings and booleans have no order, so `<` of two of them is FALSE too. IN, NOT IN, LIKE and NOT LIKE are FALSE for a
+value that is not a string. Arithmetic with such a value is UNKNOWN, and so is a property that
 stands alone as a condition, as in `NOT urgent`, and is not a boolean. Where the text itself shows that types cannot
 fit (`'a' + 1`, `TRUE > 1`, `1 = 'a'`), it is refused.
 

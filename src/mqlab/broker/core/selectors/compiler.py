@@ -24,10 +24,10 @@ def condition(node: s.Node) -> c.Condition:
             return c.Not(condition(operand))
         case s.Comparison(operator, left, right):
             return _comparison(operator, operand_of(left), operand_of(right))
-        case s.In(name, values):
-            return p.In(name, values)
-        case s.Like(name, pattern):
-            return p.Like(name, matcher(pattern))
+        case s.In(name, values, negated):
+            return p.In(name, values, negated=negated)
+        case s.Like(name, pattern, negated):
+            return p.Like(name, matcher(pattern), negated=negated)
         case s.IsNull(name):
             return p.Missing(name)
         case s.Identifier(name):

@@ -89,14 +89,12 @@ class _Parser:
         if at.take("BETWEEN"):
             return self._between(left, start, negated)
         if at.take("IN"):
-            node: s.Node = s.In(_name(left, start, "IN"), self._list())
-        elif at.take("LIKE"):
-            node = self._like(_name(left, start, "LIKE"))
-        elif negated:
+            return s.In(_name(left, start, "IN"), self._list(), negated)
+        if at.take("LIKE"):
+            return self._like(_name(left, start, "LIKE"), negated)
+        if negated:
             raise at.expected("BETWEEN, IN or LIKE after NOT")
-        else:
-            return left
-        return s.Not(node) if negated else node
+        return left
 
     def _between(self, value: s.Node, start: int, negated: bool) -> s.Node:
         why = "BETWEEN compares numbers"
@@ -116,7 +114,7 @@ class _Parser:
         self._at.need(")", "',' or ')'")
         return tuple(values)
 
-    def _like(self, name: str) -> s.Node:
+    def _like(self, name: str, negated: bool) -> s.Node:
         start = self._at.token.start
         text = self._at.text("a pattern in single quotes")
         escape = None
@@ -125,7 +123,7 @@ class _Parser:
             escape = self._at.text("an escape character in single quotes")
             if len(escape) != 1:
                 raise bad(at, f"ESCAPE takes one character, not {len(escape)}")
-        return s.Like(name, pattern(text, escape, start))
+        return s.Like(name, pattern(text, escape, start), negated)
 
     def _sum(self) -> s.Node:
         start, first = self._at.token.start, self._product()

@@ -80,23 +80,25 @@ class Comparison(Test):
 class In(Test):
     dear = True
 
-    def __init__(self, name: str, values: Sequence[str]) -> None:
+    def __init__(self, name: str, values: Sequence[str], *, negated: bool) -> None:
         self.name = name
+        self.negated = negated
         self.options = pc.SetLookupOptions(value_set=pa.array(values, pa.string()))
 
     def outcome(self, batch: Batch) -> tuple[Bools, Bools | None] | None:
-        return _of_strings(batch, self.name, lambda column: _IS_IN.call([column], self.options))
+        return _of_strings(batch, self.name, lambda column: _IS_IN.call([column], self.options), self.negated)
 
 
 class Like(Test):
     dear = True
 
-    def __init__(self, name: str, matcher: Matcher) -> None:
+    def __init__(self, name: str, matcher: Matcher, *, negated: bool) -> None:
         self.name = name
+        self.negated = negated
         self.matcher = matcher
 
     def outcome(self, batch: Batch) -> tuple[Bools, Bools | None] | None:
-        return _of_strings(batch, self.name, self.matcher)
+        return _of_strings(batch, self.name, self.matcher, self.negated)
 
 
 class Missing(Test):
@@ -137,13 +139,14 @@ class Truth:
         return Values(Kind.BOOLEAN, true, true | false)
 
 
-def _of_strings(batch: Batch, name: str, matcher: Matcher) -> tuple[Bools, Bools | None] | None:
+def _of_strings(batch: Batch, name: str, matcher: Matcher, negated: bool) -> tuple[Bools, Bools | None] | None:
     found = batch.values(name)
     if found is None:
         return None
     if found.kind is not Kind.STRING:
         return np.zeros(batch.rows, np.bool_), found.valid
-    return _unpacked(matcher(found.data)), found.valid
+    holds = _unpacked(matcher(found.data))
+    return ~holds if negated else holds, found.valid
 
 
 def _unpacked(column: pa.Array) -> Bools:

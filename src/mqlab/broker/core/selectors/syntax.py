@@ -57,6 +57,8 @@ class Comparison:
 class In:
     name: str
     values: tuple[str, ...]
+    # NOT IN: an operation of its own, not the opposite of IN. Both are FALSE for a value that is not a string.
+    negated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class Like:
     name: str
     # A piece is one character or a wildcard.
     pattern: tuple[str | Wildcard, ...]
+    # NOT LIKE, as NOT IN.
+    negated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
