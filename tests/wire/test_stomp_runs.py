@@ -146,3 +146,13 @@ def test_any_stream_is_read_alike(data: st.DataObject) -> None:
     splitter = Splitter(Limits(), "1.2", _VARYING)
     found = [*splitter.feed_runs(stream[:cut]), *splitter.feed_runs(stream[cut:])]
     assert expanded(found) == [(f.command, dict(f.headers), f.body) for f in Splitter(Limits(), "1.2").feed(stream)]
+
+
+def test_a_body_of_line_ends_is_ignored_and_any_other_is_refused() -> None:
+    """Of commands that have no body: also where many of them follow one another."""
+    splitter = Splitter(Limits(), "1.2", varying=frozenset(("id",)))
+    written = b"".join(b"ACK\nid:%03d\n\n\n\0" % number for number in range(200))
+    found = expanded(list(splitter.feed_runs(written)))
+    assert found == [("ACK", {"id": f"{number:03d}"}, b"") for number in range(200)]
+    with pytest.raises(StompError, match="ACK cannot have a body"):
+        list(splitter.feed_runs(written + b"ACK\nid:200\n\nx\0" + written))

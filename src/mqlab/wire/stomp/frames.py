@@ -11,6 +11,7 @@ _SAID_BY_CLIENTS: Final = (
 )  # fmt: skip
 _SAID_BY_SERVERS: Final = ("CONNECTED", "MESSAGE", "RECEIPT", "ERROR")
 COMMANDS: Final = frozenset((*_SAID_BY_CLIENTS, *_SAID_BY_SERVERS))
+# Of the others, a body of line ends is ignored: some clients write one after the headers' empty line.
 WITH_BODY: Final = frozenset(("SEND", "MESSAGE", "ERROR"))
 # Their headers are never escaped, so that every version can read them. STOMP is another word for CONNECT.
 GREETINGS: Final = frozenset(("CONNECT", "STOMP", "CONNECTED"))

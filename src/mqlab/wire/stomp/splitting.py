@@ -99,7 +99,8 @@ class Splitter:
                     continue
                 self._pause -= 1
                 begin = end + 1
-                yield Frame(head.command, head.headers, whole[body_at:end])
+                body = whole[body_at:end] if head.command in WITH_BODY else b""
+                yield Frame(head.command, head.headers, body)
         finally:
             if begin < size:
                 self._parts, self._held = [whole[begin:]], size - begin
@@ -125,8 +126,6 @@ class Splitter:
         """Between frames they are heart-beats."""
         found = _LINE_ENDS.match(whole, begin)
         assert found is not None
-        if b"\r" in found[0] and self._version in ("1.0", "1.1"):
-            raise StompError("a carriage return between frames")
         return found.end()
 
     def _next(self, whole: bytes, begin: int) -> tuple[Head, int, int]:
@@ -150,7 +149,7 @@ class Splitter:
                 raise StompError(f"no NUL after a body of {length} bytes")
         if length > self.limits.body:
             raise StompError(f"a body of {length} bytes; the limit is {self.limits.body}")
-        if length and command not in WITH_BODY:
+        if length and command not in WITH_BODY and whole[body_at : body_at + length].strip(b"\r\n"):
             raise StompError(f"{command} cannot have a body")
         return head, body_at, end
 
@@ -201,7 +200,8 @@ class Splitter:
         while following < len(whole) and whole[following] == _LINE_END:
             following += 1
         step = following - begin
-        if self._version in _WITH_RUNS and (head.length >= 0 or head.command not in WITH_BODY):
+        # The rows of a run may have any body: of a command that has none it must be empty.
+        if self._version in _WITH_RUNS and (head.length >= 0 if head.command in WITH_BODY else end == body_at):
             # A quick look before the long one: the next, and one farther off, begin as this one.
             far, word = begin + (LEAST - 1) * step, f"{head.command}\n".encode()
             likely = whole.startswith(word, following) and whole.startswith(word, far)

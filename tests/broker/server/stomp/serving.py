@@ -15,6 +15,7 @@ from typing import Any
 
 import stomp
 from stomp.utils import Frame as StompPyFrame
+from websocket import WebSocketException
 
 from mqlab.wire.stomp import Frame, Limits, Splitter
 
@@ -26,6 +27,11 @@ CLASSES = {
     "1.0": stomp.Connection10, "1.1": stomp.Connection11, "1.2": stomp.Connection12, WEBSOCKET: stomp.WSConnection,
     BINARY_WEBSOCKET: partial(stomp.WSConnection, binary_mode=True),
 }  # fmt: skip
+
+
+# What stomp.py raises when the broker has closed the socket, its own exceptions and those of what it stands on;
+# AttributeError where its other thread has let go of the socket meanwhile.
+_CLOSED = (stomp.exception.StompException, WebSocketException, OSError, AttributeError)
 
 
 class Process:
@@ -74,6 +80,7 @@ class Listener(stomp.ConnectionListener):
         self.messages: queue.Queue[StompPyFrame] = queue.Queue()
         self.receipts: queue.Queue[str] = queue.Queue()
         self.errors: queue.Queue[StompPyFrame] = queue.Queue()
+        self.failed = threading.Event()
         self.beats: queue.Queue[None] = queue.Queue()
         self.connected: dict[str, str] = {}
         self.gone = threading.Event()
@@ -88,6 +95,7 @@ class Listener(stomp.ConnectionListener):
         self.receipts.put(frame.headers["receipt-id"])
 
     def on_error(self, frame: StompPyFrame) -> None:
+        self.failed.set()
         self.errors.put(frame)
 
     def on_heartbeat(self) -> None:
@@ -124,8 +132,10 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(stomp.exception.StompException):
-            self.c.disconnect()
+        # After an ERROR the broker closes the socket, at any moment while stomp.py looks at it or writes to it.
+        with suppress(*_CLOSED):
+            if not self.heard.failed.is_set():
+                self.c.disconnect()
         self._join()
 
     def cut(self) -> None:
@@ -154,9 +164,12 @@ class Client:
 
     def error(self) -> str:
         """What the broker says before it ends the connection."""
+        return str(self.error_headers()["message"])
+
+    def error_headers(self) -> dict[str, str]:
         frame = self.heard.errors.get(timeout=SECONDS)
         assert self.heard.gone.wait(SECONDS)
-        return str(frame.headers["message"])
+        return dict(frame.headers)
 
     def wanted(self) -> str:
         self._number += 1
@@ -240,7 +253,9 @@ class Raw:
         self.bytes(frame(command, body, **headers))
 
     def bytes(self, data: bytes) -> None:
-        self.socket.sendall(data)
+        """The broker may have closed the connection before it read all of it: `hear` and `is_ended` tell."""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.socket.sendall(data)
 
     def hear(self) -> Frame:
         """Raises EOFError when the broker has ended the connection."""

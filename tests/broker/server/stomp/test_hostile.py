@@ -7,7 +7,7 @@ import pytest
 
 from mqlab.broker import limits
 
-from .serving import Client, Process, Raw, broker, frame
+from .serving import VERSIONS, Client, Process, Raw, broker, frame
 
 MIB = 1024 * 1024
 
@@ -116,7 +116,7 @@ AFTER = [
     (b"SUBSCRIBE\nid:1\ndestination:/topic/x\nselector:a b\n\n\0", "selector"),
     (b"UNSUBSCRIBE\nid:7\n\n\0", "no subscription '7'"),
     (b"UNSUBSCRIBE\nid:7\ndurable:true\n\n\0", "no durable subscription"),
-    (b"ACK\n\n\0", "ACK needs id"),
+    (b"ACK\n\n\0", "ACK of STOMP 1.2 needs id"),
     (b"ACK\nid:1-2-3\n\n\0", "no message of this connection"),
     (b"NACK\nid:x\n\n\0", "no message of this connection"),
     (b"BEGIN\n\n\0", "needs a name"),
@@ -137,6 +137,79 @@ def test_what_is_wrong_is_said_and_ends_the_connection(process: Process, said: b
         error = raw.is_ended()
         assert words in error.headers["message"]
         assert words in error.body.decode()
+
+
+LINE_ENDS = (b"\n", b"\r\n", b"\n\n\r\n")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("ends", LINE_ENDS)
+def test_line_ends_after_the_headers_or_between_frames_are_ignored(
+    process: Process, version: str, ends: bytes, name: str
+) -> None:
+    """Other brokers ignore them, too, so clients send them."""
+    commands = (
+        frame("CONNECT", **{"accept-version": version, "host": "x"}),
+        frame("SUBSCRIBE", id="1", destination=f"/queue/{name}", receipt="r1"),
+        frame("BEGIN", transaction="t", receipt="r2"),
+        frame("ABORT", transaction="t", receipt="r3"),
+        frame("UNSUBSCRIBE", id="1", receipt="r4"),
+        frame("DISCONNECT", receipt="r5"),
+    )
+    for after_headers, after_frame in ((ends, b""), (b"", ends), (ends, ends)):
+        with Raw(process.port, version, greet=False) as raw:
+            raw.bytes(after_frame + b"".join(one[:-1] + after_headers + b"\0" + after_frame for one in commands))
+            heard = [raw.hear() for _ in commands]
+            assert [one.headers.get("receipt-id") for one in heard] == [None, "r1", "r2", "r3", "r4", "r5"]
+            assert not any(one.body for one in heard)
+
+
+def test_line_ends_are_the_body_of_a_message(process: Process, name: str) -> None:
+    with Raw(process.port) as raw:
+        raw.say("SUBSCRIBE", id="1", destination=f"/queue/{name}", receipt="r")
+        raw.hear()
+        for ends in LINE_ENDS:
+            raw.bytes(f"SEND\ndestination:/queue/{name}\n\n".encode() + ends + b"\0")
+            assert raw.hear().body == ends
+
+
+SETTLED_BY = {"1.0": {"message-id"}, "1.1": {"message-id", "subscription"}, "1.2": {"id"}}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("command", ["ACK", "NACK"])
+def test_each_version_names_a_message_by_its_own_headers(
+    process: Process, version: str, command: str, name: str
+) -> None:
+    about = {"destination": f"/queue/{name}", "receipt": "r"}
+    for left_out in (None, *SETTLED_BY[version]):
+        with Raw(process.port, version) as raw:
+            raw.say("SUBSCRIBE", id="s", ack="client", **about)
+            raw.say("SEND", b"x", **about)
+            heard = [raw.hear() for _ in range(3)]
+            message = next(one.headers for one in heard if one.command == "MESSAGE")
+            values = {
+                "message-id": message["message-id"], "id": message.get("ack", message["message-id"]),
+                "subscription": "s",
+            }  # fmt: skip
+            if left_out is None:
+                # Those of other versions mean nothing, and do no harm.
+                raw.say(command, **values, receipt="settled")
+                assert raw.hear().headers.get("receipt-id") in ("settled", None)
+            else:
+                raw.say(command, **{key: value for key, value in values.items() if key != left_out}, receipt="settled")
+                error = raw.is_ended().headers
+                assert error["message"] == f"{command} of STOMP {version} needs {left_out}"
+                assert error["receipt-id"] == "settled"
+
+
+def test_a_message_of_another_subscription_is_refused(process: Process, name: str) -> None:
+    with Raw(process.port, "1.1") as raw:
+        raw.say("SUBSCRIBE", id="s", destination=f"/queue/{name}", ack="client", receipt="r")
+        raw.hear()
+        raw.say("SEND", b"x", destination=f"/queue/{name}")
+        raw.say("ACK", **{"message-id": raw.hear().headers["message-id"], "subscription": "another"})
+        assert "not the subscription" in raw.is_ended().headers["message"]
 
 
 def test_an_error_names_the_receipt_that_was_wanted(process: Process) -> None:

@@ -1,7 +1,7 @@
 """Frames for the broker's own connection, put together until they are handed over."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mqlab.broker.core.errors import RefusedError
@@ -15,8 +15,8 @@ class Commands:
     def __init__(self) -> None:
         self._frames: list[Frame] = []
         self._links = 0
-        # What to do with the answer to a question, by its number.
-        self._questions: dict[int, Callable[[Said], None]] = {}
+        # What to do with the answer to a question, and the receipts that wait for it, by its number.
+        self._questions: dict[int, tuple[Callable[[Said], None], Sequence[str]]] = {}
         self._asked = 0
 
     def taken(self) -> list[Frame]:
@@ -36,15 +36,18 @@ class Commands:
     def say(self, kind: Kind, said: Said, *, session: int = 0, link: int = 0, amount: int = 0) -> None:
         self.add(kind, json.dumps(said).encode(), session=session, link=link, amount=amount)
 
-    def ask(self, question: Said, then: Callable[[Said], None]) -> None:
+    def ask(self, question: Said, then: Callable[[Said], None], receipts: Sequence[str] = ()) -> None:
         self._asked += 1
-        self._questions[self._asked] = then
+        self._questions[self._asked] = then, receipts
         self.add(Kind.ASK, json.dumps(question).encode(), first=self._asked)
+
+    def receipts_of(self, answer: Frame) -> Sequence[str]:
+        return self._questions[answer.first][1]
 
     def answered(self, frame: Frame) -> None:
         """Raises RefusedError if that is the answer."""
         said = frame.json()
-        then = self._questions.pop(frame.first)
+        then, _ = self._questions.pop(frame.first)
         if "error" in said:
             raise RefusedError(str(said["error"]))
         then(said)

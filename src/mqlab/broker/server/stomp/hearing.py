@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from mqlab import __version__
+from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.server.stomp.parts import Parts
 from mqlab.broker.server.stomp.producers import PLAIN
 from mqlab.broker.server.stomp.unpacking import line
@@ -31,7 +32,7 @@ class Hearing:
             Kind.COMMITTED: lambda frame: parts.transactions.ended(frame.session),
             Kind.ROLLED_BACK: lambda frame: parts.transactions.ended(frame.session),
             Kind.SEEN: self._seen,
-            Kind.ANSWER: parts.commands.answered,
+            Kind.ANSWER: self._answered,
         }
 
     def heard(self, frame: Frame) -> None:
@@ -61,8 +62,16 @@ class Hearing:
 
     def _opened(self, frame: Frame) -> None:
         subscription = self._parts.subscriptions.linked(frame.link)
-        if subscription is not None and subscription.opening is not None:
+        if subscription is not None:
             self._parts.receipts.done(subscription.opening)
+
+    def _answered(self, frame: Frame) -> None:
+        receipts = self._parts.commands.receipts_of(frame)
+        try:
+            self._parts.commands.answered(frame)
+        except RefusedError:
+            self._parts.culprit = next(iter(receipts), "")
+            raise
 
     def _seen(self, frame: Frame) -> None:
         subscription = self._parts.subscriptions.linked(frame.link)
@@ -75,7 +84,8 @@ class Hearing:
         if parts.failed:
             return
         headers = {"message": message, "content-type": "text/plain"}
-        receipt = parts.culprit or next(iter(self._wanted(frame)), "")
+        # While a frame is refused here, the broker may refuse one of those before it.
+        receipt = next(iter(self._wanted(frame)), "") if frame.session or frame.link else parts.culprit
         if receipt:
             headers["receipt-id"] = receipt
         if not parts.let_in:
@@ -93,5 +103,5 @@ class Hearing:
             return parts.transactions.receipts_of(frame.session)
         subscription = parts.subscriptions.linked(frame.link)
         if subscription is not None:
-            return () if subscription.opening is None else subscription.opening.ids
+            return subscription.opening.ids
         return parts.producers.receipts_of(frame.link, frame.first + frame.amount - 1)

@@ -44,7 +44,7 @@ class Parts:
         self.receipts = Receipts(self._say_receipts)
         self.producers = Producers(self.commands, self.receipts)
         self.transactions = Transactions(self.commands, self.receipts, self.producers)
-        self.subscriptions = Subscriptions(self.commands, session)
+        self.subscriptions = Subscriptions(self.commands, self.receipts, session)
         self.temporaries = Temporaries(self.commands)
         self.greeting: Greeting | None = None
         self.let_in = False

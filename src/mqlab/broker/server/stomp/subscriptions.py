@@ -8,7 +8,7 @@ from typing import Final
 from mqlab.broker.server.stomp.commands import Commands
 from mqlab.broker.server.stomp.naming import stomp_name
 from mqlab.broker.server.stomp.ranges import Range, Ranges, count, runs_of
-from mqlab.broker.server.stomp.receipts import Pending
+from mqlab.broker.server.stomp.receipts import Pending, Receipts
 from mqlab.broker.server.stomp.unpacking import Writer, line
 from mqlab.broker.server.stomp.wishes import Wishes
 from mqlab.wire.bodies import Payload
@@ -21,12 +21,14 @@ _HEADS: Final = 64
 
 
 class Subscription:
-    def __init__(self, commands: Commands, link: int, wishes: Wishes, version: str, tag: str) -> None:
+    def __init__(
+        self, commands: Commands, link: int, wishes: Wishes, version: str, tag: str, opening: Pending
+    ) -> None:  # fmt: skip
         self._commands = commands
         self.link = link
         self.wishes = wishes
-        # Who waits until it is open.
-        self.opening: Pending | None = None
+        # The SUBSCRIBE, which is done when the broker has opened the consumer.
+        self.opening = opening
         self.last_delivery = 0
         # Where what comes next was sent to; "": where it is subscribed to.
         self._origin = ""
@@ -125,8 +127,9 @@ class Subscription:
 class Subscriptions:
     """`session` is the name of the connection, with which the ids of its messages begin."""
 
-    def __init__(self, commands: Commands, session: str) -> None:
+    def __init__(self, commands: Commands, receipts: Receipts, session: str) -> None:
         self._commands = commands
+        self._receipts = receipts
         self._session = session
         self._named: dict[str, Subscription] = {}
         self._linked: dict[int, Subscription] = {}
@@ -134,18 +137,18 @@ class Subscriptions:
         # In mode auto: those that delivered something of which the broker does not know yet that it is done.
         self._unsettled: set[Subscription] = set()
 
-    def open(self, wishes: Wishes, destination: str, version: str) -> Subscription:
+    def open(self, wishes: Wishes, destination: str, version: str, receipts: Sequence[str]) -> None:
         """Raises StompError."""
         if wishes.key in self._named:
             raise StompError(f"there is a subscription {wishes.key[:80]!r} already")
         link = self._last_link = self._commands.new_link()
-        opened = Subscription(self._commands, link, wishes, version, f"{self._session}-{link}")
+        opening, tag = self._receipts.expect(receipts), f"{self._session}-{link}"
+        opened = Subscription(self._commands, link, wishes, version, tag, opening)
         self._named[wishes.key] = self._linked[link] = opened
         self._commands.say(
             Kind.OPEN_CONSUMER, {"destination": destination, **wishes.said}, session=1, link=link,
             amount=wishes.prefetch,
         )  # fmt: skip
-        return opened
 
     def find(self, headers: Mapping[str, str]) -> Subscription | None:
         """That which an UNSUBSCRIBE is about."""

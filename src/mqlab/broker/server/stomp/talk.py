@@ -24,6 +24,8 @@ Action = Callable[[], bool]
 
 # Headers whose values may differ between frames that are handled together.
 VARYING: Final = frozenset(("receipt", "id", "message-id", *CORRELATION_ID))
+# Headers that an ACK or NACK of each version must have; the first names the message.
+_SETTLED_BY: Final = {"1.0": ("message-id",), "1.1": ("message-id", "subscription"), "1.2": ("id",)}
 # Properties are among them as they are met; so many are remembered.
 _MOST_PROPERTIES: Final = 64
 _ANOTHER_S: Final = f"{QUEUE}:{TEMPORARY}"
@@ -173,13 +175,15 @@ class Talk:
     def _settle(self, found: Frame | Run) -> bool:
         parts, headers = self._parts, found.headers
         self._parts.culprit = headers.get("receipt", "")
-        names = ("id", "message-id") if parts.version == "1.2" else ("message-id", "id")
-        name = next((name for name in names if name in headers), None)
-        if name is None:
-            raise StompError(f"{found.command} needs {names[0]}")
+        names = _SETTLED_BY[parts.version]
+        for needed in names:
+            if needed not in headers:
+                raise StompError(f"{found.command} of STOMP {parts.version} needs {needed}")
         transaction = parts.transactions[headers["transaction"]] if headers.get("transaction") else None
         accepted = found.command == "ACK"
-        for subscription, ids in parts.subscriptions.of_messages(_values(found, name)):
+        for subscription, ids in parts.subscriptions.of_messages(_values(found, names[0])):
+            if len(names) > 1 and subscription.wishes.id != headers["subscription"]:
+                raise StompError(f"{headers['subscription'][:80]!r} is not the subscription of these messages")
             ranges = subscription.taken(ids)
             if transaction is None:
                 subscription.settle(ranges, accepted=accepted)
@@ -195,8 +199,7 @@ class Talk:
         wishes = wishes_of(frame.headers, parts.version)
         if not parts.temporaries.ready(wishes.written):
             return False
-        opened = parts.subscriptions.open(wishes, parts.temporaries.name(wishes.written), parts.version)
-        opened.opening = parts.receipts.expect(_receipt(frame.headers))
+        parts.subscriptions.open(wishes, parts.temporaries.name(wishes.written), parts.version, _receipt(frame.headers))
         return True
 
     def _unsubscribe(self, frame: Frame) -> bool:
@@ -205,13 +208,17 @@ class Talk:
         if found is None and not durable:
             raise StompError(f"there is no subscription {headers.get('id', headers.get('destination', ''))[:80]!r}")
         if found is not None:
+            if not found.opening.done:
+                # The broker answers for a consumer only as long as it is there.
+                return False
             parts.transactions.leaves(found)
             parts.subscriptions.close(found)
         if not durable:
             self._done_at_hand_over(_receipt(headers))
             return True
         pending = parts.receipts.expect(_receipt(headers))
-        parts.commands.ask({"ask": "unsubscribe", "name": durable}, lambda _: parts.receipts.done(pending))
+        question = {"ask": "unsubscribe", "name": durable}
+        parts.commands.ask(question, lambda _: parts.receipts.done(pending), pending.ids)
         return True
 
     def _begin(self, frame: Frame) -> bool:
