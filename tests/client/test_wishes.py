@@ -102,8 +102,7 @@ async def test_unsubscribe_ends_a_subscription_that_nobody_uses() -> None:
         with pytest.raises(RefusedError, match="in use"):
             await session.consumer("topic:t", durable="mine")
         await consumer.close()
-        with pytest.raises(RefusedError, match="another topic"):
-            await session.consumer("topic:other", durable="mine")
+        await (await session.consumer("topic:other", durable="mine")).close()
         # It is this client's: nobody else knows it.
         with pytest.raises(RefusedError, match="no durable subscription"):
             await other.unsubscribe("mine")

@@ -60,6 +60,8 @@ class Replayed:
         # By queue and id.
         self.put: dict[tuple[int, int], Kept] = {}
         self.removed: set[tuple[int, int]] = set()
+        # Durable subscriptions in whose place others of the same name are.
+        self.replaced: set[int] = set()
         self.prepared: dict[str, Prepare] = {}
         self.remembered: dict[str, dict[str, None]] = {}
         self.last_queue = 0
@@ -90,12 +92,13 @@ class Replayed:
 
     def _apply(self, record: Record) -> None:
         if isinstance(record, Declare):
+            self._replace(record)
             self.names[record.queue], self.options[record.queue] = record.name, record.options
             self.next_ids[record.queue] = max(self.next_ids.get(record.queue, 1), record.next_id)
             self.last_queue = max(self.last_queue, record.queue)
         elif isinstance(record, Forget):
-            assert record.queue in self.names, "an unknown queue is forgotten"
-            del self.names[record.queue]
+            assert record.queue in self.names or record.queue in self.replaced, "an unknown queue is forgotten"
+            self.names.pop(record.queue, None)
         elif isinstance(record, Put):
             self._put(record)
         elif isinstance(record, Remove):
@@ -112,6 +115,13 @@ class Replayed:
                 self._all(prepared)
         elif isinstance(record, Remember):
             self.remembered.setdefault(record.destination, {}).update(dict.fromkeys(record.ids))
+
+    def _replace(self, declared: Declare) -> None:
+        """A durable subscription takes the place of one of the same name."""
+        for number, name in [*self.names.items()]:
+            if name == declared.name and declared.options and self.options[number] and number != declared.queue:
+                del self.names[number]
+                self.replaced.add(number)
 
     def _all(self, record: Commit | Prepare) -> None:
         for put in record.puts:

@@ -8,6 +8,7 @@ from mqlab.broker.core.subscribing import Wish
 from mqlab.wire.bodies import decode
 
 from .commands import Driven
+from .replayed import Replayed
 
 
 def test_a_durable_subscriber_that_was_away_gets_what_it_missed() -> None:
@@ -67,8 +68,6 @@ def test_it_outlives_the_broker() -> None:
     after.send(after.producer("topic:t.b"), b"3", persistent=True)
     after.sync()
     session = after.session(client="me")
-    with pytest.raises(RefusedError, match="unsubscribe"):
-        after.consumer("topic:t.a", session=session, durable="d")
     again = after.consumer("topic:t.*", session=session, durable="d", selector="n IS NULL")
     assert after.delivered[again] == [(b"2", True), (b"3", False)]
 
@@ -117,20 +116,59 @@ def test_one_at_a_time() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        {"name": "topic:other"}, {"selector": "a = 2"}, {"selector": ""}, {"no_local": True}, {"shared": "d"},
-        {"name": "topic:#"},
+        {"name": "topic:other"}, {"selector": "a = 2"}, {"selector": ""}, {"no_local": True}, {"name": "topic:#"},
     ],
 )  # fmt: skip
-def test_changed_terms_are_refused_and_change_nothing(other: dict[str, object]) -> None:
+@pytest.mark.parametrize("shared", [{}, {"shared": "d"}])
+def test_other_terms_replace_a_subscription_that_nobody_uses(
+    other: dict[str, object], shared: dict[str, object]
+) -> None:
     driven = Driven()
     session = driven.session(client="me")
-    terms = {"durable": "d", "selector": "a = 1"}
-    driven.close(driven.consumer("topic:t", session=session, **terms))
+    terms = {"durable": "d", "selector": "a IS NULL", **shared}
+    name = str(other.get("name", "topic:t"))
+    changed = terms | {key: value for key, value in other.items() if key != "name"}
+    consumer = driven.consumer("topic:t", session=session, **terms)
+    # In use: refused, and nothing has changed.
     before = len(driven.records)
-    with pytest.raises(RefusedError, match="unsubscribe"):
-        driven.consumer(str(other.pop("name", "topic:t")), session=session, **(terms | other))
-    assert (len(driven.records), session.consumers) == (before, [])
-    driven.consumer("topic:t", session=session, **terms)
+    with pytest.raises(RefusedError, match="in use"):
+        driven.consumer(name, session=session, **changed)
+    assert (len(driven.records), session.consumers) == (before, [consumer])
+    driven.close(consumer)
+    producer = driven.producer("topic:t")
+    driven.send(producer, b"for the former one", persistent=True)
+    driven.sync()
+    assert driven.got(driven.consumer(name, session=session, **changed)) == []
+    assert [*driven.core.house.routing.durable] == ["me/d"]
+    assert (driven.memory, [*driven.core.house.numbered]) == (0, [2])
+    assert [*driven.restarted().core.house.numbered] == [2]
+
+
+def test_a_crash_leaves_the_former_subscription_or_the_one_that_replaces_it() -> None:
+    driven = Driven()
+    session = driven.session(client="me")
+    driven.close(driven.consumer("topic:t", session=session, durable="d"))
+    driven.send(driven.producer("topic:t"), b"1", persistent=True)
+    driven.sync()
+    before = len(driven.records)
+    driven.consumer("topic:other", session=session, durable="d")
+    assert len(driven.records) > before + 1
+    for end in range(before, len(driven.records) + 1):
+        kept = Replayed(driven.records[:end])
+        topics = [kept.options[number]["topic"] for number, name in kept.names.items() if name == "me/d"]
+        assert topics == ["t" if end == before else "other"]
+
+
+def test_a_shared_durable_subscription_is_no_other_kind() -> None:
+    driven = Driven()
+    session = driven.session(client="me")
+    for first, second in (({}, {"shared": "d"}), ({"shared": "d"}, {})):
+        driven.close(driven.consumer("topic:t", session=session, durable="d", **first))
+        before = len(driven.records)
+        with pytest.raises(RefusedError, match="a shared one"):
+            driven.consumer("topic:t", session=session, durable="d", **second)
+        assert (len(driven.records), session.consumers) == (before, [])
+        driven.do(driven.core.unsubscribe, "me", "d")
 
 
 def test_unsubscribe() -> None:

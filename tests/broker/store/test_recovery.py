@@ -40,6 +40,22 @@ def ids(found: Recovered, queue: int = 1) -> list[tuple[int, int]]:
     return [one for span in found.queues[queue].spans() for one in span.ranges()]
 
 
+def test_a_durable_subscription_replaces_one_of_the_same_name(tmp_path: Path) -> None:
+    """Also where the journal ends before it forgets the former one."""
+    topic, other = {"topic": "t"}, {"topic": "other"}
+    records: list[Record] = [
+        Declare(12, "d", 1, topic), Declare(13, "d", 1), Declare(14, "e", 1, topic),
+        Put(((12, 1), (13, 1)), lone(b"x")), Declare(15, "d", 1, other), Remove(12, ((1, 1),)), Forget(12),
+    ]  # fmt: skip
+    for end in range(5, len(records) + 1):
+        found, _ = recovered(tmp_path, {1: written(records[:end]).data})
+        assert {number: (queue.name, queue.options) for number, queue in found.queues.items() if number > 10} == {
+            13: ("d", {}), 14: ("e", topic), 15: ("d", other),
+        }  # fmt: skip
+        assert each_id(found, 13) == [1]
+        assert each_id(found, 15) == []
+
+
 def test_a_message_that_was_carried_forward_comes_back_once(tmp_path: Path) -> None:
     bodies = [b"%d" % number for number in range(1, 11)]
     records: list[Record] = [

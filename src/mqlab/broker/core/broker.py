@@ -95,7 +95,9 @@ class Core:
             if queue.owner is not None and queue.owner is not session.owner:
                 raise RefusedError(f"{name} is another connection's temporary queue")
         else:
-            queue = subscribe(self.house.routing, session, short, wish, self.house.new_subscription)
+            queue = subscribe(
+                self.house.routing, session, short, wish, self.house.new_subscription, self.leaving.delete
+            )
             # A subscription's selector is applied when messages come.
             selector = None
         consumer = Consumer(session, link, queue, 0, paused, selector, wish.exclusive)

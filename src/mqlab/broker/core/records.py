@@ -12,7 +12,8 @@ from mqlab.wire.bodies import Payload
 class Declare(NamedTuple):
     """Queue number `queue` has this name; the ids of its messages go on at `next_id`.
 
-    `options` (JSON) are the core's: what a durable subscription subscribes to.
+    `options` (JSON) are the core's: what a durable subscription subscribes to. A durable subscription replaces one of
+    the same name, and all on it.
     """
 
     queue: int

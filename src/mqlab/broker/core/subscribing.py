@@ -13,6 +13,8 @@ from mqlab.broker.core.routing import Routing, Subscription, Terms
 
 # Makes a queue for a subscription: its name, what it subscribes to, and whether it outlives the broker.
 NewQueue = Callable[[str, Subscription], Queue]
+# Deletes the queue of a subscription that has no consumer.
+DeleteQueue = Callable[[Queue], None]
 
 
 class Wish(NamedTuple):
@@ -41,11 +43,13 @@ def check_wish(name: str, wish: Wish) -> None:
         raise RefusedError("a shared durable subscription has one name: give durable and shared the same")
 
 
-def subscribe(routing: Routing, session: Session, topic: str, wish: Wish, new_queue: NewQueue) -> Queue:
+def subscribe(
+    routing: Routing, session: Session, topic: str, wish: Wish, new_queue: NewQueue, delete_queue: DeleteQueue
+) -> Queue:
     """The queue of the subscription, found again or made."""
     terms = Terms(topic, wish.selector, wish.no_local, bool(wish.shared), session.client if wish.durable else "")
     if wish.durable:
-        return _durable(routing, session, wish.durable, terms, new_queue)
+        return _durable(routing, session, wish.durable, terms, new_queue, delete_queue)
     owner = session.owner
     if wish.shared:
         name = full_name(session.client, wish.shared)
@@ -66,19 +70,25 @@ def full_name(client: str, name: str) -> str:
     return f"{client}/{name}" if client else name
 
 
-def _durable(routing: Routing, session: Session, short: str, terms: Terms, new_queue: NewQueue) -> Queue:
+def _durable(
+    routing: Routing, session: Session, short: str, terms: Terms, new_queue: NewQueue, delete_queue: DeleteQueue
+) -> Queue:
+    """A subscription with other terms replaces one of the same name that has no consumer, as JMS has it."""
     name = full_name(session.client, short)
     queue = routing.durable.get(name)
-    if queue is None:
-        queue = routing.durable[name] = new_queue(name, Subscription(terms, durable=True, owner=session.owner))
-        routing.add(queue)
-        return queue
-    assert queue.subscription is not None
-    if queue.subscription.terms != terms:
-        raise RefusedError(
-            f"the durable subscription {name!r} is of another topic, selector or kind; unsubscribe it first"
-        )
-    if queue.consumers and not terms.shared:
-        raise RefusedError(f"the durable subscription {name!r} is in use")
-    queue.subscription.owner = session.owner
-    return queue
+    if queue is not None:
+        assert queue.subscription is not None
+        former = queue.subscription.terms
+        if former.shared != terms.shared:
+            raise RefusedError(f"the durable subscription {name!r} is {'' if former.shared else 'not '}a shared one")
+        if queue.consumers and (former != terms or not terms.shared):
+            raise RefusedError(f"the durable subscription {name!r} is in use")
+        if former == terms:
+            queue.subscription.owner = session.owner
+            return queue
+    # The record that declares the new one replaces the former one in the journal: a crash leaves one of them.
+    made = routing.durable[name] = new_queue(name, Subscription(terms, durable=True, owner=session.owner))
+    if queue is not None:
+        delete_queue(queue)
+    routing.add(made)
+    return made

@@ -89,6 +89,8 @@ class Replay:
 
     def __init__(self, keep_in_memory: int) -> None:
         self.queues: dict[int, RecoveredQueue] = {}
+        # Numbers of durable subscriptions by name.
+        self._durable: dict[str, int] = {}
         self.prepared: dict[str, PreparedAt] = {}
         self.remembering = Remembering()
         self.last_queue = 0
@@ -306,6 +308,11 @@ class Replay:
             self.remembering.add(record.destination, record.ids)
 
     def _declare(self, declared: Declare) -> None:
+        if declared.options:
+            former = self._durable.get(declared.name, declared.queue)
+            if former != declared.queue:
+                self.queues.pop(former, None)
+            self._durable[declared.name] = declared.queue
         queue = self.queues.setdefault(declared.queue, RecoveredQueue(declared.name))
         queue.next_id = max(queue.next_id, declared.next_id)
         queue.options = declared.options
