@@ -17,22 +17,24 @@ class Clock:
 
     def __init__(self) -> None:
         self.seconds = 1.0
+        # By how much somebody has set the wall clock forward (or back, if negative) in all.
+        self.ahead_ms = 0
 
     def perf_counter(self) -> float:
         return self.seconds
 
     monotonic = perf_counter
 
-    def time(self) -> float:
-        return _BEGIN_MS / 1000 + self.seconds
+    def monotonic_ns(self) -> int:
+        return int(self.seconds * 1_000_000_000)
 
     def time_ns(self) -> int:
-        return _BEGIN_MS * 1_000_000 + int(self.seconds * 1_000_000_000)
+        return self.ms * 1_000_000
 
     @property
     def ms(self) -> int:
         """As the core counts it, since 1970."""
-        return _BEGIN_MS + int(self.seconds * 1000)
+        return _BEGIN_MS + self.ahead_ms + int(self.seconds * 1000)
 
 
 @contextmanager

@@ -73,7 +73,7 @@ MISTAKES: dict[str, Mistake] = {
     "the token is never persistent": (Sink, "commit", _commit_lightly),
     "a batch has arrived before it is committed": (Channel, "_transfer", _be_done_first),
     "a batch goes backwards": (Batch, "sends", _last_first),
-    "ids of a transmission queue are used twice": (house, "first_id", lambda _short, _now: 1),
+    "ids of a transmission queue are used twice": (house, "first_id", lambda _short, _now, known=1: known),
     "nobody waits for the disk": (ledger.Ledger, "after", at_once),
     "nothing is synced": (current.CurrentFile, "sync", lambda _: None),
 }

@@ -133,6 +133,7 @@ class Driven:
 
     def tick(self, later: int) -> None:
         """So many milliseconds pass."""
+        self.core.desk.now_us += later * 1000
         self.do(self.core.tick, self.core.desk.now + later)
 
     def do(self, command: Any, *arguments: Any, **more: Any) -> Any:

@@ -87,7 +87,8 @@ def _files() -> SimulatedFiles:
 def in_place(timeline: Timeline) -> Iterator[None]:
     """Brokers live by this time, on simulated disks."""
     with (
-        store_in_place(timeline.clock), patch.object(broker, "time", timeline.clock),
+        store_in_place(timeline.clock), patch.object(broker, "time_ns", timeline.clock.time_ns),
+        patch.object(broker, "monotonic_ns", timeline.clock.monotonic_ns),
         patch.object(channel, "time", timeline.clock), patch.object(status, "time", timeline.clock),
         patch.object(broker, "Files", _files), patch.object(broker, "Worker", Threads),
         patch.object(broker, "FolderLock", NoLock),

@@ -26,7 +26,7 @@ def totals(core: Core) -> dict[str, Any]:
         "memory": core.desk.memory,
         "held_producers": len(core.flow.held),
         "holds": core.flow.holds,
-        "held_ms": core.flow.held_ms + sum(core.desk.now - one.held_since for one in core.flow.held),
+        "held_ms": core.flow.held_ms + sum(max(0, core.desk.now_us - one.held_since) // 1000 for one in core.flow.held),
         "queues": len(core.house.queues),
         "topics": len(core.house.routing.topics),
         "subscriptions": len(core.house.routing.subscriptions),

@@ -279,6 +279,17 @@ class Core:
         while self.wakes and self.wakes[0][0] <= now:
             heappop(self.wakes)[2].wake()
 
+    def clock_set_back(self, step_ms: int) -> None:
+        """The wall clock shows `step_ms` less than before: no message waits longer for that than its delay says."""
+        queues = [*self.house.all()]
+        for queue in queues:
+            queue.clock_set_back(step_ms)
+        for span in self.preparing.placed().union(*(queue.unseen for queue in queues)):
+            span.due = max(0, span.due - step_ms)
+        for session in self.sessions:
+            for _, span in session.transaction.sends:
+                span.due -= step_ms
+
     @property
     def next_wake(self) -> int | None:
         return self.wakes[0][0] if self.wakes else None
@@ -325,6 +336,11 @@ class Core:
             raise RefusedError(f"the transaction can only be rolled back: {why}")
         session.transaction = Transaction()
         placings = [self._place(producer, span.whole(), span.persistent) for producer, span in transaction.sends]
+        for (_, span), placing in zip(transaction.sends, placings, strict=True):
+            if span.due:
+                # The clock was set back by so much since it was sent.
+                for _, delayed in placing.placed:
+                    delayed.due = max(0, delayed.due + span.due)
         if any(placing.again for placing in placings):
             session.last_lsn = self.ledger.last_awaited
         placed = [pair for placing in placings for pair in placing.placed]

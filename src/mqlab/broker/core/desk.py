@@ -19,8 +19,9 @@ class Desk:
     """Disk and time come from outside."""
 
     effects: list[Effect] = field(default_factory=list)
-    # Milliseconds since 1970, and the same in microseconds, for the means of monitoring.
+    # The wall clock (ms since 1970) decides what is due and what has expired; somebody may set it forward or back.
     now: int = 0
+    # The monotonic clock (microseconds since whenever) measures how long something takes.
     now_us: int = 0
     # How many messages pass a queue between two looks of its monitoring; 0: none looks.
     every: int = 0

@@ -67,7 +67,7 @@ class Flow:
             if producer not in self.held:
                 self.held[producer] = self.holds
                 self.holds += 1
-                producer.held_since = self._desk.now
+                producer.held_since = self._desk.now_us
             return
         self._desk.effects.append(Credit(producer, producer.spent))
         producer.spent = 0
@@ -77,9 +77,10 @@ class Flow:
         """It waits no more, because it may send again or because it is closed."""
         if producer in self.held:
             del self.held[producer]
-            now = self._desk.now
-            self.held_ms += now - producer.held_since
-            self.episodes.append(Episode(producer.destination.full_name, producer.held_since, now))
+            desk = self._desk
+            held_ms = max(0, desk.now_us - producer.held_since) // 1000
+            self.held_ms += held_ms
+            self.episodes.append(Episode(producer.destination.full_name, desk.now - held_ms, desk.now))
 
     def released(self, queue: Queue, spans: Iterable[Span]) -> None:
         """These messages are gone; whoever waited for their room goes on."""

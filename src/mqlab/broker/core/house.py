@@ -33,6 +33,8 @@ class House:
         self.last_number = 0
         self._temporaries = 0
         self._windows: dict[str, Window] = {}
+        # Transmission queues that were deleted, and the ids behind their last ones.
+        self._used: dict[str, int] = {}
 
     @property
     def keeps(self) -> bool:
@@ -118,6 +120,8 @@ class House:
         if queue.subscription is None:
             self.queues.pop(queue.name, None)
             self._windows.pop(queue.full_name, None)
+            if queue.name.startswith(TRANSMISSION):
+                self._used[queue.name] = queue.next_id
         else:
             for topic in self.routing.remove(queue):
                 self.let_go(topic)
@@ -173,7 +177,7 @@ class House:
         """At start: a queue as the journal left it. Its messages may have been delivered before."""
         subscription = Subscription(Terms(**options), durable=True) if options else None
         queue = Queue(number, name, self._policy(name, subscription), self._desk, stored=True)
-        queue.next_id, queue.subscription = max(next_id, first_id(name, self._desk.now)), subscription
+        queue.next_id, queue.subscription = first_id(name, self._desk.now, next_id), subscription
         self.numbered[number] = queue
         if subscription is None:
             self.queues[name] = queue
@@ -191,7 +195,7 @@ class House:
     def _new(self, name: str, subscription: Subscription | None, *, stored: bool) -> Queue:
         self.last_number += 1
         queue = Queue(self.last_number, name, self._policy(name, subscription), self._desk, stored=stored)
-        queue.next_id, queue.subscription = first_id(name, self._desk.now), subscription
+        queue.next_id, queue.subscription = first_id(name, self._desk.now, self._used.get(name, 1)), subscription
         if stored:
             self.numbered[queue.number] = queue
             self._ledger.append(_declared(queue), None)

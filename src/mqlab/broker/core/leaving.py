@@ -67,8 +67,8 @@ class Leaving:
             origin = span.origin or queue.full_name
             placing = place((to,), span.encoded(), persistent=span.persistent, origin=origin, sender=None)
             for _, moved in placing.placed:
-                # Where expired messages are kept they do not expire again.
-                moved.expires = 0
+                # Where expired messages are kept they do not expire again, and what was due stays so.
+                moved.expires, moved.due = 0, span.due
             lsn = 0
             gone = removes([(queue, span)])
             if placing.put is not None or gone:

@@ -79,7 +79,7 @@ class Producer:
     spent: int = 0
     # The record of its last persistent send: later sends, persistent or not, may not overtake it.
     last_lsn: int = 0
-    # Since when it is held back (ms since 1970), or 0.
+    # Since when it is held back, if it is (microseconds of the monotonic clock).
     held_since: int = 0
     closed: bool = False
 

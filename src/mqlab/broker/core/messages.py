@@ -69,7 +69,7 @@ class Span:
         # When they may be delivered (0: at once), and when the first of them expires (0: none does), in ms since 1970.
         self.due = due
         self.expires = expires
-        # When it came to its queue, in microseconds since 1970; 0: nobody looked.
+        # When it came to its queue, in microseconds of the monotonic clock; 0: nobody looked.
         self.since = since
         # The line it stands in, if it does, and only then its neighbours there.
         self.line: object | None = None

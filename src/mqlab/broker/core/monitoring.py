@@ -89,7 +89,7 @@ class Rate:
 
 
 class Watch:
-    """What is known of one queue. Times are microseconds since 1970."""
+    """What is known of one queue. Times are microseconds of the monotonic clock."""
 
     __slots__ = ("every", "get_rate", "last_get", "last_put", "looks_at", "put_rate", "sums_at", "time", "times")
 
@@ -128,10 +128,16 @@ def shown(queue: Queue) -> dict[str, Any] | None:
         "looks": watch.time.looks,
         "put_rate": _rounded(watch.put_rate.mean.short, 3),
         "get_rate": _rounded(watch.get_rate.mean.short, 3),
-        "oldest_age_ms": None if oldest is None else (now - oldest.since) // 1000,
-        "last_put_ms": watch.last_put // 1000 or None,
-        "last_get_ms": watch.last_get // 1000 or None,
+        "oldest_age_ms": None if oldest is None else max(0, now - oldest.since) // 1000,
+        "last_put_ms": _wall_ms(queue, watch.last_put),
+        "last_get_ms": _wall_ms(queue, watch.last_get),
     }
+
+
+def _wall_ms(queue: Queue, at: int) -> int | None:
+    """When that was, in ms since 1970 as the wall clock counts now; None: it never was."""
+    desk = queue.desk
+    return desk.now - (desk.now_us - at) // 1000 if at else None
 
 
 def _followed(mean: float, values: list[int], forgets_in: int) -> float:

@@ -184,9 +184,11 @@ class Queue:
     def put(self, span: Span) -> None:
         """Make reserved messages visible, or known if they are not due yet."""
         self.count_put(span)
-        if span.due > self.desk.now:
-            self._delay(span)
-            return
+        if span.due:
+            if span.due > self.desk.now:
+                self._delay(span)
+                return
+            span.due = 0
         self._enter(span)
         self.dispatch()
         if self.policy.save_extent and span.line is not None:
@@ -213,6 +215,7 @@ class Queue:
         if span.due > self.desk.now:
             self._delay(span)
             return
+        span.due = 0
         for part in self._line(span.priority).insert(span):
             self._watch_expiry(part, part.expires)
 
@@ -272,7 +275,7 @@ class Queue:
             now = watch.last_get = self.desk.now_us
             if counters.delivered >= watch.looks_at:
                 watch.looks_at = counters.delivered + watch.every
-                watch.times.append(now - span.since)
+                watch.times.append(max(0, now - span.since))
             if now >= watch.sums_at:
                 watch.sum_up(self)
         self.desk.effects.append(deliver((consumer, first, span)))
@@ -307,6 +310,7 @@ class Queue:
             return
         self._wakes_at = None
         for span in self._delayed.take_until(now):
+            span.due = 0
             self._enter(span)
         for span in self._expiring.take_until(now):
             self.drop_expired(span)
@@ -314,6 +318,12 @@ class Queue:
         times = [agenda.next_time for agenda in (self._delayed, self._expiring) if agenda.next_time is not None]
         if times:
             self._wake_at(min(times))
+
+    def clock_set_back(self, step_ms: int) -> None:
+        """Delays go on as if nothing had happened; an expiry is a time of the wall clock, and stays what it is."""
+        for span in self._delayed.take_all():
+            span.due -= step_ms
+            self._delay(span)
 
     def drop_expired(self, span: Span) -> bool:
         """Takes what has expired from a span in line. Whether anything is left of it."""

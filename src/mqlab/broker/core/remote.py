@@ -20,6 +20,8 @@ TRANSMISSION: Final = "transmit."
 TOKENS: Final = "channel."
 # The ids of a transmission queue begin at the time (ms since 1970) shifted by this: more messages than come in a ms.
 _IDS_A_MS: Final = 20
+# The clock may have been set back: so many ids that a broker may have used without a record of them are skipped.
+_IDS_SKIPPED: Final = 1 << 40
 
 
 class Remotes:
@@ -58,13 +60,15 @@ class Remotes:
         return queue
 
 
-def first_id(short: str, now: int) -> int:
-    """Where the ids of a queue begin.
+def first_id(short: str, now: int, known: int = 1) -> int:
+    """Where the ids of a queue begin, or go on after a restart; `known`: behind the last one with a record.
 
     Those of a transmission queue are never used twice: not in another life of the broker, which forgets the ids of
     messages it did not keep, and not by a queue of the same name. Another broker's word about one is true for ever.
     """
-    return now << _IDS_A_MS if short.startswith(TRANSMISSION) else 1
+    if not short.startswith(TRANSMISSION):
+        return known
+    return max(now << _IDS_A_MS, known + _IDS_SKIPPED if known > 1 else 1)
 
 
 def of_channels(short: str, policy: Policy) -> Policy:

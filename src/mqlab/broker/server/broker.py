@@ -3,11 +3,10 @@
 import asyncio
 import logging
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from pathlib import Path
-from time import time_ns
+from time import monotonic_ns, time_ns
 from typing import Any, Final, TextIO
 
 from mqlab.broker.core.administration import totals
@@ -56,6 +55,13 @@ _KEPT_AT_START: Final = 8
 _FEW_LOOKS: Final = 4
 # So long the record that something was consumed may stay in memory.
 _LAZY_SECONDS: Final = 0.001
+# The broker looks at the wall clock at least so often while something is to happen at a time of it: somebody may have
+# set the clock, and timers follow the monotonic clock.
+_WAKE_SECONDS: Final = 1.0
+# The wall clock was set if it differs by as much from where the monotonic clock says that it should be.
+_CLOCK_STEP_NS: Final = 100_000_000
+# Readings of both clocks, of which the quickest counts: the thread may be interrupted between the two.
+_CLOCK_READINGS: Final = 5
 # Passwords that are checked at the same time.
 _LOGINS: Final = 2
 
@@ -74,6 +80,8 @@ class Broker:
         self.numbers = count(1)
         # When that came which is dealt with now (ns since 1970).
         self.now = 0
+        # Nanoseconds by which the wall clock is ahead of the monotonic clock.
+        self._wall_ahead = _wall_ahead()
         self.guard = Guard()
         self.users = UsersFile(settings.users) if settings.users is not None else None
         self.logins = asyncio.Semaphore(_LOGINS)
@@ -147,11 +155,25 @@ class Broker:
 
     def look_at_the_clock(self) -> None:
         """What the core must know of the world before it decides: how late it is."""
-        self.now = now = time_ns()
+        now = time_ns()
+        if not 0 <= now - self.now < _CLOCK_STEP_NS:
+            # Nothing has happened for a while, or somebody has set the clock.
+            self._follow_clock()
+        self.now = now
         self._looks += 1
         desk = self._desk
-        desk.now_us = now = now // 1000
-        desk.now = now // 1000
+        # One reading of a clock is enough for both.
+        desk.now_us = (now - self._wall_ahead) // 1000
+        desk.now = now // 1_000_000
+
+    def _follow_clock(self) -> None:
+        """Compare the wall clock, which somebody may have set, with the monotonic clock."""
+        before, self._wall_ahead = self._wall_ahead, _wall_ahead()
+        step = self._wall_ahead - before
+        if abs(step) >= _CLOCK_STEP_NS:
+            log.info("the clock was set %s by %.3f s", "forward" if step > 0 else "back", abs(step) / 1e9)
+            if step < 0:
+                self.core.clock_set_back(-step // 1_000_000)
 
     def carry_out(self) -> None:
         """Do what the core wants done, until it wants nothing more."""
@@ -229,11 +251,12 @@ class Broker:
         if self._wake is not None:
             self._wake.cancel()
         self._wakes_at = when
-        seconds = max(0.0, when / 1000 - time.time())
+        seconds = min(_WAKE_SECONDS, max(0.0, when / 1000 - time_ns() / 1e9))
         self._wake = self._loop.call_later(seconds, self._wake_core)
 
     def _wake_core(self) -> None:
         self._wake = None
+        self._follow_clock()
         self.look_at_the_clock()
         self.core.tick(self.core.desk.now)
         self.carry_out()
@@ -317,3 +340,12 @@ class Broker:
     def carry_forward(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
         self.core.carry_forward(intervals, xids)
         self.carry_out()
+
+
+def _wall_ahead() -> int:
+    """Nanoseconds by which the wall clock is ahead of the monotonic clock."""
+    readings = []
+    for _ in range(_CLOCK_READINGS):
+        before, wall, after = monotonic_ns(), time_ns(), monotonic_ns()
+        readings.append((after - before, wall - (before + after) // 2))
+    return min(readings)[1]
