@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from mqlab.broker.policy import Policies, Policy, Rule
-from mqlab.broker.settings import Settings
+from mqlab.broker.settings import Level, Settings
 
 from .administrator import Administrator
 from .books import Books
@@ -45,12 +45,14 @@ _SUBSCRIBED = (
 )
 
 
-def settings(folder: Path, chance: random.Random) -> Settings:
+def settings(folder: Path, chance: random.Random, seed: int) -> Settings:
     """Far below what a person may choose: files and limits are reached by a few messages."""
+    monitoring: tuple[Level, ...] = ("low", "high", "off")
     made = Settings(
         data=folder, memory_limit=chance.choice((6_000, 30_000, 1_000_000)), producer_window=1500,
         group_delay=chance.choice((0, 0, 200)), preallocate=chance.random() < 0.7,
         sync="off" if chance.random() < 0.1 else "on", policy=Policy(redelivery_limit=0), policies=Policies(_RULES),
+        monitoring=monitoring[seed % 3],
     )  # fmt: skip
     segment_size = chance.choice((800, 1500, 4000))
     object.__setattr__(made, "segment_size", segment_size)

@@ -34,7 +34,7 @@ class Simulation:
         self.clock = Clock()
         self._folder = folder / "journal"
         self._folder.mkdir()
-        self.settings = settings(self._folder, self.chance)
+        self.settings = settings(self._folder, self.chance, seed)
         self.books = Books(self.settings)
         self.clients = cast(self.chance, self.books)
         self.disk = Disk({})

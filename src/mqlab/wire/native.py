@@ -104,12 +104,6 @@ def header(
     return HEADER.pack(length, kind, flags, session, link, first, amount)
 
 
-def packed(frame: Frame) -> bytes:
-    """The header that goes before its payload."""
-    kind, flags, session, link, first, amount, payload = frame
-    return HEADER.pack(len(payload), kind, flags, session, link, first, amount)
-
-
 def frame(
     kind: int, value: dict[str, Any] | None = None, *, session: int = 0, link: int = 0, first: int = 0, amount: int = 0
 ) -> bytes:

@@ -4,6 +4,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import uvloop
@@ -49,6 +50,13 @@ async def client(address: Address) -> aio.Connection:
 def local(**chosen: Any) -> Settings:
     """Settings of a broker on a free port."""
     return Settings.flat(listen=("tcp:127.0.0.1:0",), **chosen)
+
+
+def traced(folder: Path, on: bool = True) -> dict[str, Any]:
+    """Settings with which everything is observed that can be; or none."""
+    if not on:
+        return {}
+    return {"trace": "high", "api_trace": folder / "api-trace", "api_trace_internal": True, "monitoring": "high"}
 
 
 def seen(message: Message) -> tuple[bytes, bool]:

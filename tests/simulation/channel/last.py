@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mqlab.broker.server.tracing.links import TRACE_QUEUE
 from simulation.books import Fault
 
 from .books import Books
@@ -17,8 +18,10 @@ def at_rest(site: Site) -> dict[str, Any]:
         return {"broker": f"{site.name} is not there"}
     (status,) = broker.channels.status()
     queues = broker.core.house.queues
+    # The token of a channel stays, and nobody reads the records of the trace.
+    staying = (f"channel.{status['to']}", TRACE_QUEUE.removeprefix("queue:"))
     found: dict[str, Any] = {
-        name: queue.messages for name, queue in queues.items() if queue.messages and name != f"channel.{status['to']}"
+        name: queue.messages for name, queue in queues.items() if queue.messages and name not in staying
     }
     if status["state"] != "running":
         found["state"] = status["state"], status["reason"]

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from mqlab.broker.server import broker
 from mqlab.broker.server.channels import channel, status
+from mqlab.broker.server.tracing import activity
 from mqlab.broker.server.worker import Done
 from simulation.clock import in_place as store_in_place
 from simulation.files import SimulatedFiles
@@ -91,6 +92,6 @@ def in_place(timeline: Timeline) -> Iterator[None]:
         patch.object(broker, "monotonic_ns", timeline.clock.monotonic_ns),
         patch.object(channel, "time", timeline.clock), patch.object(status, "time", timeline.clock),
         patch.object(broker, "Files", _files), patch.object(broker, "Worker", Threads),
-        patch.object(broker, "FolderLock", NoLock),
+        patch.object(broker, "FolderLock", NoLock), patch.object(activity, "time", timeline.clock),
     ):  # fmt: skip
         yield

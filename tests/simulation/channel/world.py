@@ -46,6 +46,7 @@ class Simulation:
         self.books = Books()
         self._folder = folder
         self._seconds = seconds
+        self._observed = seed % 2 == 1
         self.sites = {name: self._site(name) for name in _NAMES}
         for name in _NAMES:
             address = str(folder / name)
@@ -105,6 +106,8 @@ class Simulation:
             remotes=(("there", f"queue:third@{other}"),), producer_window=chance.choice((1500, 100_000)),
             memory_limit=memory, policy=Policy(redelivery_limit=0),
             policies=Policies(rules), group_delay=chance.choice((0, 0, 200)),
+            # Every second seed is observed in all ways that touch no file.
+            trace="high" if self._observed else "off", monitoring="high" if self._observed else "low",
         )  # fmt: skip
         segment_size = chance.choice((1500, 4000, 20_000))
         object.__setattr__(made, "segment_size", segment_size)
@@ -212,6 +215,9 @@ class Simulation:
 
     def _check_complaints(self) -> None:
         complaints = [*self._loop.complaints, *(one for site in self.sites.values() for one in site.complaints)]
+        brokers = [site.broker for site in self.sites.values() if site.broker is not None]
+        complaints += [f"{broker.observer_errors.count} errors of traces" for broker in brokers
+                       if broker.observer_errors.count]  # fmt: skip
         if complaints:
             raise Fault(f"nobody thought of this: {complaints}")
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from itertools import chain
 from typing import Final
 
 from mqlab.broker import limits
@@ -14,7 +13,6 @@ from mqlab.broker.server.native import BROKEN_RULES, Connection
 from mqlab.broker.server.saying import REFUSALS, refusal
 from mqlab.client.connection import Receiving
 from mqlab.client.pipe import End, frames_of
-from mqlab.wire import native
 from mqlab.wire.bodies import COLUMNS, LONE, Buffer, Payload, check
 from mqlab.wire.columns import decode_lone
 from mqlab.wire.native import Frame, Kind, ProtocolError
@@ -114,7 +112,7 @@ class BoundConnection(Connection):
     def flush(self) -> None:
         ready, self._ready = self._ready, []
         if self.caller is not None:
-            self.caller.left([*chain.from_iterable((native.packed(frame), frame.payload) for frame in ready)])
+            self.caller.left_whole(ready)
         self._end.send(ready)
 
     def _kept(self, view: Buffer) -> Buffer:

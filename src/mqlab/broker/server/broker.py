@@ -34,6 +34,7 @@ from mqlab.broker.server.awake import Awake
 from mqlab.broker.server.channels.all import Channels
 from mqlab.broker.server.tracing.activity import Activity
 from mqlab.broker.server.tracing.api import ApiTrace
+from mqlab.broker.server.tracing.isolation import ObserverErrors
 from mqlab.broker.server.worker import Done, Worker
 from mqlab.broker.settings import Settings
 from mqlab.broker.store.files import Files, TracedFiles, TurningDisk
@@ -119,10 +120,11 @@ class Broker:
             Answer: lambda effect: effect.owner.answer(effect),
             Append: self._append,
         }
-        self.activity = Activity(settings, self.core, self.connections, self.carry_out)
+        self.observer_errors = ObserverErrors()
+        self.activity = Activity(settings, self.core, self.connections, self.carry_out, self.observer_errors)
         self.api_trace: ApiTrace | None = None
         if settings.api_trace is not None:
-            self.api_trace = ApiTrace(settings.api_trace, internal=settings.api_trace_internal)
+            self.api_trace = ApiTrace(settings.api_trace, self.observer_errors, internal=settings.api_trace_internal)
             self._actions = self.api_trace.around(self._actions)
         self.look_at_the_clock()
         self.core.desk.page_out = self._page_out

@@ -72,20 +72,12 @@ class Connection(Telling, asyncio.BufferedProtocol):
         self._asking = Asking(broker, self)
         self._together = Together(broker.core, self._producers, self._write)
         self._commands: dict[int, Callable[[Frame], object]] = {
-            Kind.SEND: self._send,
-            Kind.ACKNOWLEDGE: self._acknowledge,
-            Kind.ACKNOWLEDGE_ROWS: self._acknowledge_rows,
-            Kind.RECEIVE: self._receive,
-            Kind.REQUEST: self._request,
-            Kind.CANCEL: self._cancel,
-            Kind.COMMIT: self._commit,
-            Kind.ROLLBACK: self._rollback,
-            Kind.OPEN_SESSION: self._open_session,
-            Kind.OPEN_PRODUCER: self._open_producer,
-            Kind.OPEN_CONSUMER: self._open_consumer,
-            Kind.CLOSE: self._close,
+            Kind.SEND: self._send, Kind.ACKNOWLEDGE: self._acknowledge, Kind.ACKNOWLEDGE_ROWS: self._acknowledge_rows,
+            Kind.RECEIVE: self._receive, Kind.REQUEST: self._request, Kind.CANCEL: self._cancel,
+            Kind.COMMIT: self._commit, Kind.ROLLBACK: self._rollback, Kind.OPEN_SESSION: self._open_session,
+            Kind.OPEN_PRODUCER: self._open_producer, Kind.OPEN_CONSUMER: self._open_consumer, Kind.CLOSE: self._close,
             Kind.ASK: self._ask,
-        }
+        }  # fmt: skip
         self._plain = self._commands
         # The same, as long as nothing else has to be looked at when a frame comes.
         self._at_once: dict[int, Callable[[Frame], object]] = {}
@@ -132,11 +124,9 @@ class Connection(Telling, asyncio.BufferedProtocol):
     def bytes_received(self, data: bytes) -> None:
         """The first bytes of the connection, which were read before its protocol was known."""
         try:
-            frames = self._receiver.feed(data)
+            self.frames_received(self._receiver.feed(data))
         except ProtocolError as error:
             self.fail("protocol", str(error))
-        else:
-            self.frames_received(frames)
 
     def _obey_many(self, frames: Sequence[Frame]) -> None:
         """Of somebody who sends on and on. Then others are heard first."""
@@ -242,7 +232,7 @@ class Connection(Telling, asyncio.BufferedProtocol):
 
     def watched(self) -> Watched:
         links = self._sessions, self._producers, self._consumers
-        return Watched(self.number, self.application, *links, self._plain, self._send, self._broker)
+        return Watched(self.number, self.application, *links, self._plain, self._broker)
 
     def _open_session(self, frame: Frame) -> None:
         if frame.session in self._sessions or not frame.session:
@@ -306,7 +296,7 @@ class Connection(Telling, asyncio.BufferedProtocol):
             producer, payload, last, persistent=flags & _PERSISTENT > 0, confirm=flags & _CONFIRM > 0, headers=headers
         )
 
-    def _request(self, frame: Frame) -> None:
+    def _request(self, frame: Frame) -> Payload:
         _, flags, _, link, first, number, view = frame
         payload = payload_of((self._kept(view) if len(view) >= KEEP_IN_PLACE else bytes(view), 1, flags & FORM))
         (headers, wanted), consumer = reply_wanted(payload), self._consumers.get(number)
@@ -316,6 +306,7 @@ class Connection(Telling, asyncio.BufferedProtocol):
             self._core.acknowledge(consumer, consumer.next_delivery - 1, 0)
         self._core.receive(consumer, wanted)
         self._take(link, first, payload, 0, headers)
+        return payload
 
     def _acknowledge(self, frame: Frame) -> None:
         consumer = self._consumers.get(frame.link) or self._consumer(frame)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.server.talking import client, in_loop, local
+from broker.server.talking import client, in_loop, local, traced
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.listen import running
 from mqlab.broker.server.stomp.connection import Stomp
@@ -141,11 +141,12 @@ def talk(broker: Broker, chance: random.Random) -> None:
 @pytest.mark.parametrize("seed", range(8))
 @in_loop
 async def test_whatever_is_said(seed: int, tmp_path: Any) -> None:
-    async with running(local(data=tmp_path / "data")) as (broker, (address,)):
+    async with running(local(data=tmp_path / "data", **traced(tmp_path, seed % 2 == 1))) as (broker, (address,)):
         for number in range(60):
             talk(broker, random.Random(seed * 1000 + number))
             await asyncio.sleep(0)
         assert not broker.failure.done()
+        assert not broker.observer_errors.count
         assert not broker.connections
         connection = await client(address)
         session = await connection.session()

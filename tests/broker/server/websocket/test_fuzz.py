@@ -10,7 +10,7 @@ from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Request, 
 
 from broker.server.stomp.serving import frame
 from broker.server.stomp.test_fuzz import Sayings, Socket
-from broker.server.talking import in_loop, local
+from broker.server.talking import in_loop, local, traced
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.listen import running
 from mqlab.broker.server.websocket.connection import WebSocket
@@ -92,6 +92,7 @@ def talk(broker: Broker, chance: random.Random) -> None:
 async def still_here(broker: Broker, web: Web) -> None:
     await asyncio.sleep(0)
     assert not broker.failure.done()
+    assert not broker.observer_errors.count
     assert len(broker.connections) == 1
     await web.done()
 
@@ -99,7 +100,7 @@ async def still_here(broker: Broker, web: Web) -> None:
 @pytest.mark.parametrize("seed", range(6))
 @in_loop
 async def test_whatever_is_said(seed: int, tmp_path: Any) -> None:
-    async with running(local(data=tmp_path / "data")) as (broker, (address,)):
+    async with running(local(data=tmp_path / "data", **traced(tmp_path, seed % 2 == 1))) as (broker, (address,)):
         web = await Web.connect(address)
         for number in range(50):
             talk(broker, random.Random(seed * 1000 + number))

@@ -15,6 +15,7 @@ from mqlab.broker.core.destinations import parse
 from mqlab.broker.core.placing import place
 from mqlab.broker.core.queue import Queue
 from mqlab.broker.server.tracing.choosing import Choosing
+from mqlab.broker.server.tracing.isolation import ObserverErrors, isolated
 from mqlab.broker.server.tracing.links import TRACE_QUEUE
 from mqlab.broker.server.tracing.records import MOST, WIDTH, Rows, encoded
 from mqlab.broker.server.tracing.spy import Spy, Watched
@@ -30,6 +31,8 @@ _SECONDS: Final = 0.5
 # everybody waits.
 _LOOK: Final = 0.05
 _FILE_SECONDS: Final = 1.0
+# Messages of records that are not encoded yet; beyond, the oldest records are dropped.
+_MOST_WAITING: Final = 25
 # Bytes of records that wait for somebody to read them; beyond, and beyond this part of all memory for messages, the
 # oldest are dropped.
 _QUEUE_BYTES: Final = 64 * 1024 * 1024
@@ -51,8 +54,10 @@ class Activity:
     """One for each broker. `carry_out` of the broker follows whatever this puts on the queue."""
 
     def __init__(
-        self, settings: Settings, core: Core, connections: Collection[object], carry_out: Callable[[], None]
-    ) -> None:
+        self, settings: Settings, core: Core, connections: Collection[object], carry_out: Callable[[], None],
+        errors: ObserverErrors,
+    ) -> None:  # fmt: skip
+        self.errors = errors
         self.choosing = Choosing(settings)
         self.batches = 0
         self.records = 0
@@ -72,6 +77,7 @@ class Activity:
         self._flushed_at = 0.0
         self._next_stat: asyncio.TimerHandle | None = None
 
+    @isolated
     def welcome(self, connection: Traceable, since: int) -> None:
         """A connection whose application is known; it came at that time."""
         if self._next_stat is None and self.choosing.has_file:
@@ -112,13 +118,13 @@ class Activity:
             "bytes": 0 if queue is None else queue.size,
             "limit": self._limit,
             "dropped": self.dropped,
+            "errors": self.errors.count,
         }
 
     def flush(self) -> None:
         """All that was seen up to now is on the queue."""
         while self._rows:
-            self._put(self._rows[: MOST * WIDTH])
-            del self._rows[: MOST * WIDTH]
+            self._put(self._taken())
         self._flushed_at = time.monotonic()
         self._carry_out()
 
@@ -145,7 +151,7 @@ class Activity:
         elif connection.spy is not None:
             connection.spy.level = level
         else:
-            connection.watch(Spy(connection.watched(), self._rows, level, self._one_less))
+            connection.watch(Spy(connection.watched(), self._rows, level, self._one_less, self.errors))
             self._spies += 1
             if self._next_look is None:
                 self._flushed_at = time.monotonic()
@@ -157,16 +163,26 @@ class Activity:
     def _look(self) -> None:
         """As long as anybody is watched. What is encoded at once is little: others wait meanwhile."""
         self._next_look = None
+        while len(self._rows) > _MOST_WAITING * MOST * WIDTH:
+            # Applications do more than can be encoded while they do it.
+            self._taken()
+            self.dropped += 1
         enough = len(self._rows) >= MOST * WIDTH
         if enough or (self._rows and time.monotonic() - self._flushed_at >= _SECONDS):
-            self._put(self._rows[: MOST * WIDTH])
-            del self._rows[: MOST * WIDTH]
+            self._put(self._taken())
             self._flushed_at = time.monotonic()
             self._carry_out()
         if self._rows or self._spies:
             more = len(self._rows) >= MOST * WIDTH
             self._next_look = self._loop.call_later(0 if more else _LOOK, self._look)
 
+    def _taken(self) -> Rows:
+        """The oldest records, as many as a message can have. Whatever becomes of them, they are not taken again."""
+        taken = self._rows[: MOST * WIDTH]
+        del self._rows[: MOST * WIDTH]
+        return taken
+
+    @isolated
     def _put(self, rows: Rows) -> None:
         """One message of these records; the oldest ones go, rather than that anybody waits."""
         queue = self._queue()
@@ -175,8 +191,8 @@ class Activity:
         self._core.leaving.drop_oldest(queue)
         self.dropped += queue.counters.dropped - before
         self.records += len(rows) // WIDTH
-        if queue.full:
-            # All of it is with a reader that acknowledges nothing.
+        if queue.full or len(payload.data) > self._limit:
+            # All of it is with a reader that acknowledges nothing, or this message alone would take too much memory.
             self.dropped += 1
             queue.counters.dropped += 1
             return
@@ -197,4 +213,6 @@ class Activity:
             self.read_again()
         except StanzaError as error:
             log.warning("the levels of the trace stay as they are: %s", error)
+        except Exception as error:
+            self.errors.caught(error)
         self._next_stat = self._loop.call_later(_FILE_SECONDS, self._look_at_file)

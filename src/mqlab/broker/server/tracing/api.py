@@ -14,6 +14,7 @@ from time import time_ns
 from typing import Any, Final
 
 from mqlab.broker.core.effects import Effect
+from mqlab.broker.server.tracing.isolation import ObserverErrors, isolated
 from mqlab.broker.server.tracing.lines import COLUMNS, IN, OUT, effect_line, journal_line, line_of
 from mqlab.broker.settings import SettingError
 from mqlab.wire.bodies import Buffer
@@ -32,21 +33,24 @@ _MOST: Final = 10_000
 class Caller:
     """One connection in the trace."""
 
-    __slots__ = ("_append", "_trace", "connection", "destinations", "words")
+    __slots__ = ("_append", "_trace", "connection", "destinations", "errors", "words")
 
     def __init__(self, trace: ApiTrace, connection: Any) -> None:
         self._trace = trace
+        self.errors = trace.errors
         self._append = trace.calls.append
         self.connection = connection
         # Of its links, as they were opened; and what all of its lines of one kind have in common.
         self.destinations: dict[int, str] = {}
         self.words: dict[tuple[str, int, int, int], tuple[str, str]] = {}
 
+    @isolated
     def came(self, frame: Frame) -> None:
         kind, flags, session, link, first, amount, payload = frame
         said = bytes(payload) if kind in _OPENING else None
         self._append((time_ns(), self, IN, kind, flags, session, link, first, amount, len(payload), said))
 
+    @isolated
     def left(self, unsent: Iterable[Buffer]) -> None:
         """Frames whole, or each as a header and what follows it, be it empty."""
         now, append, follows = time_ns(), self._append, False
@@ -60,6 +64,16 @@ class Caller:
         if len(self._trace.calls) >= _MOST:
             self._trace.write()
 
+    @isolated
+    def left_whole(self, frames: Iterable[Frame]) -> None:
+        """The same of frames that are not written to a socket."""
+        now, append = time_ns(), self._append
+        for kind, flags, session, link, first, amount, payload in frames:
+            append((now, self, OUT, kind, flags, session, link, first, amount, len(payload), None))
+        if len(self._trace.calls) >= _MOST:
+            self._trace.write()
+
+    @isolated
     def ended(self) -> None:
         self._append((time_ns(), self, OUT, 0, 0, 0, 0, 0, 0, 0, None))
         self._trace.callers.discard(self)
@@ -68,8 +82,9 @@ class Caller:
 class ApiTrace:
     """Raises SettingError if the file cannot be written; should that happen later, tracing ends and nothing else."""
 
-    def __init__(self, path: Path, *, internal: bool) -> None:
+    def __init__(self, path: Path, errors: ObserverErrors, *, internal: bool) -> None:
         self.internal = internal
+        self.errors = errors
         self.calls: list[tuple[Any, ...]] = []
         self.callers: set[Caller] = set()
         self._path = path
@@ -97,13 +112,18 @@ class ApiTrace:
         def traced(action: Callable[[Any], None]) -> Callable[[Any], None]:
             def carry_out(effect: Effect) -> None:
                 if self._file is not None:
-                    self.calls.append((time_ns(), effect_line(effect)))
+                    self._effect(effect)
                 action(effect)
 
             return carry_out
 
         return {kind: traced(action) for kind, action in actions.items()} if self.internal else actions
 
+    @isolated
+    def _effect(self, effect: Effect) -> None:
+        self.calls.append((time_ns(), effect_line(effect)))
+
+    @isolated
     def journal(self, what: str, lsn: int = 0) -> None:
         """What the journal does: write, sync, durable."""
         if self.internal and self._file is not None:
@@ -112,7 +132,7 @@ class ApiTrace:
     def write(self) -> None:
         calls, self.calls[:] = self.calls[:], []
         if calls:
-            self._write("".join([line_of(call) for call in calls]))
+            self._write("".join(map(self._line, calls)))
 
     def close(self) -> None:
         self.write()
@@ -121,6 +141,13 @@ class ApiTrace:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    def _line(self, call: tuple[Any, ...]) -> str:
+        try:
+            return line_of(call)
+        except Exception as error:
+            self.errors.caught(error)
+            return ""
 
     def _look(self) -> None:
         self.write()

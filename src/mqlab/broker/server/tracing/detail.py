@@ -14,6 +14,8 @@ from mqlab.wire.columns import HEADERS, PROPERTY, Value, columns_of, decode_batc
 
 # Bytes of a body that the level high shows.
 BODY_BYTES: Final = 64
+# Headers and properties of a message in a record. A client may send MiB of them, and many records wait in memory.
+HEADER_BYTES: Final = 1024
 # Beside the form of the message: it is persistent, the level is high.
 PERSISTENT: Final = 2
 HIGH: Final = 4
@@ -37,14 +39,19 @@ def about(session: int, link: int) -> str:
     return f'{{"session":{session},"link":{link}'
 
 
-def kept(payload: Payload, high: int) -> tuple[int, bytes]:
-    """Form and bytes of the first of its messages as a lone one, with no more of the body than is shown."""
+def kept(payload: Payload, high: int) -> tuple[int, bytes | None]:
+    """Form and bytes of the first of its messages as a lone one, with no more of the body than is shown.
+
+    None: its headers are too long to be kept.
+    """
     data, _, form = payload
     if not form & LONE:
         head = head_of(payload)
         letters = "".join(HEADERS.get(name) or _LETTERS[type(value)] for name, value in head.values.items())
         data, _, form = payload = encode_lone(head.body, (*head.values,), letters, [*head.values.values()])
     begin = decode_lone(payload).begin
+    if begin > HEADER_BYTES:
+        return form, None
     return form, bytes(data[: begin + BODY_BYTES if high else begin])
 
 

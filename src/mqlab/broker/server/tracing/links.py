@@ -21,29 +21,39 @@ Unanswered = tuple[Any, Subject, int, int, int, More | None]
 
 class Link:
     __slots__ = (
-        "about", "acknowledge", "answered", "close", "done", "get", "pushed", "put", "receive", "room",
+        "about", "acknowledge", "answered", "close", "consumer", "done", "get", "pushed", "put", "receive", "room",
         "unconfirmed", "waiting",
     )  # fmt: skip
 
     def __init__(self, connection: int, application: str, link: Producer | Consumer) -> None:
+        destination = destination_of(link)
+
         def subject(operation: str) -> Subject:
-            return Subject(connection, application, operation, destination_of(link))
+            return Subject(connection, application, operation, destination)
 
         self.about = about(link.session.number, link.link)
         # Sends of a transaction are answered with its commit.
         self.answered = not link.session.transacted
-        self.close = subject("close")
+        # A client may name a producer where a consumer belongs, and the other way round: that fails, and is recorded.
+        self.put, self.close, self.receive = subject("put"), subject("close"), subject("get-by-id")
+        self.acknowledge, self.room = subject("acknowledge"), subject("room")
         self.unconfirmed: deque[Unanswered] = deque()
         self.waiting: deque[Unanswered] = deque()
-        if isinstance(link, Producer):
-            self.put = subject("put")
-            return
-        self.get = subject("get" if link.browsing is None else "browse")
-        self.receive, self.acknowledge, self.room = subject("get-by-id"), subject("acknowledge"), subject("room")
+        self.consumer = consumer = link if isinstance(link, Consumer) else None
+        self.get = subject("get" if consumer is None or consumer.browsing is None else "browse")
         # It had or has room: not everything that comes is what it asked for.
-        self.pushed = link.credit > 0
+        self.pushed = consumer is not None and consumer.credit > 0
         # The delivery id up to which all is done.
-        self.done = (link.unacknowledged[0][0] if link.unacknowledged else link.next_delivery) - 1
+        self.done = 0
+        if consumer is not None:
+            held = consumer.unacknowledged
+            self.done = (held[0][0] if held else consumer.next_delivery) - 1
+
+    def covered(self, up_to: int) -> int:
+        """Messages that an acknowledgement up to this delivery id covers, before it is carried out."""
+        if self.consumer is None:
+            return 0
+        return max(0, min(up_to, self.consumer.next_delivery - 1) - self.done)
 
     def asked_for(self, payload: Payload) -> Unanswered | None:
         """The receive by id that this delivery answers."""

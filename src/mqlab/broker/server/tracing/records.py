@@ -1,5 +1,6 @@
 """Records of operations in columns: many of them are one message, an Arrow IPC stream."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +36,7 @@ _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False
 # What one message may unfold to: it comes from a queue that others may have written to.
 _MOST_UNFOLDED: Final = 256 * 1024 * 1024
 MOST: Final = 2_000
+_LEAST, _LARGEST = -(2**63), 2**63 - 1
 # Raw values of a record, one after the other in a flat list: see Rows.
 WIDTH: Final = 6
 
@@ -69,7 +71,7 @@ def encoded(rows: Rows) -> bytes:
     subjects, count = rows[0::WIDTH], len(rows) // WIDTH
     place = {subject: number for number, subject in enumerate(dict.fromkeys(subjects))}
     which = pa.array(np.fromiter(map(place.__getitem__, subjects), np.int16, count))
-    began, ended, messages, size = (np.fromiter(rows[at::WIDTH], np.int64, count) for at in range(1, 5))
+    began, ended, messages, size = (_whole(rows[at::WIDTH]) for at in range(1, 5))
     found: list[More | None] = rows[5::WIDTH]
     detailed = any(found)
     texts = {name: pa.array([getattr(subject, name) for subject in place], _text) for name in _COMMON}
@@ -114,10 +116,18 @@ def _raw(found: list[More | None]) -> dict[str, pa.Array]:
     return {
         "marks": pa.array(marks, pa.int16()),
         "about": pa.array(abouts, _text).dictionary_encode().cast(_few),
-        "first": pa.array(firsts, _int),
+        "first": pa.array(_whole(firsts)),
         "message": pa.array(messages, pa.binary()),
         "others": pa.array([*map(told, others)], _text),
     }
+
+
+def _whole(values: Sequence[int]) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """Clients may send any number of 64 bits without a sign; a record has the highest that it can have for it."""
+    try:
+        return np.fromiter(values, np.int64, len(values))
+    except OverflowError:
+        return np.fromiter((max(_LEAST, min(value, _LARGEST)) for value in values), np.int64, len(values))
 
 
 def _details(found: pa.Table) -> list[str]:

@@ -1,0 +1,305 @@
+"""Observers never change or break what they observe: with and without traces clients get the same bytes."""
+
+import asyncio
+import json
+import logging
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.server import talking
+from broker.server.stomp.serving import frame as stomp_frame
+from broker.server.stomp.test_fuzz import Sayings, Socket
+from broker.server.talking import Raw, in_loop, local, traced
+from mqlab.broker.server import broker as broker_module
+from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.listen import running
+from mqlab.broker.server.native import Connection
+from mqlab.broker.server.stomp import connection as stomp_module
+from mqlab.broker.server.stomp import talk
+from mqlab.broker.server.stomp.connection import Stomp
+from mqlab.broker.server.tracing import activity, hooks, spy
+from mqlab.broker.server.tracing.isolation import ObserverErrors
+from mqlab.wire import native
+from mqlab.wire.bodies import encode
+from mqlab.wire.columns import encode_lone
+from mqlab.wire.native import Flag, Kind
+
+from .watching import one_of, recorded
+
+SEQUENCES = range(1000 if os.environ.get("MQLAB_TORTURE") else 25)
+STEPS = 150
+# Numbers as no client of ours would send them.
+NUMBERS = (0, 1, 2, 3, 7, 2**31, 2**63 - 1, 2**63, 2**64 - 1)
+AMOUNTS = (0, 1, 2, 100, 1_000_000, 2**32 - 1)
+LINKS = (0, 1, 2, 3, 4, 5, 99, 2**32 - 1)
+SESSIONS = (0, 1, 2, 9, 2**16 - 1)
+KINDS = [kind for kind in Kind if kind != Kind.HELLO]
+MESSAGES = [
+    encode([b"one"]), encode([b"a", b"b", b"c"]), encode_lone(b"x", ("correlation_id",), "s", ["id-1"]),
+    encode_lone(b"y", ("correlation_id", "reply_to", ".a"), "ssq", ["id-2", "queue:a", 2**62]),
+    encode_lone(b"z", (".long",), "s", ["x" * 5000]),
+]  # fmt: skip
+ASKED: list[dict[str, Any]] = [
+    {"ask": "ping"}, {"ask": "purge", "name": "queue:a"}, {"ask": "move", "name": "queue:a", "to": "queue:b"},
+    {"ask": "prepare", "xid": "x"}, {"ask": "commit", "xid": "x"}, {"ask": "nonsense", "\ud800": 1e400},
+    {"ask": "delete", "name": "queue:b"}, {"ask": "unsubscribe", "name": "\udfff"}, {"ask": 10**300},
+]  # fmt: skip
+OPENED: list[dict[str, Any]] = [
+    {"destination": "queue:a"}, {"destination": "queue:b", "selector": "a = 1"}, {"destination": "topic:t"},
+    {"destination": "queue:a", "browse": True}, {"destination": "topic:t", "durable": "d"}, {"destination": 7},
+    {"destination": "queue:\ud800"}, {"transacted": True}, {}, {"destination": "queue:mqlab.trace"},
+]  # fmt: skip
+
+
+def hello(chance: random.Random) -> bytes:
+    said = {"version": native.VERSION, "application": chance.choice(("", "App")), "client_id": "c", "take_over": True}
+    return native.frame(Kind.HELLO, said)
+
+
+def sensible(chance: random.Random) -> bytes:
+    """A frame that makes sense, mostly: links 1 and 2 are producers, 3 and 4 consumers, session 2 is transacted."""
+    kind = chance.choice(
+        (Kind.SEND, Kind.SEND, Kind.SEND, Kind.ACKNOWLEDGE, Kind.ACKNOWLEDGE, Kind.ACKNOWLEDGE_ROWS, Kind.RECEIVE,
+         Kind.REQUEST, Kind.CANCEL, Kind.COMMIT, Kind.ROLLBACK, Kind.ASK)
+    )  # fmt: skip
+    number, first = chance.randrange(1, 30), chance.choice((chance.randrange(30), chance.choice(NUMBERS)))
+    producer, consumer = chance.choice((1, 2)), chance.choice((3, 4))
+    if kind in (Kind.SEND, Kind.REQUEST):
+        payload = chance.choice(MESSAGES[2:4] if kind == Kind.REQUEST else MESSAGES)
+        flags = payload.form | chance.choice((0, Flag.CONFIRM, Flag.PERSISTENT, Flag.CONFIRM | Flag.PERSISTENT))
+        amount = consumer if kind == Kind.REQUEST else payload.rows
+        size = len(payload.data)
+        head = native.header(kind, flags=flags, link=producer, first=number, amount=amount, length=size)
+        return head + bytes(payload.data)
+    if kind == Kind.RECEIVE:
+        return native.header(kind, link=consumer, first=first, length=4) + b"id-1"
+    if kind == Kind.ASK:
+        return native.frame(kind, chance.choice(ASKED), session=chance.choice((1, 2)), first=number)
+    if kind in (Kind.COMMIT, Kind.ROLLBACK):
+        return native.header(kind, session=2)
+    amount = chance.choice((0, 1, 10))
+    return native.header(kind, link=consumer, first=first, amount=amount)
+
+
+def absurd(chance: random.Random) -> bytes:
+    kind = chance.choice(KINDS)
+    numbers = {
+        "session": chance.choice(SESSIONS), "link": chance.choice(LINKS), "first": chance.choice(NUMBERS),
+        "amount": chance.choice(AMOUNTS),
+    }  # fmt: skip
+    if kind in (Kind.OPEN_SESSION, Kind.OPEN_PRODUCER, Kind.OPEN_CONSUMER, Kind.ASK) and chance.random() < 0.9:
+        return native.frame(kind, chance.choice(ASKED if kind == Kind.ASK else OPENED), **numbers)
+    data = chance.choice((b"", b"{}", b"id-1", bytes(16), chance.randbytes(40), bytes(MESSAGES[3].data)))
+    flags = chance.choice((0, 1, 16, 17, 255))
+    return native.header(kind, flags=flags, length=len(data), **numbers) + data
+
+
+OPENING = (
+    native.frame(Kind.OPEN_SESSION, {"transacted": False}, session=1)
+    + native.frame(Kind.OPEN_SESSION, {"transacted": True}, session=2)
+    + native.frame(Kind.OPEN_PRODUCER, {"destination": "queue:a"}, session=1, link=1)
+    + native.frame(Kind.OPEN_PRODUCER, {"destination": "topic:t"}, session=2, link=2)
+    + native.frame(Kind.OPEN_CONSUMER, {"destination": "queue:a"}, session=1, link=3, amount=5)
+    + native.frame(Kind.OPEN_CONSUMER, {"destination": "topic:t"}, session=2, link=4, amount=5)
+)
+
+
+class Client:
+    """A connection without a socket: what it is sent is there as soon as it has sent something."""
+
+    def __init__(self, broker: Broker, *, stomp: bool) -> None:
+        self.socket = Socket()
+        self.protocol: Any = Stomp(broker) if stomp else Connection(broker)
+        self.feed = self.protocol.data_received if stomp else self.protocol.bytes_received
+        self.protocol.connection_made(self.socket)
+
+    def lose(self) -> None:
+        self.protocol.connection_lost(None)
+
+
+async def play(broker: Broker, seed: int, clock: Callable[[int], None]) -> list[bytes]:
+    """What the clients of one seed are sent, step by step."""
+    chance, heard = random.Random(seed), []
+    clients: dict[int, Client] = {}
+    sayings: dict[int, Sayings] = {}
+    for step in range(STEPS):
+        clock(step)
+        number = chance.randrange(4)
+        client = clients.get(number)
+        if client is None or not client.socket.open or chance.random() < 0.01:
+            if client is not None:
+                client.lose()
+            client = clients[number] = Client(broker, stomp=number == 3)
+            sayings[number] = Sayings(chance, "s")
+            first = stomp_frame("CONNECT", **{"accept-version": "1.2"}) if number == 3 else hello(chance) + OPENING
+            client.feed(first)
+        elif number == 3:
+            client.feed(sayings[number].next())
+        else:
+            client.feed(absurd(chance) if chance.random() < 0.1 else sensible(chance))
+        if step % 30 == 0:
+            broker.activity.flush()
+        heard += [one.socket.written for one in clients.values()]
+        for one in clients.values():
+            one.socket.written = b""
+    for one in clients.values():
+        one.lose()
+    return heard
+
+
+class Time:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_800_000_000_000_000_000
+        for module in (broker_module, stomp_module, talk):
+            monkeypatch.setattr(module, "time_ns", lambda: self.now)
+
+    def at(self, step: int) -> None:
+        self.now = 1_800_000_000_000_000_000 + step * 1_000_000
+
+
+@in_loop
+async def test_clients_get_the_same_bytes_with_and_without_traces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    record_property: Callable[[str, object], None],
+) -> None:  # fmt: skip
+    caplog.set_level(logging.ERROR)
+    time = Time(monkeypatch)
+    for seed in SEQUENCES:
+        plain = Broker(local(monitoring="off"))
+        watched = Broker(local(**traced(tmp_path)))
+        without, within = await play(plain, seed, time.at), await play(watched, seed, time.at)
+        assert without == within, f"seed {seed}"
+        assert any(without)
+        assert watched.activity.records > 100
+        assert watched.observer_errors.count == 0
+        assert not plain.failure.done()
+        assert not watched.failure.done()
+        await plain.close()
+        await watched.close()
+        assert not [one for one in caplog.records if one.exc_info], f"seed {seed}: {caplog.text}"
+        record_property("sequences", 1)
+
+
+@pytest.mark.parametrize("level", ["low", "high"])
+@in_loop
+async def test_one_frame_does_not_end_the_trace(level: str) -> None:
+    async with running(local(trace=level)) as (broker, (address,)):
+        raw = await Raw.connect(address)
+        await raw.open_session()
+        await raw.open_producer("queue:a")
+        await raw.open_consumer("queue:a")
+        raw.send(b"one", b"two")
+        await raw.hear_until(Kind.DELIVER)
+        raw.say(native.header(Kind.ACKNOWLEDGE, link=2, first=2**64 - 1))
+        raw.say(native.frame(Kind.ASK, {"ask": "ping"}, first=2**64 - 1))
+        await raw.hear_until(Kind.ANSWER)
+        found = await recorded(address, "")
+        # What it covers is what was delivered, whatever the client says.
+        assert one_of(found, "acknowledge")["messages"] == 2
+        if level == "high":
+            assert json.loads(one_of(found, "acknowledge")["detail"])["first"] == 2**63 - 1
+        raw.send(b"three", first=3)
+        await raw.hear_until(Kind.DELIVER)
+        assert one_of(await recorded(address, ""), "put")["messages"] == 1
+        assert broker.observer_errors.count == 0
+
+
+@pytest.mark.parametrize("kind", [Kind.SEND, Kind.ACKNOWLEDGE, Kind.RECEIVE, Kind.REQUEST, Kind.ACKNOWLEDGE_ROWS])
+@pytest.mark.parametrize("link", [1, 2, 99])
+@in_loop
+async def test_a_frame_for_the_wrong_link_is_refused_as_without_a_trace(
+    kind: Kind, link: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = []
+    for level in ("off", "high"):
+        async with running(local(trace=level)) as (broker, (address,)):
+            raw = await Raw.connect(address)
+            await raw.open_session()
+            await raw.open_producer("queue:a")
+            await raw.open_consumer("queue:a")
+            data = bytes(MESSAGES[2].data)
+            flags, amount = MESSAGES[2].form, {1: 99, 2: 1, 99: 2}[link] if kind == Kind.REQUEST else 1
+            # To the right link a frame of the wrong form, to the wrong link a good one.
+            raw.say(native.header(kind, flags=flags, link=link, first=1, amount=amount, length=len(data)) + data)
+            raw.say(native.header(Kind.COMMIT, session=77))
+            said.append(await raw.is_ended())
+            assert broker.observer_errors.count == 0
+    assert said[0] == said[1]
+    assert not [one for one in caplog.records if one.exc_info]
+
+
+def fail(*_: object, **__: object) -> None:
+    raise ZeroDivisionError("an observer")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(hooks, "kept"), (spy, "destination_of"), (spy, "time_ns"), (hooks, "time_ns"), (activity, "encoded"),
+     (spy, "Subject"), (activity, "Spy")],
+)  # fmt: skip
+@in_loop
+async def test_an_error_inside_an_observer_is_counted_and_logged_and_nothing_else(
+    module: Any, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, name, fail)
+    async with running(local(trace="high")) as (broker, (address,)):
+        raw = await Raw.connect(address)
+        await raw.open_session()
+        await raw.open_producer("queue:a")
+        await raw.open_consumer("queue:a")
+        for number in range(1, 20):
+            raw.send(b"x", first=number, flags=Flag.CONFIRM)
+            await raw.hear_until(Kind.DELIVER)
+            raw.say(native.header(Kind.ACKNOWLEDGE, link=2, first=number, amount=1))
+        broker.activity.flush()
+        assert broker.activity.status()["errors"] == broker.observer_errors.count > 0
+        talking.opened.remove(raw)
+        await raw.close()
+        while broker.connections:
+            await asyncio.sleep(0)
+        assert not broker.failure.done()
+        assert broker.core.house.queues["a"].messages == 0
+    # Each time twice as many are passed over.
+    logged = [one for one in caplog.records if one.exc_info]
+    assert 0 < len(logged) <= 10
+
+
+@in_loop
+async def test_records_that_cannot_be_encoded_are_lost_and_the_next_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(local(trace="low")) as (broker, (address,)):
+        raw = await Raw.connect(address)
+        with monkeypatch.context() as patched:
+            patched.setattr(activity, "encoded", fail)
+            broker.activity.flush()
+        await raw.open_session()
+        assert one_of(await recorded(address, ""), "open")["code"] == "ok"
+        assert broker.observer_errors.count == 1
+
+
+@in_loop
+async def test_records_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activity, "MOST", 3)
+    monkeypatch.setattr(activity, "_MOST_WAITING", 2)
+    async with running(local(trace="low")) as (broker, (address,)):
+        raw = await Raw.connect(address)
+        await raw.open_session()
+        raw.say(native.frame(Kind.ASK, {"ask": "ping"}, first=1) * 200)
+        for _ in range(200):
+            await raw.hear_until(Kind.ANSWER)
+        while broker.activity._rows:
+            await asyncio.sleep(0.01)
+        assert broker.activity.dropped > 20
+        assert broker.activity.records < 150
+
+
+def test_the_log_does_not_grow_with_the_errors(caplog: pytest.LogCaptureFixture) -> None:
+    errors = ObserverErrors()
+    for _ in range(1000):
+        errors.caught(ValueError("x"))
+    assert errors.count == 1000
+    assert len(caplog.records) == 10
