@@ -13,7 +13,7 @@ import pytest
 import typer
 from typer.testing import Result
 
-from mqlab.cli.run import _exit_by
+from mqlab.cli.report import exit_by
 from mqlab.drivers import DRIVERS
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES
@@ -159,5 +159,5 @@ class TestTamperedEvents:
 
 def test_that_nothing_could_be_measured_is_not_the_news_when_the_audits_failed() -> None:
     with pytest.raises(typer.Exit) as caught:
-        _exit_by([{"measures": [], "audits": [{"status": "failed"}, {"status": "void"}]}])
+        exit_by([{"measures": [], "status": "complete", "audits": [{"status": "failed"}, {"status": "void"}]}])
     assert caught.value.exit_code == 3

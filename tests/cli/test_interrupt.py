@@ -94,7 +94,7 @@ def test_in_the_middle_of_a_run(tmp_path: Path, study: Path) -> None:
     assert audits == {"A": ("clean", ""), "B": ("incomplete", "interrupted")}
     assert {measure["scenario"] for measure in read(folder, "measures")} == {"A"}
     result = here("report", folder.path, "--json")
-    assert (result.exit_code, document(result.stdout)["status"]) == (0, "incomplete")
+    assert (result.exit_code, document(result.stdout)["status"]) == (7, "incomplete")
     assert "incomplete" in (folder.report / "index.html").read_text()
 
 

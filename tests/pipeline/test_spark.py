@@ -4,11 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from mqlab.pipeline import spark as spark_module
 from mqlab.pipeline.spark import spark_session
 
 START = """
@@ -79,3 +81,24 @@ def test_session_is_quiet_local_and_leaves_ctrl_c_alone(
     assert again.conf.get("spark.driver.bindAddress") == "127.0.0.1"
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr() == ("", "")
+
+
+def test_spark_never_takes_ctrl_c_from_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark replaces the handler of SIGINT wherever it starts in the main thread, for as long as that takes."""
+    threads = []
+
+    class Session:
+        builder = property(lambda self: self)
+
+        def config(self, **_: object) -> "Session":
+            return self
+
+        def getOrCreate(self) -> "Session":  # noqa: N802 - PySpark's name
+            threads.append(threading.current_thread())
+            return self
+
+    monkeypatch.setattr(spark_module, "SparkSession", Session())
+    monkeypatch.setattr(spark_module.SparkContext, "_gateway", object())
+    spark_session()
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()

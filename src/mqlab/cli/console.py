@@ -38,8 +38,18 @@ def say(message: str) -> None:
 
 def fail(message: str, code: Exit) -> NoReturn:
     """Ends the command with one sentence on stderr."""
-    words().print(Text.assemble(("mqlab: ", "bold red"), message))
+    complain(message)
     raise typer.Exit(code)
+
+
+def complain(message: str) -> None:
+    words().print(Text.assemble(("mqlab: ", "bold red"), message))
+
+
+def io_reason(error: OSError) -> str:
+    """What the machine refused, and where: for errors that are not mqlab's own."""
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
 
 
 def show(table: Table) -> None:

@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from mqlab.cli.console import Exit, fail, say, show_json
+from mqlab.cli.interrupt import leaving_at_once
 from mqlab.cli.measure import open_folder
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure import NotMeasuredError
@@ -22,7 +23,7 @@ def report(
     """Write the reports of run folders from their measures, and print the summaries."""
     run_folders = [open_folder(folder) for folder in folders]
     for run_folder in run_folders:
-        page = _written(run_folder)
+        page = written(run_folder)
         if not as_json:
             print_summary(run_folder, Console(highlight=False))
         say(f"report: {page}")
@@ -31,20 +32,26 @@ def report(
     documents = [document(run_folder) for run_folder in run_folders]
     if as_json:
         show_json(documents[0] if len(documents) == 1 else {"studies": documents})
-    for found in documents:
-        fail_on_bad_audits(found)
+    exit_by(documents)
 
 
-def _written(folder: RunFolder) -> Path:
+def written(folder: RunFolder) -> Path:
+    again = f"mqlab report {folder.path}"
     try:
-        return write_report(folder)
+        with leaving_at_once(f"interrupted; the measures are kept: {again}"):
+            return write_report(folder)
     except NotMeasuredError as error:
         fail(f"{error}; first: mqlab measure {folder.path}", Exit.USAGE)
     except StudyError as error:
         fail(str(error), Exit.USAGE)
 
 
-def fail_on_bad_audits(found: dict[str, Any]) -> None:
-    """A run whose messages did not all arrive as they must is the first thing to know."""
-    if any(audit["status"] in ("failed", "void") for audit in found["audits"]):
+def exit_by(documents: list[dict[str, Any]]) -> None:
+    """Ends the command by what its reader must know first; returns if every run is clean and complete."""
+    audits = [audit["status"] for document in documents for audit in document["audits"]]
+    if {"failed", "void"} & {*audits}:
         fail("an audit failed: see the report", Exit.AUDIT_FAILED)
+    if not any(document["measures"] for document in documents):
+        fail("nothing was measured: no run was valid", Exit.NOTHING_MEASURED)
+    if "incomplete" in audits or any(document["status"] == "incomplete" for document in documents):
+        fail("a run is incomplete: see the report", Exit.SYSTEM_UNAVAILABLE)

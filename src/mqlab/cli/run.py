@@ -10,17 +10,17 @@ import typer
 import uvloop
 from rich.console import Console
 
-from mqlab.cli.console import Exit, fail, say, show_json
+from mqlab.cli.console import Exit, fail, io_reason, say, show_json
 from mqlab.cli.interrupt import cancelled_once
 from mqlab.cli.measure import MasterOption, measured
 from mqlab.cli.progress import ProgressBars
-from mqlab.cli.report import fail_on_bad_audits
+from mqlab.cli.report import exit_by, written
 from mqlab.cli.systems.naming import not_ready
 from mqlab.events.folder import RunFolder
 from mqlab.load.conductor import Conductor, Order
 from mqlab.load.study_files import check_stand_in
 from mqlab.report import as_json as document
-from mqlab.report import print_summary, write_index, write_report
+from mqlab.report import print_summary, write_index
 from mqlab.study import DEFAULT_SCALE, Study, StudyError, built_in_studies, load_study
 from mqlab.systems import System, SystemFailedError, SystemSettingError
 from mqlab.systems import system as parse_system
@@ -60,7 +60,7 @@ def run(
     documents = _all(orders, runs, master, quiet=as_json)
     if as_json:
         show_json(documents[0] if len(documents) == 1 else {"studies": documents})
-    _exit_by(documents)
+    exit_by(documents)
 
 
 def default_systems(study: Study) -> list[str]:
@@ -114,21 +114,14 @@ def one_study(order: Order, runs: Path, master: str | None, *, quiet: bool) -> R
         with ProgressBars() as bars:
             uvloop.run(cancelled_once(Conductor(order, folder, bars.load).conduct()))
             measured(folder, master, bars)
-            page = write_report(folder)
+            page = written(folder)
     except (KeyboardInterrupt, asyncio.CancelledError):
         fail(f"interrupted; what there is, marked incomplete: {folder.path}", Exit.INTERRUPTED)
     except SystemFailedError as error:
         fail(f"{error}; what there is, marked incomplete: {folder.path}", Exit.SYSTEM_UNAVAILABLE)
+    except OSError as error:
+        fail(f"a file cannot be used: {io_reason(error)}; what there is: {folder.path}", Exit.INTERNAL)
     if not quiet:
         print_summary(folder, Console(highlight=False))
     say(f"report: {page}")
     return folder
-
-
-def _exit_by(documents: list[dict[str, Any]]) -> None:
-    for one in documents:
-        fail_on_bad_audits(one)
-    if not any(one["measures"] for one in documents):
-        fail("nothing was measured: no run was valid", Exit.NOTHING_MEASURED)
-    if any(audit["status"] == "incomplete" for one in documents for audit in one["audits"]):
-        fail("a run is incomplete: see the report", Exit.SYSTEM_UNAVAILABLE)

@@ -64,6 +64,9 @@ class Agent:
             return await self._commands[command["do"]](command)
         except (DriverError, SystemFailedError) as error:
             return {"error": str(error)}
+        except OSError as error:
+            # The records cannot be written, or there are no more descriptors.
+            return {"error": f"{error.filename or 'the agent'}: {error.strerror or error}"}
 
     async def _clock(self, _: Said) -> Said:
         return {"t": time.monotonic_ns(), "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip()}

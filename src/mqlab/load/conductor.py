@@ -119,13 +119,16 @@ class Conductor:
                 raise SystemFailedError(self._attendance.failure)
             self._meta["status"] = COMPLETE
         finally:
-            self._meta["finished"] = _now()
-            self._meta["absences"] = self._attendance.absences()
-            self._folder.write_meta(self._meta)
-            await self._fleet.stop_all()
-            for agent in self._agents:
-                await agent.stop()
-            shutil.rmtree(self._data, ignore_errors=True)
+            try:
+                self._meta["finished"] = _now()
+                self._meta["absences"] = self._attendance.absences()
+                self._folder.write_meta(self._meta)
+            finally:
+                # Also on a full disk.
+                await self._fleet.stop_all()
+                for agent in self._agents:
+                    await agent.stop()
+                shutil.rmtree(self._data, ignore_errors=True)
 
     def _begin(self) -> None:
         order = self._order

@@ -2,10 +2,9 @@
 
 import os
 import shutil
-import signal
 import tempfile
-import threading
 from atexit import register
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,16 +65,15 @@ def _started(master: str) -> SparkSession:
     conf = SparkConf().setMaster(master)
     for name, value in (_EVERYWHERE | _here(master)).items():
         conf.set(name, value)
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    interrupt = signal.getsignal(signal.SIGINT) if in_main_thread else None
-    try:
+
+    def start() -> SparkSession:
         if SparkContext._gateway is None:
             SparkContext(conf=conf, gateway=_gateway(conf))
         return SparkSession.builder.config(conf=conf).getOrCreate()
-    finally:
-        if interrupt is not None:
-            # Spark takes Ctrl-C for itself; what Ctrl-C means is for the program to say.
-            signal.signal(signal.SIGINT, interrupt)
+
+    # In the main thread PySpark would replace the program's own handler of Ctrl-C.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(start).result()
 
 
 def _here(master: str) -> dict[str, str]:

@@ -25,6 +25,8 @@ def write_report(folder: RunFolder) -> Path:
 
 
 def write_text(path: Path, text: str) -> Path:
+    """As a whole or not at all: an interruption leaves the old file."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
     # Surrogates cannot be encoded: a name that holds one must not cost the whole report.
-    path.write_text(text, encoding="utf-8", errors="replace")
-    return path
+    unfinished.write_text(text, encoding="utf-8", errors="replace")
+    return unfinished.replace(path)
