@@ -24,6 +24,18 @@ TESTED = {
     "SESSIONS_A_CONNECTION": "server/test_limits.py::test_sessions_and_links_of_a_connection_are_bounded",
     "CONNECTIONS": "server/test_limits.py::test_connections_are_bounded",
     "TRANSACTION": "core/test_transactions.py::test_a_transaction_is_bounded",
+    "TRANSACTIONS_OF_A_CONNECTION": "core/test_accounts.py::test_transactions_of_a_connection_have_a_part_of_memory",
+    "TRANSACTIONS_OF_ALL": "core/test_accounts.py::test_open_transactions_of_all_connections_leave_memory_for_messages",
+    "TRANSACTIONS_LEAST": "core/test_accounts.py::test_little_memory_leaves_room_for_small_transactions",
+    "PREPARED": "core/test_accounts.py::test_prepared_transactions_are_bounded",
+    "RECEIVES_A_CONNECTION": "core/test_accounts.py::test_waiting_receives_are_bounded",
+    "RECEIVE_ID": "core/test_accounts.py::test_the_id_of_a_waiting_receive_is_bounded",
+    "TEMPORARY_QUEUES_A_CONNECTION": "core/test_accounts.py::test_temporary_queues_of_a_connection_are_bounded",
+    "DESTINATIONS": "core/test_accounts.py::test_destinations_are_bounded",
+    "SUBSCRIPTIONS_A_TOPIC": "core/test_accounts.py::test_subscriptions_of_a_topic_are_bounded",
+    "CREDIT_SHARE": "core/test_accounts.py::test_the_credit_of_many_producers_is_bounded",
+    "CREDIT_LEAST": "core/test_accounts.py::test_the_credit_of_many_producers_is_bounded",
+    "OVERDRAFT_SHARE": "core/test_accounts.py::test_messages_longer_than_their_credit_are_refused_above_the_limit",
     "PREFETCH": "server/test_limits.py::test_the_room_of_a_consumer_is_bounded",
     "SELECTOR": "core/selectors/test_limits.py::test_a_text_has_at_most_4_kib",
     "SELECTOR_DEPTH": "core/selectors/test_limits.py::test_brackets_are_nested_so_deep_and_no_deeper",
@@ -50,6 +62,7 @@ TESTED = {
     "HTTP_HEAD": "server/websocket/test_requests.py::test_the_length_of_a_request",
     "WEBSOCKET_MESSAGE": "server/websocket/test_limits.py::test_a_message_is_bounded",
     "WEBSOCKET_BEFORE_HELLO": "server/websocket/test_limits.py::test_before_it_is_let_in_it_has_less_room",
+    "TURN_NS": "server/test_slices.py::test_a_connection_with_long_work_waits_for_the_others",
 }
 
 

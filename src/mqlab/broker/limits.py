@@ -22,6 +22,40 @@ CONNECTIONS: Final = 4096
 # A transaction lives in memory until its commit becomes one record of the journal.
 TRANSACTION: Final = 64 * 1024 * 1024
 
+# Open transactions are charged to the memory limit: those of one connection may take this part of it, and those of all
+# connections that part. The rest is for messages on queues, which consumers take away: so producers never wait for
+# memory that only their own commits would free.
+TRANSACTIONS_OF_A_CONNECTION: Final = 4
+TRANSACTIONS_OF_ALL: Final = 2
+# But at least so many bytes, however little memory the broker may use: room for some messages of each.
+TRANSACTIONS_LEAST: Final = 1024 * 1024
+
+# Prepared transactions wait for a decision, also after their client is gone; each has a name of up to 256 characters.
+PREPARED: Final = 10_000
+
+# Receives by id that wait for their message: each holds the id. A client has one for each request under way.
+RECEIVES_A_CONNECTION: Final = 16_384
+# Characters of such an id: a receive may wait for ever. Correlation ids are UUIDs, or names.
+RECEIVE_ID: Final = 1024
+
+# A temporary queue takes some KiB, and a client needs one for each of its requesters.
+TEMPORARY_QUEUES_A_CONNECTION: Final = 1024
+
+# Queues, topics and subscriptions of the broker: each takes some KiB and lasts longer than the client that named it.
+DESTINATIONS: Final = 65_536
+
+# A message to a topic goes to all its subscriptions in one step, some microseconds each.
+SUBSCRIPTIONS_A_TOPIC: Final = 4096
+
+# Producers send ahead on credit. All credit together is at most this part of the memory limit, and one producer has
+# at most half of what is left of it; but at least so many bytes, for else it could send nothing.
+CREDIT_SHARE: Final = 4
+CREDIT_LEAST: Final = 4 * 1024
+
+# A message may be longer than its producer's credit: that is how one longer than any credit is sent. With memory
+# above the limit by this part, it is refused.
+OVERDRAFT_SHARE: Final = 2
+
 # Room for messages that a consumer may ask for: more than any batch, less than a run-away number.
 PREFETCH: Final = 1_000_000
 
@@ -87,3 +121,7 @@ HTTP_HEAD: Final = 16 * 1024
 # and what is longer is a mistake. Before it is let in a client has nothing to say that is longer than a few frames.
 WEBSOCKET_MESSAGE: Final = FRAME
 WEBSOCKET_BEFORE_HELLO: Final = 64 * 1024
+
+# Nanoseconds of a turn of the event loop after which a connection's other frames, and the rest of long work, wait for
+# the next turn: others notice a few milliseconds as little as they notice one large batch.
+TURN_NS: Final = 4_000_000

@@ -58,7 +58,7 @@ class Core:
     # Links
 
     def open_session(self, owner: object, number: int, *, transacted: bool, client: str = "") -> Session:
-        session = Session(owner, number, transacted, client)
+        session = Session(owner, number, transacted, self.house.accounts.of(owner), client)
         self.sessions.add(session)
         return session
 
@@ -77,7 +77,7 @@ class Core:
 
     def close_producer(self, producer: Producer) -> None:
         producer.closed = True
-        self.flow.let_go(producer)
+        self.flow.close(producer)
         producer.session.producers.remove(producer)
         producer.destination.producers.discard(producer)
         self.house.let_go(producer.destination)
@@ -138,7 +138,7 @@ class Core:
 
     def close_connection(self, owner: object) -> None:
         """Its sessions are closed; its temporary queues go with it."""
-        for queue in [queue for queue in self.house.queues.values() if queue.owner is owner]:
+        for queue in self.house.accounts.close(owner):
             self.leaving.delete(queue)
 
     def pause(self, consumer: Consumer) -> None:
@@ -172,6 +172,8 @@ class Core:
         if spent >= producer.window:
             raise OverdrawnError("the producer sends without credit")
         producer.spent = spent = spent + (len(payload.data) if cost is None else cost)
+        if spent > producer.window and self.flow.overfull:
+            self._refuse(producer, "the broker has no memory for a message that is longer than its credit")
         at_once = not (persistent or session.transacted or (last_lsn and self.ledger.is_awaited(last_lsn)))
         if at_once and payload.form & LONE and hand_over(producer, payload, headers):
             if confirm:
@@ -183,9 +185,7 @@ class Core:
             producer.destination, persistent=persistent, keeps=self.house.keeps, disk_full=self.disk_full
         )
         if why:
-            session.transaction.doomed = why if session.transacted else ""
-            self.flow.renew(producer)
-            raise RefusedError(why)
+            self._refuse(producer, why)
         if session.transacted:
             self.flow.renew(producer)
             session.transaction.add(producer, Span(payload, 0, persistent=persistent))
@@ -312,6 +312,14 @@ class Core:
 
     # The parts of the commands
 
+    def _refuse(self, producer: Producer, why: str) -> None:
+        """Raises RefusedError. A transaction with something refused can only be rolled back."""
+        session = producer.session
+        if session.transacted:
+            session.transaction.doom(why, session.account)
+        self.flow.renew(producer)
+        raise RefusedError(why)
+
     def _place(self, producer: Producer, payload: Payload, persistent: bool) -> Placing:
         """Ids and room on every queue the messages go to; they are not visible yet."""
         destination, sender = producer.destination, producer.session
@@ -335,6 +343,7 @@ class Core:
         if why := transaction.why_not:
             raise RefusedError(f"the transaction can only be rolled back: {why}")
         session.transaction = Transaction()
+        transaction.settle(session.account)
         placings = [self._place(producer, span.whole(), span.persistent) for producer, span in transaction.sends]
         for (_, span), placing in zip(transaction.sends, placings, strict=True):
             if span.due:
@@ -389,6 +398,7 @@ class Core:
 
     def _drop_transaction(self, session: Session) -> Placed:
         """Forget its sends; give back what it had acknowledged, marked as seen."""
+        session.transaction.settle(session.account)
         returned, session.transaction = session.transaction.acknowledged, Transaction()
         for _, span in returned:
             span.delivered += 1

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from mqlab.broker import limits
+from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.links import Consumer
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.retrieval import Field, Index, Key, keys, scan
@@ -30,6 +32,10 @@ class Finding:
             self._queue.give(consumer, self._take_row(*found))
             return
         field, value = key
+        if isinstance(value, str | bytes) and len(value) > limits.RECEIVE_ID:
+            raise RefusedError(f"a receive waits for an id of at most {limits.RECEIVE_ID} characters")
+        consumer.session.account.add_receive()
+        consumer.receives += 1
         wanted = self._wanted.setdefault(field, {})
         if value in wanted:
             wanted[value].append(consumer)
@@ -46,6 +52,10 @@ class Finding:
 
     def forget(self, consumer: Consumer) -> None:
         """It no longer waits for any message."""
+        if not consumer.receives:
+            return
+        consumer.session.account.receives -= consumer.receives
+        consumer.receives = 0
         for wanted in self._wanted.values():
             for value in [value for value, waiting in wanted.items() if consumer in waiting]:
                 left = deque(one for one in wanted.pop(value) if one is not consumer)
@@ -105,6 +115,8 @@ def _first(wanted: dict[Value, deque[Consumer]], value: Value) -> Consumer:
     """Who of those that wait for it asked first, and no longer waits."""
     waiting = wanted[value]
     consumer = waiting.popleft()
+    consumer.receives -= 1
+    consumer.session.account.receives -= 1
     if not waiting:
         del wanted[value]
     return consumer

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from mqlab.broker import limits
 from mqlab.broker.core.desk import Desk
 from mqlab.broker.core.effects import Credit
 from mqlab.broker.core.links import Producer
@@ -39,6 +40,8 @@ class Flow:
     def __init__(self, settings: Settings, desk: Desk) -> None:
         self._settings = settings
         self._desk = desk
+        # Bytes that all producers together may send ahead.
+        self._granted = 0
         # Who waits for room, and after how many others he began to.
         self.held: dict[Producer, int] = {}
         # Somebody waits because there is too little memory, and not for a destination alone.
@@ -52,10 +55,22 @@ class Flow:
         """Bytes a producer to it may send ahead."""
         settings = self._settings
         memory = max(1, settings.memory_limit // _WINDOW_SHARE)
-        return min(settings.producer_window, settings.policy_of(destination.full_name).queue_limit, memory)
+        left = max(limits.CREDIT_LEAST, (settings.memory_limit // limits.CREDIT_SHARE - self._granted) // 2)
+        return min(settings.producer_window, settings.policy_of(destination.full_name).queue_limit, memory, left)
+
+    @property
+    def overfull(self) -> bool:
+        """Memory is above its limit by more than credit explains."""
+        limit = self._settings.memory_limit
+        return self._desk.memory > limit + limit // limits.OVERDRAFT_SHARE
 
     def first_credit(self, producer: Producer) -> None:
+        self._granted += producer.window
         self._desk.effects.append(Credit(producer, producer.window))
+
+    def close(self, producer: Producer) -> None:
+        self._granted -= producer.window
+        self.let_go(producer)
 
     def renew(self, producer: Producer) -> None:
         """Half a window at a time: a frame for each message would cost more than the message."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from mqlab.broker import limits
+from mqlab.broker.core.accounts import Accounts
 from mqlab.broker.core.desk import Desk
 from mqlab.broker.core.destinations import QUEUE, TEMPORARY, TOPIC, parse
 from mqlab.broker.core.duplicates import Sent, Window, ids_of, rows_of
@@ -25,6 +27,7 @@ class House:
         self._settings = settings
         self._desk = desk
         self._ledger = ledger
+        self.accounts = Accounts(settings, desk)
         self.queues: dict[str, Queue] = {}
         self.routing = Routing()
         self.remotes = Remotes(settings)
@@ -52,6 +55,8 @@ class House:
         """Made if there is none of that name. For a queue of another broker: where its messages wait, and its name."""
         kind, short = parse(name)
         if kind != QUEUE:
+            if short not in self.routing.topics:
+                self._check_room()
             return self.routing.topic(short), ""
         queue, broker = self.remotes.resolve(short)
         if not broker:
@@ -81,27 +86,45 @@ class House:
         # Queues of another broker are that one's to make.
         return bool(broker) or queue in self.queues
 
-    def queue(self, short: str) -> Queue:
-        """Made if there is none of that name. Raises RefusedError for one of another broker."""
-        return self._queue(self.remotes.here(short))
+    def queue(self, short: str, *, own: bool = False) -> Queue:
+        """Made if there is none of that name. Raises RefusedError for one of another broker.
 
-    def _queue(self, short: str) -> Queue:
+        `own`: the broker needs it itself, so it is made however many there are.
+        """
+        return self._queue(self.remotes.here(short), own=own)
+
+    def _queue(self, short: str, *, own: bool = False) -> Queue:
         queue = self.queues.get(short)
         if queue is None:
             if short.startswith(TEMPORARY):
                 raise RefusedError(f"queue:{short}: this temporary queue is gone")
+            if not own:
+                self._check_room()
             queue = self.queues[short] = self._new(short, None, stored=self.keeps)
         return queue
 
     def temporary_queue(self, owner: object) -> Queue:
-        """A queue that goes with its connection."""
+        """A queue that goes with its connection. Raises RefusedError if there are too many of them."""
+        account = self.accounts.of(owner)
+        account.check_temporaries()
+        self._check_room()
         self._temporaries += 1
         name = f"{TEMPORARY}{self._desk.now}.{self._temporaries}"
         queue = self.queues[name] = self._new(name, None, stored=False)
         queue.owner = owner
+        account.temporaries[queue] = None
         return queue
 
+    def _check_room(self) -> None:
+        """Raises RefusedError if there are too many destinations to make another."""
+        routing = self.routing
+        if len(self.queues) + len(routing.topics) + len(routing.subscriptions) >= limits.DESTINATIONS:
+            raise RefusedError(f"the broker has at most {limits.DESTINATIONS} queues, topics and subscriptions")
+
     def new_subscription(self, name: str, subscription: Subscription) -> Queue:
+        """Raises RefusedError if there are too many."""
+        self._check_room()
+        self.routing.check_room(subscription)
         return self._new(name, subscription, stored=subscription.durable and self.keeps)
 
     def leads_back(self, queue: Queue) -> bool:
@@ -119,6 +142,8 @@ class House:
         feeding = [*queue.feeding]
         if queue.subscription is None:
             self.queues.pop(queue.name, None)
+            if queue.owner is not None:
+                self.accounts.drop_temporary(queue)
             self._windows.pop(queue.full_name, None)
             if queue.name.startswith(TRANSMISSION):
                 self._used[queue.name] = queue.next_id

@@ -59,7 +59,7 @@ class Leaving:
             queue.put_back(span for span in spans if span not in dead)
             if dead:
                 queue.counters.dead += sum(span.rows for span in dead)
-                self.transfer(queue, dead, self._house.queue(parse(queue.policy.dead_letters)[1]))
+                self.transfer(queue, dead, self._house.queue(parse(queue.policy.dead_letters)[1], own=True))
 
     def transfer(self, queue: Queue, spans: Sequence[Span], to: Queue) -> None:
         """These messages, off their queue already, go to another one, in one step each."""
@@ -94,7 +94,7 @@ class Leaving:
     def expired(self, queue: Queue, span: Span) -> None:
         to = queue.policy.expired
         if to and to != queue.full_name:
-            self.transfer(queue, [span], self._house.queue(parse(to)[1]))
+            self.transfer(queue, [span], self._house.queue(parse(to)[1], own=True))
         else:
             self.forget([(queue, span)])
 

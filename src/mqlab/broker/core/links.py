@@ -13,6 +13,7 @@ from mqlab.broker.core.errors import RefusedError
 if TYPE_CHECKING:
     import numpy as np
 
+    from mqlab.broker.core.accounts import Account
     from mqlab.broker.core.line import Cursor, Line
     from mqlab.broker.core.messages import Span
     from mqlab.broker.core.queue import Queue
@@ -27,16 +28,36 @@ class Transaction:
     sends: list[tuple[Producer, Span]] = field(default_factory=list)
     acknowledged: list[tuple[Queue, Span]] = field(default_factory=list)
     size: int = 0
+    # Bytes that its connection's account is charged.
+    charged: int = 0
     # Why something of it was refused.
     doomed: str = ""
 
     def add(self, producer: Producer, span: Span) -> None:
+        """Raises RefusedError. One that can only be rolled back keeps nothing."""
         self.size += span.size
+        why, account = "", producer.session.account
         if self.size > limits.TRANSACTION:
-            self.doomed = f"a transaction has at most {limits.TRANSACTION} bytes"
-            self.sends = []
-            raise RefusedError(self.doomed)
-        self.sends.append((producer, span))
+            why = f"a transaction has at most {limits.TRANSACTION} bytes"
+        elif not self.doomed:
+            why = account.charge(span.memory)
+        if why:
+            self.doom(why, account)
+            raise RefusedError(why)
+        if not self.doomed:
+            self.charged += span.memory
+            self.sends.append((producer, span))
+
+    def doom(self, why: str, account: Account) -> None:
+        """It can only be rolled back."""
+        self.doomed = why
+        self.sends = []
+        self.settle(account)
+
+    def settle(self, account: Account) -> None:
+        """Its sends are no longer held: they are on their queues, or forgotten."""
+        account.release(self.charged)
+        self.charged = 0
 
     @property
     def why_not(self) -> str:
@@ -56,6 +77,8 @@ class Session:
     owner: object
     number: int
     transacted: bool
+    # Of the connection.
+    account: Account
     # The name by which a client is known again after it was away, or "".
     client: str = ""
     producers: list[Producer] = field(default_factory=list)
@@ -103,6 +126,8 @@ class Consumer:
     # What a browser has still to see: copies, for nothing leaves the queue. None: it is no browser.
     browsing: deque[Span] | None = None
     next_delivery: int = 1
+    # Receives by id that wait for their message.
+    receives: int = 0
     # Delivered, not acknowledged: (first delivery id, span), oldest first.
     unacknowledged: deque[tuple[int, Span]] = field(default_factory=deque)
     # It stands in its queue's line of those who have room.

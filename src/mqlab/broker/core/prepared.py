@@ -44,6 +44,8 @@ class Preparing:
             raise RefusedError(f"the name of a global transaction has 1 to {limits.XID} printable characters")
         if xid in self.waiting:
             raise RefusedError(f"transaction {xid!r} is prepared already")
+        if len(self.waiting) >= limits.PREPARED:
+            raise RefusedError(f"at most {limits.PREPARED} prepared transactions wait for a decision")
 
     def prepare(self, xid: str, ended: Ended, answer: Answer) -> None:
         record = Prepare(xid, ended.said.puts, ended.said.removes)

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from mqlab.broker import limits
+from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.links import Producer, Session
 from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.selectors import Selector, compile_selector
@@ -80,6 +82,8 @@ class Routing:
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
         self.subscriptions: list[Queue] = []
+        # Those of them that are of more than one topic.
+        self.patterns: dict[Queue, None] = {}
         # Those that can be found again by a name: durable ones, and shared ones while somebody uses them.
         self.durable: dict[str, Queue] = {}
         self.shared: dict[str, Queue] = {}
@@ -88,9 +92,17 @@ class Routing:
         topic = self.topics.get(name)
         if topic is None:
             topic = self.topics[name] = Topic(name)
-            for queue in self.subscriptions:
+            # A topic that somebody has subscribed to by its name is there already.
+            for queue in self.patterns:
                 self._join(queue, topic)
         return topic
+
+    def check_room(self, subscription: Subscription) -> None:
+        """Raises RefusedError if the topics of a new subscription have too many."""
+        topic, most = self.topics.get(subscription.terms.topic), limits.SUBSCRIPTIONS_A_TOPIC
+        count = len(self.patterns) if subscription.wildcard else 0 if topic is None else len(topic.subscriptions)
+        if count >= most:
+            raise RefusedError(f"a topic has at most {most} subscriptions, and there are as many patterns of topics")
 
     def named(self, name: str) -> Queue | None:
         """A durable or shared subscription."""
@@ -101,10 +113,11 @@ class Routing:
         assert subscription is not None
         self.subscriptions.append(queue)
         if not subscription.wildcard:
-            self.topic(subscription.terms.topic)
+            self._join(queue, self.topic(subscription.terms.topic))
+            return
+        self.patterns[queue] = None
         for topic in self.topics.values():
-            if topic.name not in subscription.topics:
-                self._join(queue, topic)
+            self._join(queue, topic)
 
     def subscribed(self, topic: Topic) -> list[Queue]:
         """Who gets what is sent there; also to one that was dropped since, as by a transaction that ends late."""
@@ -127,6 +140,7 @@ class Routing:
         """Returns the topics it was subscribed to."""
         assert queue.subscription is not None
         self.subscriptions.remove(queue)
+        self.patterns.pop(queue, None)
         for known in (self.durable, self.shared):
             if known.get(queue.name) is queue:
                 del known[queue.name]

@@ -9,7 +9,8 @@ from mqlab.broker.core import effects
 from mqlab.broker.core.links import Consumer
 from mqlab.broker.core.retrieval import Key
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.native import BROKEN_RULES, Connection
+from mqlab.broker.server.frame_reader import BROKEN_RULES
+from mqlab.broker.server.native import Connection
 from mqlab.broker.server.saying import REFUSALS, refusal
 from mqlab.client.connection import Receiving
 from mqlab.client.pipe import End, frames_of
@@ -36,6 +37,13 @@ class BoundConnection(Connection):
         self._end = transport
         super().connection_made(transport)
 
+    def _guard_reading(self) -> None:
+        """There is no socket of its own to be read."""
+
+    def _has_time(self) -> bool:
+        """Whoever hands frames over goes on when they are handled: the time is looked at there."""
+        return True
+
     # From a client in the same event loop: calls in place of frames
 
     def meet(self, receivers: Mapping[int, Receiving], changed: Callable[[], None]) -> None:
@@ -43,7 +51,7 @@ class BoundConnection(Connection):
 
     def _take_at_once(self) -> None:
         super()._take_at_once()
-        self.takes_calls = self._changed is not None and self._at_once is self._plain
+        self.takes_calls = self._changed is not None and self._direct
         if self._changed is not None:
             self._changed()
 

@@ -32,6 +32,7 @@ from mqlab.broker.security.guard import Guard
 from mqlab.broker.security.users_file import UsersFile
 from mqlab.broker.server.awake import Awake
 from mqlab.broker.server.channels.all import Channels
+from mqlab.broker.server.scheduler import Scheduler
 from mqlab.broker.server.tracing.activity import Activity
 from mqlab.broker.server.tracing.api import ApiTrace
 from mqlab.broker.server.tracing.isolation import ObserverErrors
@@ -90,6 +91,7 @@ class Broker:
         # Connections with something to write at the end of this turn.
         self.unsent: list[Any] = []
         self._loop = asyncio.get_running_loop()
+        self.scheduler = Scheduler(self._loop)
         self._awake = Awake(self._loop, settings.busy_wait) if settings.busy_wait else None
         self._journal: Journal | None = None
         self._worker: Worker | None = None
@@ -220,9 +222,11 @@ class Broker:
             "checkpoint_seconds": syncs.checkpoint_seconds,
             "checkpoint_bytes": syncs.carried_bytes,
             "connections": len(self.connections),
+            "longest_turn_ns": self.scheduler.longest_turn,
         }
 
     async def close(self) -> None:
+        self.scheduler.close()
         for task in self._tasks:
             task.cancel()
         for connection in [*self.connections]:
@@ -260,8 +264,10 @@ class Broker:
         self._wake = None
         self._follow_clock()
         self.look_at_the_clock()
+        began = self.now
         self.core.tick(self.core.desk.now)
         self.carry_out()
+        self.scheduler.ended(began)
 
     def _page_out(self, payload: Payload) -> OnDisk | None:
         """A full disk is no reason to stop: the messages stay in memory, and producers wait the sooner."""
@@ -318,8 +324,10 @@ class Broker:
             self.api_trace.journal("durable", lsn)
         self.look_at_the_clock()
         # First of all, who waits for it: he has the next one ready while this one goes to its consumers.
+        began = self.now
         self.core.durable(lsn, self.carry_out)
         self.carry_out()
+        self.scheduler.ended(began)
 
     def on_failure(self, error: BaseException) -> None:
         """Nothing may be confirmed any more, so nobody is kept waiting."""

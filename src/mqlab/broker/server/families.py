@@ -44,6 +44,7 @@ _BROKER: Final = (
     _Family("checkpoints", "checkpoints", "Checkpoints: what was needed of an old file was written again."),
     _Family("checkpoint_seconds", "checkpoint_seconds", "Time the broker stood still for them."),
     _Family("checkpoint_bytes", "checkpoint_bytes", "Bytes written again by them."),
+    _Family("longest_turn_ns", "longest_turn_seconds", "The longest that the broker let all others wait.", False, 1e-9),
 )
 _DESTINATION: Final = (
     _Family("messages", "messages", "Messages not yet acknowledged.", counter=False),

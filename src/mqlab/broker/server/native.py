@@ -2,20 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from time import time_ns
 from typing import Final, cast
 
 from mqlab.broker import limits
 from mqlab.broker.core import effects
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.core.handing import Known
 from mqlab.broker.core.links import Consumer, Producer, Session
 from mqlab.broker.security.rights import User
 from mqlab.broker.server.asking import Asking
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.giving_way import give_way
+from mqlab.broker.server.frame_reader import CHEAP, FrameReader
 from mqlab.broker.server.greeting import Greeter
 from mqlab.broker.server.rights import check_right
 from mqlab.broker.server.saying import REFUSALS, destination_in, key_of, refusal, reply_wanted, wish_of
@@ -23,7 +22,7 @@ from mqlab.broker.server.telling import Telling
 from mqlab.broker.server.together import KEEP_IN_PLACE, SEQUENCE_NUMBERS, Together
 from mqlab.broker.server.tracing.spy import Spy, Watched
 from mqlab.wire import native
-from mqlab.wire.bodies import Buffer, MalformedPayloadError, Payload, check
+from mqlab.wire.bodies import Buffer, Payload, check
 from mqlab.wire.native import FORM, Flag, Frame, Kind, ProtocolError
 from mqlab.wire.payload import payload_of
 
@@ -32,25 +31,16 @@ log = logging.getLogger("mqlab.broker")
 # Unsent bytes of a connection at which its consumers get no more for now.
 _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
 
-# What ends a connection.
-BROKEN_RULES: Final = (ProtocolError, MalformedPayloadError, OverdrawnError)
-_SEND: Final = int(Kind.SEND)
 _pack: Final = native.HEADER.pack
-# Frames that come with a message of somebody who sends one at a time: what he has done, and what he waits for.
-_FEW: Final = 3
-# Frames in one read that are more than those who wait for one another's messages have.
-_MANY: Final = 32
 _PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.PERSISTENT, Flag.CONFIRM, Flag.REDELIVERED))
 
 
-class Connection(Telling, asyncio.BufferedProtocol):
+class Connection(FrameReader, Telling):
     """One client. Anything but HELLO is refused until it is greeted back; a broken rule ends the connection."""
 
     def __init__(self, broker: Broker) -> None:
-        super().__init__()
-        self._broker = broker
+        super().__init__(broker)
         self._core = broker.core
-        self._receiver = native.Receiver(limits.FRAME_BEFORE_HELLO)
         self._sessions: dict[int, Session] = {}
         self._producers: dict[int, Producer] = {}
         self._consumers: dict[int, Consumer] = {}
@@ -58,7 +48,6 @@ class Connection(Telling, asyncio.BufferedProtocol):
         self._login_deadline: asyncio.TimerHandle | None = None
         self.peer = ""
         self._unsent: list[Buffer] = []
-        self._paused = False
         # Who it is, once that is known; None: a stranger.
         self._user: User | None = None
         self.client_id = ""
@@ -79,8 +68,6 @@ class Connection(Telling, asyncio.BufferedProtocol):
             Kind.ASK: self._ask,
         }  # fmt: skip
         self._plain = self._commands
-        # The same, as long as nothing else has to be looked at when a frame comes.
-        self._at_once: dict[int, Callable[[Frame], object]] = {}
 
     @property
     def user(self) -> User:
@@ -99,73 +86,27 @@ class Connection(Telling, asyncio.BufferedProtocol):
             self.fail("limit", refusal)
             return
         self._broker.connections.add(self)
+        self._guard_reading()
         self._transport.set_write_buffer_limits(high=_UNSENT_HIGH, low=_UNSENT_LOW)
         self._login_deadline = asyncio.get_running_loop().call_later(limits.HELLO_SECONDS, self._still_a_stranger)
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the room is ours to choose
-        return self._receiver.room()
-
-    def buffer_updated(self, size: int) -> None:
-        try:
-            frames = self._receiver.received(size)
-        except ProtocolError as error:
-            self.fail("protocol", str(error))
-        else:
-            self._broker.look_at_the_clock()
-            if 1 < len(frames) <= _FEW and frames[0].kind == _SEND != frames[1].kind:
-                # Whoever waits for the message can begin before the rest, such as what is done, is looked at.
-                self._obey(frames[:1])
-                del frames[0]
-            if len(frames) < _MANY:
-                self._obey(frames)
-            else:
-                self._obey_many(frames)
-
-    def bytes_received(self, data: bytes) -> None:
-        """The first bytes of the connection, which were read before its protocol was known."""
-        try:
-            self.frames_received(self._receiver.feed(data))
-        except ProtocolError as error:
-            self.fail("protocol", str(error))
-
-    def _obey_many(self, frames: Sequence[Frame]) -> None:
-        """Of somebody who sends on and on. Then others are heard first."""
-        self._obey(self._together.rest_of(frames, lambda: self._at_once is self._plain))
-        if self._transport is not None:
-            give_way(self._transport)
-
-    def frames_received(self, frames: Iterable[Frame]) -> None:
-        self._broker.look_at_the_clock()
-        self._obey(frames)
-
-    def _obey(self, frames: Iterable[Frame]) -> None:
-        try:
-            for frame in frames:
-                command = self._at_once.get(frame.kind)
-                if command is None:
-                    self._handle(frame)
-                    continue
-                try:
-                    command(frame)
-                except REFUSALS as error:
-                    self._write(refusal(frame, error))
-        except BROKEN_RULES as error:
-            self.fail("protocol", str(error))
-        self._broker.carry_out()
+    def _guard_reading(self) -> None:
+        assert self._transport is not None
+        self._gate.guard(self._transport)
 
     def pause_writing(self) -> None:
-        self._paused = True
+        super().pause_writing()
         for consumer in self._consumers.values():
             self._core.pause(consumer)
 
     def resume_writing(self) -> None:
-        self._paused = False
+        super().resume_writing()
         for consumer in self._consumers.values():
             self._core.resume(consumer)
         self._broker.carry_out()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - gone is gone
-        self._transport = None
+        self._transport = self._pending = None
         self._take_at_once()
         if self not in self._broker.connections:
             return
@@ -227,8 +168,9 @@ class Connection(Telling, asyncio.BufferedProtocol):
         if self._login_deadline is not None:
             # The client is let in or gone; the timer would keep the ended connection in memory.
             self._login_deadline.cancel()
-        known = self._user is not None and self._transport is not None
-        self._at_once = self._commands if known and self.caller is None else {}
+        unseen = self._user is not None and self._transport is not None and self.caller is None
+        self._at_once = {kind: self._commands[kind] for kind in CHEAP} if unseen else {}
+        self._direct = unseen and self._commands is self._plain
 
     def watched(self) -> Watched:
         links = self._sessions, self._producers, self._consumers

@@ -7,12 +7,19 @@ from typing import Any
 import pytest
 
 from broker.server.talking import client, in_loop, local, traced
+from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.listen import running
 from mqlab.broker.server.stomp.connection import Stomp
 from mqlab.wire.stomp import Limits, Splitter
 
 from .serving import frame
+
+
+@pytest.fixture(autouse=True)
+def _in_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These clients have no event loop: all that they say is handled at once, however slow the machine is."""
+    monkeypatch.setattr(limits, "TURN_NS", 10**12)
 
 
 class Socket(asyncio.Transport):

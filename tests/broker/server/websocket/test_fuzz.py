@@ -11,12 +11,19 @@ from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Request, 
 from broker.server.stomp.serving import frame
 from broker.server.stomp.test_fuzz import Sayings, Socket
 from broker.server.talking import in_loop, local, traced
+from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.listen import running
 from mqlab.broker.server.websocket.connection import WebSocket
 from mqlab.wire.stomp import Limits, Splitter
 
 from .talking import Web
+
+
+@pytest.fixture(autouse=True)
+def _in_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These clients have no event loop: all that they say is handled at once, however slow the machine is."""
+    monkeypatch.setattr(limits, "TURN_NS", 10**12)
 
 
 class Peer:

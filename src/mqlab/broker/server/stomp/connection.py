@@ -45,6 +45,9 @@ class Stomp(asyncio.Protocol):
         self._found: Iterator[Frame | Run] | None = None
         self._actions: deque[Action] = deque()
         self._busy = False
+        # There was no time for all of it in this turn of the loop: it goes on in another.
+        self._scheduler = broker.scheduler
+        self._is_due = False
         self._unsent: list[bytes] = []
         self._beats: Beats | None = None
         # The socket takes no more for now; nothing is read for now.
@@ -68,7 +71,9 @@ class Stomp(asyncio.Protocol):
         if self._beats is not None:
             self._beats.heard()
         self._bytes.append(data)
+        began = time_ns()
         self._turn()
+        self._scheduler.ended(began)
 
     def pause_writing(self) -> None:
         self._full = True
@@ -146,8 +151,10 @@ class Stomp(asyncio.Protocol):
         if self._busy:
             return
         self._busy = True
+        ends = time_ns() + limits.TURN_NS
         while self._socket is not None and not self._parts.failed:
-            if self._act():
+            # Who does not read its receipts is not listened to.
+            if not self._full and time_ns() <= ends and self._act():
                 continue
             if not self._full:
                 self._parts.subscriptions.settle_auto()
@@ -157,7 +164,18 @@ class Stomp(asyncio.Protocol):
         if self._parts.refused or (not self._actions and self._talk.has_left):
             self._leave()
         self._write_out()
-        self._listen(not self._actions and not self._talk.waits)
+        if not self._full and time_ns() > ends:
+            self._go_on_later()
+        self._listen(not (self._actions or self._talk.waits or self._full or self._is_due))
+
+    def _go_on_later(self) -> None:
+        if not self._is_due and self._socket is not None:
+            self._is_due = True
+            self._scheduler.later(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_due = False
+        self._turn()
 
     def _leave(self) -> None:
         self.end()

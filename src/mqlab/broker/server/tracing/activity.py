@@ -200,7 +200,7 @@ class Activity:
         self._core.leaving.make_visible(place((queue,), payload, persistent=False, origin="", sender=None).placed)
 
     def _queue(self) -> Queue:
-        queue = self._core.house.queue(parse(TRACE_QUEUE)[1])
+        queue = self._core.house.queue(parse(TRACE_QUEUE)[1], own=True)
         if queue.policy.queue_limit != self._limit:
             queue.policy = replace(
                 queue.policy, queue_limit=self._limit, message_limit=0, when_full="drop-oldest", save_extent=0,

@@ -1,0 +1,158 @@
+"""Reads the frames of a native connection, no faster than the broker handles them and the client reads the answers."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from time import time_ns
+from typing import Final
+
+from mqlab.broker import limits
+from mqlab.broker.core.flow import OverdrawnError
+from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.read_gate import UNHANDLED, UNWRITTEN, ReadGate
+from mqlab.broker.server.saying import REFUSALS, refusal
+from mqlab.broker.server.together import Together
+from mqlab.wire import native
+from mqlab.wire.bodies import Buffer, MalformedPayloadError
+from mqlab.wire.native import Frame, Kind, ProtocolError
+
+# What ends a connection.
+BROKEN_RULES: Final = (ProtocolError, MalformedPayloadError, OverdrawnError)
+_SEND: Final = int(Kind.SEND)
+# Frames that come with a message of somebody who sends one at a time: what he has done, and what he waits for.
+_FEW: Final = 3
+# Frames in one read that are more than those who wait for one another's messages have.
+_MANY: Final = 32
+# Frames between two looks at the time that is used up, as long as they are of the kinds below.
+_STEPS: Final = 8
+# Frames that cost a few microseconds each. The time is looked at after each of the others.
+CHEAP: Final = (Kind.SEND, Kind.ACKNOWLEDGE, Kind.ACKNOWLEDGE_ROWS, Kind.RECEIVE, Kind.REQUEST)
+
+
+class FrameReader(ABC, asyncio.BufferedProtocol):
+    """Handles frames in their order. Those for which a turn of the loop has no time wait, and reading pauses."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__()
+        self._broker = broker
+        self._receiver = native.Receiver(limits.FRAME_BEFORE_HELLO)
+        self._transport: asyncio.Transport | None = None
+        self._gate = ReadGate()
+        # Frames that wait for the next turn; whether they also wait until the client has read its answers.
+        self._pending: Iterator[Frame] | None = None
+        self._stalled = False
+        # The socket takes no more for now.
+        self._paused = False
+        # Commands of the cheap kinds, as long as nothing else has to be looked at when a frame comes.
+        self._at_once: dict[int, Callable[[Frame], object]] = {}
+        # Nobody records what the client does.
+        self._direct = False
+        self._together: Together
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the room is ours to choose
+        return self._receiver.room()
+
+    def buffer_updated(self, size: int) -> None:
+        try:
+            frames = self._receiver.received(size)
+        except ProtocolError as error:
+            self.fail("protocol", str(error))
+            return
+        broker = self._broker
+        if self._pending is not None:
+            self._pending = chain(self._pending, frames)
+            return
+        broker.look_at_the_clock()
+        began = broker.now
+        if 1 < len(frames) <= _FEW and frames[0].kind == _SEND != frames[1].kind:
+            # Whoever waits for the message can begin before the rest, such as what is done, is looked at.
+            self._obey(frames[:1])
+            del frames[0]
+        if len(frames) < _MANY:
+            self._obey(frames)
+        else:
+            self._obey_many(frames)
+        broker.scheduler.ended(began)
+
+    def bytes_received(self, data: bytes) -> None:
+        """The first bytes of the connection, which were read before its protocol was known."""
+        try:
+            frames = self._receiver.feed(data)
+        except ProtocolError as error:
+            self.fail("protocol", str(error))
+        else:
+            self.frames_received(frames)
+
+    def frames_received(self, frames: Iterable[Frame]) -> None:
+        self._broker.look_at_the_clock()
+        self._obey(frames)
+
+    def _obey_many(self, frames: Sequence[Frame]) -> None:
+        """Of somebody who sends on and on. Then others are heard first."""
+        self._obey(self._together.rest_of(frames, lambda: self._direct))
+        self._gate.yield_once()
+
+    def _obey(self, frames: Iterable[Frame]) -> None:
+        rest, steps = iter(frames), _STEPS
+        try:
+            for frame in rest:
+                command = self._at_once.get(frame.kind)
+                if command is None:
+                    self._handle(frame)
+                    steps = 1
+                else:
+                    try:
+                        command(frame)
+                    except REFUSALS as error:
+                        self._write(refusal(frame, error))
+                steps -= 1
+                if not steps:
+                    steps = _STEPS
+                    if not self._has_time():
+                        self._wait_with(rest)
+                        break
+        except BROKEN_RULES as error:
+            self.fail("protocol", str(error))
+        self._broker.carry_out()
+
+    def _has_time(self) -> bool:
+        return time_ns() - self._broker.now <= limits.TURN_NS
+
+    def _wait_with(self, rest: Iterator[Frame]) -> None:
+        self._pending = rest
+        self._gate.shut(UNHANDLED)
+        self._broker.scheduler.later(self._go_on)
+
+    def _go_on(self) -> None:
+        """With the frames that wait, if the client reads what it is told."""
+        rest = self._pending
+        self._stalled = self._paused
+        if rest is None or self._stalled or self._transport is None:
+            return
+        self._pending = None
+        self._broker.look_at_the_clock()
+        self._obey(rest)
+        if self._pending is None:
+            self._gate.open(UNHANDLED)
+
+    def pause_writing(self) -> None:
+        """A client that does not read is not read from: what it is told would pile up here."""
+        self._paused = True
+        self._gate.shut(UNWRITTEN)
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._gate.open(UNWRITTEN)
+        if self._stalled:
+            self._stalled = False
+            self._broker.scheduler.later(self._go_on)
+
+    @abstractmethod
+    def _handle(self, frame: Frame) -> None: ...
+
+    @abstractmethod
+    def _write(self, data: Buffer) -> None: ...
+
+    @abstractmethod
+    def fail(self, code: str, message: str) -> None: ...

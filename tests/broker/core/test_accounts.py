@@ -1,0 +1,218 @@
+"""What one connection can make the broker hold beside messages on queues: counted, and bounded."""
+
+import pytest
+
+from mqlab.broker import limits
+from mqlab.broker.core.effects import Answer
+from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.links import Producer
+from mqlab.broker.core.messages import FOOTPRINT
+
+from .commands import Driven
+from .payloads import lone
+
+KIB, MIB = 1024, 1024 * 1024
+MEMORY = 16 * MIB
+
+
+def _senders(driven: Driven, count: int, owner: object) -> list[Producer]:
+    sessions = [driven.session(transacted=True, owner=owner) for _ in range(count)]
+    return [driven.producer(f"queue:{n}", session) for n, session in enumerate(sessions)]
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_transactions_of_a_connection_have_a_part_of_memory(more: int) -> None:
+    driven, mine = Driven(memory_limit=MEMORY, producer_window=8 * MIB, queue_limit=8 * MIB), object()
+    one, other = _senders(driven, 2, mine)
+    share = MEMORY // limits.TRANSACTIONS_OF_A_CONNECTION
+    driven.send(one, b"x" * (share - 10 * KIB))
+    rest = share - driven.memory - FOOTPRINT - len(lone(b"").data)
+    if more <= 0:
+        driven.send(other, b"x" * (rest + more))
+        assert driven.memory == driven.core.house.accounts.bytes == share + more
+        driven.commit(other.session)
+    else:
+        with pytest.raises(RefusedError, match=str(share)):
+            driven.send(other, b"x" * (rest + more))
+        # The other transaction is whole, and the memory of this one is free.
+        with pytest.raises(RefusedError, match="only be rolled back"):
+            driven.commit(other.session)
+        driven.rollback(other.session)
+    driven.commit(one.session)
+    assert driven.core.house.accounts.bytes == 0
+    assert driven.queue("0").messages == 1
+
+
+def test_open_transactions_of_all_connections_leave_memory_for_messages() -> None:
+    driven = Driven(memory_limit=MEMORY, producer_window=8 * MIB, queue_limit=8 * MIB)
+    size, most = MEMORY // 5, MEMORY // limits.TRANSACTIONS_OF_ALL
+    one, other, third = (_senders(driven, 1, object())[0] for _ in range(3))
+    driven.send(one, b"x" * size)
+    driven.send(other, b"x" * size)
+    with pytest.raises(RefusedError, match=f"all connections.*{most}"):
+        driven.send(third, b"x" * size)
+    driven.rollback(third.session)
+    driven.commit(one.session)
+    driven.send(third, b"x" * size)
+    driven.commit(third.session)
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback", "lose"])
+def test_an_ended_transaction_is_charged_nothing(end: str) -> None:
+    driven = Driven()
+    (producer,) = _senders(driven, 1, object())
+    driven.send(producer, b"x" * 1000)
+    assert driven.memory > 1000
+    getattr(driven, end)(producer.session)
+    assert driven.core.house.accounts.bytes == 0
+    assert driven.memory == driven.queue("0").in_memory
+
+
+def test_what_follows_a_refused_send_is_not_kept() -> None:
+    driven = Driven(stored=False)
+    (producer,) = _senders(driven, 1, object())
+    driven.send(producer, b"1")
+    with pytest.raises(RefusedError):
+        driven.send(producer, b"2", persistent=True)
+    driven.send(producer, b"x" * 1000)
+    assert driven.memory == 0
+    assert not producer.session.transaction.sends
+
+
+def test_little_memory_leaves_room_for_small_transactions() -> None:
+    driven = Driven(memory_limit=1000)
+    (producer,) = _senders(driven, 1, object())
+    driven.send(producer, b"x" * 10)
+    driven.commit(producer.session)
+    assert driven.queue("0").messages == 1
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_prepared_transactions_are_bounded(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PREPARED", 3)
+    driven = Driven()
+    session = driven.session(transacted=True)
+    for n in range(min(3 + more, 3)):
+        driven.do(driven.core.prepare, session, f"x{n}", Answer(driven, n, {}))
+    if more > 0:
+        with pytest.raises(RefusedError, match="at most 3 prepared"):
+            driven.core.prepare(session, "another", Answer(driven, 9, {}))
+    assert len(driven.core.preparing.waiting) == min(3 + more, 3)
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_waiting_receives_are_bounded(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "RECEIVES_A_CONNECTION", 4)
+    driven, mine, other = Driven(), object(), object()
+    first, second = (driven.consumer(f"queue:{n}", 0, driven.session(owner=mine)) for n in "qr")
+    for n in range(3 + more):
+        driven.receive((first, second)[n % 2], f"id{n}")
+    if more > 0:
+        with pytest.raises(RefusedError, match="at most 4 messages by their ids"):
+            driven.receive(first, "another")
+    else:
+        driven.receive(first, "another")
+    # Others have their own; what has come, and what is cancelled, makes room.
+    driven.receive(driven.consumer("queue:q", 0, driven.session(owner=other)), "id9")
+    driven.put(driven.producer("queue:q"), lone(b"reply", correlation_id="id0"))
+    driven.receive(first, "again")
+    driven.core.cancel(first)
+    driven.close(second)
+    assert (first.receives, second.receives, first.session.account.receives) == (0, 0, 0)
+
+
+def test_the_id_of_a_waiting_receive_is_bounded() -> None:
+    driven = Driven()
+    consumer = driven.consumer("queue:q", 0)
+    driven.receive(consumer, "x" * limits.RECEIVE_ID)
+    with pytest.raises(RefusedError, match="1024"):
+        driven.receive(consumer, "x" * (limits.RECEIVE_ID + 1))
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_temporary_queues_of_a_connection_are_bounded(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TEMPORARY_QUEUES_A_CONNECTION", 3)
+    driven, mine = Driven(), object()
+    queues = [driven.core.house.temporary_queue(mine) for _ in range(min(3, 3 + more))]
+    if more > 0:
+        with pytest.raises(RefusedError, match="at most 3 temporary"):
+            driven.core.house.temporary_queue(mine)
+    if more >= 0:
+        driven.core.leaving.delete(queues.pop())
+    queues.append(driven.core.house.temporary_queue(mine))
+    driven.core.house.temporary_queue(object())
+    driven.do(driven.core.close_connection, mine)
+    assert [*driven.core.house.queues.values()] == [one for one in driven.core.house.all() if one not in queues]
+    assert len(driven.core.house.queues) == 1
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_destinations_are_bounded(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queues, topics and subscriptions together; one that is there can be used however many there are."""
+    monkeypatch.setattr(limits, "DESTINATIONS", 5)
+    driven = Driven(redelivery_limit=1, dead_letters="queue:dead")
+    driven.producer("queue:q")
+    driven.producer("topic:t")
+    driven.consumer("topic:t")
+    if more >= 0:
+        driven.producer("queue:r")
+    if more > 0:
+        driven.core.house.temporary_queue(driven)
+        for name in ("queue:new", "topic:new"):
+            with pytest.raises(RefusedError, match="at most 5 queues"):
+                driven.producer(name)
+        with pytest.raises(RefusedError, match="at most 5"):
+            driven.consumer("topic:t")
+        with pytest.raises(RefusedError, match="at most 5"):
+            driven.core.house.temporary_queue(driven)
+    else:
+        driven.producer("queue:new")
+    # The broker's own are made in any case: no message is lost for want of a dead-letter queue.
+    consumer, producer = driven.consumer("queue:q"), driven.producer("queue:q")
+    driven.send(producer, b"1")
+    driven.close(consumer)
+    assert driven.left("dead") == [b"1"]
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@pytest.mark.parametrize("name", ["topic:t", "topic:#"])
+def test_subscriptions_of_a_topic_are_bounded(name: str, more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SUBSCRIPTIONS_A_TOPIC", 3)
+    driven = Driven()
+    subscribed = [driven.consumer(name) for _ in range(min(3 + more, 3))]
+    if more > 0:
+        with pytest.raises(RefusedError, match="at most 3 subscriptions"):
+            driven.consumer(name)
+        driven.close(subscribed.pop())
+        subscribed.append(driven.consumer(name))
+    driven.send(driven.producer("topic:t"), b"1")
+    assert all(driven.got(one) == [b"1"] for one in subscribed)
+
+
+def test_the_credit_of_many_producers_is_bounded() -> None:
+    driven = Driven(memory_limit=64 * MIB)
+    first = driven.producer("queue:q")
+    assert first.window == 4 * MIB
+    many = [driven.producer("queue:q") for _ in range(1000)]
+    granted = sum(one.window for one in (first, *many))
+    assert granted <= 64 * MIB // limits.CREDIT_SHARE + 1000 * limits.CREDIT_LEAST
+    assert min(one.window for one in many) == limits.CREDIT_LEAST
+    for one in many:
+        driven.core.close_producer(one)
+    assert driven.producer("queue:q").window == 4 * MIB
+
+
+@pytest.mark.parametrize("transacted", [True, False])
+def test_messages_longer_than_their_credit_are_refused_above_the_limit(transacted: bool) -> None:
+    """Each producer may overdraw its credit once: many of them must not by much more than there is memory."""
+    driven = Driven(memory_limit=MIB, queue_limit=64 * MIB)
+    for n in range(15):
+        driven.send(driven.producer(f"queue:{n}"), b"x" * 100 * KIB)
+    producer = driven.producer("queue:q", driven.session(transacted=transacted))
+    driven.send(producer, b"x" * KIB)
+    while not driven.core.flow.overfull:
+        driven.send(driven.producer("queue:r"), b"x" * 100 * KIB)
+    with pytest.raises(RefusedError, match="longer than its credit"):
+        driven.send(producer, b"x" * 100 * KIB)
+    # What is within its credit goes on, and so does everything when there is memory again.
+    assert driven.memory < 2 * MIB

@@ -1,0 +1,68 @@
+"""No client keeps the loop for long: what it asks for waits for its turn, and what it does not read is not piled up."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mqlab.broker import limits
+from mqlab.broker.server.asking import Asking
+from mqlab.broker.server.listen import running
+from mqlab.wire import native
+from mqlab.wire.native import Kind
+
+from .talking import Raw, in_loop, local
+
+ASKED = 40_000
+# What a connection's socket may have to write: the mark at which it says so, and the answers of a turn.
+UNWRITTEN_MOST = 4 * 1024 * 1024
+
+
+def _asks(first: int, count: int, question: str = "status") -> bytes:
+    return b"".join(native.frame(Kind.ASK, {"ask": question}, first=n) for n in range(first, first + count))
+
+
+@in_loop
+async def test_answers_that_the_client_does_not_read_are_not_made() -> None:
+    async with running(local()) as (broker, (address,)):
+        raw = await Raw.connect(address)
+        (connection,) = broker.connections
+        raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        raw.say(_asks(1, ASKED))
+        while not connection._paused:
+            await asyncio.sleep(0)
+        # Whatever it goes on to send is not read: some turns later nothing has changed.
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert connection._transport.get_write_buffer_size() < UNWRITTEN_MOST
+        raw.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        heard = [(await raw.hear()).first for _ in range(ASKED)]
+        assert heard == [*range(1, ASKED + 1)]
+
+
+@in_loop
+async def test_a_connection_with_long_work_waits_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn of the loop has time for one of its questions: the other client's is answered before the rest."""
+    monkeypatch.setattr(limits, "TURN_NS", -1)
+    order: list[Any] = []
+    answer = Asking.answer
+
+    def noted(asking: Asking, *question: Any) -> Any:
+        order.append(asking._connection)
+        return answer(asking, *question)
+
+    monkeypatch.setattr(Asking, "answer", noted)
+    async with running(local()) as (broker, (address,)):
+        raw, other = await Raw.connect(address), await Raw.connect(address)
+        first, _ = sorted(broker.connections, key=lambda one: one.number)
+        raw.say(_asks(1, 1000))
+        while not order:
+            await asyncio.sleep(0)
+        other.say(_asks(1, 1))
+        await other.hear_until(Kind.ANSWER)
+        assert order.count(first) < 500
+        assert [(await raw.hear()).first for _ in range(1000)] == [*range(1, 1001)]
+        assert order.count(first) == 1000
+        # And it is read from again.
+        raw.say(_asks(1001, 1))
+        assert (await raw.hear()).first == 1001
