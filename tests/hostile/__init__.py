@@ -1,0 +1,1 @@
+"""A broker in its own process under attack through its listeners."""
