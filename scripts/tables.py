@@ -2,6 +2,7 @@
 
     docs/studies.md   where every published table and figure of the built-in studies is reproduced
     docs/systems.md   what each system that comes with mqlab can do, and what its word is worth
+    docs/broker.md    which right each command of the embedded broker needs
 """
 
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from mqlab.broker.security import commands
 from mqlab.load.absence import lacks
 from mqlab.study import FEATURES, PublishedValue, Study, built_in_studies, load_study
 from mqlab.study.printed import begins
@@ -47,6 +49,10 @@ def _places(study: Study, printed: str, found: list[Tie]) -> Iterator[str]:
     yield from dict.fromkeys(f"{tie.metric} of {tie.scenario}" for tie in found if tie.scenario)
     yield from dict.fromkeys(f"claim {tie.claim}" for tie in found if tie.claim)
     yield from dict.fromkeys(f"nothing: {tie.reason}" for tie in found if tie.reason)
+
+
+def of_rights() -> str:
+    return _table(commands.documented())
 
 
 def of_systems() -> str:
@@ -95,7 +101,9 @@ def written(document: str, tables: str) -> str:
     return f"{before}{BEGIN}\n{tables}{END}{after}"
 
 
-TABLES: Final[dict[str, Callable[[], str]]] = {"studies.md": of_studies, "systems.md": of_systems}
+TABLES: Final[dict[str, Callable[[], str]]] = {
+    "studies.md": of_studies, "systems.md": of_systems, "broker.md": of_rights,
+}  # fmt: skip
 
 
 def main() -> int:

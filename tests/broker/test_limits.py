@@ -51,6 +51,7 @@ TESTED = {
     "LOGIN_DELAY_LEAST": "security/test_guard.py::test_each_failure_delays_the_answer_twice_as_long",
     "LOGIN_DELAY": "security/test_guard.py::test_each_failure_delays_the_answer_twice_as_long",
     "FAILING_ADDRESSES": "security/test_guard.py::test_memory_is_bounded_whatever_fails",
+    "LOG_LINES_A_SECOND": "server/test_refusals.py::test_refusals_do_not_fill_the_log",
     "WRITTEN_FILE": "test_config.py::test_a_file_has_so_many_bytes",
     "XID": "core/test_prepared.py::test_names_are_bounded",
     "STOMP_HEADERS": "server/stomp/test_hostile.py::test_the_number_of_headers",

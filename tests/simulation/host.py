@@ -50,6 +50,7 @@ class SimulatedBroker:
     ) -> None:
         self.settings = settings
         self.core = Core(settings)
+        self.core.desk.token = lambda: f"{chance.getrandbits(128):032x}"
         self.books = books
         self.files = files
         self.failure: BaseException | None = None

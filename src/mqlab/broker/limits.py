@@ -94,6 +94,9 @@ LOGIN_DELAY: Final = 8.0
 # Addresses whose failures are remembered: a machine can use many, and each costs memory.
 FAILING_ADDRESSES: Final = 10_000
 
+# Lines of the log a second about what clients cause: a client that is refused again and again must not fill the disk.
+LOG_LINES_A_SECOND: Final = 10
+
 # Files of settings and of users are short; room for some thousand users.
 WRITTEN_FILE: Final = 1_000_000
 

@@ -1,5 +1,6 @@
 """Commands to a core in one line each, and its effects as plain values."""
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,13 @@ from .replayed import Replayed
 NOW = 1_000_000
 
 
+def new_core(settings: Settings) -> Core:
+    """Its temporary queues have names that can be foretold."""
+    core = Core(settings)
+    core.desk.token = map("{:032x}".format, count(1)).__next__
+    return core
+
+
 class Driven:
     """A core whose effects are taken after every command. Its journal is durable when `sync()` is called.
 
@@ -41,7 +49,7 @@ class Driven:
 
     def __init__(self, *, stored: bool = True, **settings: Any) -> None:
         self._settings = Settings.flat(data=Path("unused") if stored else None, **settings)
-        self.core = Core(self._settings)
+        self.core = new_core(self._settings)
         self.core.tick(NOW)
         # What each consumer got: the body, and whether it may have been delivered before (and how often).
         self.delivered: dict[Consumer, list[tuple[bytes, bool]]] = {}
@@ -59,9 +67,11 @@ class Driven:
 
     # Links
 
-    def session(self, *, transacted: bool = False, owner: object | None = None, client: str = "") -> Session:
+    def session(
+        self, *, transacted: bool = False, owner: object | None = None, client: str = "", user: str = ""
+    ) -> Session:
         self._links += 1
-        return self.core.open_session(owner or self, self._links, transacted=transacted, client=client)
+        return self.core.open_session(owner or self, self._links, transacted=transacted, client=client, user=user)
 
     def producer(self, name: str, session: Session | None = None) -> Producer:
         self._links += 1
@@ -144,7 +154,7 @@ class Driven:
     def restarted(self) -> "Driven":
         """Another core, with what is durable of this one's journal."""
         after = Driven()
-        after.core = Core(self._settings)
+        after.core = new_core(self._settings)
         after.core.tick(self.core.desk.now)
         Replayed(self.records[: self.durable]).restore(after.core)
         after.take()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -37,9 +38,9 @@ def totals(core: Core) -> dict[str, Any]:
     }
 
 
-def listed(core: Core) -> list[dict[str, Any]]:
-    """Every queue and subscription, a line each."""
-    return [_line(queue) for queue in core.house.all()]
+def listed(core: Core, chosen_by: Callable[[Queue], bool] = lambda _: True) -> list[dict[str, Any]]:
+    """Every queue and subscription, or those that are chosen, a line each."""
+    return [_line(queue) for queue in core.house.all() if chosen_by(queue)]
 
 
 def shown(core: Core, name: str) -> dict[str, Any]:

@@ -57,8 +57,10 @@ class Core:
 
     # Links
 
-    def open_session(self, owner: object, number: int, *, transacted: bool, client: str = "") -> Session:
-        session = Session(owner, number, transacted, self.house.accounts.of(owner), client)
+    def open_session(
+        self, owner: object, number: int, *, transacted: bool, client: str = "", user: str = ""
+    ) -> Session:
+        session = Session(owner, number, transacted, self.house.accounts.of(owner), client, user)
         self.sessions.add(session)
         return session
 
@@ -95,6 +97,8 @@ class Core:
             if queue.owner is not None and queue.owner is not session.owner:
                 raise RefusedError(f"{name} is another connection's temporary queue")
         else:
+            if wish.durable and session.user:
+                self.house.claim_subscription(session, short, wish)
             queue = subscribe(
                 self.house.routing, session, short, wish, self.house.new_subscription, self.leaving.delete
             )
@@ -152,8 +156,8 @@ class Core:
         """Once all that this command said, which is all after record `since`, is durable and has had its effects."""
         self.ledger.after_all(since, answer.owner, self.effects.append, answer)
 
-    def unsubscribe(self, client: str, short: str) -> None:
-        name = full_name(client, short)
+    def unsubscribe(self, client: str, short: str, user: str = "") -> None:
+        name = full_name(client, short, user)
         queue = self.house.routing.durable.get(name)
         if queue is None:
             raise RefusedError(f"there is no durable subscription {name!r}")

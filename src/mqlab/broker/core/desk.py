@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from mqlab.broker.core.queue import Queue
 
 
+def _no_token() -> str:
+    raise NotImplementedError("the server gives the core its source of random tokens")
+
+
 @dataclass(slots=True)
 class Desk:
-    """Disk and time come from outside."""
+    """Disk, time and randomness come from outside."""
 
     effects: list[Effect] = field(default_factory=list)
     # The wall clock (ms since 1970) decides what is due and what has expired; somebody may set it forward or back.
@@ -31,5 +35,7 @@ class Desk:
     page_out: Callable[[Payload], OnDisk | None] = lambda _: None
     # Messages have expired; they are off their queue.
     on_expired: Callable[[Queue, Span], None] = lambda *_: None
+    # A text that nobody can guess, other than all before, for the name of a temporary queue.
+    token: Callable[[], str] = _no_token
     # The queue must be looked at again at that time.
     wake_at: Callable[[int, Queue], None] = lambda *_: None

@@ -12,12 +12,14 @@ from mqlab.broker.core.destinations import QUEUE, TEMPORARY, TOPIC, parse
 from mqlab.broker.core.duplicates import Sent, Window, ids_of, rows_of
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.ledger import Ledger
+from mqlab.broker.core.links import Session
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.placing import restored
 from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.records import Declare, Forget, Remember
 from mqlab.broker.core.remote import TRANSMISSION, Remotes, first_id, of_channels
 from mqlab.broker.core.routing import Routing, Subscription, Terms, Topic
+from mqlab.broker.core.subscribing import Wish, full_name, stored_name, terms_of
 from mqlab.broker.settings import Settings
 from mqlab.wire.bodies import Payload, cut
 
@@ -34,7 +36,6 @@ class House:
         # Queues and durable subscriptions by the number under which the journal knows them.
         self.numbered: dict[int, Queue] = {}
         self.last_number = 0
-        self._temporaries = 0
         self._windows: dict[str, Window] = {}
         # Transmission queues that were deleted, and the ids behind their last ones.
         self._used: dict[str, int] = {}
@@ -104,12 +105,14 @@ class House:
         return queue
 
     def temporary_queue(self, owner: object) -> Queue:
-        """A queue that goes with its connection. Raises RefusedError if there are too many of them."""
+        """A queue that goes with its connection. Others can send to it if they learn its name, which none can guess.
+
+        Raises RefusedError if there are too many of them.
+        """
         account = self.accounts.of(owner)
         account.check_temporaries()
         self._check_room()
-        self._temporaries += 1
-        name = f"{TEMPORARY}{self._desk.now}.{self._temporaries}"
+        name = TEMPORARY + self._desk.token()
         queue = self.queues[name] = self._new(name, None, stored=False)
         queue.owner = owner
         account.temporaries[queue] = None
@@ -126,6 +129,20 @@ class House:
         self._check_room()
         self.routing.check_room(subscription)
         return self._new(name, subscription, stored=subscription.durable and self.keeps)
+
+    def claim_subscription(self, session: Session, topic: str, wish: Wish) -> None:
+        """Give a durable subscription without an owner to the user who subscribes to it again, on the same terms."""
+        unowned, terms = full_name(session.client, wish.durable), terms_of(session, topic, wish)
+        name, queue = full_name(session.client, wish.durable, session.user), self.routing.durable.get(unowned)
+        if queue is None or name in self.routing.durable:
+            return
+        assert queue.subscription is not None
+        if queue.subscription.terms == terms._replace(user=""):
+            del self.routing.durable[unowned]
+            queue.name, queue.subscription.terms = name, terms
+            self.routing.durable[name] = queue
+            if queue.stored:
+                self._ledger.append(_declared(queue), None)
 
     def leads_back(self, queue: Queue) -> bool:
         """Whether its dead letters, those of the queue they go to, and so on, come to this queue again."""
@@ -201,6 +218,8 @@ class House:
     ) -> None:
         """At start: a queue as the journal left it. Its messages may have been delivered before."""
         subscription = Subscription(Terms(**options), durable=True) if options else None
+        if subscription is not None:
+            name = stored_name(name, options)
         queue = Queue(number, name, self._policy(name, subscription), self._desk, stored=True)
         queue.next_id, queue.subscription = first_id(name, self._desk.now, next_id), subscription
         self.numbered[number] = queue

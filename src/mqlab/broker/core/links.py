@@ -81,6 +81,8 @@ class Session:
     account: Account
     # The name by which a client is known again after it was away, or "".
     client: str = ""
+    # The user whose client it is, if the broker has users, or "".
+    user: str = ""
     producers: list[Producer] = field(default_factory=list)
     consumers: list[Consumer] = field(default_factory=list)
     transaction: Transaction = field(default_factory=Transaction)

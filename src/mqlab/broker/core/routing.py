@@ -38,7 +38,8 @@ class Topic:
 class Terms(NamedTuple):
     """What a subscription is of: names of the topic (or a pattern of them), a selector, and whose sends it leaves out.
 
-    `client` is the name of the client whose own messages a durable subscription leaves out.
+    `client` and `user` own a durable subscription, whose own messages it leaves out; "": none. `user` is "" without
+    users, and in a journal from before the broker had any.
     """
 
     topic: str
@@ -46,6 +47,7 @@ class Terms(NamedTuple):
     no_local: bool = False
     shared: bool = False
     client: str = ""
+    user: str = ""
 
 
 @dataclass(eq=False, slots=True)
@@ -72,7 +74,8 @@ class Subscription:
     def wants(self, sender: Session) -> bool:
         if not self.terms.no_local:
             return True
-        own_client = bool(self.terms.client) and sender.client == self.terms.client
+        owner = self.terms.client, self.terms.user
+        own_client = bool(self.terms.client) and (sender.client, sender.user) == owner
         return sender.owner is not self.owner and not own_client
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from mqlab.broker.core.destinations import QUEUE, check_name, parse
 from mqlab.broker.core.errors import RefusedError
@@ -47,12 +47,12 @@ def subscribe(
     routing: Routing, session: Session, topic: str, wish: Wish, new_queue: NewQueue, delete_queue: DeleteQueue
 ) -> Queue:
     """The queue of the subscription, found again or made."""
-    terms = Terms(topic, wish.selector, wish.no_local, bool(wish.shared), session.client if wish.durable else "")
+    terms = terms_of(session, topic, wish)
     if wish.durable:
         return _durable(routing, session, wish.durable, terms, new_queue, delete_queue)
     owner = session.owner
     if wish.shared:
-        name = full_name(session.client, wish.shared)
+        name = full_name(session.client, wish.shared, session.user)
         queue = routing.shared.get(name)
         if queue is None:
             queue = routing.shared[name] = new_queue(name, Subscription(terms, durable=False, owner=owner))
@@ -65,16 +65,34 @@ def subscribe(
     return queue
 
 
-def full_name(client: str, name: str) -> str:
-    """Names of subscriptions belong to a client, if it has a name; otherwise to everybody."""
-    return f"{client}/{name}" if client else name
+def terms_of(session: Session, topic: str, wish: Wish) -> Terms:
+    client, user = (session.client, session.user) if wish.durable else ("", "")
+    return Terms(topic, wish.selector, wish.no_local, bool(wish.shared), client, user)
+
+
+def full_name(client: str, name: str, user: str = "") -> str:
+    """The name of a subscription in administration: NAME, CLIENT/NAME or USER/CLIENT/NAME.
+
+    A subscription belongs to a user (of a broker that has users) and a client id (if the client has one). A slash or a
+    percent sign in a part is escaped, so two owners never have the same full name.
+    """
+    parts = (user, client, name) if user else (client, name) if client else (name,)
+    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
+
+
+def stored_name(name: str, options: Mapping[str, Any]) -> str:
+    """The full name of a subscription that the journal declares, also in the form without escapes of old journals."""
+    if "user" in options:
+        return name
+    client = str(options.get("client", ""))
+    return full_name(client, name.removeprefix(f"{client}/") if client else name)
 
 
 def _durable(
     routing: Routing, session: Session, short: str, terms: Terms, new_queue: NewQueue, delete_queue: DeleteQueue
 ) -> Queue:
     """A subscription with other terms replaces one of the same name that has no consumer, as JMS has it."""
-    name = full_name(session.client, short)
+    name = full_name(session.client, short, session.user)
     queue = routing.durable.get(name)
     if queue is not None:
         assert queue.subscription is not None

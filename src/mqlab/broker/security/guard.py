@@ -25,7 +25,10 @@ class Bounds:
 
 
 class Guard:
-    """A peer is the text of its IP address, or "" for a Unix socket, where only the limit for all holds."""
+    """A peer is the text of its IP address, `uid N` for a Unix socket, or "" inside the broker's process.
+
+    Of the limits of connections only the one for all holds for the last two.
+    """
 
     def __init__(self, bounds: Bounds | None = None) -> None:
         self._bounds = bounds or Bounds()
@@ -39,7 +42,7 @@ class Guard:
         if self._all >= self._bounds.connections:
             return f"this broker serves {self._bounds.connections} connections and no more"
         home = _home(peer)
-        if home and self._connections[home] >= self._bounds.an_address:
+        if _is_elsewhere(home) and self._connections[home] >= self._bounds.an_address:
             return f"this broker serves {self._bounds.an_address} connections from one address and no more"
         self._all += 1
         self._connections[home] += 1
@@ -84,6 +87,10 @@ class Guard:
         if not times:
             del self._failures[home]
         return times
+
+
+def _is_elsewhere(home: str) -> bool:
+    return bool(home) and not home.startswith("uid ")
 
 
 @lru_cache(maxsize=1024)

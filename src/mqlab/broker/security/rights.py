@@ -1,4 +1,4 @@
-"""What a user may do, by destination: read, write, create and admin (purge, browse, move, delete).
+"""What a user may do, by destination: read (also browse and show), write, create and admin (purge, move, delete).
 
 None implies another. Several patterns are not put together: what is asked must be covered by one of them.
 """

@@ -8,6 +8,7 @@ from typing import Final, cast
 from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native import Connection
+from mqlab.broker.server.peers import peer_of
 from mqlab.broker.server.stomp.connection import Stomp
 from mqlab.broker.server.websocket.connection import WebSocket
 from mqlab.wire.stomp.frames import COMMANDS
@@ -49,8 +50,7 @@ class Arrival(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        self._peer = str(peer[0]) if isinstance(peer, tuple) else ""
+        self._peer = peer_of(transport)
         if self._broker.guard.arrived(self._peer) is not None:
             # One too many: it is told so.
             self._become(Connection(self._broker))

@@ -9,11 +9,9 @@ from mqlab.broker.core import administration
 from mqlab.broker.core.effects import Answer
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.links import Session
-from mqlab.broker.security.rights import Right
+from mqlab.broker.server.access import AccessDeniedError, owner_name
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.channels.questions import ChannelQuestions
-from mqlab.broker.server.rights import check_right
-from mqlab.broker.server.tracing.links import TRACE_QUEUE
 from mqlab.broker.server.tracing.stanzas import StanzaError, level_from
 
 Said = dict[str, Any]
@@ -62,9 +60,15 @@ class Asking:
 
     def answer(self, said: Said, number: int, session: Session | None) -> Said | None:
         """Raises RefusedError (and what the core raises for names and selectors)."""
-        answer = self._answers.get(str(said.get("ask")))
+        name = str(said.get("ask"))
+        answer = self._answers.get(name)
         if answer is None:
-            raise RefusedError(f"{str(said.get('ask'))[:80]!r} is no question this broker knows")
+            raise RefusedError(f"{name[:80]!r} is no question this broker knows")
+        try:
+            self._connection.access.check_question(name, said)
+        except AccessDeniedError as error:
+            self._broker.refusals.refused(self._connection, "a question", error)
+            raise
         return answer(Question(said, number, session))
 
     def _ping(self, _question: Question) -> Said:
@@ -77,15 +81,13 @@ class Asking:
         return {"name": self._core.house.temporary_queue(self._connection).full_name}
 
     def _delete_temporary(self, question: Question) -> Said:
-        queue = administration.find(self._core, question.text("name"))
-        if queue.owner is not self._connection:
-            raise RefusedError("only a connection's own temporary queues can be deleted this way")
-        administration.delete(self._core, queue.full_name)
+        administration.delete(self._core, question.text("name"))
         return {}
 
     def _unsubscribe(self, question: Question) -> None:
         begun = self._core.ledger.lsn
-        self._core.unsubscribe(self._connection.client_id, question.text("name"))
+        connection = self._connection
+        self._core.unsubscribe(connection.client_id, question.text("name"), owner_name(connection.user))
         self._done(question, begun, {})
 
     def _prepare(self, question: Question) -> None:
@@ -95,34 +97,26 @@ class Asking:
         self._core.prepare(session, question.text("xid"), Answer(self._connection, question.number, {}))
 
     def _commit(self, question: Question) -> None:
-        self._check_prepared(question)
         self._core.decide(question.text("xid"), Answer(self._connection, question.number, {}), commit=True)
 
     def _rollback(self, question: Question) -> None:
-        self._check_prepared(question)
         self._core.decide(question.text("xid"), Answer(self._connection, question.number, {}), commit=False)
 
     def _prepared(self, _question: Question) -> Said:
-        found = administration.prepared(self._core)
-        return {"prepared": [one for one in found if self._may_decide(one["xid"])]}
+        return {"prepared": self._connection.access.seen_prepared(administration.prepared(self._core))}
 
     def _list(self, _question: Question) -> Said:
-        user = self._connection.user
-        return {"destinations": [one for one in administration.listed(self._core) if user.may("read", _guarded(one))]}
+        return {"destinations": administration.listed(self._core, self._connection.access.sees)}
 
     def _show(self, question: Question) -> Said:
-        self._check("read", question)
         return administration.shown(self._core, question.text("name"))
 
     def _purge(self, question: Question) -> None:
-        self._check("admin", question)
         begun = self._core.ledger.lsn
         purged = administration.purge(self._core, question.text("name"), question.optional("selector"))
         self._done(question, begun, {"messages": purged})
 
     def _move(self, question: Question) -> None:
-        self._check("admin", question)
-        check_right(self._core, self._connection.user, "write", question.text("to"))
         most = question.said.get("most")
         if most is not None and (not isinstance(most, int) or most < 0):
             raise RefusedError(f"most: {most!r} is no number of messages")
@@ -132,7 +126,6 @@ class Asking:
         self._done(question, begun, {"messages": moved})
 
     def _delete(self, question: Question) -> None:
-        self._check("admin", question)
         begun = self._core.ledger.lsn
         administration.delete(self._core, question.text("name"))
         self._done(question, begun, {})
@@ -144,9 +137,7 @@ class Asking:
     def _trace(self, question: Question) -> Said:
         """Whose operations are recorded, for who may read the records. With `level` it is changed first."""
         level, application = question.optional("level"), question.optional("application")
-        user, activity = self._connection.user, self._broker.activity
-        if not user.may("admin", TRACE_QUEUE) and (level or application or not user.may("read", TRACE_QUEUE)):
-            raise RefusedError(f"{user.name} has no right to administer {TRACE_QUEUE}")
+        activity = self._broker.activity
         try:
             activity.read_again()
             if level or application:
@@ -156,24 +147,3 @@ class Asking:
         activity.flush()
         return activity.status()
 
-    def _check_prepared(self, question: Question) -> None:
-        if not self._may_decide(question.text("xid")):
-            who = self._connection.user.name
-            raise RefusedError(f"{who} has no right to all that this transaction sent and received")
-
-    def _may_decide(self, xid: str) -> bool:
-        """Who could have sent and received all of it may decide about it."""
-        user, prepared = self._connection.user, self._core.preparing.waiting.get(xid)
-        if prepared is None:
-            return True
-        sent = all(user.may("write", span.origin or queue.full_name) for queue, span in prepared.placed)
-        return sent and all(user.may("read", queue.guarded_as) for queue, _ in prepared.removed)
-
-    def _check(self, right: Right, question: Question) -> None:
-        queue = administration.find(self._core, question.text("name"))
-        check_right(self._core, self._connection.user, right, queue.guarded_as)
-
-
-def _guarded(one: Said) -> str:
-    """The destination whose rights decide about a queue or subscription."""
-    return str(one.get("topic", one["name"]))

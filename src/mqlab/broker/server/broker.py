@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from time import monotonic_ns, time_ns
@@ -32,6 +34,7 @@ from mqlab.broker.security.guard import Guard
 from mqlab.broker.security.users_file import UsersFile
 from mqlab.broker.server.awake import Awake
 from mqlab.broker.server.channels.all import Channels
+from mqlab.broker.server.refusals import RefusalLog
 from mqlab.broker.server.scheduler import Scheduler
 from mqlab.broker.server.tracing.activity import Activity
 from mqlab.broker.server.tracing.api import ApiTrace
@@ -64,6 +67,8 @@ _WAKE_SECONDS: Final = 1.0
 _CLOCK_STEP_NS: Final = 100_000_000
 # Readings of both clocks, of which the quickest counts: the thread may be interrupted between the two.
 _CLOCK_READINGS: Final = 5
+# Random bytes in the name of a temporary queue: as many as nobody can try.
+_TOKEN_BYTES: Final = 16
 # Passwords that are checked at the same time.
 _LOGINS: Final = 2
 
@@ -85,6 +90,7 @@ class Broker:
         # Nanoseconds by which the wall clock is ahead of the monotonic clock.
         self._wall_ahead = _wall_ahead()
         self.guard = Guard()
+        self.refusals = RefusalLog()
         self.users = UsersFile(settings.users) if settings.users is not None else None
         self.logins = asyncio.Semaphore(_LOGINS)
         self.channels = Channels(self)
@@ -130,6 +136,7 @@ class Broker:
             self._actions = self.api_trace.around(self._actions)
         self.look_at_the_clock()
         self.core.desk.page_out = self._page_out
+        self.core.desk.token = partial(secrets.token_hex, _TOKEN_BYTES)
         if settings.data is not None:
             self._open_store(settings.data)
             self.carry_out()

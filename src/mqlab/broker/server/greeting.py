@@ -71,15 +71,15 @@ class Greeter:
         broker.carry_out()
 
     def _let_in(self, user: User, client_id: str) -> None:
-        """A client that is known by a name is connected once: its subscriptions are its own.
+        """A client with a client id is connected once. Client ids belong to users: another user's is another client.
 
-        If it says so, a connection it had before ends: it may be cut without knowing. Nobody else's does.
+        If the client says so, a connection it had before ends: it may be cut without knowing.
         """
         if client_id:
             self._check(client_id, "a client id")
             others: set[Any] = self._broker.connections - {self._connection}
-            for other in [one for one in others if one.client_id == client_id]:
-                if not self._takes_over or other.user.name != user.name:
+            for other in [one for one in others if one.client_id == client_id and one.user.name == user.name]:
+                if not self._takes_over:
                     raise ProtocolError(f"client id {client_id!r} is connected already")
                 other.drop()
         self._connection.welcome(user, client_id)

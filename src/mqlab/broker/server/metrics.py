@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from mqlab.broker.core import administration
+from mqlab.broker.server.access import permitted_pages
 from mqlab.broker.server.answers import Answer
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.families import Families
@@ -57,9 +58,13 @@ def pages(broker: Broker) -> dict[str, Page]:
         return _json(broker.status())
 
     def destinations() -> Writer:
-        return _json({"destinations": administration.listed(broker.core)})
+        # Where there are users, the name of a temporary queue is for its owner and for whom he tells it.
+        private = broker.users is not None
+        shown = administration.listed(broker.core, lambda queue: not (private and queue.owner is not None))
+        return _json({"destinations": shown})
 
-    return {"/metrics": prometheus, "/status.json": status, "/destinations.json": destinations}
+    served = {"/metrics": prometheus, "/status.json": status, "/destinations.json": destinations}
+    return permitted_pages(served)
 
 
 def _json(document: dict[str, Any]) -> Writer:

@@ -12,11 +12,13 @@ from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.handing import Known
 from mqlab.broker.core.links import Consumer, Producer, Session
 from mqlab.broker.security.rights import User
+from mqlab.broker.server.access import Access, owner_name, permitted_frames
 from mqlab.broker.server.asking import Asking
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.frame_reader import CHEAP, FrameReader
 from mqlab.broker.server.greeting import Greeter
-from mqlab.broker.server.rights import check_right
+from mqlab.broker.server.peers import peer_of
+from mqlab.broker.server.refusals import logged
 from mqlab.broker.server.saying import REFUSALS, destination_in, key_of, refusal, reply_wanted, wish_of
 from mqlab.broker.server.telling import Telling
 from mqlab.broker.server.together import KEEP_IN_PLACE, SEQUENCE_NUMBERS, Together
@@ -57,17 +59,19 @@ class Connection(FrameReader, Telling):
         self._since = time_ns()
         # Who records what it does for the API trace, if anybody.
         self.caller = broker.api_trace.caller(self) if broker.api_trace is not None else None
+        self.access = Access(broker.core, self)
         self._greeter = Greeter(broker, self)
         self._asking = Asking(broker, self)
         self._together = Together(broker.core, self._producers, self._write)
-        self._commands: dict[int, Callable[[Frame], object]] = {
+        commands: dict[int, Callable[[Frame], object]] = {
             Kind.SEND: self._send, Kind.ACKNOWLEDGE: self._acknowledge, Kind.ACKNOWLEDGE_ROWS: self._acknowledge_rows,
             Kind.RECEIVE: self._receive, Kind.REQUEST: self._request, Kind.CANCEL: self._cancel,
             Kind.COMMIT: self._commit, Kind.ROLLBACK: self._rollback, Kind.OPEN_SESSION: self._open_session,
-            Kind.OPEN_PRODUCER: self._open_producer, Kind.OPEN_CONSUMER: self._open_consumer, Kind.CLOSE: self._close,
-            Kind.ASK: self._ask,
+            Kind.OPEN_PRODUCER: logged(broker.refusals, self, self._open_producer),
+            Kind.OPEN_CONSUMER: logged(broker.refusals, self, self._open_consumer),
+            Kind.CLOSE: self._close, Kind.ASK: self._ask,
         }  # fmt: skip
-        self._plain = self._commands
+        self._plain = self._commands = permitted_frames(commands)
 
     @property
     def user(self) -> User:
@@ -79,8 +83,7 @@ class Connection(FrameReader, Telling):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not asyncio.Transport by inheritance, only by their methods.
         self._transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        self.peer = str(peer[0]) if isinstance(peer, tuple) else ""
+        self.peer = peer_of(transport)
         refusal = self._broker.guard.arrived(self.peer)
         if refusal is not None:
             self.fail("limit", refusal)
@@ -182,13 +185,14 @@ class Connection(FrameReader, Telling):
         if len(self._sessions) >= limits.SESSIONS_A_CONNECTION:
             raise RefusedError(f"a connection has at most {limits.SESSIONS_A_CONNECTION} sessions")
         transacted = bool(frame.json().get("transacted"))
-        session = self._core.open_session(self, frame.session, transacted=transacted, client=self.client_id)
+        owner = {"client": self.client_id, "user": owner_name(self.user)}
+        session = self._core.open_session(self, frame.session, transacted=transacted, **owner)
         self._sessions[frame.session] = session
         self._write(native.header(Kind.OPENED, session=frame.session))
 
     def _open_producer(self, frame: Frame) -> None:
         session, name = self._for_new_link(frame)
-        check_right(self._core, self.user, "write", name)
+        self.access.check_frame(Kind.OPEN_PRODUCER, destination=name)
         self._producers[frame.link] = self._core.open_producer(session, frame.link, name)
         self._write(native.header(Kind.OPENED, session=frame.session, link=frame.link))
 
@@ -196,7 +200,7 @@ class Connection(FrameReader, Telling):
         session, name = self._for_new_link(frame)
         if frame.amount > limits.PREFETCH:
             raise RefusedError(f"room for {frame.amount} messages; the limit is {limits.PREFETCH}")
-        check_right(self._core, self.user, "read", name)
+        self.access.check_frame(Kind.OPEN_CONSUMER, destination=name)
         # That it is open, and its first delivery, are effects, which are carried out after this.
         self._consumers[frame.link] = self._core.open_consumer(
             session, frame.link, name, frame.amount, wish_of(frame), paused=self._paused

@@ -314,7 +314,10 @@ class Replay:
                 self.queues.pop(former, None)
             self._durable[declared.name] = declared.queue
         queue = self.queues.setdefault(declared.queue, RecoveredQueue(declared.name))
-        queue.next_id = max(queue.next_id, declared.next_id)
+        if queue.name != declared.name and self._durable.get(queue.name) == declared.queue:
+            # It has another name now, and the former one is free.
+            del self._durable[queue.name]
+        queue.name, queue.next_id = declared.name, max(queue.next_id, declared.next_id)
         queue.options = declared.options
         self.last_queue = max(self.last_queue, declared.queue)
 

@@ -1,0 +1,116 @@
+"""Which right each command needs: the only table of it, for every protocol. docs/broker.md is generated from it.
+
+`server.access` decides by this table. It refuses a command that is not in it.
+"""
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from mqlab.broker.security.rights import Right
+
+
+class Rule(Enum):
+    """How a requirement is checked; the value says it to a reader of the documentation."""
+
+    PUBLIC = "nothing"
+    LOGIN = "a login"
+    OWN_LINK = "a session, producer or consumer that the same connection has opened"
+    USE = "`{right}` on `{argument}`, and `create` if it does not exist"
+    MANAGE = "`{right}` on `{argument}`"
+    LIST = "a login; the answer has only {argument}"
+    OWN_SUBSCRIPTION = "a login; names only subscriptions of the same user and client id"
+    OWN_TEMPORARY = "the connection that made the temporary queue"
+    PREPARED = "`write` on all that the transaction sent to, and `read` on all that it received from"
+    CHANNEL = "`{right}` on `queue:transmit.BROKER`"
+    EVERYTHING = "`{right}` on `all`"
+    TRACE = "`read` or `admin` on `queue:mqlab.trace`; to change a level, `admin`"
+
+
+class Requirement(NamedTuple):
+    rule: Rule
+    right: Right = "read"
+    # The field of the frame or question that names the object; of a list, what is in it.
+    argument: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.rule.value.format(right=self.right, argument=self.argument)
+
+
+_PUBLIC: Final = (Requirement(Rule.PUBLIC),)
+_LOGIN: Final = (Requirement(Rule.LOGIN),)
+_OWN_LINK: Final = (Requirement(Rule.OWN_LINK),)
+_ADMIN: Final = Requirement(Rule.MANAGE, "admin", "name")
+_PREPARED: Final = (Requirement(Rule.PREPARED, argument="xid"),)
+_CHANNEL: Final = (Requirement(Rule.CHANNEL, "admin", "to"),)
+
+Table = dict[str, tuple[Requirement, ...]]
+
+# Frames of the native protocol.
+FRAMES: Final[Table] = {
+    "HELLO": _PUBLIC,
+    "OPEN_SESSION": _LOGIN,
+    "OPEN_PRODUCER": (Requirement(Rule.USE, "write", "destination"),),
+    "OPEN_CONSUMER": (Requirement(Rule.USE, "read", "destination"),),
+    "SEND": _OWN_LINK,
+    "REQUEST": _OWN_LINK,
+    "ACKNOWLEDGE": _OWN_LINK,
+    "ACKNOWLEDGE_ROWS": _OWN_LINK,
+    "RECEIVE": _OWN_LINK,
+    "CANCEL": _OWN_LINK,
+    "COMMIT": _OWN_LINK,
+    "ROLLBACK": _OWN_LINK,
+    "CLOSE": _OWN_LINK,
+    "ASK": _LOGIN,
+}
+
+# Questions: frames ASK of the native protocol, by their field `ask`.
+QUESTIONS: Final[Table] = {
+    "ping": _LOGIN,
+    "status": _LOGIN,
+    "temporary": _LOGIN,
+    "delete_temporary": (Requirement(Rule.OWN_TEMPORARY, argument="name"),),
+    "unsubscribe": (Requirement(Rule.OWN_SUBSCRIPTION, argument="name"),),
+    "prepare": _OWN_LINK,
+    "commit": _PREPARED,
+    "rollback": _PREPARED,
+    "prepared": (Requirement(Rule.LIST, argument="transactions that the user may commit"),),
+    "list": (Requirement(Rule.LIST, argument="what the user may `show`"),),
+    "show": (Requirement(Rule.MANAGE, "read", "name"),),
+    "purge": (_ADMIN,),
+    "move": (_ADMIN, Requirement(Rule.USE, "write", "to")),
+    "delete": (_ADMIN,),
+    "trace": (Requirement(Rule.TRACE),),
+    "channels": (Requirement(Rule.LIST, argument="those with `read` on `queue:transmit.BROKER`"),),
+    "add_channel": (Requirement(Rule.EVERYTHING, "admin"),),
+    "start_channel": _CHANNEL,
+    "stop_channel": _CHANNEL,
+}
+
+# Commands of STOMP, and the frame or question of the native protocol that the broker makes of each.
+STOMP: Final[dict[str, tuple[str, ...]]] = {
+    "CONNECT": ("HELLO", "OPEN_SESSION"),
+    "STOMP": ("HELLO", "OPEN_SESSION"),
+    "SEND": ("OPEN_PRODUCER", "temporary", "SEND"),
+    "SUBSCRIBE": ("OPEN_CONSUMER", "temporary"),
+    "UNSUBSCRIBE": ("CLOSE", "unsubscribe"),
+    "ACK": ("ACKNOWLEDGE_ROWS", "ACKNOWLEDGE"),
+    "NACK": ("ROLLBACK", "ACKNOWLEDGE"),
+    "BEGIN": ("OPEN_SESSION",),
+    "COMMIT": ("COMMIT",),
+    "ABORT": ("ROLLBACK",),
+    "DISCONNECT": (),
+}
+
+# Pages over HTTP, on a loopback address only.
+PAGES: Final[Table] = {"/metrics": _PUBLIC, "/status.json": _PUBLIC, "/destinations.json": _PUBLIC}
+
+
+def documented() -> list[list[str]]:
+    """The table for docs/broker.md."""
+    rows = [["protocol", "command", "needs"]]
+    for protocol, table in (("native frame", FRAMES), ("native question", QUESTIONS), ("HTTP", PAGES)):
+        rows += [[protocol, f"`{name}`", "; ".join(one.text for one in needs)] for name, needs in table.items()]
+    for name, frames in STOMP.items():
+        rows.append(["STOMP", f"`{name}`", "as " + ", ".join(f"`{one}`" for one in frames) if frames else "nothing"])
+    return rows

@@ -1,0 +1,207 @@
+"""Access control: the one place that decides whether a user may do what a command asks for.
+
+What a command needs stands in `security.commands`. A user without a right gets the same refusal whether the object
+exists or not. Without users every command is allowed, except on what belongs to another connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol, TypeVar
+
+from mqlab.broker.core.broker import Core
+from mqlab.broker.core.destinations import QUEUE, TEMPORARY
+from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.queue import Queue
+from mqlab.broker.core.remote import TRANSMISSION
+from mqlab.broker.security.commands import FRAMES, PAGES, QUESTIONS, Requirement, Rule
+from mqlab.broker.security.covering import EVERYTHING
+from mqlab.broker.security.rights import ANYONE, Right, User
+from mqlab.broker.server.tracing.links import TRACE_QUEUE
+from mqlab.wire.native import Kind
+
+Arguments = Mapping[str, Any]
+_T = TypeVar("_T")
+
+_WORDS: Final[dict[Right, str]] = {
+    "read": "receive from", "write": "send to", "create": "create", "admin": "administer",
+}  # fmt: skip
+_TEMPORARY: Final = f"{QUEUE}:{TEMPORARY}"
+_SUBSCRIPTION: Final = "subscription:"
+
+
+# What every client that has logged in may do, or only with what is its own.
+_WITHOUT_CHECK: Final = frozenset((Rule.PUBLIC, Rule.LOGIN, Rule.OWN_LINK, Rule.LIST, Rule.OWN_SUBSCRIPTION))
+
+
+class AccessDeniedError(RefusedError):
+    """The user lacks the right, or the object belongs to another connection."""
+
+
+class Client(Protocol):
+    """A connection whose client has logged in."""
+
+    @property
+    def user(self) -> User: ...
+
+
+def owner_name(user: User) -> str:
+    """The part of a client's identity that is its user: "" without users."""
+    return "" if user is ANYONE else user.name
+
+
+def permitted_frames(handlers: Mapping[int, _T]) -> dict[int, _T]:
+    """Without those whose right nobody has decided about."""
+    return {kind: handler for kind, handler in handlers.items() if Kind(kind).name in FRAMES}
+
+
+def permitted_pages(pages: Mapping[str, _T]) -> dict[str, _T]:
+    return {path: page for path, page in pages.items() if path in PAGES}
+
+
+class Access:
+    """Checks the commands of one connection."""
+
+    def __init__(self, core: Core, client: Client) -> None:
+        self._core = core
+        self._client = client
+        self._rules: dict[Rule, Callable[[Requirement, Arguments], None]] = {
+            Rule.USE: self._check_use,
+            Rule.MANAGE: self._check_management,
+            Rule.OWN_TEMPORARY: self._check_own_temporary,
+            Rule.PREPARED: self._check_prepared,
+            Rule.CHANNEL: self._check_channel,
+            Rule.EVERYTHING: self._check_everything,
+            Rule.TRACE: self._check_trace,
+        }
+
+    def check_frame(self, kind: Kind, **arguments: str) -> None:
+        """Raises AccessDeniedError."""
+        self._check(FRAMES.get(kind.name), arguments)
+
+    def check_question(self, name: str, arguments: Arguments) -> None:
+        """Raises RefusedError."""
+        self._check(QUESTIONS.get(name), arguments)
+
+    # What a list may show
+
+    def sees(self, queue: Queue) -> bool:
+        """Whether it is in this user's list of queues and subscriptions."""
+        if self._user is ANYONE or self._owns(queue):
+            return True
+        right: Right = "admin" if queue.owner is not None else self._right_on(queue, "read")
+        return self._user.may(right, queue.guarded_as)
+
+    def seen_prepared(self, transactions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [one for one in transactions if self._may_decide(one["xid"])]
+
+    def seen_channels(self, channels: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [one for one in channels if self._user.may("read", _transmission(one["to"]))]
+
+    # The rules
+
+    def _check(self, needs: tuple[Requirement, ...] | None, arguments: Arguments) -> None:
+        if needs is None:
+            raise AccessDeniedError("no right to this command is defined")
+        for requirement in needs:
+            rule = requirement.rule
+            if rule not in _WITHOUT_CHECK and (self._user is not ANYONE or rule is Rule.OWN_TEMPORARY):
+                self._rules[rule](requirement, arguments)
+
+    def _check_use(self, requirement: Requirement, arguments: Arguments) -> None:
+        """Who may use a destination that does not exist must also be allowed to create it."""
+        right, name = requirement.right, self._core.house.remotes.actual(_text(arguments, requirement.argument))
+        if name.startswith(_TEMPORARY):
+            # Whoever learns its name is meant to reply to it.
+            if right != "write" and not self._owns(self._core.house.find(name)):
+                raise AccessDeniedError(f"{name} is gone, or another connection's temporary queue")
+            return
+        needed: tuple[Right, ...] = (right,) if self._core.house.exists(name) else (right, "create")
+        for one in needed:
+            if not self._user.may(one, name):
+                raise self._denied(one, name)
+
+    def _check_management(self, requirement: Requirement, arguments: Arguments) -> None:
+        """Of a queue, or a subscription as `subscription:NAME`, whose topic's rights count."""
+        name = _text(arguments, requirement.argument)
+        queue = self._core.house.find(name)
+        if name.startswith(_SUBSCRIPTION):
+            # Only who may manage every subscription may learn that this one does not exist.
+            guarded = EVERYTHING if queue is None else queue.guarded_as
+            if not self._user.may(self._right_on(queue, requirement.right), guarded):
+                who, doing = self._user.name, _WORDS[requirement.right]
+                raise AccessDeniedError(f"there is no {name}, or {who} has no right to {doing} it")
+        elif name.startswith(f"{QUEUE}:") and not self._owns(queue):
+            actual = self._core.house.remotes.actual(name) if queue is None else queue.full_name
+            right = "admin" if actual.startswith(_TEMPORARY) else requirement.right
+            if not self._user.may(right, actual):
+                raise self._denied(requirement.right, actual)
+
+    def _check_own_temporary(self, requirement: Requirement, arguments: Arguments) -> None:
+        name = _text(arguments, requirement.argument)
+        if not self._owns(self._core.house.find(name)):
+            raise AccessDeniedError(f"{name} is gone, or another connection's temporary queue")
+
+    def _check_prepared(self, requirement: Requirement, arguments: Arguments) -> None:
+        xid = _text(arguments, requirement.argument)
+        if not self._may_decide(xid):
+            who = self._user.name
+            raise AccessDeniedError(
+                f"there is no prepared transaction {xid!r}, or {who} has no right to all that it sent and received"
+            )
+
+    def _check_channel(self, requirement: Requirement, arguments: Arguments) -> None:
+        queue = _transmission(_text(arguments, requirement.argument))
+        if not self._user.may(requirement.right, queue):
+            raise self._denied(requirement.right, queue)
+
+    def _check_everything(self, requirement: Requirement, arguments: Arguments) -> None:  # noqa: ARG002 - names nothing
+        if not self._user.may(requirement.right, EVERYTHING):
+            raise self._denied(requirement.right, "all destinations")
+
+    def _check_trace(self, requirement: Requirement, arguments: Arguments) -> None:
+        changes = arguments.get("level") or arguments.get("application")
+        if self._user.may("admin", TRACE_QUEUE):
+            return
+        if changes or not self._user.may(requirement.right, TRACE_QUEUE):
+            raise self._denied("admin", TRACE_QUEUE)
+
+    # The parts
+
+    @property
+    def _user(self) -> User:
+        return self._client.user
+
+    def _owns(self, queue: Queue | None) -> bool:
+        return queue is not None and queue.owner is self._client
+
+    def _right_on(self, queue: Queue | None, right: Right) -> Right:
+        """Another user's durable subscription is the business of who administers its topic."""
+        subscription = None if queue is None else queue.subscription
+        owner = "" if subscription is None else subscription.terms.user
+        return "admin" if owner not in ("", self._user.name) else right
+
+    def _may_decide(self, xid: str) -> bool:
+        """Who could have sent and received all of it may decide about it."""
+        user, prepared = self._user, self._core.preparing.waiting.get(xid)
+        if prepared is None:
+            return user.may("read", EVERYTHING) and user.may("write", EVERYTHING)
+        sent = {span.origin or queue.full_name for queue, span in prepared.placed}
+        received = {queue.guarded_as for queue, _ in prepared.removed if not self._owns(queue)}
+        return all(name.startswith(_TEMPORARY) or user.may("write", name) for name in sent) and all(
+            user.may("read", name) for name in received
+        )
+
+    def _denied(self, right: Right, name: str) -> AccessDeniedError:
+        return AccessDeniedError(f"{self._user.name} has no right to {_WORDS[right]} {name}")
+
+
+def _text(arguments: Arguments, key: str) -> str:
+    value = arguments.get(key)
+    if not isinstance(value, str) or not value:
+        raise RefusedError(f"the question needs {key}")
+    return value
+
+
+def _transmission(broker: str) -> str:
+    return f"{QUEUE}:{TRANSMISSION}{broker}"
