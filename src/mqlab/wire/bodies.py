@@ -18,6 +18,7 @@ from mqlab.wire.payload import (
     BINARY,
     COLUMNS,
     LONE,
+    SINGLES,
     Bodies,
     Buffer,
     Bytes,
@@ -107,13 +108,20 @@ def cut(payload: Payload, index: "range | np.ndarray[Any, Any]") -> Payload:
     """These rows of the payload, in this order, as a payload of their own."""
     if len(index) == payload.rows:
         return payload
-    if payload.form & COLUMNS:
-        return take(payload, index)
+    data, rows, form = take(payload, index) if payload.form & COLUMNS else _cut_bodies(payload, index)
+    return Payload(data, rows, form if rows == 1 else form | payload.form & SINGLES)
+
+
+def _cut_bodies(payload: Payload, index: "range | np.ndarray[Any, Any]") -> Payload:
     bodies = decode(payload)
     if len(index) == 1:
         return Payload(bodies[int(index[0])], 1, LONE)
-    column = bodies.column()
-    return _batch(column.slice(index[0], len(index)) if isinstance(index, range) else column.take(pa.array(index)))
+    if isinstance(index, range):
+        return _batch(bodies.column().slice(index[0], len(index)))
+    table = bodies.table()
+    if table is None:
+        return _batch(bodies.column().take(pa.array(index)))
+    return encode_equal(table[index].reshape(-1), len(index))
 
 
 def _batch(column: pa.Array) -> Payload:

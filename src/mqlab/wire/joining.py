@@ -9,7 +9,7 @@ import pyarrow as pa
 from mqlab.wire.bodies import decode, encode, encode_equal
 from mqlab.wire.columns import columns_of, decode_batch, encode_columns, encode_lone, values_of
 from mqlab.wire.native import FORM, Frame, Kind
-from mqlab.wire.payload import BINARY, LONE, Buffer, MalformedPayloadError, Payload, payload_of
+from mqlab.wire.payload import BINARY, LONE, SINGLES, Buffer, MalformedPayloadError, Payload, payload_of
 
 _SEND: Final = int(Kind.SEND)
 
@@ -48,6 +48,16 @@ def listed_columns(payload: Payload) -> bytes:
 
 def join_lone(payloads: Sequence[Payload]) -> Payload:
     """Lone messages with the same `listed_columns`, in their order. Raises MalformedPayloadError."""
+    return as_singles(_joined(payloads))
+
+
+def as_singles(payload: Payload) -> Payload:
+    """The same messages, marked as sent one by one."""
+    data, rows, form = payload
+    return payload if rows == 1 else payload_of((data, rows, form | SINGLES))
+
+
+def _joined(payloads: Sequence[Payload]) -> Payload:
     listed = columns_of(payloads[0])
     if listed is None:
         return _join_bodies([payload.data for payload in payloads])

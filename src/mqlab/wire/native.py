@@ -65,10 +65,11 @@ class Flag(IntFlag):
     CONFIRM = 4  # the producer wants to be told when its rows are safe
     REDELIVERED = 8
     COLUMNS = 16  # the payload has headers or properties beside the bodies
+    SINGLES = 32  # the rows were sent one by one and are dealt to consumers one by one
 
 
 # The form of a payload is among the flags of its frame.
-FORM: Final = int(Flag.LONE | Flag.COLUMNS)
+FORM: Final = int(Flag.LONE | Flag.COLUMNS | Flag.SINGLES)
 
 
 class Frame(NamedTuple):

@@ -11,9 +11,11 @@ Buffer = bytes | bytearray | memoryview
 Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
 Offsets = np.ndarray[tuple[int], np.dtype[np.int32]]
 
-# The forms of a payload, as bits: one message without a record batch; columns beside the bodies.
+# The forms of a payload, as bits: one message without a record batch; columns beside the bodies; a batch of messages
+# that an application sent one by one, so that a queue deals them to its consumers one by one.
 LONE: Final = 1
 COLUMNS: Final = 16
+SINGLES: Final = 32
 
 BINARY: Final = pa.binary()
 

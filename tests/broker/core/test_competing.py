@@ -4,6 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core.messages import FOOTPRINT
+from mqlab.wire.joining import join_lone
+from mqlab.wire.payload import Payload
 
 from .commands import Driven
 from .payloads import lone
@@ -158,3 +160,64 @@ def test_room_is_never_exceeded_and_nothing_is_held_back(
     assert all(some == sorted(some, key=int) for some in got)
     left = [body for some in got for body in some] + driven.left("q")
     assert sorted(map(int, left)) == [*range(sent)]
+
+
+def test_messages_sent_one_by_one_are_dealt_one_by_one() -> None:
+    """Also where the broker puts them together to a batch."""
+    driven = Driven()
+    consumers = [driven.consumer("queue:q", credit) for credit in (100, 1, 100, 100)]
+    producer = driven.producer("queue:q")
+    driven.put(producer, join_lone([lone(b"%d" % n) for n in range(9)]))
+    assert [driven.got(one) for one in consumers] == [[b"0", b"4", b"7"], [b"1"], [b"2", b"5", b"8"], [b"3", b"6"]]
+    # The next is for whoever would have been next.
+    driven.put(producer, lone(b"9"))
+    assert driven.got(consumers[3]) == [b"3", b"6", b"9"]
+    # Of many, each consumer gets its own together.
+    before = [driven.frames[one] for one in consumers]
+    driven.put(producer, join_lone([lone(b"%d" % n) for n in range(10, 100)]))
+    assert [driven.frames[one] - count for one, count in zip(consumers, before, strict=True)] == [1, 0, 1, 1]
+    assert [len(driven.got(one)) for one in consumers] == [33, 1, 33, 33]
+
+
+Move = tuple[str, int, int]
+MOVES = st.lists(
+    st.tuples(st.sampled_from(("send", "send", "room", "pause", "resume", "done", "back")), st.integers(0, 3),
+              st.integers(1, 40)), max_size=14,
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=4), MOVES, st.booleans())
+def test_dealing_does_not_depend_on_what_came_together(rooms: list[int], moves: list[Move], headers: bool) -> None:
+    """The same messages, one at a time and as batches of single messages, go to the same consumers."""
+    alone, together = Driven(), Driven()
+    each = [[driven.consumer("queue:q", room) for room in rooms] for driven in (alone, together)]
+    producers = [driven.producer("queue:q") for driven in (alone, together)]
+    sent = 0
+    for what, of, count in moves:
+        at = of % len(rooms)
+        if what == "send":
+            payloads = [_numbered(n, headers) for n in range(sent, sent + count)]
+            sent += count
+            for payload in payloads:
+                alone.put(producers[0], payload)
+            together.put(producers[1], join_lone(payloads) if count > 1 else payloads[0])
+        for driven, consumers in zip((alone, together), each, strict=True):
+            consumer = consumers[at]
+            if what == "room":
+                driven.acknowledge(consumer, 0, count)
+            elif what in ("pause", "resume"):
+                driven.do(getattr(driven.core, what), consumer)
+            elif what == "done":
+                driven.acknowledge(consumer, min(count, consumer.next_delivery - 1))
+            elif what == "back" and len(rooms) == 1:
+                driven.do(driven.core.take_back, consumer, 0)
+    for one, other in zip(*each, strict=True):
+        assert [body for body, _ in alone.delivered[one]] == [body for body, _ in together.delivered[other]]
+        assert (one.credit, one.holds) == (other.credit, other.holds)
+    assert alone.left("q") == together.left("q")
+    assert alone.queue("q").messages == together.queue("q").messages
+
+
+def _numbered(number: int, headers: bool) -> Payload:
+    return lone(b"%d" % number, correlation_id=str(number)) if headers else lone(b"%d" % number)

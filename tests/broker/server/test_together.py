@@ -169,3 +169,25 @@ async def test_consumers_that_compete_share_them() -> None:
         raw.say(sends(lone(BODIES[:400])))
         got = [[(await one.receive()).body for _ in range(50)] for one in consumers]
         assert len({body for some in got for body in some}) == 200
+
+
+@pytest.mark.parametrize("destination", ["queue:q", "topic:t"])
+@in_loop
+async def test_they_are_dealt_to_the_consumers_one_by_one(destination: str) -> None:
+    """As if each had come by itself; a batch that an application sends goes to one consumer, if it is small."""
+    wish = {"shared": "s"} if destination.startswith("topic") else {}
+    async with running(local()) as (_, (address,)):
+        raw = await Raw.connect(address)
+        await raw.open_session()
+        for link in range(2, 6):
+            about = {"destination": destination, **wish}
+            raw.say(native.frame(Kind.OPEN_CONSUMER, about, session=1, link=link, amount=1000))
+            await raw.hear_until(Kind.OPENED)
+        await raw.open_producer(destination)
+        raw.say(sends(lone(BODIES)))
+        found = await delivered(raw, MANY)
+        for link in range(2, 6):
+            assert bodies_in([frame for frame in found if frame.link == link]) == BODIES[link - 2 :: 4]
+        assert len(found) < MANY
+        raw.send(*BODIES[:8], first=MANY + 1)
+        assert [(frame.link, frame.amount) for frame in await delivered(raw, 8)] == [(2, 8)]

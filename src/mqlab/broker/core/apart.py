@@ -17,12 +17,15 @@ _LEAST, _MOST = 16, 2048
 
 
 def comes_apart(queue: Queue, span: Span, wanted: int) -> bool:
-    """Whether a span in line is better taken apart for somebody who takes so many of its messages now.
+    """Whether a span in line is better taken apart for somebody who takes so many of its messages now."""
+    return wanted < _PART and _LEAST <= span.rows <= _MOST and can_come_apart(queue, span)
 
-    Where messages expire, or are looked for by their ids, more would have to be told of each. And no other part of the
-    batch may have ids behind: who looks for one of them later goes by where a batch begins.
+
+def can_come_apart(queue: Queue, span: Span) -> bool:
+    """Where messages expire, or are looked for by their ids, more would have to be told of each. And no other part of
+    the batch may have ids behind: who looks for one of them later goes by where a batch begins.
     """
-    if wanted >= _PART or not _LEAST <= span.rows <= _MOST or span.expires or queue.finding is not None:
+    if span.expires or queue.finding is not None:
         return False
     return isinstance(span.index, range) and span.index.stop == span.payload.rows
 

@@ -143,8 +143,9 @@ class Span:
         """Its ids, as (first, rows)."""
         if isinstance(self.index, range):
             return [(self.base + self.index.start, len(self.index))]
-        breaks = np.flatnonzero(np.diff(self.index) > 1) + 1
-        return [(self.base + int(run[0]), len(run)) for run in np.split(self.index, breaks)]
+        bounds = np.concatenate(([0], np.flatnonzero(np.diff(self.index) > 1) + 1, [self.rows]))
+        first_ids = self.base + self.index[bounds[:-1]]
+        return [*zip(first_ids.tolist(), np.diff(bounds).tolist(), strict=True)]
 
     def within(self, ranges: Iterable[tuple[int, int]]) -> np.ndarray[Any, Any]:
         """A flag for each of its messages: whether its id is in one of the ranges (first, rows)."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from mqlab.broker.core.apart import comes_apart, take_apart
+import numpy as np
+
+from mqlab.broker.core.apart import can_come_apart, comes_apart, take_apart
 from mqlab.broker.core.links import Consumer
+from mqlab.broker.core.messages import Span
 from mqlab.wire.columns import Value
+from mqlab.wire.payload import SINGLES, Payload
 
 if TYPE_CHECKING:
     from mqlab.broker.core.queue import Queue
@@ -15,15 +19,28 @@ if TYPE_CHECKING:
 # Messages of a batch that go to one consumer, although others could have a part of them: a part costs as much as many
 # messages do.
 _LEAST_SHARE: Final = 16
+# Messages for each consumer that cost less by themselves than as a part of a batch.
+_FEW: Final = 4
 
 
 def dispatch(queue: Queue) -> None:
-    """Give what stands in line to those who have room: of a batch, each about as much as the others."""
+    """Give what stands in line to those who have room: of a batch, each about as much as the others.
+
+    Messages that an application sent one by one are dealt one by one, also if they came as one batch.
+    """
     while queue.ready:
         span = queue.head()
         consumer = None if span is None else _next_ready(queue)
         if span is None or consumer is None:
             return
+        if queue.ready and _are_singles(span):
+            queue.ready.appendleft(consumer)
+            if span.rows < _FEW * len(queue.ready) and can_come_apart(queue, span):
+                # Few for each: these are cheaper as messages by themselves.
+                take_apart(queue, span)
+            else:
+                _deal(queue, span)
+            continue
         rows = min(consumer.credit, max(_LEAST_SHARE, -(-span.payload.rows // (1 + len(queue.ready)))))
         if comes_apart(queue, span, rows):
             span, rows = take_apart(queue, span), 1
@@ -33,6 +50,47 @@ def dispatch(queue: Queue) -> None:
             queue.unlink(span)
         _take_room(queue, consumer, span.rows)
         queue.give(consumer, span)
+
+
+def _are_singles(span: Span) -> bool:
+    """Several messages that were sent one by one. Of those on disk nobody asks: no consumer had room for them."""
+    return span.rows > 1 and isinstance(span.payload, Payload) and span.payload.form & SINGLES > 0
+
+
+def _deal(queue: Queue, span: Span) -> None:
+    """Give each message to the consumer whose turn it is, just as if the messages had come one by one.
+
+    A consumer gets its messages together. What nobody has room for stays in line.
+    """
+    turn = []
+    for consumer in queue.ready:
+        consumer.waiting = consumer.ready
+        if consumer.waiting:
+            turn.append(consumer)
+    shares: dict[Consumer, list[np.ndarray[Any, Any]]] = {consumer: [] for consumer in turn}
+    dealt = 0
+    while turn and dealt < span.rows:
+        count = len(turn)
+        rounds, rest = divmod(span.rows - dealt, count)
+        rounds = min(rounds, min(consumer.credit for consumer in turn))
+        # Fewer messages than consumers are left: the first of these get one each, and their turn is over.
+        takers, step = (turn, rounds * count) if rounds else (turn[:rest], rest)
+        for at, consumer in enumerate(takers, dealt):
+            shares[consumer].append(np.arange(at, dealt + step, count))
+            consumer.credit -= rounds or 1
+            consumer.waiting = consumer.credit > 0
+        dealt += step
+        turn = [one for one in (turn if rounds else [*turn[rest:], *takers]) if one.waiting]
+    queue.ready.clear()
+    queue.ready.extend(turn)
+    rows = np.asarray(span.index)
+    given = [(one, span.of_rows(rows[np.concatenate(share)])) for one, share in shares.items() if share]
+    if dealt < span.rows:
+        span.take_first(dealt)
+    else:
+        queue.unlink(span)
+    for consumer, part in given:
+        queue.give(consumer, part)
 
 
 def taker(queue: Queue, headers: Mapping[str, Value]) -> Consumer | None:

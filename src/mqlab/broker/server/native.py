@@ -11,6 +11,7 @@ from mqlab.broker.core import effects
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.handing import Known
 from mqlab.broker.core.links import Consumer, Producer, Session
+from mqlab.broker.core.refusing import tells_apart
 from mqlab.broker.security.rights import User
 from mqlab.broker.server.access import Access, owner_name, permitted_frames
 from mqlab.broker.server.asking import Asking
@@ -21,12 +22,12 @@ from mqlab.broker.server.peers import peer_of
 from mqlab.broker.server.refusals import logged
 from mqlab.broker.server.saying import REFUSALS, destination_in, key_of, refusal, reply_wanted, wish_of
 from mqlab.broker.server.telling import Telling
-from mqlab.broker.server.together import KEEP_IN_PLACE, SEQUENCE_NUMBERS, Together
+from mqlab.broker.server.together import KEEP_IN_PLACE, SEQUENCE_NUMBERS, Together, send_singly
 from mqlab.broker.server.tracing.spy import Spy, Watched
 from mqlab.wire import native
 from mqlab.wire.bodies import Buffer, Payload, check
 from mqlab.wire.native import FORM, Flag, Frame, Kind, ProtocolError
-from mqlab.wire.payload import payload_of
+from mqlab.wire.payload import SINGLES, payload_of
 
 log = logging.getLogger("mqlab.broker")
 
@@ -238,9 +239,11 @@ class Connection(FrameReader, Telling):
             raise ProtocolError(f"there is no producer {link}")
         if last >= SEQUENCE_NUMBERS:
             raise ProtocolError("the sequence numbers are used up")
-        self._core.send(
-            producer, payload, last, persistent=flags & _PERSISTENT > 0, confirm=flags & _CONFIRM > 0, headers=headers
-        )
+        persistent, confirm = flags & _PERSISTENT > 0, flags & _CONFIRM > 0
+        if payload.form & SINGLES and tells_apart(producer.destination):
+            send_singly(self._core, producer, payload, first, persistent=persistent, confirm=confirm)
+        else:
+            self._core.send(producer, payload, last, persistent=persistent, confirm=confirm, headers=headers)
 
     def _request(self, frame: Frame) -> Payload:
         _, flags, _, link, first, number, view = frame

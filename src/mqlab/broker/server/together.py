@@ -7,9 +7,9 @@ from mqlab.broker.core.broker import Core
 from mqlab.broker.core.links import Producer
 from mqlab.broker.core.refusing import tells_apart
 from mqlab.broker.server.saying import REFUSALS, refusal
-from mqlab.wire.joining import join_lone, runs
+from mqlab.wire.joining import join_lone, runs, split
 from mqlab.wire.native import FORM, Flag, Frame
-from mqlab.wire.payload import MalformedPayloadError, payload_of
+from mqlab.wire.payload import MalformedPayloadError, Payload, payload_of
 
 SEQUENCE_NUMBERS: Final = 2**63
 # A payload is kept where it was received if it fills a good part of that memory; a small one is copied, since one
@@ -53,3 +53,16 @@ class Together:
             for frame in run:
                 self._write(refusal(frame, error))
         return True
+
+
+def send_singly(
+    core: Core, producer: Producer, payload: Payload, first: int, *, persistent: bool, confirm: bool
+) -> None:
+    """Send each message of a batch by itself, where that makes a difference. Raises RefusedError."""
+    singles = split(payload)
+    for number, single in enumerate(singles, first):
+        # The producer may send a batch beyond its credit. So no message before the last may use it up.
+        last = number == first + len(singles) - 1
+        core.send(
+            producer, single, number, persistent=persistent, confirm=confirm, cost=len(payload.data) if last else 0
+        )

@@ -10,6 +10,7 @@ from mqlab.broker import limits
 from mqlab.broker.server.stomp.commands import Commands
 from mqlab.broker.server.stomp.receipts import Pending, Receipts
 from mqlab.wire.bodies import Payload
+from mqlab.wire.joining import as_singles
 from mqlab.wire.native import Flag, Kind
 
 # The session that is no transaction.
@@ -62,7 +63,8 @@ class Producers:
         self._send(producer, session, payload, 0, persistent)
 
     def _send(self, producer: Producer, session: int, payload: Payload, flags: int, persistent: bool) -> None:
-        data, rows, form = payload
+        # Frames that came together are one batch; yet each is a message of its own.
+        data, rows, form = as_singles(payload)
         flags |= form | (_PERSISTENT if persistent else 0)
         first, link = producer.next, producer.link
         self._commands.add(Kind.SEND, data, flags=flags, session=session, link=link, first=first, amount=rows)
