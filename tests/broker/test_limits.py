@@ -27,6 +27,7 @@ TESTED = {
     "TRANSACTIONS_OF_A_CONNECTION": "core/test_accounts.py::test_transactions_of_a_connection_have_a_part_of_memory",
     "TRANSACTIONS_OF_ALL": "core/test_accounts.py::test_open_transactions_of_all_connections_leave_memory_for_messages",
     "TRANSACTIONS_LEAST": "core/test_accounts.py::test_little_memory_leaves_room_for_small_transactions",
+    "TRANSACTIONS_OF_CHANNELS": "core/test_accounts.py::test_a_channel_has_room_for_its_batch",
     "PREPARED": "core/test_accounts.py::test_prepared_transactions_are_bounded",
     "RECEIVES_A_CONNECTION": "core/test_accounts.py::test_waiting_receives_are_bounded",
     "RECEIVE_ID": "core/test_accounts.py::test_the_id_of_a_waiting_receive_is_bounded",

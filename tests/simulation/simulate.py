@@ -3,6 +3,7 @@
 python tests/simulation/simulate.py --seed 7
 python tests/simulation/simulate.py --seeds 1000
 python tests/simulation/simulate.py --channel --seed 7
+python tests/simulation/simulate.py --full --seed 7
 """
 
 import argparse
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -29,10 +31,10 @@ def simulate(seed: int, *, verbose: bool = False) -> dict[str, int]:
         return simulation.run()
 
 
-def simulate_channel(seed: int, *, verbose: bool = False) -> dict[str, int]:
-    """Two brokers; as `simulate`."""
+def simulate_channel(seed: int, *, verbose: bool = False, full: bool = False) -> dict[str, int]:
+    """Two brokers; as `simulate`. `full`: they fill up with messages for each other before they can connect."""
     with _folder() as folder:
-        simulation = ChannelSimulation(seed, Path(folder))
+        simulation = ChannelSimulation(seed, Path(folder), full=full)
         simulation.timeline.verbose = verbose
         return simulation.run()
 
@@ -48,9 +50,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="the (first) seed (1)")
     parser.add_argument("--seeds", type=int, default=1, help="how many, one after the other (1)")
     parser.add_argument("--channel", action="store_true", help="two brokers with channels both ways")
+    parser.add_argument("--full", action="store_true", help="two brokers that fill up with messages for each other")
     parser.add_argument("--verbose", action="store_true", help="tell what happens")
     chosen = parser.parse_args()
-    run = simulate_channel if chosen.channel else simulate
+    run = partial(simulate_channel, full=True) if chosen.full else simulate_channel if chosen.channel else simulate
     total: Counter[str] = Counter()
     failed = []
     for seed in range(chosen.seed, chosen.seed + chosen.seeds):

@@ -3,10 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from mqlab.broker.core import house, ledger
+from mqlab.broker.core import flow, house, ledger
 from mqlab.broker.server.channels.batch import Batch, Send
 from mqlab.broker.server.channels.channel import Channel
 from mqlab.broker.server.channels.sink import Sink
@@ -18,6 +19,7 @@ from .simulate import simulate_channel
 from .test_simulation import Mistake, at_once
 
 SEEDS = range(6)
+FULL_SEEDS = range(3)
 # Seeds within which a mistake is found; most are found by the first few.
 PATIENCE = 100
 
@@ -44,6 +46,15 @@ def test_a_seed_repeats_exactly(capsys: pytest.CaptureFixture[str]) -> None:
     assert once == again
     # But for the folder, which the brokers' words name.
     assert re.sub(r"/\S+", "", told) == re.sub(r"/\S+", "", told_again)
+
+
+def test_brokers_that_are_full_of_messages_for_each_other_do_not_wait_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for seed in FULL_SEEDS:
+        assert simulate_channel(seed, full=True)["received"] > 0
+    monkeypatch.setattr(flow, "_goes_on", lambda _producer: False)
+    assert notices(partial(simulate_channel, full=True), PATIENCE)
 
 
 # Mistakes, each of which some simulation must notice.

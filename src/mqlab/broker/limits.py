@@ -29,6 +29,9 @@ TRANSACTIONS_OF_A_CONNECTION: Final = 4
 TRANSACTIONS_OF_ALL: Final = 2
 # But at least so many bytes, however little memory the broker may use: room for some messages of each.
 TRANSACTIONS_LEAST: Final = 1024 * 1024
+# Channels of other brokers may take so many bytes more: what a broker refuses becomes a dead letter of the other one,
+# and a batch of a channel has 4 MiB, or one message of a FRAME.
+TRANSACTIONS_OF_CHANNELS: Final = 64 * 1024 * 1024
 
 # Prepared transactions wait for a decision, also after their client is gone; each has a name of up to 256 characters.
 PREPARED: Final = 10_000

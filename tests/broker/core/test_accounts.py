@@ -57,6 +57,34 @@ def test_open_transactions_of_all_connections_leave_memory_for_messages() -> Non
     driven.commit(third.session)
 
 
+def test_a_channel_has_room_for_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of another broker: what is refused would become a dead letter there, whoever takes the memory now."""
+    monkeypatch.setattr(limits, "TRANSACTIONS_OF_CHANNELS", 6 * MIB)
+    driven = Driven(memory_limit=MEMORY, producer_window=8 * MIB, queue_limit=8 * MIB)
+    size, most = MEMORY // 5, MEMORY // limits.TRANSACTIONS_OF_ALL + 6 * MIB
+    for _ in range(2):
+        driven.send(_senders(driven, 1, object())[0], b"x" * size)
+    session = driven.session(transacted=True, owner=object())
+    driven.consumer("queue:channel.B", session=session)
+    through = driven.producer("queue:q", session)
+    for _ in range(2):
+        driven.send(through, b"x" * size)
+    with pytest.raises(RefusedError, match=f"all connections.*{most}"):
+        driven.send(through, b"x" * size)
+    driven.rollback(session)
+
+
+def test_a_channel_may_send_what_is_longer_than_its_credit_to_a_full_broker() -> None:
+    driven = Driven(memory_limit=16 * KIB, producer_window=KIB, queue_limit=MIB)
+    driven.send(driven.producer("queue:idle"), b"x" * (32 * KIB))
+    with pytest.raises(RefusedError, match="longer than its credit"):
+        driven.send(driven.producer("queue:q"), b"x" * (8 * KIB))
+    session = driven.session()
+    driven.consumer("queue:channel.B", session=session)
+    driven.send(driven.producer("queue:q", session), b"x" * (8 * KIB))
+    assert driven.queue("q").messages == 1
+
+
 @pytest.mark.parametrize("end", ["commit", "rollback", "lose"])
 def test_an_ended_transaction_is_charged_nothing(end: str) -> None:
     driven = Driven()

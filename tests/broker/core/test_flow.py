@@ -1,13 +1,17 @@
 """Flow control: a slow consumer holds its producers back, and nothing is dropped or grows without bound."""
 
+from dataclasses import replace
+
 import pytest
 
+from mqlab.broker.core import saving
 from mqlab.broker.core.effects import Credit
 from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.core.links import Producer
 from mqlab.broker.core.messages import FOOTPRINT
 
 from .commands import Driven
+from .stand_ins import Disk
 
 BODY = b"x" * 100
 
@@ -158,3 +162,66 @@ def test_credit_counts_in_a_transaction_too() -> None:
     consumer = driven.consumer("queue:q")
     driven.acknowledge(consumer, len(driven.got(consumer)))
     assert driven.core.flow.held == {}
+
+
+# Channels of other brokers
+
+
+def channel(driven: Driven, *names: str, transacted: bool = False) -> list[Producer]:
+    """As the channel of another broker opens its links."""
+    session = driven.session(client="channel.B", transacted=transacted)
+    driven.consumer("queue:channel.B", session=session)
+    return [driven.producer(name, session) for name in names]
+
+
+def test_a_full_broker_takes_what_comes_through_a_channel_as_it_is_consumed() -> None:
+    """Or two brokers that are full of messages for each other would wait for ever."""
+    driven = Driven(memory_limit=40 * (100 + FOOTPRINT), producer_window=400)
+    plain, (through, token) = driven.producer("queue:idle"), channel(driven, "queue:q", "queue:channel.B")
+    send_while_there_is_credit(driven, plain)
+    full = driven.memory
+    sent = send_while_there_is_credit(driven, through)
+    assert driven.memory == full + sent * (100 + FOOTPRINT)
+    assert driven.core.flow.held.keys() == {plain, through}
+    consumer = driven.consumer("queue:q")
+    for number in range(1, 200):
+        driven.acknowledge(consumer, number)
+        send_while_there_is_credit(driven, through)
+        assert driven.memory <= full + 8 * (100 + FOOTPRINT)
+        assert len(driven.got(consumer)) > number
+    # The one message by which the channel knows what has arrived is never held back.
+    for _ in range(20):
+        driven.send(token, BODY)
+        driven.credit[token] -= len(BODY)
+    assert driven.credit[token] > 0
+    assert plain in driven.core.flow.held
+
+
+def test_a_channel_waits_for_its_queue_like_everybody() -> None:
+    driven = Driven(queue_limit=1000, producer_window=400)
+    (through,) = channel(driven, "queue:q")
+    send_while_there_is_credit(driven, through)
+    assert driven.core.flow.held.keys() == {through}
+    driven.do(driven.core.close_session, through.session)
+    assert driven.core.flow.held == {}
+
+
+def test_a_channel_goes_on_when_its_messages_are_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody consumes; what the queue holds beyond its save extent takes no memory."""
+    monkeypatch.setattr(saving, "_MOST_TOGETHER", 1)
+    driven = Driven(memory_limit=40 * (100 + FOOTPRINT), producer_window=400, queue_limit=1 << 20)
+    Disk(driven)
+    plain = driven.producer("queue:idle")
+    send_while_there_is_credit(driven, plain)
+    full = driven.memory
+    saved = driven.core.house.queue("saved")
+    saved.policy = replace(saved.policy, save_extent=1)
+    (through,) = channel(driven, "queue:saved", transacted=True)
+    for _ in range(50):
+        assert driven.credit[through] > 0
+        for _ in range(5):
+            driven.send(through, BODY)
+            driven.credit[through] -= len(BODY)
+        driven.commit(through.session)
+        assert driven.memory <= full + 400 + FOOTPRINT
+    assert plain in driven.core.flow.held

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from mqlab.broker.channel_settings import ChannelSettings
@@ -26,20 +27,22 @@ _NAMES = "AB"
 _QUEUES = ("orders", "small", "third")
 _SMALL = Rule("queue:small", {"queue_limit": 2500})
 _SAVED = Rule("queue:transmit.*", {"save_extent": 1500})
-# Memory limit, rules, and the batch of the channel. Brokers whose memory is full of messages for each other would wait
-# for each other: so where there is little, most are on disk and few in the hands of the channel.
+# Memory limit, rules, and the batch of the channel. Where there is little memory, it is full of messages for the other
+# broker at times, in memory or on disk.
 _KINDS = (
     (1_000_000, (_SMALL,), 3), (1_000_000, (_SMALL,), 20), (1_000_000, (_SMALL,), 1000), (10_000, (_SMALL, _SAVED), 3),
+    (10_000, (_SMALL,), 3), (10_000, (_SMALL,), 1000),
 )  # fmt: skip
+_LITTLE_MEMORY = _KINDS[-2:]
 # Seconds without a fault after which nothing may be under way any more.
 _PATIENCE = 600.0
 _STEPS_BETWEEN_LOOKS = 20
 
 
 class Simulation:
-    """`folder` is for its files, and empty."""
+    """`folder` is for its files, and empty. `full`: both fill up with messages for the other at first."""
 
-    def __init__(self, seed: int, folder: Path, seconds: float = 12.0) -> None:
+    def __init__(self, seed: int, folder: Path, seconds: float = 12.0, *, full: bool = False) -> None:
         self.chance = random.Random(seed)
         self.timeline = Timeline(self.chance)
         self.network = Network(self.timeline)
@@ -47,6 +50,7 @@ class Simulation:
         self._folder = folder
         self._seconds = seconds
         self._observed = seed % 2 == 1
+        self._kinds = _LITTLE_MEMORY if full else _KINDS
         self.sites = {name: self._site(name) for name in _NAMES}
         for name in _NAMES:
             address = str(folder / name)
@@ -55,6 +59,9 @@ class Simulation:
                 address, *self.chance.choice(((0.0005,), (0.0005,), (0.001, 0.1)))
             )
             link.on_parcel = self._parcel
+            if full:
+                link.closed = True
+                self.timeline.after(seconds / 2, partial(self._open, link))
         self._loop = Loop(self.timeline, self.network, lambda: None)
         self.applications = self._applications()
         # How often something goes wrong: in some worlds only links do, or only brokers.
@@ -99,7 +106,7 @@ class Simulation:
 
     def _site(self, name: str) -> Site:
         other, chance, folder = _other(name), self.chance, self._folder
-        memory, rules, batch = chance.choice(_KINDS)
+        memory, rules, batch = chance.choice(self._kinds)
         channel = ChannelSettings(other, f"unix:{self._link(other)}", batch=batch, retry=1)
         made = Settings(
             name=name, data=folder / f"journal {name}", listen=(f"unix:{folder / name}",), channels=(channel,),

@@ -27,13 +27,14 @@ class Account:
         # Its temporary queues, in the order in which they were made.
         self.temporaries: dict[Queue, None] = {}
 
-    def charge(self, size: int) -> str:
+    def charge(self, size: int, *, of_channel: bool = False) -> str:
         """Count these bytes. Returns why that is not possible, or "": then they must be released."""
         accounts = self._accounts
-        if self.bytes + size > accounts.share:
+        most = accounts.most + (limits.TRANSACTIONS_OF_CHANNELS if of_channel else 0)
+        if self.bytes + size > accounts.share and not of_channel:
             return f"the open transactions of a connection have at most {accounts.share} bytes of memory"
-        if accounts.bytes + size > accounts.most:
-            return f"the open transactions of all connections have at most {accounts.most} bytes of memory"
+        if accounts.bytes + size > most:
+            return f"the open transactions of all connections have at most {most} bytes of memory"
         self.bytes += size
         accounts.bytes += size
         accounts.desk.memory += size

@@ -27,6 +27,7 @@ from mqlab.broker.core.prepared import Preparing
 from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.records import Commit, Put
 from mqlab.broker.core.refusing import reason_against
+from mqlab.broker.core.remote import TOKENS
 from mqlab.broker.core.retrieval import Key
 from mqlab.broker.core.selectors import compile_selector
 from mqlab.broker.core.subscribing import Wish, check_wish, full_name, subscribe
@@ -67,6 +68,7 @@ class Core:
     def open_producer(self, session: Session, link: int, name: str) -> Producer:
         destination, origin = self.house.destination(name)
         producer = Producer(session, link, destination, self.flow.window(destination), origin)
+        producer.of_channel = any(one.queue.name.startswith(TOKENS) for one in session.consumers)
         session.producers.append(producer)
         destination.producers.add(producer)
         self.flow.first_credit(producer)
@@ -176,7 +178,7 @@ class Core:
         if spent >= producer.window:
             raise OverdrawnError("the producer sends without credit")
         producer.spent = spent = spent + (len(payload.data) if cost is None else cost)
-        if spent > producer.window and self.flow.overfull:
+        if spent > producer.window and self.flow.overfull and not producer.of_channel:
             self._refuse(producer, "the broker has no memory for a message that is longer than its credit")
         at_once = not (persistent or session.transacted or (last_lsn and self.ledger.is_awaited(last_lsn)))
         if at_once and payload.form & LONE and hand_over(producer, payload, headers):
@@ -381,6 +383,8 @@ class Core:
         for queue, span in ended.removed:
             queue.counters.acknowledged += span.rows
             self.flow.released(queue, (span,))
+        # What it sent may be on disk by now.
+        self.flow.reconsider_channels(session.producers)
         if not session.closed:
             self.effects.append(Committed(session))
 

@@ -1,4 +1,10 @@
-"""Flow control: producers send on credit, and a full destination, or a full broker, gives none. Nothing is dropped."""
+"""Flow control: producers send on credit, and a full destination, or a full broker, gives none. Nothing is dropped.
+
+Two brokers may be full of messages for each other. If each held the other's channel back, both would wait for ever. So
+a full broker gives the producers of channels credit as long as their queue has less than a window of bytes in memory:
+then each channel moves on as its messages are consumed, whatever else fills the memory. What comes through a channel
+stays here, so no longer circle of brokers can wait for itself either.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +18,7 @@ from mqlab.broker.core.effects import Credit
 from mqlab.broker.core.links import Producer
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.queue import RELEASE_SHARE, Queue
+from mqlab.broker.core.remote import TOKENS
 from mqlab.broker.core.routing import Topic
 from mqlab.broker.settings import Settings
 
@@ -46,6 +53,8 @@ class Flow:
         self.held: dict[Producer, int] = {}
         # Somebody waits because there is too little memory, and not for a destination alone.
         self.short = False
+        # Those who wait that are channels of other brokers.
+        self._held_channels: set[Producer] = set()
         # How often a producer had to be held back, and for how long in all (ms), since the start.
         self.holds = 0
         self.held_ms = 0
@@ -78,9 +87,11 @@ class Flow:
             self._look_at_memory()
         if producer.closed or producer.spent * 2 < producer.window:
             return
-        if self._must_wait(producer.destination):
+        if self._must_wait(producer):
             if producer not in self.held:
                 self.held[producer] = self.holds
+                if producer.of_channel:
+                    self._held_channels.add(producer)
                 self.holds += 1
                 producer.held_since = self._desk.now_us
             return
@@ -92,6 +103,7 @@ class Flow:
         """It waits no more, because it may send again or because it is closed."""
         if producer in self.held:
             del self.held[producer]
+            self._held_channels.discard(producer)
             desk = self._desk
             held_ms = max(0, desk.now_us - producer.held_since) // 1000
             self.held_ms += held_ms
@@ -109,6 +121,12 @@ class Flow:
                 self.reconsider(destination.producers)
         if self.short:
             self._look_at_memory()
+            self.reconsider_channels(queue.producers)
+
+    def reconsider_channels(self, producers: Iterable[Producer]) -> None:
+        """Those of them that are channels may go on before the broker as a whole has room again."""
+        if self._held_channels:
+            self.reconsider(self._held_channels.intersection(producers))
 
     def reconsider(self, producers: Iterable[Producer]) -> None:
         """Those of them that are held go on, if nothing stands against it any more: who has waited longest first."""
@@ -121,11 +139,21 @@ class Flow:
             self.short = False
             self.reconsider(self.held)
 
-    def _must_wait(self, destination: Queue | Topic) -> bool:
-        if self._desk.memory >= self._settings.memory_limit:
+    def _must_wait(self, producer: Producer) -> bool:
+        destination = producer.destination
+        if self._desk.memory >= self._settings.memory_limit and not _goes_on(producer):
             self.short = True
             return True
         if isinstance(destination, Queue):
             # A queue loses nothing: where topics drop their oldest messages, it holds.
             return destination.full and destination.policy.when_full != "refuse"
         return any(queue.full and queue.policy.when_full == "hold" for queue in destination.subscriptions)
+
+
+def _goes_on(producer: Producer) -> bool:
+    """Whether it gets credit from a broker whose memory is full."""
+    queue = producer.destination
+    if not producer.of_channel or not isinstance(queue, Queue):
+        return False
+    # There is one token, and without it nothing moves.
+    return queue.in_memory < producer.window or queue.name.startswith(TOKENS)

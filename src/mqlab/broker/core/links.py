@@ -40,7 +40,7 @@ class Transaction:
         if self.size > limits.TRANSACTION:
             why = f"a transaction has at most {limits.TRANSACTION} bytes"
         elif not self.doomed:
-            why = account.charge(span.memory)
+            why = account.charge(span.memory, of_channel=producer.of_channel)
         if why:
             self.doom(why, account)
             raise RefusedError(why)
@@ -107,6 +107,8 @@ class Producer:
     # Since when it is held back, if it is (microseconds of the monotonic clock).
     held_since: int = 0
     closed: bool = False
+    # It is the channel of another broker, which may be waiting for room itself (see `flow`).
+    of_channel: bool = False
 
     @property
     def target(self) -> str:
