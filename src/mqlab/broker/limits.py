@@ -87,14 +87,15 @@ PASSWORD_LEAST: Final = 8
 RIGHTS_A_USER: Final = 256
 ANSWERS_A_USER: Final = 1024
 
-# Failed logins of an address within a time at which it is refused. The answer to each is delayed, each time twice as
-# long: one client with a wrong password that tries on and on slows itself to 11 a minute and is not refused; many
-# tries side by side are.
+# Failed logins of an address within a time after which the broker checks its passwords one at a time, one in so many
+# seconds. Nobody is shut out: a user may share the address with an attacker. The answer to a wrong password is delayed,
+# each time twice as long for the same user and address: a client that tries on and on slows itself to 11 a minute.
 LOGIN_FAILURES: Final = 20
+LOGIN_PAUSE: Final = 1.0
 LOGIN_FAILURE_SECONDS: Final = 60.0
 LOGIN_DELAY_LEAST: Final = 0.25
 LOGIN_DELAY: Final = 8.0
-# Addresses whose failures are remembered: a machine can use many, and each costs memory.
+# Addresses, and users at an address, whose failures are remembered: each costs memory.
 FAILING_ADDRESSES: Final = 10_000
 
 # Lines of the log a second about what clients cause: a client that is refused again and again must not fill the disk.

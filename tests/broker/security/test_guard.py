@@ -88,69 +88,63 @@ def test_the_count_is_that_of_those_who_are_here(steps: list[tuple[bool, str]]) 
 
 def test_each_failure_delays_the_answer_twice_as_long() -> None:
     guard = Guard()
-    assert [guard.failed_login(HERE, 0.0) for _ in range(8)] == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
-    assert guard.failed_login(THERE, 0.0) == 0.25
+    assert [guard.failed_login(HERE, "ann", 0.0) for _ in range(8)] == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
+    assert guard.failed_login(THERE, "ann", 0.0) == 0.25
+    assert guard.failed_login(HERE, "bob", 0.0) == 0.25
 
 
 def test_old_failures_are_forgotten() -> None:
     guard = Guard(Bounds(failure_seconds=60))
-    assert [guard.failed_login(HERE, now) for now in (0.0, 30.0, 59.9)] == [0.25, 0.5, 1.0]
-    assert guard.failed_login(HERE, 60.0) == 1.0
-    assert guard.failed_login(HERE, 1000.0) == 0.25
+    assert [guard.failed_login(HERE, "ann", now) for now in (0.0, 30.0, 59.9)] == [0.25, 0.5, 1.0]
+    assert guard.failures(HERE, "ann", 59.9) == 3
+    assert guard.failed_login(HERE, "ann", 60.0) == 1.0
+    assert guard.failed_login(HERE, "ann", 1000.0) == 0.25
+    assert guard.failures(HERE, "ann", 1060.0) == 0
 
 
-def test_after_so_many_failures_no_password_is_looked_at() -> None:
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_so_many_failures_make_an_address_suspect_whatever_the_users(more: int) -> None:
     guard = Guard(Bounds(failures=3, failure_seconds=60))
-    for second in range(3):
-        assert guard.refuses_login(HERE, second) is None
-        guard.failed_login(HERE, second)
-    assert guard.refuses_login(HERE, 3.0) == "too many failed logins from this address; try again later"
-    assert guard.refuses_login(THERE, 3.0) is None
-    assert guard.refuses_login(HERE, 59.9) is not None
-    assert guard.refuses_login(HERE, 60.0) is None
-    guard.failed_login(HERE, 60.0)
-    assert guard.refuses_login(HERE, 60.5) is not None
-    assert guard.refuses_login(HERE, 500.0) is None
+    for number in range(3 + more):
+        guard.failed_login(HERE, f"user {number}", 1.0)
+    assert guard.is_suspect(HERE, 60.9) is (more >= 0)
+    assert not guard.is_suspect(HERE, 61.0)
+    assert not guard.is_suspect(THERE, 2.0)
 
 
-def test_tries_side_by_side_count_each() -> None:
-    """They all began before the first had failed."""
-    guard = Guard(Bounds(failures=3, failure_seconds=60))
-    for _ in range(10):
-        guard.failed_login("", 1.0)
-    assert guard.refuses_login("", 60.9) is not None
-    assert guard.refuses_login("", 61.0) is None
+def test_users_of_unix_sockets_are_told_apart() -> None:
+    guard = Guard(Bounds(failures=1))
+    guard.failed_login("uid 1000", "ann", 0.0)
+    assert guard.is_suspect("uid 1000", 1.0)
+    assert not guard.is_suspect("uid 1001", 1.0)
+    assert [guard.arrived("uid 1000") for _ in range(3)] == [None] * 3
 
 
-def test_one_client_with_a_wrong_password_is_slowed_and_not_refused() -> None:
+def test_one_client_with_a_wrong_password_slows_itself() -> None:
     guard, now, times = Guard(), 0.0, list[float]()
     while now < 600:
-        assert guard.refuses_login(HERE, now) is None
+        assert not guard.is_suspect(HERE, now)
         times.append(now)
-        now += guard.failed_login(HERE, now)
+        now += guard.failed_login(HERE, "ann", now)
     busiest = max(sum(begin <= time < begin + 60 for time in times) for begin in times)
-    assert busiest < limits.LOGIN_FAILURES
-    assert busiest <= 12
+    assert busiest <= 12 < limits.LOGIN_FAILURES
 
 
 def test_memory_is_bounded_whatever_fails() -> None:
     guard = Guard(Bounds(failing_addresses=10, failures=5))
     for number in range(100):
         for _ in range(20):
-            guard.failed_login(f"10.0.0.{number}", float(number))
+            guard.failed_login(f"10.0.0.{number}", "ann" * 1000, float(number))
     assert len(guard._failures) == 10
     assert all(len(times) <= 5 for times in guard._failures.values())
-    # The one that failed longest ago was forgotten, the last are known.
-    assert guard.refuses_login("10.0.0.89", 100.0) is None
-    assert guard.refuses_login("10.0.0.90", 100.0) is not None
+    assert all(len(name or "") <= limits.USER_NAME for _, name in guard._failures)
+    # Those that failed longest ago were forgotten, the last are known.
+    assert not guard.is_suspect("10.0.0.94", 100.0)
+    assert guard.is_suspect("10.0.0.95", 100.0)
 
 
 def test_the_address_that_goes_on_failing_is_the_last_to_be_forgotten() -> None:
-    guard = Guard(Bounds(failing_addresses=2, failures=2))
-    for peer in (HERE, THERE, HERE, "192.0.2.3", THERE):
-        guard.failed_login(peer, 0.0)
-    assert guard.refuses_login(HERE, 0.0) is None
-    guard = Guard(Bounds(failing_addresses=2, failures=2))
+    guard = Guard(Bounds(failing_addresses=4, failures=2))
     for peer in (HERE, THERE, HERE, "192.0.2.3"):
-        guard.failed_login(peer, 0.0)
-    assert guard.refuses_login(HERE, 0.0) is not None
+        guard.failed_login(peer, "ann", 0.0)
+    assert guard.is_suspect(HERE, 0.0)

@@ -37,7 +37,7 @@ def test_the_text_is_what_it_says() -> None:
 
 def test_the_usual_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert Cost(14, 8, 1) == passwords.COST
+    assert Cost(14, 8, 5) == passwords.COST
     made = PasswordHash.of("correct horse")
     assert made.cost.memory == 16 * 1024 * 1024
     assert made.fits("correct horse")

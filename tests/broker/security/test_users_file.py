@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from mqlab.broker.security import passwords
 from mqlab.broker.security.users import Users
 from mqlab.broker.security.users_file import UsersFile
 from mqlab.broker.settings import SettingError
@@ -60,3 +61,22 @@ def test_a_file_that_became_unreadable_is_told_once_and_locks_nobody_out(
 def test_a_broker_does_not_begin_without_its_users(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="cannot be read"):
         UsersFile(tmp_path / "users")
+
+
+def test_weak_hashes_are_reported_and_still_let_their_users_in(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "users"
+    with Users.change(path) as users:
+        users.add("old", "an old password")
+    monkeypatch.setattr(passwords, "COST", passwords.Cost(11, 8, 1))
+    with Users.change(path) as users:
+        users.add("new", "a new password")
+    found = UsersFile(path)
+    (line,) = caplog.messages
+    assert "password hashes of old are weaker" in line
+    assert found.users.weak == ["old"]
+    assert found.login("old", "an old password") is not None
+    assert found.recognize("old", "an old password") is not None
+    assert found.recognize("old", "a new password") is None
+    assert found.recognize("new", "a new password") is None

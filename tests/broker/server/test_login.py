@@ -107,25 +107,73 @@ async def test_after_a_wrong_password_the_connection_is_of_no_more_use(users: Pa
         assert is_untouched(broker)
 
 
+async def guess(address: Address, name: str) -> None:
+    raw = await Raw.connect(address, greet=False)
+    raw.say(hello(user=name, password="a wrong password"))
+    assert await raw.is_ended() == "wrong user or password"
+
+
+@pytest.mark.parametrize("name", ["ann", "bob", "unknown"])
+@in_loop
+async def test_who_shares_an_address_with_an_attacker_gets_in(
+    name: str, users: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whosever password is guessed; over TCP and over a Unix socket."""
+    monkeypatch.setattr(limits, "LOGIN_FAILURES", 4)
+    monkeypatch.setattr(limits, "LOGIN_PAUSE", 0.01)
+    settings = Settings(listen=("tcp:127.0.0.1:0", f"unix:{tmp_path / 'socket'}"), users=users)
+    async with running(settings) as (broker, addresses):
+        for address in addresses:
+            await asyncio.gather(*(guess(address, name) for _ in range(12)))
+            await logged_in(address, "ann", ANN)
+        assert broker.guard.is_suspect("127.0.0.1", asyncio.get_running_loop().time())
+
+
 @pytest.mark.parametrize("more", [-1, 0, 1])
 @in_loop
-async def test_guesses_are_bounded_and_others_are_not_kept_out_by_them(
+async def test_guesses_of_an_address_are_checked_slowly_after_so_many(
     more: int, users: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """One of each pause, and nobody elsewhere waits for it."""
     monkeypatch.setattr(limits, "LOGIN_FAILURES", 4)
+    monkeypatch.setattr(limits, "LOGIN_PAUSE", 1000.0)
     settings = Settings(listen=("tcp:127.0.0.1:0", f"unix:{tmp_path / 'socket'}"), users=users)
     async with running(settings) as (_, (address, elsewhere)):
-        for _ in range(4 + more - 1):
-            raw = await Raw.connect(address, greet=False)
-            raw.say(hello(user="ann", password=BOB))
-            assert await raw.is_ended() == "wrong user or password"
-        raw = await Raw.connect(address, greet=False)
-        raw.say(hello(user="ann", password=ANN))
-        if more <= 0:
-            assert (await raw.hear()).kind == Kind.HELLO
-        else:
-            assert "try again later" in await raw.is_ended()
+        for _ in range(4 + more):
+            await guess(address, "ann")
+        waiting = asyncio.ensure_future(guess(address, "ann"))
+        if more < 0:
+            await waiting
+        await logged_in(elsewhere, "ann", ANN)
+        if more == 0:
+            # The first of a pause is checked at once.
+            await waiting
+            waiting = asyncio.ensure_future(guess(address, "ann"))
             await logged_in(elsewhere, "ann", ANN)
+        assert waiting.done() is (more < 0)
+        waiting.cancel()
+
+
+@in_loop
+async def test_a_password_that_was_right_is_not_hashed_again(users: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(local(users=users)) as (broker, (address,)):
+        await logged_in(address, "ann", ANN)
+        assert broker.users is not None
+        assert broker.users.recognize("ann", BOB) is None
+        monkeypatch.setattr(Users, "login", None)
+        await asyncio.gather(*(logged_in(address, "ann", ANN) for _ in range(20)))
+        monkeypatch.undo()
+        with Users.change(users) as changed:
+            changed.set_password("ann", "another password")
+        assert broker.users.recognize("ann", ANN) is None
+
+
+@in_loop
+async def test_no_password_of_a_client_that_is_gone_is_hashed(users: Path) -> None:
+    async with running(local(users=users)) as (broker, _):
+        assert broker.logins is not None
+        assert await broker.logins.log_in("192.0.2.1", "ann", "a wrong password", lambda: True) is None
+        assert broker.guard.failures("192.0.2.1", "ann", asyncio.get_running_loop().time()) == 0
 
 
 @in_loop

@@ -1,4 +1,4 @@
-"""How many connections there are, in all and by address, and how often an address gave a wrong password.
+"""How many connections there are, in all and by address, and how often a user's login failed from an address.
 
 Bookkeeping only: the caller says what happened and when, and does what the answer says.
 """
@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from mqlab.broker import limits
+
+# An address, and the name of a user or, for all users, None.
+_Key = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +37,9 @@ class Guard:
         self._bounds = bounds or Bounds()
         self._connections: Counter[str] = Counter()
         self._all = 0
-        # Times of failures, no more than the limit needs; addresses in the order of their last failure.
-        self._failures: dict[str, deque[float]] = {}
+        # Times of failures, no more than the limit needs, of a user at an address, and (None) of all users at it;
+        # in the order of the last failure.
+        self._failures: dict[_Key, deque[float]] = {}
 
     def arrived(self, peer: str) -> str | None:
         """None: it is counted, until `left`. Else why it must go; then it is not counted."""
@@ -56,37 +60,43 @@ class Guard:
         if not self._connections[home]:
             del self._connections[home]
 
-    def refuses_login(self, peer: str, now: float) -> str | None:
-        """Why no password of this address is looked at for now.
+    def failures(self, peer: str, name: str, now: float) -> int:
+        """Recent failed logins with the name of this user from this address."""
+        return len(self._recent(_pair(peer, name), now))
 
-        Ask when the turn of a login has come, not when it begins to wait: those before it may have failed.
-        """
-        recent = self._recent(_home(peer), now)
-        if len(recent) < self._bounds.failures:
-            return None
-        return "too many failed logins from this address; try again later"
+    def is_suspect(self, peer: str, now: float) -> bool:
+        """Whether so many logins failed from this address, whatever the user, that its passwords are checked slowly."""
+        return len(self._recent((_home(peer), None), now)) >= self._bounds.failures
 
-    def failed_login(self, peer: str, now: float) -> float:
-        """Seconds after which to tell the peer: each failure doubles them."""
-        home = _home(peer)
-        recent = self._recent(home, now)
-        recent.append(now)
-        self._failures.pop(home, None)
-        self._failures[home] = recent
-        if len(self._failures) > self._bounds.failing_addresses:
-            del self._failures[next(iter(self._failures))]
-        doublings = min(len(recent) - 1, 30)
+    def failed_login(self, peer: str, name: str, now: float) -> float:
+        """Seconds after which to answer: each failure of the same user and address doubles them."""
+        self._add((_home(peer), None), now)
+        doublings = min(self._add(_pair(peer, name), now) - 1, 30)
         return min(self._bounds.delay_least * (1 << doublings), self._bounds.delay)
 
-    def _recent(self, home: str, now: float) -> deque[float]:
-        times = self._failures.get(home)
+    def _add(self, key: _Key, now: float) -> int:
+        recent = self._recent(key, now)
+        recent.append(now)
+        self._failures.pop(key, None)
+        self._failures[key] = recent
+        if len(self._failures) > self._bounds.failing_addresses:
+            del self._failures[next(iter(self._failures))]
+        return len(recent)
+
+    def _recent(self, key: _Key, now: float) -> deque[float]:
+        times = self._failures.get(key)
         if times is None:
             return deque(maxlen=self._bounds.failures)
         while times and times[0] <= now - self._bounds.failure_seconds:
             times.popleft()
         if not times:
-            del self._failures[home]
+            del self._failures[key]
         return times
+
+
+def _pair(peer: str, name: str) -> _Key:
+    # A longer name is no user's, and must not take more memory than one.
+    return _home(peer), name[: limits.USER_NAME]
 
 
 def _is_elsewhere(home: str) -> bool:

@@ -34,6 +34,7 @@ from mqlab.broker.security.guard import Guard
 from mqlab.broker.security.users_file import UsersFile
 from mqlab.broker.server.awake import Awake
 from mqlab.broker.server.channels.all import Channels
+from mqlab.broker.server.logins import Logins
 from mqlab.broker.server.refusals import RefusalLog
 from mqlab.broker.server.scheduler import Scheduler
 from mqlab.broker.server.tracing.activity import Activity
@@ -69,8 +70,6 @@ _CLOCK_STEP_NS: Final = 100_000_000
 _CLOCK_READINGS: Final = 5
 # Random bytes in the name of a temporary queue: as many as nobody can try.
 _TOKEN_BYTES: Final = 16
-# Passwords that are checked at the same time.
-_LOGINS: Final = 2
 
 
 class Broker:
@@ -92,7 +91,7 @@ class Broker:
         self.guard = Guard()
         self.refusals = RefusalLog()
         self.users = UsersFile(settings.users) if settings.users is not None else None
-        self.logins = asyncio.Semaphore(_LOGINS)
+        self.logins = Logins(self.users, self.guard) if self.users is not None else None
         self.channels = Channels(self)
         # Connections with something to write at the end of this turn.
         self.unsent: list[Any] = []

@@ -51,18 +51,11 @@ class Greeter:
         self._broker.keep(task)
 
     async def _log_in(self, name: str, password: str, client_id: str) -> None:
-        broker, loop = self._broker, asyncio.get_running_loop()
-        assert broker.users is not None
-        peer = self._connection.peer
-        # Checking a password takes long on purpose: few at once, so that others and the messages go on.
-        async with broker.logins:
-            refusal = broker.guard.refuses_login(peer, loop.time())
-            user = None if refusal else await loop.run_in_executor(None, broker.users.login, name, password)
-        if user is None and refusal is None:
-            # Counted whether or not the peer is still there to hear of it.
-            await asyncio.sleep(broker.guard.failed_login(peer, loop.time()))
+        broker, connection = self._broker, self._connection
+        assert broker.logins is not None
+        user = await broker.logins.log_in(connection.peer, name, password, lambda: connection.is_gone)
         if user is None:
-            self._connection.fail("login", refusal or "wrong user or password")
+            connection.fail("login", "wrong user or password")
             return
         try:
             self._let_in(user, client_id)

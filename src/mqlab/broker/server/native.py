@@ -79,6 +79,10 @@ class Connection(FrameReader, Telling):
         assert self._user is not None
         return self._user
 
+    @property
+    def is_gone(self) -> bool:
+        return self._transport is None
+
     # From the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -54,6 +54,8 @@ def list_users(context: typer.Context, as_json: AsJson = False) -> None:
     for one in found:
         table.add_row(cell(one.name), *(cell(" ".join(one.rights.of(right))) for right in RIGHTS))
     show(table)
+    if found.weak:
+        say(plain(f"password hashes weaker than those made today: {', '.join(found.weak)}; password sets one again"))
 
 
 @users.command()
