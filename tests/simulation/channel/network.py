@@ -54,6 +54,9 @@ class End(asyncio.Transport):
         self._last = 0.0
         # What this side writes gets nowhere; and it is closed, or knows that it is cut off.
         self._severed = self._closed = False
+        # What has come and was not read: its protocol does not want to read for now.
+        self._unread: deque[bytes | None] = deque()
+        self._reading = True
 
     # The transport of a protocol
 
@@ -86,6 +89,13 @@ class End(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._closed
 
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        self._reading = True
+        self.loop.call_soon(self._read)
+
     def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ARG002 - there is no socket to tell of
         return default
 
@@ -108,9 +118,15 @@ class End(asyncio.Transport):
             self.loop.call_soon(self._receive, parcel.data)
 
     def _receive(self, data: bytes | None) -> None:
+        self._unread.append(data)
+        self._read()
+
+    def _read(self) -> None:
+        while self._unread and self._reading and not self._closed:
+            self._take(self._unread.popleft())
+
+    def _take(self, data: bytes | None) -> None:
         protocol = self._protocol
-        if self._closed:
-            return
         if data is None:
             self.end(None)
         elif isinstance(protocol, asyncio.BufferedProtocol):
@@ -121,6 +137,9 @@ class End(asyncio.Transport):
                 room[:size] = rest[:size]
                 protocol.buffer_updated(size)
                 rest = rest[size:]
+                if rest and not self._reading:
+                    self._unread.appendleft(bytes(rest))
+                    break
         elif isinstance(protocol, asyncio.Protocol):
             protocol.data_received(data)
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-from mqlab.broker.server import broker
+from mqlab.broker.server import broker, frame_reader, scheduler
 from mqlab.broker.server.channels import channel, status
 from mqlab.broker.server.tracing import activity
 from mqlab.broker.server.worker import Done
@@ -90,6 +90,8 @@ def in_place(timeline: Timeline) -> Iterator[None]:
     with (
         store_in_place(timeline.clock), patch.object(broker, "time_ns", timeline.clock.time_ns),
         patch.object(broker, "monotonic_ns", timeline.clock.monotonic_ns),
+        patch.object(scheduler, "time_ns", timeline.clock.time_ns),
+        patch.object(frame_reader, "time_ns", timeline.clock.time_ns),
         patch.object(channel, "time", timeline.clock), patch.object(status, "time", timeline.clock),
         patch.object(broker, "Files", _files), patch.object(broker, "Worker", Threads),
         patch.object(broker, "FolderLock", NoLock), patch.object(activity, "time", timeline.clock),

@@ -29,9 +29,10 @@ _SMALL = Rule("queue:small", {"queue_limit": 2500})
 _SAVED = Rule("queue:transmit.*", {"save_extent": 1500})
 # Memory limit, rules, and the batch of the channel. Where there is little memory, it is full of messages for the other
 # broker at times, in memory or on disk.
+_MUCH, _LITTLE = 1_000_000, 40_000
 _KINDS = (
-    (1_000_000, (_SMALL,), 3), (1_000_000, (_SMALL,), 20), (1_000_000, (_SMALL,), 1000), (10_000, (_SMALL, _SAVED), 3),
-    (10_000, (_SMALL,), 3), (10_000, (_SMALL,), 1000),
+    (_MUCH, (_SMALL,), 3), (_MUCH, (_SMALL,), 20), (_MUCH, (_SMALL,), 1000), (_LITTLE, (_SMALL, _SAVED), 3),
+    (_LITTLE, (_SMALL,), 3), (_LITTLE, (_SMALL,), 1000),
 )  # fmt: skip
 _LITTLE_MEMORY = _KINDS[-2:]
 # Seconds without a fault after which nothing may be under way any more.
@@ -107,10 +108,11 @@ class Simulation:
     def _site(self, name: str) -> Site:
         other, chance, folder = _other(name), self.chance, self._folder
         memory, rules, batch = chance.choice(self._kinds)
+        window = 1500 if memory == _LITTLE else chance.choice((1500, 100_000))
         channel = ChannelSettings(other, f"unix:{self._link(other)}", batch=batch, retry=1)
         made = Settings(
             name=name, data=folder / f"journal {name}", listen=(f"unix:{folder / name}",), channels=(channel,),
-            remotes=(("there", f"queue:third@{other}"),), producer_window=chance.choice((1500, 100_000)),
+            remotes=(("there", f"queue:third@{other}"),), producer_window=window,
             memory_limit=memory, policy=Policy(redelivery_limit=0),
             policies=Policies(rules), group_delay=chance.choice((0, 0, 200)),
             # Every second seed is observed in all ways that touch no file.

@@ -117,7 +117,8 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         self._broker.carry_out()
 
     def _has_time(self) -> bool:
-        return time_ns() - self._broker.now <= limits.TURN_NS
+        # Less than nothing: somebody has set the clock back.
+        return 0 <= time_ns() - self._broker.now <= limits.TURN_NS
 
     def _wait_with(self, rest: Iterator[Frame]) -> None:
         self._pending = rest

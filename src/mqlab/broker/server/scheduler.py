@@ -40,7 +40,7 @@ class Scheduler:
         try:
             while waiting and not self._closed:
                 waiting.popleft()()
-                if time_ns() > ends:
+                if not began <= time_ns() <= ends:
                     break
         finally:
             self._is_due = bool(waiting) and not self._closed
