@@ -17,6 +17,8 @@ NAMES = [name for name in vars(limits) if name.isupper()]
 # Where each is tested.
 TESTED = {
     "FRAME": "server/test_limits.py::test_a_frame_is_bounded",
+    "FRAME_LEAST": "test_settings.py::test_the_size_of_a_message_has_limits_of_its_own",
+    "FRAME_MOST": "test_settings.py::test_the_size_of_a_message_has_limits_of_its_own",
     "FRAME_BEFORE_HELLO": "server/test_limits.py::test_a_stranger_has_room_for_a_greeting_and_no_more",
     "HELLO_SECONDS": "server/test_limits.py::test_a_silent_connection_is_ended",
     "NAME": "core/test_destinations.py::test_a_name_is_bounded_in_bytes",
@@ -59,11 +61,10 @@ TESTED = {
     "STOMP_HEADERS": "server/stomp/test_hostile.py::test_the_number_of_headers",
     "STOMP_HEADER": "server/stomp/test_hostile.py::test_the_length_of_a_header",
     "STOMP_HEAD": "server/stomp/test_hostile.py::test_the_length_of_all_headers",
-    "STOMP_BODY": "server/stomp/test_hostile.py::test_the_length_of_a_body",
+    "STOMP_HEAD_ROOM": "server/stomp/test_hostile.py::test_the_length_of_a_body",
     "STOMP_HEART_BEAT": "server/stomp/test_parts.py::test_heart_beats_are_negotiated",
     "STOMP_PRODUCERS": "server/stomp/test_inside.py::test_destinations_that_are_not_used_any_more_are_let_go",
     "HTTP_HEAD": "server/websocket/test_requests.py::test_the_length_of_a_request",
-    "WEBSOCKET_MESSAGE": "server/websocket/test_limits.py::test_a_message_is_bounded",
     "WEBSOCKET_BEFORE_HELLO": "server/websocket/test_limits.py::test_before_it_is_let_in_it_has_less_room",
     "TURN_NS": "server/test_slices.py::test_a_connection_with_long_work_waits_for_the_others",
 }

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from mqlab.broker import limits
 from mqlab.broker.channel_settings import ChannelError, ChannelSettings
 from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, Rule
 from mqlab.broker.settings import SETTING_NAMES, SettingError, Settings
@@ -108,3 +109,16 @@ def test_what_is_no_origin(origin: str) -> None:
 def test_origins_as_browsers_write_them() -> None:
     origins = ("https://a.org", "http://localhost:8000", "http://[::1]:80", "chrome-extension://abcdef")
     assert Settings(web_origins=origins).web_origins == origins
+
+
+def test_the_size_of_a_message_has_limits_of_its_own() -> None:
+    """The memory limit bounds it, too, but a broker with little memory still takes a frame of the least size."""
+    least, most = limits.FRAME_LEAST, limits.FRAME_MOST
+    for size in (least, least + 1, most - 1, most):
+        assert Settings(max_message_size=size, memory_limit=2 * most).frame_limit == size
+    for size in (least - 1, most + 1, 0):
+        with pytest.raises(SettingError, match="max_message_size"):
+            Settings(max_message_size=size)
+    assert Settings().frame_limit == limits.FRAME
+    assert Settings(memory_limit=limits.FRAME - 1).frame_limit == limits.FRAME - 1
+    assert Settings(memory_limit=1).frame_limit == least

@@ -112,11 +112,12 @@ async def test_the_brokers_memory_can_only_be_read() -> None:
 
 @in_loop
 async def test_a_frame_above_the_limit_ends_the_connection() -> None:
-    async with here(queue_limit=2 * limits.FRAME) as broker:
+    most = limits.FRAME_LEAST
+    async with here(max_message_size=most) as broker:
         connection = await client(HERE)
         producer = await (await connection.session()).producer("queue:q")
-        await producer.send_batch(encode([b"x" * (limits.FRAME + 1)]))
-        with pytest.raises(ClosedError, match=f"a frame of {limits.FRAME + 1} bytes"):
+        await producer.send_batch(encode([b"x" * (most + 1)]))
+        with pytest.raises(ClosedError, match=f"a frame of {most + 1} bytes"):
             await connection.status()
         assert broker.broker.core.house.queues["q"].messages == 0
 

@@ -18,6 +18,8 @@ from mqlab.wire.bodies import encode
 
 from .receiving import nothing_for, receive
 
+FRAME = 2 * 1024 * 1024
+
 
 async def accepted(connection: aio.Connection, producer: aio.Producer, body: bytes, most: int) -> int:
     """How many lone messages a destination takes before it refuses one, or holds its producer back."""
@@ -54,10 +56,10 @@ async def test_default_out_of_the_box_configuration(tmp_path: Path) -> None:
         assert (policy["queue_limit"], policy["when_full"], policy["save_extent"]) == (8 * 1024 * 1024, "hold", 0)
 
 
-@pytest.mark.parametrize("size", [0, 1, 12, 1024, 2048, 1024 * 1024, limits.FRAME])
+@pytest.mark.parametrize("size", [0, 1, 12, 1024, 2048, 1024 * 1024, FRAME])
 @in_loop
 async def test_message_size(tmp_path: Path, size: int) -> None:
-    async with running(local(data=tmp_path, queue_limit=2 * limits.FRAME)) as (_, (address,)):
+    async with running(local(data=tmp_path, queue_limit=2 * FRAME, max_message_size=FRAME)) as (_, (address,)):
         connection = await client(address)
         session = await connection.session()
         producer, consumer = await session.producer("queue:q"), await session.consumer("queue:q")
@@ -68,8 +70,8 @@ async def test_message_size(tmp_path: Path, size: int) -> None:
         assert status["bytes"] == size
         assert size < status["journal_bytes"] - before < size + 200
         assert (await consumer.receive(timeout=30)).body == body
-        if size == limits.FRAME:
-            with pytest.raises(ClosedError, match=str(limits.FRAME)):
+        if size == FRAME:
+            with pytest.raises(ClosedError, match=str(FRAME)):
                 await producer.send_batch(encode([body + b"x"]), confirm=True)
 
 

@@ -17,6 +17,8 @@ from mqlab.broker.security.rights import RIGHTS, Rights
 from mqlab.broker.security.users import Users
 from mqlab.client import aio
 
+from .payloads import MOST
+
 # The owner may do everything; the guest may log in, and use the queues that begin with guest.
 OWNER, OWNERS_PASSWORD = "owner", "the owner's own password"
 GUEST, GUESTS_PASSWORD = "guest", "the guest's own password"
@@ -31,7 +33,8 @@ class Target:
         self.folder = folder
         self.users = users
         self.log_path = folder / "log"
-        self._options = [*options, f"--data={folder / 'data'}", f"--metrics=127.0.0.1:{_free_port()}"]
+        self._options = [*options, f"--max-message-size={MOST}", f"--data={folder / 'data'}"]
+        self._options.append(f"--metrics=127.0.0.1:{_free_port()}")
         self.metrics_port = int(self._options[-1].rpartition(":")[2])
         authority = trustme.CA()
         self.ca = folder / "ca.pem"

@@ -18,9 +18,9 @@ from mqlab.broker.yaml_file import Part, read_yaml
 UNITS: Final = {"B": 1, "KB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
 
 # Among the whole numbers, those that are bytes.
-_BYTES: Final = frozenset(
-    ("memory_limit", "producer_window", "segment_size", "log_length", "queue_limit", "save_extent")
-)
+_BYTES: Final = frozenset((
+    "memory_limit", "max_message_size", "producer_window", "segment_size", "log_length", "queue_limit", "save_extent",
+))  # fmt: skip
 _HINTS: Final[dict[str, object]] = {**get_type_hints(Settings), **get_type_hints(Policy)}
 _NUMBER: Final = re.compile(r"(\d{1,15})\s?([A-Za-z]*)", re.ASCII)
 

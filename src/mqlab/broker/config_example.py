@@ -75,6 +75,9 @@ channels: none
 # MEMORY AND FLOW
 # All messages in memory above which producers are held back, whatever their queue.
 memory_limit: 1GiB
+# The longest message with its headers, or batch (512KiB to 1GiB, and never more than memory_limit). A client that sends
+# a longer one is disconnected. More lets large documents pass; each connection may then take that much memory.
+max_message_size: 64MiB
 # What a producer may send ahead of the broker, never more than queue_limit or an eighth of memory_limit. Too little
 # starves it.
 producer_window: 4MiB

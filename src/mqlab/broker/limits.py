@@ -2,8 +2,13 @@
 
 from typing import Final
 
-# A frame is held in memory whole; a batch for throughput needs 256 KiB, a large document some MiB.
-FRAME: Final = 16 * 1024 * 1024
+# Default of the setting `max_message_size`: a frame of the native protocol, which is one message with its headers, or
+# one batch. The broker holds a frame in memory whole; a batch for throughput needs 256 KiB, a large document some MiB.
+FRAME: Final = 64 * 1024 * 1024
+# What the setting may be. Less has no room for the headers that STOMP allows. More does not fit into a record batch of
+# Arrow, whose offsets have 31 bits, with room for copies; a record of the journal could have 4 GiB.
+FRAME_LEAST: Final = 512 * 1024
+FRAME_MOST: Final = 1024 * 1024 * 1024
 
 # Before its HELLO a peer is a stranger: it gets room for the greeting and no more.
 FRAME_BEFORE_HELLO: Final = 4 * 1024
@@ -107,12 +112,14 @@ WRITTEN_FILE: Final = 1_000_000
 # A transaction manager's name for a transaction: XA's has 128 bytes, in hexadecimal digits 256.
 XID: Final = 256
 
-# STOMP: headers of a frame, one of them, all of them, and the body, which with its headers must fit into a FRAME. Other
-# brokers stop at 100 headers; a hundred of usual size need some KiB.
+# STOMP: headers of a frame, one of them, and all of them. Other brokers stop at 100 headers; a hundred of usual size
+# need some KiB.
 STOMP_HEADERS: Final = 100
 STOMP_HEADER: Final = 8 * 1024
 STOMP_HEAD: Final = 64 * 1024
-STOMP_BODY: Final = FRAME - 4 * STOMP_HEAD
+# Room for headers beside the body of a message in a frame of the native protocol: the names of properties are longer
+# there. A body over STOMP may have all but this of `max_message_size`.
+STOMP_HEAD_ROOM: Final = 4 * STOMP_HEAD
 
 # Milliseconds between heart-beats of STOMP, at the least: nobody learns much sooner, and each wakes both sides.
 STOMP_HEART_BEAT: Final = 100
@@ -124,9 +131,9 @@ STOMP_PRODUCERS: Final = 256
 # The head of a request over HTTP, for the counters and for WebSocket: browsers send some KiB, with cookies more.
 HTTP_HEAD: Final = 16 * 1024
 
-# A message of WebSocket is handed on as it comes, so its length costs no memory; but a frame of STOMP fits into one,
-# and what is longer is a mistake. Before it is let in a client has nothing to say that is longer than a few frames.
-WEBSOCKET_MESSAGE: Final = FRAME
+# A message of WebSocket is handed on as it comes, so its length costs no memory. After the login it may have
+# `max_message_size`, which holds any frame of STOMP. Before, a client has nothing to say that is longer than a few
+# frames.
 WEBSOCKET_BEFORE_HELLO: Final = 64 * 1024
 
 # Nanoseconds of a turn of the event loop after which a connection's other frames, and the rest of long work, wait for

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+from mqlab.broker import limits
 from mqlab.broker.channel_settings import ChannelError, ChannelSettings, check_remote
 from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, PolicyError
 from mqlab.wire.address import BROKER_NAME, Address, BadAddressError
@@ -57,6 +58,9 @@ class Settings:
     disk_marks: int = 0
     # Bytes of all messages in memory above which producers are held back, whatever their queue.
     memory_limit: int = 1024 * MIB
+    # Bytes of one message with its headers, or of one batch; who sends more is disconnected. More lets large documents
+    # pass, and each connection may then take that much memory. It is never more than `memory_limit`.
+    max_message_size: int = limits.FRAME
     # Bytes a producer may send ahead of the broker (never more than the queue limit). Few batches would starve it.
     producer_window: int = 4 * MIB
     # A journal file is closed at this size, and removed once nothing in it is needed.
@@ -104,7 +108,7 @@ class Settings:
     def _check_numbers(self) -> None:
         least = {
             "memory_limit": 1, "producer_window": 1, "segment_size": 64 * KIB, "disk_marks": 0, "group_delay": 0,
-            "log_length": 64 * KIB, "busy_wait": 0,
+            "log_length": 64 * KIB, "busy_wait": 0, "max_message_size": limits.FRAME_LEAST,
         }  # fmt: skip
         for name, smallest in least.items():
             value = getattr(self, name)
@@ -114,6 +118,8 @@ class Settings:
             raise SettingError(f"busy_wait: {self.busy_wait} is more than {_MOST_BUSY_WAIT}")
         if self.producer_window > _MOST_WINDOW:
             raise SettingError(f"producer_window: {self.producer_window} is more than {_MOST_WINDOW}")
+        if self.max_message_size > limits.FRAME_MOST:
+            raise SettingError(f"max_message_size: {self.max_message_size} is more than {limits.FRAME_MOST}")
 
     def _check_addresses(self) -> None:
         if not self.listen and not self.name:
@@ -174,6 +180,11 @@ class Settings:
         except PolicyError as error:
             raise SettingError(str(error)) from None
         return cls(policy=policy, **own)
+
+    @property
+    def frame_limit(self) -> int:
+        """`max_message_size` as far as the memory limit allows: bytes of a frame of the native protocol."""
+        return min(self.max_message_size, max(self.memory_limit, limits.FRAME_LEAST))
 
     def policy_of(self, destination: str) -> Policy:
         """`destination` with its kind: queue:orders."""

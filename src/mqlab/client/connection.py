@@ -10,7 +10,7 @@ from mqlab.wire import native
 from mqlab.wire.bodies import Buffer, Payload
 from mqlab.wire.native import Frame, Kind, ProtocolError
 
-# What a broker may send at once: its own limit for a frame, told in its HELLO, is at most this.
+# What a broker may send at once, unless its HELLO announces a higher limit for a frame.
 _FRAME_LIMIT = 64 * 1024 * 1024
 _LARGE = 16 * 1024
 _GOODBYE_SECONDS = 1.0
@@ -75,7 +75,9 @@ class Wire(asyncio.BufferedProtocol):
         said = {"version": native.VERSION, "client": "mqlab", **{key: value for key, value in hello.items() if value}}
         try:
             greeting = await self.ask(native.frame(Kind.HELLO, said), Kind.HELLO)
-            self.broker = str(greeting.json().get("name", ""))
+            told = greeting.json()
+            self.broker = str(told.get("name", ""))
+            self._receiver.limit = max(_FRAME_LIMIT, int(told.get("frame_limit", 0)))
         except BaseException:
             await self.close()
             raise

@@ -38,18 +38,18 @@ async def test_a_stranger_has_room_for_a_greeting_and_no_more(more: int) -> None
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
 @in_loop
-async def test_a_frame_is_bounded(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "FRAME", 50_000)
-    async with running(local()) as (broker, (address,)):
+async def test_a_frame_is_bounded(more: int) -> None:
+    most = 600_000
+    async with running(local(max_message_size=most)) as (broker, (address,)):
         raw = await Raw.connect(address)
         await raw.open_session()
         await raw.open_producer("queue:q")
-        raw.send(b"x" * (50_000 + more), flags=Flag.CONFIRM)
+        raw.send(b"x" * (most + more), flags=Flag.CONFIRM)
         if more <= 0:
             await raw.hear_until(Kind.CONFIRM)
-            assert broker.core.house.queues["q"].size == 50_000 + more
+            assert broker.core.house.queues["q"].size == most + more
         else:
-            assert "50000" in await raw.is_ended()
+            assert str(most) in await raw.is_ended()
             assert broker.core.house.queues["q"].size == 0
 
 

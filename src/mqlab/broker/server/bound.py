@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from mqlab.broker import limits
 from mqlab.broker.core import effects
 from mqlab.broker.core.links import Consumer
 from mqlab.broker.core.retrieval import Key
@@ -26,6 +25,7 @@ class BoundConnection(Connection):
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
+        self._frame_limit = broker.settings.frame_limit
         self._ready: list[Frame] = []
         # The links of a client in the broker's own event loop, and who wants to know whether it takes calls.
         self._receivers: Mapping[int, Receiving] = {}
@@ -124,8 +124,8 @@ class BoundConnection(Connection):
         self._end.send(ready)
 
     def _kept(self, view: Buffer) -> Buffer:
-        if len(view) > limits.FRAME:
-            raise ProtocolError(f"a frame of {len(view)} bytes; the limit is {limits.FRAME}")
+        if len(view) > self._frame_limit:
+            raise ProtocolError(f"a frame of {len(view)} bytes; the limit is {self._frame_limit}")
         return view
 
     def _put(self, kind: int, flags: int, session: int, link: int, first: int, amount: int, payload: Buffer) -> None:

@@ -160,8 +160,9 @@ class Connection(FrameReader, Telling):
     def welcome(self, user: User, client_id: str) -> None:
         """The greeter lets it in."""
         self._user, self.client_id = user, client_id
-        self._receiver.limit = limits.FRAME
-        said = {"version": native.VERSION, "frame_limit": limits.FRAME, "name": self._broker.settings.name}
+        settings = self._broker.settings
+        self._receiver.limit = settings.frame_limit
+        said = {"version": native.VERSION, "frame_limit": settings.frame_limit, "name": settings.name}
         self._write(native.frame(Kind.HELLO, said))
         self._take_at_once()
         self._broker.activity.welcome(self, self._since)

@@ -7,7 +7,7 @@ import pytest
 
 from mqlab.broker import limits
 
-from .serving import VERSIONS, Client, Process, Raw, broker, frame
+from .serving import BINARY_WEBSOCKET, VERSIONS, Client, Process, Raw, broker, frame
 
 MIB = 1024 * 1024
 
@@ -262,18 +262,28 @@ class TestLimits:
         assert self.send(process, name, **{f"h{n}": "x" * 8000 for n in range(8)}) == "RECEIPT"
         assert "the limit is" in self.send(process, name, **{f"h{n}": "x" * 8000 for n in range(9)})
 
-    def test_the_length_of_a_body(self, process: Process, name: str) -> None:
-        for more, answer in ((-1, "RECEIPT"), (0, "RECEIPT"), (1, "ERROR")):
-            said = self.send(process, f"{name}.{more}", b"x" * (limits.STOMP_BODY + more), some="property")
-            assert said.startswith(answer)
-            if answer == "ERROR":
-                assert f"the limit is {limits.STOMP_BODY}" in said
+    def test_the_length_of_a_body(self) -> None:
+        most = MIB - limits.STOMP_HEAD_ROOM
+        large = {f"h{n}": "x" * 8000 for n in range(8)}
+        with broker("--max-message-size=1MiB") as process:
+            for more, answer in ((-1, "RECEIPT"), (0, "RECEIPT"), (1, "ERROR")):
+                said = self.send(process, f"q{more}", b"x" * (most + more), **large)
+                assert said.startswith(answer)
+                if answer == "ERROR":
+                    assert f"the limit is {most}" in said
+            with Raw(process.port) as raw:
+                # Without a length.
+                raw.bytes(b"SEND\ndestination:/queue/q\n\n")
+                raw.bytes(b"x" * (most + MIB))
+                assert f"the limit is {most}" in raw.is_ended().headers["message"]
 
-    def test_a_body_without_a_length(self, process: Process, name: str) -> None:
-        with Raw(process.port) as raw:
-            raw.bytes(f"SEND\ndestination:/queue/{name}\n\n".encode())
-            raw.bytes(b"x" * (limits.STOMP_BODY + MIB))
-            assert f"the limit is {limits.STOMP_BODY}" in raw.is_ended().headers["message"]
+    @pytest.mark.parametrize("version", ["1.2", BINARY_WEBSOCKET])
+    def test_a_body_of_more_than_16_mib_arrives(self, process: Process, name: str, version: str) -> None:
+        body = bytes(range(256)) * (20 * MIB // 256)
+        with Client(process.port, version) as client:
+            client.subscribe(f"/queue/{name}")
+            client.send(f"/queue/{name}", body, persistent="true")
+            assert client.message().body == body
 
 
 def test_a_silent_client_is_gone_after_a_while(process: Process) -> None:

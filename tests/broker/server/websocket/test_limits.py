@@ -24,11 +24,11 @@ def of_size(size: int) -> bytes:
 @pytest.mark.parametrize("pieces", [1, 7])
 @pytest.mark.parametrize("more", AROUND)
 @in_loop
-async def test_a_message_is_bounded(more: int, pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "WEBSOCKET_MESSAGE", 100_000)
-    async with running(local()) as (_, (address,)):
+async def test_a_message_is_bounded(more: int, pieces: int) -> None:
+    most = 600_000
+    async with running(local(max_message_size=most)) as (_, (address,)):
         web = await Web.connect(address)
-        data = of_size(100_000 + more)
+        data = of_size(most + more)
         step = -(-len(data) // pieces)
         # Twice: the next message has as much room.
         for _ in range(2 if more <= 0 else 1):
@@ -38,7 +38,7 @@ async def test_a_message_is_bounded(more: int, pieces: int, monkeypatch: pytest.
                 assert "RECEIPT" in str(await web.message())
                 web.say(frame("ABORT", transaction="t"))
             else:
-                assert "a message of more than 100000 bytes" in str(await web.message())
+                assert f"a message of more than {most} bytes" in str(await web.message())
                 assert await web.is_closed() == 1009
 
 
@@ -82,9 +82,11 @@ async def test_the_first_frame_is_bounded_as_without_it() -> None:
 
 @in_loop
 async def test_the_longest_frame_fits_into_a_message() -> None:
-    async with running(local(queue_limit=64 * 1024 * 1024)) as (_, (address,)):
+    most = 4 * 1024 * 1024
+    async with running(local(max_message_size=most)) as (_, (address,)):
         web = await Web.connect(address)
-        whole = frame("SEND", b"x" * limits.STOMP_BODY, destination="/queue/q", receipt="r", h="x" * 8000)
+        body = b"x" * (most - limits.STOMP_HEAD_ROOM)
+        whole = frame("SEND", body, destination="/queue/q", receipt="r", h="x" * 8000)
         web.event(BytesMessage(whole))
         assert b"RECEIPT" in await web.message()
 

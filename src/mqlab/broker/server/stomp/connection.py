@@ -26,7 +26,6 @@ _BEFORE_CONNECT: Final = Limits(
 )
 # Seconds to read why a connection was ended.
 _LAST_WORDS: Final = 2.0
-_LIMITS: Final = Limits(limits.STOMP_HEADERS, limits.STOMP_HEADER, limits.STOMP_HEAD, limits.STOMP_BODY)
 
 
 class Stomp(asyncio.Protocol):
@@ -34,6 +33,7 @@ class Stomp(asyncio.Protocol):
 
     def __init__(self, broker: Broker) -> None:
         self._bound = BoundConnection(broker)
+        self._frame_limit = broker.settings.frame_limit
         # Also after a restart of the broker no other connection has this name.
         session = f"{time_ns() // 1_000_000:x}-{self._bound.number}"
         self._parts = Parts(self, session, broker.core.house.exists)
@@ -125,7 +125,9 @@ class Stomp(asyncio.Protocol):
 
     def welcome(self, version: str, beat: int, expect: int) -> None:
         """It is let in, and may say more."""
-        self._splitter.limits = _LIMITS
+        self._splitter.limits = Limits(
+            limits.STOMP_HEADERS, limits.STOMP_HEADER, limits.STOMP_HEAD, self._frame_limit - limits.STOMP_HEAD_ROOM
+        )
         seconds = (beat / 1000, expect / 1000) if version != "1.0" else (0.0, 0.0)
         self._beats = Beats(*seconds, self._beat, self._silent)
 

@@ -28,7 +28,7 @@ class WebSocket(asyncio.Protocol):
 
     def __init__(self, broker: Broker) -> None:
         self._stomp = Stomp(broker)
-        self._allowed = broker.settings.web_origins
+        self._allowed, self._frame_limit = broker.settings.web_origins, broker.settings.frame_limit
         # What it is told if it ends before it is one of WebSocket.
         self._answer = refusal(HTTPStatus.REQUEST_TIMEOUT, f"not logged in within {limits.HELLO_SECONDS:g} seconds")
         self._connection: WSConnection | None = None
@@ -116,7 +116,7 @@ class WebSocket(asyncio.Protocol):
 
     def _message(self, data: bytes, *, finished: bool, text: bool) -> None:
         if not self._size:
-            self._limit = limits.WEBSOCKET_MESSAGE if self._stomp.let_in else limits.WEBSOCKET_BEFORE_HELLO
+            self._limit = self._frame_limit if self._stomp.let_in else limits.WEBSOCKET_BEFORE_HELLO
         self._size += len(data)
         if self._size > self._limit:
             too_big = f"a message of more than {self._limit} bytes"
