@@ -2,7 +2,7 @@
 
     docs/studies.md   where every published table and figure of the built-in studies is reproduced
     docs/systems.md   what each system that comes with mqlab can do, and what its word is worth
-    docs/broker.md    which right each command of the embedded broker needs
+    docs/broker.md    durability of the embedded broker's confirmations; which right each of its commands needs
 """
 
 import sys
@@ -51,6 +51,18 @@ def _places(study: Study, printed: str, found: list[Tie]) -> Iterator[str]:
     yield from dict.fromkeys(f"nothing: {tie.reason}" for tie in found if tie.reason)
 
 
+def of_durability() -> str:
+    """Of the embedded broker, as reports have it."""
+    settings = ("on", "off")
+    synced, unsynced = (system(f"embedded:sync={sync}").durability() for sync in settings)
+    rows = [
+        ["a persistent send is confirmed", synced.persistent, unsynced.persistent],
+        ["any other send is confirmed", synced.confirmed, unsynced.confirmed],
+        ["a received message is gone", synced.acknowledged, unsynced.acknowledged],
+    ]
+    return _table([["", *(f"`sync: {sync}`" for sync in settings)], *rows])
+
+
 def of_rights() -> str:
     return _table(commands.documented())
 
@@ -94,22 +106,27 @@ def _table(rows: list[list[str]]) -> str:
     return head + "|---" * len(rows[0]) + "|\n" + "".join(rest)
 
 
-def written(document: str, tables: str) -> str:
-    """The document with the tables in their place."""
-    before, _, rest = document.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{tables}{END}{after}"
+def written(document: str, *tables: str) -> str:
+    """The document with the tables in their places."""
+    done = ""
+    for text in tables:
+        before, _, rest = document.partition(BEGIN)
+        _, _, document = rest.partition(END)
+        done += f"{before}{BEGIN}\n{text}{END}"
+    return done + document
 
 
-TABLES: Final[dict[str, Callable[[], str]]] = {
-    "studies.md": of_studies, "systems.md": of_systems, "broker.md": of_rights,
+# By document: what makes its tables, in their order.
+TABLES: Final[dict[str, tuple[Callable[[], str], ...]]] = {
+    "studies.md": (of_studies,), "systems.md": (of_systems,), "broker.md": (of_durability, of_rights),
 }  # fmt: skip
 
 
 def main() -> int:
     for name, tables in TABLES.items():
         document = DOCS / name
-        document.write_text(written(document.read_text(encoding="utf-8"), tables()), encoding="utf-8")
+        made = written(document.read_text(encoding="utf-8"), *(table() for table in tables))
+        document.write_text(made, encoding="utf-8")
     return 0
 
 

@@ -1,12 +1,21 @@
 """What the report says of the systems: what their word is worth, and what they cannot do."""
 
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from mqlab.broker.server.broker import _LAZY_SECONDS
 from mqlab.report.findings import Findings
 from mqlab.report.headline import rate_tiles
 from mqlab.report.page import build
 from mqlab.report.tables import calibration_table, durability_table, points_table, systems_table
+from mqlab.systems import system
 
 from .conftest import Write
 from .made_up import MadeUp
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 WORDS = {
     "syncs": "never", "persistent": "when it is in memory", "confirmed": "never", "acknowledged": "on delivery",
@@ -95,3 +104,19 @@ def test_of_many_systems_the_two_highest_come_first(made: MadeUp, write: Write) 
         made.rows["measures"] += [row | {"system": name, "value": row["value"] * factor} for row in rates]
     tiles = [tile.note.split(",")[0] for tile in rate_tiles(Findings.of(write(made)))]
     assert tiles == ["best", "embedded"]
+
+
+@pytest.mark.parametrize("sync", ["on", "off"])
+def test_report_and_manual_say_the_same_of_the_embedded_brokers_durability(
+    sync: str, made: MadeUp, write: Write
+) -> None:
+    durability = system(f"embedded:sync={sync}").durability()
+    made.meta["systems"][0] |= {"durability": asdict(durability)}
+    reported = [cell.text for cell in durability_table(Findings.of(write(made))).rows[0].cells]
+    manual, systems = ((DOCS / name).read_text(encoding="utf-8") for name in ("broker.md", "systems.md"))
+    for text in (durability.persistent, durability.confirmed, durability.acknowledged):
+        assert text in reported
+        assert f"| {text} |" in manual, "run .venv/bin/python scripts/tables.py"
+    assert sync == "off" or f"| {durability.acknowledged} |" in systems
+    assert f"within about {_LAZY_SECONDS * 1000:g} ms" in durability.acknowledged
+

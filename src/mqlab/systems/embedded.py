@@ -26,6 +26,26 @@ _STOP_SECONDS = 10.0
 # What drivers must know beside the address; and the one that needs no socket.
 _OPTIONS: Final[dict[str, dict[str, str]]] = {"stomp": {"flavour": "mqlab"}}
 _INSIDE: Final = "native"
+# Durability of confirmations and acknowledgements, with `sync: on` and `sync: off`. Reports and documents take these
+# texts from here (`scripts/tables.py`).
+_GONE: Final = "when the consumer asks for the next, or says so, or commits"
+_DURABILITY: Final = {
+    "on": Durability(
+        syncs="before confirming",
+        persistent="written to the journal and synced",
+        confirmed="taken by the broker, in memory",
+        acknowledged=f"{_GONE}; a commit is synced like a send, anything else is written within about 1 ms and synced "
+        "with the next record that a client waits for",
+        replies="retrieved by correlation id from a queue that all requesters share",
+    ),
+    "off": Durability(
+        syncs="never",
+        persistent="written to the journal, not synced",
+        confirmed="taken by the broker, in memory",
+        acknowledged=f"{_GONE}; a commit is written like a send, anything else within about 1 ms; nothing is synced",
+        replies="retrieved by correlation id from a queue that all requesters share",
+    ),
+}
 
 
 class Embedded(System):
@@ -49,14 +69,7 @@ class Embedded(System):
         }  # fmt: skip
 
     def durability(self) -> Durability:
-        synced = self._chosen.settings().sync != "off"
-        return Durability(
-            syncs="before confirming" if synced else "never",
-            persistent="written to the journal and synced" if synced else "written to the journal, not synced",
-            confirmed="taken by the broker, in memory",
-            acknowledged="when the consumer asks for the next, or says so, or commits; synced like a send",
-            replies="retrieved by correlation id from a queue that all requesters share",
-        )
+        return _DURABILITY[self._chosen.settings().sync]
 
     def missing(self) -> str:
         return ""
