@@ -30,4 +30,4 @@ def test_with_nothing_to_measure_nothing_is_left_of_what_was_there(
     assert (told[0][1:], told[-1]) == ((0, 21), ("", 21, 21))
     assert len({name for name, *_ in told}) == len(told) == 22
     files = sorted(str(file.relative_to(folder.measures)) for file in folder.measures.rglob("*") if file.is_file())
-    assert files == sorted(f"{name}/part.parquet" for name in TABLES)
+    assert files == sorted(["sources.json", *(f"{name}/part.parquet" for name in TABLES)])

@@ -10,7 +10,7 @@ from mqlab.cli.interrupt import leaving_at_once
 from mqlab.cli.progress import ProgressBars
 from mqlab.events.folder import NotARunFolderError, RunFolder
 from mqlab.pipeline.measure import measure as run_pipeline
-from mqlab.pipeline.spark import SparkUnavailableError, spark_session
+from mqlab.pipeline.spark import SPARK_ERRORS, SparkUnavailableError, spark_session
 from mqlab.pipeline.wanted import exhibits_of
 from mqlab.study import StudyError
 
@@ -40,7 +40,15 @@ def measured(folder: RunFolder, master: str | None, bars: ProgressBars) -> None:
             spark = spark_session(master)
         except SparkUnavailableError as error:
             fail(f"{error}. The events are kept: {again}", Exit.SYSTEM_UNAVAILABLE)
-        run_pipeline(spark, folder, bars.measure, exhibits)
+        try:
+            sources = run_pipeline(spark, folder, bars.measure, exhibits)
+        except SPARK_ERRORS as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            fail(f"Spark cannot measure the events: {reason[:300]}. They are kept: {again}", Exit.INTERNAL)
+    for run, reason in sources.damaged.items():
+        say(f"{'every run' if run is None else f'run {run}'} is void, {reason}")
+    if sources.unchecked:
+        say(f"not checked: {sources.unchecked} event files carry no checksum")
 
 
 def open_folder(path: Path) -> RunFolder:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mqlab.events.checksums import SUFFIX, file_name
 from mqlab.events.schema import SCHEMA_VERSION, TABLES
 from mqlab.regular_file import read_regular
 
@@ -98,10 +99,19 @@ class RunFolder:
         temporary.replace(self.meta_file)
 
     def write_events(self, table: str, name: str, rows: pa.Table) -> None:
-        """One Parquet file of one table. `name` tells its writer apart: files are never appended to."""
-        target = self.events / table / f"{name}.parquet"
-        target.parent.mkdir(exist_ok=True)
-        # Whole or not at all: half a file would spoil the measures of every run. Spark passes over names with a dot.
-        unfinished = target.with_name(f".{name}.unfinished")
-        pq.write_table(rows.cast(TABLES[table]), unfinished)
-        unfinished.replace(target)
+        """One Parquet file of one table. `name` tells its writer apart: files are never appended to.
+
+        The checksum is that of the content in memory, so it also covers the way to the disk.
+        """
+        written = pa.BufferOutputStream()
+        pq.write_table(rows.cast(TABLES[table]), written)
+        content = memoryview(written.getvalue())
+        folder = self.events / table
+        folder.mkdir(exist_ok=True)
+        # Whole or not at all: half a file would void its run. Spark passes over names with a dot.
+        unfinished = folder / f".{name}.unfinished"
+        unfinished.write_bytes(content)
+        unfinished.replace(folder / file_name(name, content))
+
+    def event_files(self, table: str) -> list[Path]:
+        return sorted((self.events / table).glob(f"*{SUFFIX}"))

@@ -23,6 +23,8 @@ PHASES: Final = (PRELOAD, WARM_UP, MEASURE, DRAIN)
 
 COMPLETE: Final = "complete"
 INCOMPLETE: Final = "incomplete"
+# Never written: a run of which an event file is damaged, as the pipeline finds it.
+DAMAGED: Final = "damaged"
 
 _int, _short, _text = pa.int64(), pa.int32(), pa.string()
 

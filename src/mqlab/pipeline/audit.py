@@ -6,13 +6,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.events.schema import COMPLETE
+from mqlab.events.schema import COMPLETE, DAMAGED
 from mqlab.pipeline.fates import CLASSES
 from mqlab.pipeline.metrics import as_metrics
 
 CLEAN: Final = "clean"
 FAILED: Final = "failed"  # a message was lost, duplicated without its mark, out of order or unexpected
-VOID: Final = "void"  # the events cannot be trusted: they differ from what the agents counted
+VOID: Final = "void"  # the events cannot be trusted: damaged, or not what the agents counted
 INCOMPLETE: Final = "incomplete"  # the run, or an agent of it, did not come to its end
 
 # What a system must never do, in words. Marked duplicates and recovered messages are its right.
@@ -51,7 +51,7 @@ def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, found: Found) -
         .join(fn.broadcast(found.points.select("run", "load")), "run", "left")
         .fillna(0, ["sent", *counts, *CLASSES])
     )
-    first_reason = fn.coalesce(_why_incomplete(), _why_void(), _why_failed(), fn.lit(""))
+    first_reason = fn.coalesce(_why_damaged(), _why_incomplete(), _why_void(), _why_failed(), fn.lit(""))
     return (
         facts.withColumn("expected", fn.col("delivered") + fn.col("lost"))
         .withColumns({"status": _status(), "reason": first_reason})  # at once: both are made of what was there
@@ -90,11 +90,16 @@ def _cut_off(roles: DataFrame, clocks: DataFrame) -> DataFrame:
 
 def _status() -> Column:
     return (
-        fn.when(_why_incomplete().isNotNull(), INCOMPLETE)
+        fn.when(_why_damaged().isNotNull(), VOID)
+        .when(_why_incomplete().isNotNull(), INCOMPLETE)
         .when(_why_void().isNotNull(), VOID)
         .when(_why_failed().isNotNull(), FAILED)
         .otherwise(CLEAN)
     )
+
+
+def _why_damaged() -> Column:
+    return fn.when(fn.col("status") == DAMAGED, fn.col("reason"))
 
 
 def _why_incomplete() -> Column:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from mqlab.pipeline.rates import rates, totals
 from mqlab.pipeline.resources import bounds, resources, usage
 from mqlab.pipeline.round_trips import round_trips
 from mqlab.pipeline.series import paces, series
+from mqlab.pipeline.sources import NotMeasuredError, Sources, begin, complete, examined
 from mqlab.pipeline.summary import measures, run_measures
 from mqlab.pipeline.tables import Events, local, read_events, spans
 from mqlab.pipeline.wanted import exhibits_of, wanted
@@ -58,22 +60,20 @@ _Table = Callable[[], DataFrame]
 _THREADS: Final = 2 * (os.cpu_count() or 1)
 
 
-class NotMeasuredError(ValueError):
-    """The run folder has no measures yet."""
-
-
 def measure(
     spark: SparkSession,
     folder: RunFolder,
     progress: Progress | None = None,
     exhibits: Sequence[Exhibit] | None = None,
-) -> None:
+) -> Sources:
     """Computes every table of `measures/` for all runs of the folder, in place of what was there.
 
-    `exhibits` say what is compared; without them, those of the study in the folder.
+    `exhibits` say what is compared; without them, those of the study in the folder. A run of which an event file is
+    damaged is void, with the reason; the others keep their figures.
     """
     steps = _Steps(progress)
-    events = read_events(spark, folder)
+    sources = examined(folder)
+    events = read_events(spark, sources)
     found = _found(steps, events)
     good = valid(steps.take("audits", lambda: audits(events.runs, events.roles, events.clocks, found)))
     of_runs, moved, *_ = steps.take_together(
@@ -96,9 +96,10 @@ def measure(
     shown = wanted(exhibits_of(folder) if exhibits is None else exhibits)
     at_peaks = steps.take("peaks", lambda: peaks(of_points, found.points, shown.peaks))
     steps.take("comparisons", lambda: comparisons(of_runs, at_peaks, shown.compared))
-    for name in TABLES:
-        _write(folder, name, steps.rows[name])
+    begin(folder)
+    complete(folder, sources, {name: _write(folder, name, steps.rows[name]) for name in TABLES})
     steps.tell("")
+    return sources
 
 
 def _found(steps: "_Steps", events: Events) -> Found:
@@ -160,7 +161,10 @@ def read(folder: RunFolder, table: str) -> list[dict[str, Any]]:
     path = folder.measures / table
     if not path.is_dir():
         raise NotMeasuredError(f"{folder.path}: not measured yet (it has no {table})")
-    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    try:
+        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise NotMeasuredError(f"{folder.path}: the table {table} of its measures is damaged") from error
     return rows
 
 
@@ -209,10 +213,10 @@ class _Steps:
         return self._tables[name]
 
 
-def _write(folder: RunFolder, name: str, rows: pa.Table) -> None:
+def _write(folder: RunFolder, name: str, rows: pa.Table) -> Path:
     """As one file that is there whole or not at all."""
     target = folder.measures / name / "part.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(".unfinished")
     pq.write_table(rows.sort_by([(column, "ascending") for column in TABLES[name]]), unfinished)
-    unfinished.replace(target)
+    return unfinished.replace(target)

@@ -36,6 +36,10 @@ _EVERYWHERE: Final = {
 }
 
 
+# What a call of Spark raises, in Python or from Java.
+SPARK_ERRORS: Final = (PySparkException, Py4JError)
+
+
 class SparkUnavailableError(RuntimeError):
     """Spark cannot be had here; the message is one sentence that says what is missing."""
 

@@ -18,8 +18,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from mqlab.events.folder import RunFolder
 from mqlab.events.schema import MEASURE, TABLES, WARM_UP
+from mqlab.pipeline.sources import Sources
 
 NANOSECONDS: Final = 1_000_000_000
 
@@ -50,17 +50,18 @@ class Events:
     clocks: DataFrame
 
 
-def read_events(spark: SparkSession, folder: RunFolder) -> Events:
-    clocks = _read(spark, folder, "clocks")
+def read_events(spark: SparkSession, sources: Sources) -> Events:
+    """The events of all runs whose files are intact; every run is in `runs`, the damaged ones marked."""
+    clocks = _read(spark, sources, "clocks")
     return Events(
-        runs=_read(spark, folder, "runs"),
-        roles=_read(spark, folder, "roles"),
-        sends=on_one_clock(_read(spark, folder, "sends"), clocks, "t_planned", "t_sent", "t_confirmed"),
-        receipts=on_one_clock(_read(spark, folder, "receipts"), clocks, "t_received", "t_acknowledged"),
-        round_trips=on_one_clock(_read(spark, folder, "round_trips"), clocks, "t_planned", "t_sent", "t_received"),
-        operations=_read(spark, folder, "operations"),
-        samples=_read(spark, folder, "samples"),
-        phases=_read(spark, folder, "phases"),
+        runs=_read(spark, sources, "runs"),
+        roles=_read(spark, sources, "roles"),
+        sends=on_one_clock(_read(spark, sources, "sends"), clocks, "t_planned", "t_sent", "t_confirmed"),
+        receipts=on_one_clock(_read(spark, sources, "receipts"), clocks, "t_received", "t_acknowledged"),
+        round_trips=on_one_clock(_read(spark, sources, "round_trips"), clocks, "t_planned", "t_sent", "t_received"),
+        operations=_read(spark, sources, "operations"),
+        samples=_read(spark, sources, "samples"),
+        phases=_read(spark, sources, "phases"),
         clocks=clocks,
     )
 
@@ -107,9 +108,12 @@ def local(spark: SparkSession, rows: pa.Table) -> DataFrame:
     return spark.createDataFrame(rows).coalesce(1)
 
 
-def _read(spark: SparkSession, folder: RunFolder, table: str) -> DataFrame:
+def _read(spark: SparkSession, sources: Sources, table: str) -> DataFrame:
     schema = TABLES[table]
-    files = sorted(str(file) for file in (folder.events / table).glob("*.parquet"))
+    files = sources.usable(table)
+    if table == "runs":
+        rows = ds.dataset(files, schema=schema, format="parquet").to_table() if files else schema.empty_table()
+        return local(spark, sources.marked(rows))
     if not files:
         return local(spark, pa.schema([f.with_type(_plain(f.type)) for f in schema]).empty_table())
     if table in _SMALL:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from mqlab.events.folder import RunFolder
+from mqlab.pipeline import sources
 from mqlab.report import html, markdown, svg
 from mqlab.report.findings import Findings
 from mqlab.report.page import build
@@ -13,7 +14,11 @@ MARKDOWN_FILE: Final = "report.md"
 
 
 def write_report(folder: RunFolder) -> Path:
-    """Writes `report/` anew: the HTML page, whose path it returns, the Markdown and its pictures."""
+    """Writes `report/` anew: the HTML page, whose path it returns, the Markdown and its pictures.
+
+    Raises NotMeasuredError, also where the events have changed since they were measured.
+    """
+    sources.check(folder)
     page = build(Findings.of(folder))
     folder.report.mkdir(exist_ok=True)
     for old in folder.report.glob("*.svg"):

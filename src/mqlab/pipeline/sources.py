@@ -1,0 +1,148 @@
+"""Which events the measures of a run folder come from: checked before the pipeline, and again before a report.
+
+`measures/sources.json` holds the checksum of each event file that was measured, and of each table of measures.
+"""
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from mqlab.events.checksums import EventFile, checksum, examine, expected_checksum
+from mqlab.events.folder import RunFolder
+from mqlab.events.schema import DAMAGED, TABLES
+from mqlab.regular_file import read_regular
+
+# A line for each event file; some ten a run.
+_SOURCES_BYTES: Final = 256_000_000
+_THREADS: Final = 4
+_UNKNOWN: Final = "unknown"
+
+
+class NotMeasuredError(ValueError):
+    """The run folder has no measures, or none of the events that are there now."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The event files by table, and why runs are void: a file of theirs is damaged. None stands for every run."""
+
+    files: dict[str, Sequence[EventFile]]
+    damaged: dict[int | None, str] = field(default_factory=dict)
+
+    def usable(self, table: str) -> list[str]:
+        """Files of a table without those of damaged runs; of the table `runs`, all that can be read."""
+        return [str(file.path) for file in self.files[table] if not file.damage and not self._left_out(table, file)]
+
+    def _left_out(self, table: str, file: EventFile) -> bool:
+        return table != "runs" and (None in self.damaged or file.run in self.damaged)
+
+    def marked(self, runs: pa.Table) -> pa.Table:
+        """The table `runs`, with the damaged ones marked, also those whose own row cannot be read."""
+        if not self.damaged:
+            return runs
+        rows = runs.to_pylist()
+        for row in rows:
+            reason = self.damaged.get(row["run"], self.damaged.get(None))
+            if reason:
+                row.update(status=DAMAGED, reason=reason)
+        known = {row["run"] for row in rows}
+        for run, reason in self.damaged.items():
+            if run is not None and run not in known:
+                rows.append(_unreadable_run(run, reason))
+        return pa.Table.from_pylist(rows, schema=runs.schema)
+
+    @property
+    def unchecked(self) -> int:
+        return sum(not file.has_checksum for files in self.files.values() for file in files)
+
+
+def examined(folder: RunFolder) -> Sources:
+    """Reads every event file of the folder once."""
+    paths = [(table, path) for table in TABLES for path in folder.event_files(table)]
+    with ThreadPoolExecutor(_THREADS) as threads:
+        found = [*threads.map(examine, (path for _, path in paths))]
+    files: dict[str, list[EventFile]] = {table: [] for table in TABLES}
+    damaged: dict[int | None, str] = {}
+    for (table, path), file in zip(paths, found, strict=True):
+        files[table].append(file)
+        if file.damage:
+            damaged.setdefault(file.run, f"damaged: {path.relative_to(folder.path)} {file.damage}")
+    return Sources({**files}, damaged)
+
+
+def has_unchecked_events(folder: RunFolder) -> bool:
+    """Whether event files carry no checksum, as those of older versions; by their names alone."""
+    return any(not expected_checksum(path) for table in TABLES for path in folder.event_files(table))
+
+
+def begin(folder: RunFolder) -> None:
+    """The measures are being written: until `complete` they are none."""
+    _write(folder, {"complete": False})
+
+
+def complete(folder: RunFolder, sources: Sources, tables: dict[str, Path]) -> None:
+    events = {_name(folder, file.path): file.checksum for files in sources.files.values() for file in files}
+    measures = {name: checksum(path) for name, path in tables.items()}
+    _write(folder, {"complete": True, "events": events, "measures": measures})
+
+
+def check(folder: RunFolder) -> None:
+    """Raises NotMeasuredError if the measures are not those of the events that are there, or are damaged.
+
+    Measures of older versions do not tell what they come from: those are taken as they are.
+    """
+    path = _path(folder)
+    if not path.exists():
+        return
+    try:
+        noted = json.loads(read_regular(path, _SOURCES_BYTES))
+        if not noted["complete"]:
+            raise NotMeasuredError(f"{folder.path}: its measures are unfinished")
+        for name, known in noted["measures"].items():
+            if checksum(folder.measures / name / "part.parquet") != known:
+                raise NotMeasuredError(f"{folder.path}: the table {name} of its measures is damaged")
+        events = dict(noted["events"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, NotMeasuredError):
+            raise
+        raise NotMeasuredError(f"{folder.path}: its measures are damaged") from error
+    now = {_name(folder, path): path for table in TABLES for path in folder.event_files(table)}
+    for name in sorted(now.keys() ^ events.keys()):
+        raise NotMeasuredError(f"{folder.path}: {name} has come or gone since the events were measured")
+    for name, known in events.items():
+        if _checksum_now(now[name]) != known:
+            raise NotMeasuredError(f"{folder.path}: {name} has changed since the events were measured")
+
+
+def _checksum_now(path: Path) -> str:
+    """As `examine` notes it: "" for a file that cannot be read."""
+    try:
+        return checksum(path)
+    except OSError:
+        return ""
+
+
+def _unreadable_run(run: int, reason: str) -> dict[str, Any]:
+    texts = dict.fromkeys(("study", "scenario", "point", "system"), _UNKNOWN)
+    counts = dict.fromkeys(("counted_sent", "counted_received", "counted_round_trips"), 0)
+    return {"run": run, **texts, "repetition": 0, "parameters": "{}", "status": DAMAGED, "reason": reason, **counts}
+
+
+def _name(folder: RunFolder, path: Path) -> str:
+    return path.relative_to(folder.events).as_posix()
+
+
+def _path(folder: RunFolder) -> Path:
+    return folder.measures / "sources.json"
+
+
+def _write(folder: RunFolder, noted: dict[str, Any]) -> None:
+    folder.measures.mkdir(exist_ok=True)
+    unfinished = _path(folder).with_name(".sources.unfinished")
+    unfinished.write_text(json.dumps(noted, indent=1) + "\n")
+    unfinished.replace(_path(folder))

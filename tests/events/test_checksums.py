@@ -1,0 +1,74 @@
+"""A flipped bit anywhere in an event file is found before anything is read from it."""
+
+from pathlib import Path
+
+import pytest
+
+from mqlab.events.checksums import EventFile, examine
+from mqlab.events.folder import RunFolder
+from mqlab.events.recorder import Recorder, rows_of
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """With dictionaries, plain pages and nulls, as a run writes it."""
+    folder = RunFolder.create(tmp_path, "x")
+    recorder = Recorder(folder, 7, 1)
+    for number in range(200):
+        recorder.sent(1, 0, number * 10, 10, 120, number, 1000 + number, -1 if number % 3 else 5000, 0)
+    recorder.close()
+    (path,) = folder.event_files("sends")
+    return path
+
+
+def test_an_intact_file_is_sound_and_tells_its_run(file: Path) -> None:
+    found = examine(file)
+    assert (found.damage, found.run, found.has_checksum) == ("", 7, True)
+    assert found.checksum in file.name
+
+
+def test_every_flip_is_found(file: Path) -> None:
+    """In every byte: magic numbers, page headers, dictionaries, data, footer, the footer's length."""
+    content = file.read_bytes()
+    assert content[:4] == content[-4:] == b"PAR1"
+    missed = []
+    for position in range(len(content)):
+        flipped = bytearray(content)
+        flipped[position] ^= 1 << (position % 8)
+        file.write_bytes(flipped)
+        if not examine(file).damage:
+            missed.append(position)
+    assert missed == []
+
+
+@pytest.mark.parametrize("change", [lambda c: c[:-1], lambda c: c + b"\0", lambda _: b"", lambda c: c[::-1]])
+def test_a_file_that_was_cut_or_grew_is_damaged(file: Path, change: object) -> None:
+    file.write_bytes(change(file.read_bytes()))  # type: ignore[operator]
+    assert examine(file).damage == "does not match its checksum"
+
+
+def test_a_file_of_an_older_version_is_read_and_not_checked(file: Path) -> None:
+    old = file.rename(file.with_name("run-00003-agent-1-1.parquet"))
+    found = examine(old)
+    assert (found.damage, found.run, found.has_checksum) == ("", 3, False)
+    old.write_bytes(old.read_bytes()[:-9])
+    assert examine(old).damage == "cannot be decoded"
+
+
+def test_a_file_that_is_gone_or_no_file_is_damaged(tmp_path: Path) -> None:
+    assert examine(tmp_path / "run-00001.parquet") == EventFile(
+        tmp_path / "run-00001.parquet", "", "No such file or directory"
+    )
+    assert examine(tmp_path).damage == "Is a directory"
+
+
+def test_a_name_without_a_run_stands_for_every_run(tmp_path: Path) -> None:
+    assert EventFile(tmp_path / "part-0.parquet", "").run is None
+
+
+def test_the_same_rows_have_the_same_name(tmp_path: Path) -> None:
+    row = {"run": 1, "phase": "measure", "t_start": 1, "t_end": 2}
+    folder = RunFolder.create(tmp_path, "x")
+    for _ in range(2):
+        folder.write_events("phases", "run-00001", rows_of("phases", [row]))
+    assert len(folder.event_files("phases")) == 1
