@@ -37,8 +37,10 @@ def main(address: str) -> None:
         work.commit()
         print("committed", order.body.decode(), "redelivered" if order.redelivered else "")
 
-        answer = session.consumer("queue:example.answers").receive(timeout=10)
-        print("received", answer.body.decode())
+        consumer = session.consumer("queue:example.answers")
+        print("received", consumer.receive(timeout=10).body.decode())
+        # There is no next message: closing the consumer acknowledges the last one.
+        consumer.close()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The example that `mqlab init` writes is a study that can be planned and run."""
 
+import tomllib
 from pathlib import Path
 
 from mqlab.study import load_study
@@ -17,6 +18,15 @@ def test_it_writes_a_study_that_is_accepted(tmp_path: Path) -> None:
     assert len(study.points("quick", ())) == 10
     assert len(study.claims) == 2
     assert here("plan", str(file)).exit_code == 0
+
+
+def test_the_reference_that_it_names_is_there_and_in_the_wheel(tmp_path: Path) -> None:
+    said = here("init", str(tmp_path / "orders.yaml")).stderr.replace("\n", "")
+    named = Path(said.partition("Every key is explained in ")[2])
+    assert named.read_text().startswith("# Studies")
+    assert "studies.md" in (tmp_path / "orders.yaml").read_text()
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert project["tool"]["setuptools"]["data-files"] == {"share/doc/mqlab": ["docs/studies.md"]}
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

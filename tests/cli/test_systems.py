@@ -140,6 +140,25 @@ class TestInstall:
         assert second == {"name": "embedded", "error": ""}
         assert "not installed: absent" in result.stderr
 
+    @pytest.mark.usefixtures("_with_fakes")
+    def test_what_it_does_to_the_machine_is_said_before_it_does_it(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        said = here("systems", "install", "absent").stderr.split("\n")
+        assert said[0] == "apt-get changes this whole machine, for all its users: it installs maven"
+        assert said[1] == f"all else goes into {tmp_path / 'cache'}"
+
+    @pytest.mark.usefixtures("_with_fakes")
+    def test_a_dry_run_does_nothing(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        result = here("systems", "install", "absent", "embedded", "--dry-run")
+        assert (result.exit_code, result.stdout) == (0, "")
+        said = " ".join(result.stderr.split())
+        assert "embedded: it is there" in said
+        assert "it installs maven" in said
+        assert not (tmp_path / "cache").exists()
+
     @pytest.mark.parametrize("arguments", [[], ["--all", "embedded"]])
     def test_which_ones_must_be_said(self, arguments: list[str]) -> None:
         assert here("systems", "install", *arguments).exit_code == 2

@@ -1,10 +1,13 @@
 """The examples run as they are printed in the documentation."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from mqlab.client import connect
 
 from .serving import Served
 
@@ -32,6 +35,30 @@ def test_batch(forgetful: Served) -> None:
     end, rate = run("batch.py", forgetful.address)
     assert end == "and then that is all"
     assert rate.startswith("received 819200 messages, ")
+
+
+def messages_left(address: str) -> int:
+    with connect(address) as connection:
+        return int(connection.status()["messages"])
+
+
+@pytest.mark.parametrize("name", ["plain.py", "batch.py"])
+def test_an_example_leaves_nothing_behind(served: Served, name: str) -> None:
+    for _ in range(2):
+        assert run(name, served.address)
+        assert messages_left(served.address) == 0
+
+
+def test_the_snippets_of_the_readme_run_and_leave_nothing_behind(served: Served, tmp_path: Path) -> None:
+    snippets = re.findall(r"```python\n(.*?)```", (EXAMPLES.parent / "README.md").read_text(), re.DOTALL)
+    assert snippets
+    for number, snippet in enumerate(snippets):
+        assert "tcp:127.0.0.1:7766" in snippet
+        path = tmp_path / f"{number}.py"
+        path.write_text(snippet.replace("tcp:127.0.0.1:7766", served.address))
+        for _ in range(2):
+            assert run(str(path), served.address) == ["b'one' {'colour': 'red'}"]
+            assert messages_left(served.address) == 0
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

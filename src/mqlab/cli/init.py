@@ -1,5 +1,6 @@
 """`mqlab init`: a commented study to begin with."""
 
+import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -21,3 +22,12 @@ def init(
     except OSError as error:
         fail(f"{file}: {error.strerror}", Exit.USAGE)
     say(f"{file} is written. What it would do: mqlab plan {file}. To do it: mqlab run {file}")
+    if (reference := _reference()) is not None:
+        say(f"Every key is explained in {reference}")
+
+
+def _reference() -> Path | None:
+    """The language of studies, as it was installed or as it lies beside the source."""
+    source = Path(str(files("mqlab"))).parents[1] / "docs" / "studies.md"
+    places = (Path(sys.prefix) / "share" / "doc" / "mqlab" / "studies.md", source)
+    return next((place for place in places if place.is_file()), None)

@@ -10,6 +10,9 @@ from mqlab.report.records import is_lower_bound
 from mqlab.study import METRICS, Point, PublishedValue
 
 ONE_RUN: Final = "one run, no interval"
+SAME: Final = "the same in every run"
+# Percent: a change whose interval is wider may as well be its opposite.
+_WIDEST_CHANGE: Final = 100.0
 NOT_PRINTED: Final = "not published"
 
 
@@ -28,11 +31,30 @@ def absent(reason: str) -> Cell:
     return Cell(words.NOT_AVAILABLE, reason, "absent")
 
 
+def unknown(reason: str) -> Cell:
+    """In place of a figure that says nothing."""
+    return Cell(words.NOT_KNOWN, reason, "absent")
+
+
+def why_unknown(metric: str, value: float, ci95: float | None) -> str:
+    """Why a figure says nothing: it is a rate of nothing, or its interval is wider than itself. "": it says something.
+
+    `metric` is one of METRICS, or `impact` (a change in percent: near zero it says a lot) or `ratio`.
+    """
+    if metric == "impact":
+        return "the interval is wider than 100 %" if ci95 is not None and ci95 >= _WIDEST_CHANGE else ""
+    if value == 0 and metric.startswith(("rate.", "bytes.")):
+        return "nothing was counted"
+    return "the interval is wider than the figure" if ci95 is not None and ci95 >= abs(value) > 0 else ""
+
+
 def measured(findings: Findings, system: str, point: Point, metric: str, unit: bool = True, brief: bool = True) -> Cell:
     """The figure with its interval as small print, or n/a with the reason. `unit` is off where the head names it."""
     found = findings.measure(system, point, metric)
     if found is None:
         return absent(findings.absence(system, point, brief))
+    if why := why_unknown(metric, found.value, found.ci95):
+        return unknown(why)
     text = figure_text(found.value, found.unit if unit else "", found.lower_bound, findings.busy(system, point))
     return number(text, half_width(found.value, found.unit if unit else "", found.ci95))
 
@@ -58,7 +80,8 @@ def half_width(value: float, unit: str, ci95: float | None) -> str:
     if ci95 is None:
         return ONE_RUN
     factor, _ = words.suited(value, unit)
-    return f"{words.PLUS_MINUS} {words.number(ci95 / factor)}"
+    half = words.number(ci95 / factor)
+    return SAME if half == "0" else f"{words.PLUS_MINUS} {half}"
 
 
 def needs_unit(metric: str) -> bool:

@@ -16,6 +16,8 @@ from mqlab.report.cells import (
     needs_unit,
     printed,
     system_cell,
+    unknown,
+    why_unknown,
 )
 from mqlab.report.content import MEASURED, PUBLISHED, Cell, number
 from mqlab.report.findings import Findings
@@ -104,6 +106,8 @@ def impact_cell(shown: Shown, subject: Subject, spot: Spot) -> Cell:
     found = shown.findings.impact(system, point, shown.figure.metric)
     if found is None:
         return absent(shown.findings.absence(system, point, brief=True))
+    if why := why_unknown("impact", found.value, found.ci95):
+        return unknown(why)
     flag = f" {words.FLAG}" if shown.findings.busy(system, point) else ""
     return number(f"{words.signed(found.value)}{flag}", half_width(found.value, "", found.ci95))
 
@@ -122,6 +126,8 @@ def peak_cell(shown: Shown, subject: Subject, spot: Spot) -> Cell:
     peak = findings.peak(system, spot.ours, figure.metric, figure.over)
     if peak is None:
         return absent(findings.absence(system, spot.ours[0], brief=True) if spot.ours else spot.absence(findings))
+    if why := why_unknown(peak.metric, peak.value, peak.ci95):
+        return unknown(why)
     busy = any(findings.busy(system, point) for point in spot.ours if point.name == peak.point)
     unit = peak.unit if shown.unit else ""
     mark = bound_mark(peak.metric, peak.bound_by)
@@ -141,6 +147,8 @@ def ratio_cell(shown: Shown, origin: str, systems: tuple[str, str], spot: Spot) 
     ratio = _comparison(shown, systems, spot)
     if isinstance(ratio, Cell):
         return ratio
+    if why := why_unknown("ratio", ratio.ratio, ratio.ci95):
+        return unknown(why)
     factor, sign = (100.0, "%") if shown.percent() else (1.0, words.TIMES)
     half = None if ratio.ci95 is None else ratio.ci95 * factor
     return number(f"{words.number(ratio.ratio * factor)} {sign}", half_width(1.0, "", half))

@@ -14,19 +14,21 @@ def courses(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
     """One figure a point, of the first valid run of each system."""
     points = exhibit.chosen(findings.points)
     found = [_figure(findings, exhibit, point, len(points) > 1) for point in points]
-    kept = [figure for figure in found if figure is not None]
+    kept: list[Block] = [figure for figure in found if figure is not None]
     if kept:
         return tuple(kept)
     return (Prose(f"{exhibit.title}: {words.NOT_AVAILABLE}, nothing was measured of it."),)
 
 
-def _figure(findings: Findings, exhibit: Exhibit, point: Point, several: bool) -> Figure | None:
+def _figure(findings: Findings, exhibit: Exhibit, point: Point, several: bool) -> Block | None:
     made = [course for system in findings.systems if (course := _course(findings, system.name, point))]
     if not made:
         return None
     onsets = list(_onsets(findings, point))
     name = f"{findings.exhibit_name('course', exhibit)}-{findings.figure_name('', point)}"
     title = f"{exhibit.title}: {point.name or point.scenario}" if several else exhibit.title
+    if all(len(course.paces) < 2 for course in made):
+        return Prose(f"{title}: not drawn, the run has a single step of 0.2 s.")
     held = "; ".join(onset.label for onset in onsets) or "no producer was held back"
     says = f"{title}: messages sent and received a second against time, {MEASURED}; {held}."
     picture = svg.clean(time_charts.course(made, onsets, findings.names()), name, says)

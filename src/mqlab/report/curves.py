@@ -5,7 +5,7 @@ from typing import Final
 
 from mqlab.report import line_charts, svg, words
 from mqlab.report.cells import flag_notes
-from mqlab.report.content import MEASURED, Figure
+from mqlab.report.content import MEASURED, Figure, Prose
 from mqlab.report.findings import Findings, stamped
 from mqlab.report.records import Bucket, Second
 from mqlab.study import Point
@@ -17,13 +17,15 @@ _STEP: Final = 0.01
 _FROM: Final = 0.01
 
 
-def latency_figure(findings: Findings, point: Point) -> Figure | None:
+def latency_figure(findings: Findings, point: Point) -> Figure | Prose | None:
     """The pipeline's histogram as a running share; None where no latency was measured."""
     curves = [curve for system in findings.systems if (curve := _curve(findings, system.name, point))]
     if not curves:
         return None
     name = findings.figure_name("latency", point)
     title = f"{point.label}: {_kind(point)}, {MEASURED}"
+    if all(len(curve.points) < 2 and len({value for _, value, _ in curve.marks}) < 2 for curve in curves):
+        return Prose(f"{title}: not drawn, the histogram has a single bucket.")
     says = f"{title}. " + ". ".join(
         f"{curve.system}: " + ", ".join(text for _, _, text in curve.marks) for curve in curves
     )
@@ -44,18 +46,21 @@ def _counted(point: Point) -> str:
     return "Counted from send to receipt; sent as fast as the system takes it, so time in line is part of it."
 
 
-def series_figure(findings: Findings, point: Point) -> Figure | None:
+def series_figure(findings: Findings, point: Point) -> Figure | Prose | None:
     place = (point.scenario, point.name)
     rows = [row for row in findings.series if (row.scenario, row.point) == place and row.run in findings.valid_runs]
     lines = [line for system in findings.systems for line in _lines(rows, system.name, system.stamps)]
     if not lines:
         return None
+    title = f"{point.label}: second by second, {MEASURED}"
+    if all(len(line.seconds) < 2 for line in lines):
+        return Prose(f"{title}: not drawn, the runs have a single second; the tables have its rate.")
     name = findings.figure_name("series", point)
     says = f"{point.label}: messages in each second of every run, {MEASURED}."
     picture = svg.clean(line_charts.series(lines, _bands(rows), findings.names()), name, says)
     note = "Every valid run is a line. Shaded seconds lie mostly outside the measure phase, which alone counts."
     notes = (note, *flag_notes(findings, (point,)))
-    return Figure(name, f"{point.label}: second by second, {MEASURED}", picture, says, notes)
+    return Figure(name, title, picture, says, notes)
 
 
 def _curve(findings: Findings, system: str, point: Point) -> line_charts.Curve | None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from mqlab.report import charts, svg, words
-from mqlab.report.cells import figure_text, flag_notes, printed, system_cell
+from mqlab.report.cells import figure_text, flag_notes, printed, system_cell, why_unknown
 from mqlab.report.content import MEASURED, PUBLISHED, Block, Cell, Figure, Table, number, row
 from mqlab.report.courses import courses
 from mqlab.report.findings import Findings, stamped
@@ -123,6 +123,8 @@ def bar(findings: Findings, subject: Subject, point: Point, metric: str) -> char
     found = findings.measure(system, point, metric)
     if found is None:
         return charts.Bar(name, None, None, origin, words.NOT_AVAILABLE)
+    if why_unknown(metric, found.value, found.ci95):
+        return charts.Bar(name, None, None, origin, words.NOT_KNOWN)
     text = figure_text(found.value, "", found.lower_bound, findings.busy(system, point))
     return charts.Bar(name, found.value, found.ci95, origin, text)
 

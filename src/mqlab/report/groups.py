@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from mqlab.report import group_charts, svg, words
-from mqlab.report.cells import figure_text, flag_notes
+from mqlab.report.cells import figure_text, flag_notes, why_unknown
 from mqlab.report.content import MEASURED, PUBLISHED, Block, Figure, Prose
 from mqlab.report.findings import Findings
 from mqlab.report.group_charts import GroupBar, GroupPanel
@@ -74,6 +74,8 @@ def _measured(findings: Findings, exhibit: Exhibit, system: str, spot: Spot) -> 
     found = findings.measure(system, spot.point, exhibit.value or "")
     if found is None:
         return None, None, f"{words.NOT_AVAILABLE}, {findings.absence(system, spot.point, brief=True)}"
+    if why_unknown(found.metric, found.value, found.ci95):
+        return None, None, words.NOT_KNOWN
     unit = found.unit if found.unit in words.SCALED else ""
     text = figure_text(found.value, unit, found.lower_bound, findings.busy(system, spot.point))
     return found.value, found.ci95, text

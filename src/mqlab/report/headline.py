@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from mqlab.pipeline.sources import has_unchecked_events
 from mqlab.report import words
+from mqlab.report.cells import why_unknown
 from mqlab.report.content import MEASURED, Tile
 from mqlab.report.findings import Findings, stamped
 from mqlab.report.records import CLEAN, Measure, System
@@ -20,7 +22,10 @@ def headline(findings: Findings) -> str:
     """The metric the study is about: the first that its exhibits show and that was measured."""
     known = {measure.metric for measure in findings.measures}
     shown = [metric for exhibit in findings.study.exhibits for metric in _shown(exhibit)]
-    return next((metric for metric in (*shown, "rate.work") if metric in known), (*shown, "rate.received")[0])
+    metric = next((metric for metric in (*shown, "rate.work") if metric in known), (*shown, "rate.received")[0])
+    # Side by side, one-way messages and requests with their replies are counted as work: each request once.
+    mixed = {point.work for point in findings.points} > {metric}
+    return "rate.work" if mixed and "rate.work" in known else metric
 
 
 def _shown(exhibit: Exhibit) -> list[str]:
@@ -33,7 +38,10 @@ def rate_tiles(findings: Findings) -> Iterator[Tile]:
     metric = headline(findings)
     best: list[tuple[System, Measure]] = []
     for system in findings.systems:
-        found = [m for m in findings.measures if m.system == system.name and m.metric == metric]
+        found = [
+            m for m in findings.measures
+            if m.system == system.name and m.metric == metric and not why_unknown(metric, m.value, m.ci95)
+        ]  # fmt: skip
         if found:
             best.append((system, max(found, key=lambda measure: measure.value)))
     if len(best) > _SYSTEMS:
@@ -85,6 +93,8 @@ def warnings(findings: Findings) -> Iterator[str]:
             f"{words.count(len(spoiled), 'run')} of {len(findings.audits):,} did not pass the audit and "
             f"{'counts' if len(spoiled) == 1 else 'count'} for no figure."
         )
+    if has_unchecked_events(findings.folder):
+        yield "Not checked: event files of this run carry no checksums, so damage to them may show in the figures."
     for system in findings.systems:
         if system.stamps:
             yield f"{system.name} was run with: {words.listed(list(system.stamps))}."

@@ -3,7 +3,7 @@
 from typing import Final
 
 from mqlab.report import words
-from mqlab.report.cells import NOT_PRINTED, absent, flag_notes, measured, printed, system_cell
+from mqlab.report.cells import NOT_PRINTED, absent, flag_notes, measured, printed, system_cell, unknown, why_unknown
 from mqlab.report.content import MEASURED, PUBLISHED, Block, Cell, Row, Table, number, row
 from mqlab.report.findings import Findings, stamped
 from mqlab.report.pairing import Subject, subjects
@@ -88,5 +88,7 @@ def _ratio(findings: Findings, ours: str, theirs: str, point: Point, metric: str
         return absent(findings.absence(ours, point, brief=True))
     if not theirs_was:
         return absent(NOT_PRINTED)
+    if why := why_unknown(metric, found.value, found.ci95):
+        return unknown(why)
     mark = f"{words.LOWER_BOUND} " if found.lower_bound else ""
     return number(f"{mark}{words.number(found.value / theirs_was)} \u00d7")

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from mqlab.events.folder import RunFolder
 from mqlab.report import words
-from mqlab.report.cells import needs_unit, printed
+from mqlab.report.cells import needs_unit, printed, why_unknown
 from mqlab.report.content import MEASURED, PUBLISHED
 from mqlab.report.findings import Findings
 from mqlab.report.headline import audit_tile, headline, verdict_tile, warnings
@@ -96,9 +96,11 @@ def _figure(findings: Findings, subject: Subject, point: Point, metric: str, say
     if found is None:
         # The reason of each run stands below, with the audit.
         return say(f"{words.NOT_AVAILABLE}, {findings.absence(system, point, brief=True)}", "yellow")
+    if why := why_unknown(metric, found.value, found.ci95):
+        return say(f"{words.NOT_KNOWN}, {why}", "yellow")
     factor, name = words.suited(found.value, found.unit)
     unit = "" if name == found.unit else f" {name}"
-    half = "" if found.ci95 is None else f" {words.PLUS_MINUS} {words.short(found.ci95 / factor)}"
+    half = f" {words.PLUS_MINUS} {words.short(found.ci95 / factor)}" if found.ci95 else ""
     bound = f"{words.LOWER_BOUND} " if found.lower_bound else ""
     flag = f" {words.FLAG}" if findings.busy(system, point) else ""
     return say(f"{bound}{words.number(found.value / factor)}{half}{unit}{flag}", "bold")

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 NOT_AVAILABLE: Final = "n/a"
+NOT_KNOWN: Final = "not known"
 LOWER_BOUND: Final = "\u2265"
 PLUS_MINUS: Final = "\u00b1"
 TIMES: Final = "\u00d7"

@@ -99,6 +99,10 @@ class System(ABC):
     def install(self, say: Callable[[str], None]) -> None:
         """Gets it with the package clients of this machine; `say` tells of each step. Raises SystemFailedError."""
 
+    def machine_packages(self) -> tuple[str, ...]:
+        """The packages that `install` would add to the whole machine, for all of its users."""
+        return ()
+
     @abstractmethod
     async def start(self, folder: Path) -> "Running":
         """Start it with its data under `folder`, and wait until it answers. Raises SystemFailedError."""

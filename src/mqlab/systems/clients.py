@@ -15,6 +15,7 @@ from mqlab.systems.base import SystemFailedError
 # A slow line and a source build: long, but not for ever.
 _LONGEST_SECONDS: Final = 1800.0
 _LAST_LINES: Final = 6
+MAVEN: Final = "maven"
 _POLICY: Final = Path("/usr/sbin/policy-rc.d")
 
 _POM: Final = """<project>
@@ -38,14 +39,14 @@ def client(program: str, package: str) -> str:
 
 def copied(coordinates: str, folder: Path) -> Path:
     """The file of one artifact, copied into an empty folder."""
-    mvn = client("mvn", "maven")
+    mvn = client("mvn", MAVEN)
     run([mvn, "-q", "-B", "dependency:copy", f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}"], folder=folder)
     return _only(folder, coordinates)
 
 
 def dependencies(coordinates: Sequence[str], exclusions: Sequence[str], folder: Path) -> None:
     """The jars of these artifacts and of all that they depend on, into a folder."""
-    mvn = client("mvn", "maven")
+    mvn = client("mvn", MAVEN)
     without = "".join(f"<exclusion>{_tags(one, 'groupId', 'artifactId')}</exclusion>" for one in exclusions)
     wanted = "".join(
         f"<dependency>{_tags(one, 'groupId', 'artifactId', 'version', 'type', 'classifier')}"

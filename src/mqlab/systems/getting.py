@@ -14,11 +14,14 @@ from typing import Final
 
 from mqlab.cache import cache as cache
 from mqlab.systems.base import SystemFailedError
+from mqlab.systems.clients import MAVEN as _MAVEN
 from mqlab.systems.clients import apt_get, client, copied, dependencies, run
 from mqlab.systems.unpacking import unpacked
 
 _SEARCHED: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _NAME_LENGTH: Final = 60
+_JRE: Final = "openjdk-17-jre-headless"
+_GO: Final = "golang-go"
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,21 @@ def missing(part: Part) -> str:
             return "" if place(part).exists() else f"no {place(part).relative_to(cache())} in {cache()}"
 
 
+def machine_packages(part: Part) -> tuple[str, ...]:
+    """The Debian packages that `get` would install for all users of this machine; all else goes into the cache."""
+    if not missing(part):
+        return ()
+    match part:
+        case Debian(packages, _):
+            return packages
+        case Java():
+            return (_JRE,)
+        case GoProgram():
+            return () if shutil.which("go") else (_GO,)
+        case _:
+            return () if shutil.which("mvn") else (_MAVEN,)
+
+
 def get(part: Part, say: Callable[[str], None]) -> None:
     """Nothing is done if it is there already. Raises SystemFailedError with the client's last words."""
     if not missing(part):
@@ -117,8 +135,8 @@ def get(part: Part, say: Callable[[str], None]) -> None:
             say(f"installing {', '.join(packages)} with apt-get")
             apt_get(packages)
         case Java():
-            say("installing openjdk-17-jre-headless with apt-get")
-            apt_get(("openjdk-17-jre-headless",))
+            say(f"installing {_JRE} with apt-get")
+            apt_get((_JRE,))
     if why := missing(part):
         raise SystemFailedError(f"it was installed, and there is still {why}")
 
@@ -129,7 +147,7 @@ def _archive(coordinates: str, folder: Path) -> None:
 
 
 def _built(module: str, folder: Path) -> None:
-    go = client("go", "golang-go")
+    go = client("go", _GO)
     target = module if "@" in module else f"{module}@latest"
     run([go, "install", target], environment={"GOBIN": str(folder)})
 

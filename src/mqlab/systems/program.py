@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 import psutil
 
 from mqlab.systems.base import Running, System, SystemFailedError, SystemSettingError
-from mqlab.systems.getting import Part, get, missing
+from mqlab.systems.getting import Part, get, machine_packages, missing
 from mqlab.systems.kept import Kept
 
 _STAMPS: Final = {"later": "confirms before it syncs", "never": "never syncs"}
@@ -141,6 +141,9 @@ class Program(System):
     def install(self, say: Callable[[str], None]) -> None:
         for part in self.parts:
             get(part, say)
+
+    def machine_packages(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for part in self.parts for name in machine_packages(part)))
 
     async def start(self, folder: Path) -> Running:
         if why := self.missing():

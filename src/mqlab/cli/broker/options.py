@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
+from rich.markup import escape
 
 from mqlab.broker.config import example, parse_value
 from mqlab.broker.policy import Policy
@@ -82,7 +83,7 @@ def _parameter(name: str, about: About) -> inspect.Parameter:
     elif name in _SEVERAL:
         kind = list[str] | None
     info = typer.Option(
-        *names, help=about.help, show_default=about.default, metavar=metavar, rich_help_panel=about.panel,
+        *names, help=escape(about.help), show_default=about.default, metavar=metavar, rich_help_panel=about.panel,
         envvar=f"MQLAB_BROKER_{name.upper()}", show_envvar=False,
     )  # fmt: skip
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, info])
