@@ -12,6 +12,7 @@ from itertools import count
 from mqlab.broker.core.broker import Core
 from mqlab.broker.settings import Settings
 
+from .clock import Clock
 from .copies import LONG_AGO, ByThen, Copy, Deed, Event, Place, Sending, Work, place_of
 from .takers import Taker
 
@@ -39,7 +40,9 @@ class Books:
         self.event = LONG_AGO
         # What came back with the command under way, because a prepared transaction was rolled back.
         self.back_by_decision: set[Copy] = set()
-        self.now = 0
+        # By the wall clock (ms): now, and the latest that it has shown; by the monotonic clock: now.
+        self.now = self.latest = 0
+        self.steady = 0
         self.counts: dict[str, int] = {}
         # Tell what happens, for whoever looks for a mistake.
         self.verbose = False
@@ -55,12 +58,17 @@ class Books:
 
     # Commands
 
-    def begin(self, lsn: int, now: int) -> Event:
+    def begin(self, lsn: int, clock: Clock) -> Event:
         self.command += 1
-        self.durable_before, self.now = self.durable, now
+        self.durable_before = self.durable
+        self.look_at_the_clock(clock)
         self.event = Event(lsn, lsn)
         self.back_by_decision.clear()
         return self.event
+
+    def look_at_the_clock(self, clock: Clock) -> None:
+        self.now, self.steady = clock.ms, clock.steady_us // 1000
+        self.latest = max(self.latest, self.now)
 
     def look_at(self, core: Core) -> None:
         """Queues are made when they are first named."""
@@ -196,7 +204,7 @@ class Books:
             self.spoilt.add(given)
         for copy in [*place.copies.values()]:
             late = [one for one in self.places.values() if one.name == place.policy.expired]
-            if late and copy.is_late(self.now):
+            if late and copy.is_late(self.latest):
                 # Perhaps it had left for there before.
                 copy.may_have_moved(late[0])
             elif not (copy.unsure and len(copy.path) > 1):
@@ -215,7 +223,7 @@ class Books:
         """It has stood in line since before the command under way."""
         if copy.state != "line" or copy.unsure or copy.due or copy.since >= self.command:
             return False
-        return not copy.is_late(self.now) and copy.shown.outcome(self.durable_before) == "yes"
+        return not copy.is_late(self.latest) and copy.shown.outcome(self.durable_before) == "yes"
 
     # The disk
 

@@ -41,7 +41,7 @@ def located(books: Books, number: int, place: Place) -> Copy:
             copy.unsure, copy.count, copy.seen = False, 0, False
             return copy
     for copy in copies:
-        if copy.state == "line" and copy.is_late(books.now) and copy.place.policy.expired == place.name:
+        if copy.state == "line" and copy.is_late(books.latest) and copy.place.policy.expired == place.name:
             # It is delivered, so the record that moved it is on disk.
             copy.move(place, Event(0, books.durable))
             return copy
@@ -55,7 +55,7 @@ def _check_state(books: Books, copy: Copy, about: str) -> None:
         raise Fault(f"{about}: delivered before its record is durable")
     if copy.is_late(books.now):
         raise Fault(f"{about}: delivered at {books.now}, and it expired at {copy.expires}")
-    if copy.due > books.now:
+    if copy.due > books.now and copy.message.due_steady > books.steady:
         raise Fault(f"{about}: delivered at {books.now}, and it is due at {copy.due}")
 
 
@@ -83,18 +83,18 @@ def _check_turn(books: Books, taker: Taker, copy: Copy, about: str) -> None:
     for other in taker.place.copies.values():
         if other is copy or other.state != "line" or not taker.wants(other):
             continue
-        if _is_before(other, copy, books.now) and not _was_decided_late(books, other):
+        if _is_before(other, copy, books.latest) and not _was_decided_late(books, other):
             raise Fault(f"{about}: overtakes message {other.message.number} of the same producer")
         group = other.message.group
         if other.message.priority > copy.message.priority and not group and books.surely_visible(other):
             raise Fault(f"{about}: overtakes message {other.message.number} of a higher priority")
 
 
-def _is_before(other: Copy, copy: Copy, now: int) -> bool:
+def _is_before(other: Copy, copy: Copy, latest: int) -> bool:
     """Whether the order of a producer's messages puts it before the other: same priority, same group."""
     if other.line is not copy.line or other.order >= copy.order or other.moved or copy.moved:
         return False
-    if other.unsure or other.due or other.is_late(now):
+    if other.unsure or other.due or other.is_late(latest):
         return False
     one, another = other.message, copy.message
     return (one.priority, one.group) == (another.priority, another.group)

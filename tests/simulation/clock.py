@@ -9,7 +9,9 @@ from unittest.mock import patch
 from mqlab.broker.core import saving
 from mqlab.broker.store import journal, syncs
 
-_BEGIN_MS = 1_000_000
+_BEGIN_MS = 1_000_000_000
+# What somebody may set the wall clock by.
+STEPS_MS = (-20_000, -2_000, -500, 500, 2_000, 20_000)
 
 
 class Clock:
@@ -19,6 +21,13 @@ class Clock:
         self.seconds = 1.0
         # By how much somebody has set the wall clock forward (or back, if negative) in all.
         self.ahead_ms = 0
+        # And how much of that was back.
+        self.set_back_ms = 0
+
+    def set_by(self, step_ms: int) -> None:
+        """Somebody sets the wall clock."""
+        self.ahead_ms += step_ms
+        self.set_back_ms += max(0, -step_ms)
 
     def perf_counter(self) -> float:
         return self.seconds
@@ -30,6 +39,10 @@ class Clock:
 
     def time_ns(self) -> int:
         return self.ms * 1_000_000
+
+    @property
+    def steady_us(self) -> int:
+        return int(self.seconds * 1_000_000)
 
     @property
     def ms(self) -> int:

@@ -57,6 +57,7 @@ class SimulatedBroker:
         self.full = False
         self.folder = folder
         self._clock = clock
+        self._ahead_ms = clock.ahead_ms
         self._chance = chance
         self._syncs: list[Sync] = []
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
@@ -84,7 +85,7 @@ class SimulatedBroker:
 
     def start(self, found: Recovered) -> None:
         """Raises OSError where a journal cannot begin."""
-        self.core.desk.now = self._clock.ms
+        self.core.desk.now, self._ahead_ms = self._clock.ms, self._clock.ahead_ms
         self.core.desk.page_out = self._page_out
         restore(self.core, found)
         self.pages = Pages(self.folder.with_name("pages"), self.files)
@@ -106,12 +107,19 @@ class SimulatedBroker:
     @contextmanager
     def command(self) -> Iterator[Event]:
         """Commands of the core, and notes about them in the books; what follows from them happens at the end."""
-        self.core.desk.now = self._clock.ms
-        event = self.books.begin(self.core.ledger.lsn, self._clock.ms)
+        self._look_at_the_clock()
+        event = self.books.begin(self.core.ledger.lsn, self._clock)
         yield event
         event.high = self.core.ledger.lsn
         self.books.look_at(self.core)
         self._carry_out()
+
+    def _look_at_the_clock(self) -> None:
+        clock, desk = self._clock, self.core.desk
+        desk.now, desk.now_us = clock.ms, clock.steady_us
+        step, self._ahead_ms = clock.ahead_ms - self._ahead_ms, clock.ahead_ms
+        if step < 0:
+            self.core.clock_set_back(-step)
 
     def _carry_out(self) -> None:
         if self._carrying_out:

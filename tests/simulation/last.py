@@ -18,13 +18,14 @@ from .sender import Habits, Sender
 _LATER_SECONDS = 10.0
 
 
-def drain(broker: SimulatedBroker, books: Books, chance: random.Random) -> None:
+def drain(broker: SimulatedBroker, books: Books, chance: random.Random, set_back_ms: int) -> None:
+    """`set_back_ms`: of the wall clock, by which delays count after a restart."""
     manager = Client("manager", chance, books)
     manager.connect(broker)
     for xid in [*books.prepared]:
         manager.decide(xid, commit=True)
     come_to_rest(broker)
-    broker.let_time_pass(_LATER_SECONDS)
+    broker.let_time_pass(_LATER_SECONDS + set_back_ms / 1000)
     come_to_rest(broker)
     takers: dict[Place, Client] = {}
     # Taking from one queue may put messages on another: those that nobody could read go to the dead letters.
@@ -75,7 +76,7 @@ def come_to_rest(broker: SimulatedBroker) -> None:
 
 def nothing_is_left(broker: SimulatedBroker, books: Books) -> None:
     books.forget_the_past()
-    left = [copy for copy in books.all() if copy.state != "gone" and not copy.unsure and not copy.is_late(books.now)]
+    left = [copy for copy in books.all() if copy.state != "gone" and not copy.unsure and not copy.is_late(books.latest)]
     if left:
         about = [(copy.message.number, copy.place.name, copy.state) for copy in left[:5]]
         raise Fault(f"{len(left)} messages never came: {about}")

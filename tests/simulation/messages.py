@@ -22,6 +22,8 @@ class Message:
     # In ms since 1970; 0: never, at once.
     expires: int = 0
     due: int = 0
+    # When it is due by the monotonic clock (ms).
+    due_steady: int = 0
     group: str = ""
     colour: str = ""
     key: str = ""

@@ -177,11 +177,12 @@ class Sender:
         def some(share: float) -> bool:
             return chance.random() < share
 
+        due = self._soon(1500) if some(habits.delay) else 0
         return Message(
             number, persistent, padding=chance.choice((0, 10, 60)),
             priority=chance.choice((0, 4, 9)) if some(habits.priority) else 4,
             expires=self._soon(4000) if some(habits.expiry) else 0,
-            due=self._soon(1500) if some(habits.delay) else 0,
+            due=due, due_steady=due - self._books.now + self._books.steady,
             group=chance.choice("ABC") if some(habits.group) else "",
             colour=chance.choice(COLOURS) if some(habits.colour) else "",
             key=f"key-{chance.randint(1, 20)}" if some(habits.key) else "",

@@ -6,6 +6,7 @@ from mqlab.broker.core.records import Prepare
 from mqlab.broker.store.recovery import Recovered
 
 from .books import Books, Fault
+from .clock import Clock
 from .copies import LONG_AGO, Copy, Either, Outcome, Place, Work
 from .messages import numbers_in
 
@@ -13,9 +14,9 @@ from .messages import numbers_in
 Found = dict[int, list[int]]
 
 
-def settle(books: Books, recovered: Recovered, now: int) -> None:
+def settle(books: Books, recovered: Recovered, clock: Clock) -> None:
     """Raises Fault. Afterwards the books say what is true in the new life."""
-    books.now = now
+    books.look_at_the_clock(clock)
     last = recovered.lsn
     _settle_places(books, recovered, last)
     _settle_prepared(books, recovered, last)
@@ -79,7 +80,7 @@ def _settle_copy(books: Books, copy: Copy, last: int, found: Found) -> bool:
         raise Fault(f"{about}: is there {len(hits)} times")
     for queue in hits:
         found[number].remove(queue)
-    excused = copy.unsure or copy.is_late(books.now) or copy.place.number not in books.places
+    excused = copy.unsure or copy.is_late(books.latest) or copy.place.number not in books.places
     if not hits and expected and not excused:
         raise Fault(f"{about}: is lost after record {last}")
     if not excused:
@@ -90,7 +91,7 @@ def _settle_copy(books: Books, copy: Copy, last: int, found: Found) -> bool:
 def _possible(books: Books, copy: Copy, last: int) -> list[Place]:
     places = copy.places(last)
     policy = copy.place.policy
-    if policy.expired and copy.is_late(books.now):
+    if policy.expired and copy.is_late(books.latest):
         places += [place for place in books.places.values() if place.name == policy.expired]
     return places
 

@@ -52,7 +52,7 @@ def test_all_that_is_meant_to_happen_happens() -> None:
         "rollbacks": 40, "recovers": 40, "prepares": 30, "decisions": 30, "duplicates": 20, "dead": 5, "refused": 20,
         "purged": 50, "moved": 50, "deleted": 1, "death": 30, "crashes": 30, "power failures": 20, "failures": 5,
         "crashes at start": 5, "stop": 4, "checkpoints": 20, "full disks": 2,
-        "syncs at once": 100,
+        "syncs at once": 100, "clock": 10,
     }  # fmt: skip
     assert {what: happened[what] for what, number in least.items() if happened[what] < number} == {}
 

@@ -12,7 +12,7 @@ from mqlab.broker.store.recovery import Recovered
 from .books import Books, Fault
 from .cast import cast, settings
 from .checking import nobody_waits_in_vain
-from .clock import Clock, in_place
+from .clock import STEPS_MS, Clock, in_place
 from .files import Crashed, SimulatedFiles
 from .host import SimulatedBroker
 from .last import come_to_rest, drain, nothing_is_left, old_files_go
@@ -93,7 +93,8 @@ class Simulation:
 
     def _fault(self) -> None:
         what = self.chance.choices(
-            ("death", "crash", "crash soon", "failing sync", "failing write", "stop"), (6, 1, 2, 0.7, 0.3, 0.7)
+            ("death", "crash", "crash soon", "failing sync", "failing write", "stop", "clock"),
+            (6, 1, 2, 0.7, 0.3, 0.7, 2),
         )[0]
         self.books.count(what)
         self.books.tell(what)
@@ -109,6 +110,8 @@ class Simulation:
             self.broker.files.fail_a_sync_soon()
         elif what == "failing write":
             self.broker.files.fail_an_append_soon()
+        elif what == "clock":
+            self.clock.set_by(self.chance.choice(STEPS_MS))
         else:
             self._stop()
 
@@ -127,7 +130,7 @@ class Simulation:
                 found = self.broker.recover(_KEEP_IN_MEMORY)
                 self.books.tell(f"recovery ends at {found.lsn}: {self._durable} to {self._appended}")
                 self._check_end(found)
-                settle(self.books, found, self.clock.ms)
+                settle(self.books, found, self.clock)
                 self.broker.start(found)
             except Crashed:
                 self._leave(settled=False)
@@ -154,7 +157,7 @@ class Simulation:
     def _check_restored(self) -> None:
         for number, queue in self.broker.core.house.numbered.items():
             there = self.books.places[number].copies.values()
-            sure = [copy for copy in there if not copy.unsure and not copy.is_late(self.clock.ms)]
+            sure = [copy for copy in there if not copy.unsure and not copy.is_late(self.books.latest)]
             if not len(sure) <= queue.messages <= len(there):
                 raise Fault(f"{queue.full_name} has {queue.messages} messages in place of {len(there)}")
 
@@ -215,7 +218,7 @@ class Simulation:
         for client in self.clients:
             if client.broker is not None:
                 client.die()
-        drain(self.broker, self.books, self.chance)
+        drain(self.broker, self.books, self.chance, self.clock.set_back_ms)
         nothing_is_left(self.broker, self.books)
         old_files_go(self.broker, self.books, self.chance)
         self.broker.stop()

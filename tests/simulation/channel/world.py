@@ -11,6 +11,7 @@ from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.policy import Policies, Policy, Rule
 from mqlab.broker.settings import Settings
 from simulation.books import Fault
+from simulation.clock import STEPS_MS
 
 from .books import Books, settled
 from .clients import Application, Consumer, Producer
@@ -69,7 +70,7 @@ class Simulation:
         self._faults = {
             self._cut: self.chance.choice((0.3, 2.0, 6.0)), self._close_link: self.chance.choice((0.0, 0.2)),
             self._cut_off_client: 0.5, self._crash: self.chance.choice((0.0, 0.5, 3.0)),
-            self._restart_channel: self.chance.choice((0.0, 0.2)),
+            self._restart_channel: self.chance.choice((0.0, 0.2)), self._set_clock: self.chance.choice((0.0, 0.3)),
         }  # fmt: skip
         # A fault waits for so many more parcels to go through a link: most are to fall into a transfer.
         self._parcels = 0
@@ -200,6 +201,10 @@ class Simulation:
                 (2, 2, 0.5, 0.3, 0.7),
             )[0]  # fmt: skip
             what()
+
+    def _set_clock(self) -> None:
+        self.books.count("clock")
+        self.timeline.clock.set_by(self.chance.choice(STEPS_MS))
 
     def _restart_channel(self) -> None:
         site = self.sites[self.chance.choice(_NAMES)]
