@@ -193,3 +193,16 @@ async def test_an_unconfirmed_send_that_is_refused_is_told_to_whoever_uses_the_p
         await producer.send(b"3")
         await producer.close()
         assert (await connection.status())["messages"] == 1
+
+
+@pytest.mark.parametrize("headers", [{}, {"correlation_id": "c"}])
+@in_loop
+async def test_sends_that_leave_together_are_dealt_to_the_consumers_one_by_one(headers: dict[str, str]) -> None:
+    async with running(local()) as (_, (address,)):
+        session = await (await client(address)).session()
+        consumers = [await session.consumer("queue:q") for _ in range(4)]
+        producer = await (await (await client(address)).session()).producer("queue:q")
+        for number in range(8):
+            await producer.send(b"%d" % number, **headers)
+        for at, consumer in enumerate(consumers):
+            assert [(await consumer.receive(timeout=30)).body for _ in range(2)] == [b"%d" % at, b"%d" % (at + 4)]

@@ -12,6 +12,7 @@ from mqlab.client.headers import Headers, Stamp
 from mqlab.wire import native
 from mqlab.wire.bodies import Buffer, Payload, as_body
 from mqlab.wire.columns import Value
+from mqlab.wire.joining import as_singles
 from mqlab.wire.native import Flag, Frame, Kind
 
 # Plain sends that are ready together leave together, up to these bounds.
@@ -220,7 +221,7 @@ class Producer:
     def _flush(self) -> None:
         if self._ready:
             ready, self._ready, self._ready_bytes = self._ready, [], 0
-            self._write(self.stamp.batch(ready), 0)
+            self._write(as_singles(self.stamp.batch(ready)), 0)
 
     def _write(self, payload: Payload, flags: int) -> None:
         data, rows, _ = payload
