@@ -66,6 +66,8 @@ class Wire(asyncio.BufferedProtocol):
         self._error: MessagingError | None = None
         # The name of the broker, if it has one.
         self.broker = ""
+        # Bytes of the longest frame that it takes.
+        self.frame_limit = _FRAME_LIMIT
         self._last_question = 0
         self._last_session = 0
         self._last_link = 0
@@ -77,7 +79,8 @@ class Wire(asyncio.BufferedProtocol):
             greeting = await self.ask(native.frame(Kind.HELLO, said), Kind.HELLO)
             told = greeting.json()
             self.broker = str(told.get("name", ""))
-            self._receiver.limit = max(_FRAME_LIMIT, int(told.get("frame_limit", 0)))
+            self.frame_limit = int(told.get("frame_limit", _FRAME_LIMIT))
+            self._receiver.limit = max(_FRAME_LIMIT, self.frame_limit)
         except BaseException:
             await self.close()
             raise

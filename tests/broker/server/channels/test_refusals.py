@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker.server.talking import in_loop
+from mqlab.broker import limits
 from mqlab.broker.policy import Policies, Rule
 from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import Rights
@@ -168,3 +169,18 @@ async def test_a_password_that_cannot_be_read(tmp_path: Path) -> None:
     async with Pair(tmp_path, user="channel", password_file=tmp_path / "none") as pair:
         await until(lambda: "No such file" in pair.status["reason"])
         assert pair.status["state"] == "retrying"
+
+
+@in_loop
+async def test_a_message_that_is_too_large_for_the_other_broker(tmp_path: Path) -> None:
+    """Only that one is a dead letter; many small ones that are too large together arrive."""
+    async with Pair(tmp_path, b={"max_message_size": limits.FRAME_LEAST}) as pair:
+        session = await pair.session("A")
+        small, large = [b"%04d" % number + bytes(10_000) for number in range(100)], bytes(5 * 1024 * 1024)
+        for payload in (encode(small), encode([large]), encode(small[:1])):
+            producer = await session.producer("queue:q@B")
+            await producer.send_batch(payload, persistent=True, confirm=True)
+        assert await bodies(await pair.session("B"), "queue:q", 101) == [*small, small[0]]
+        assert await dead(pair, 1) == [(large, "queue:q@B")]
+        await until(lambda: not pair.waiting())
+        assert (pair.status["refused"], pair.status["state"]) == (1, "running")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,9 +13,10 @@ from mqlab.broker.core.remote import TOKENS
 from mqlab.broker.server.channels.batch import Batch
 from mqlab.broker.server.channels.token import Token
 from mqlab.client import aio
-from mqlab.client.errors import MessagingError
+from mqlab.client.errors import MessagingError, RefusedError
 from mqlab.client.opening import open_wire
 from mqlab.regular_file import read_regular
+from mqlab.wire.bodies import Payload, cut
 from mqlab.wire.native import Frame
 
 # A broker over there that says nothing for so long is not there.
@@ -41,14 +43,16 @@ class Sink:
     """Raises MessagingError and OSError for whatever is wrong with the connection, RefusedError as the broker does."""
 
     def __init__(
-        self, connection: aio.Connection, session: aio.Session, tokens: aio.Consumer, writer: aio.Producer, watch: Watch
-    ) -> None:
+        self, connection: aio.Connection, session: aio.Session, tokens: aio.Consumer, writer: aio.Producer,
+        watch: Watch, frame_limit: int,
+    ) -> None:  # fmt: skip
         # What has become of the connection, once that is known.
         self.ended = watch.ended
         self._connection = connection
         self._session = session
         self._tokens = tokens
         self._writer = writer
+        self._frame_limit = frame_limit
         self._producers: dict[str, aio.Producer] = {}
         # Whether there is a token over there, and whether it is in our hand.
         self._there = self._held = False
@@ -72,7 +76,7 @@ class Sink:
             except BaseException:
                 await connection.drop()
                 raise
-        return cls(connection, session, tokens, writer, watch)
+        return cls(connection, session, tokens, writer, watch, wire.frame_limit)
 
     async def token(self) -> Token | None:
         """What the token says, which is in hand from now on. None: there was none, and there is one now."""
@@ -87,7 +91,8 @@ class Sink:
         for target, payload, persistent in batch.sends():
             producer = self._producers.pop(target, None) or await self._session.producer(target)
             self._producers[target] = producer
-            await producer.send_batch(payload, persistent=persistent)
+            for part in fitting(payload, self._frame_limit):
+                await producer.send_batch(part, persistent=persistent)
             if len(self._producers) > _MOST_PRODUCERS:
                 await self._session.release(self._producers.pop(next(iter(self._producers))))
 
@@ -129,6 +134,18 @@ class Sink:
         except ValueError as error:
             raise MessagingError(f"{self._tokens.destination}: {error}") from None
         return Token.of(one for token in tokens for one in token.ids)
+
+
+def fitting(payload: Payload, limit: int) -> Iterator[Payload]:
+    """The payload in parts of at most `limit` bytes. Raises RefusedError for a message that is longer by itself."""
+    size, rows = len(payload.data), payload.rows
+    if size <= limit:
+        yield payload
+    elif rows == 1:
+        raise RefusedError(f"a message of {size} bytes; the limit is {limit}")
+    else:
+        for part in (range(rows // 2), range(rows // 2, rows)):
+            yield from fitting(cut(payload, part), limit)
 
 
 def read_password(path: Path | None) -> str:
