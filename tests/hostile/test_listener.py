@@ -7,7 +7,6 @@ import asyncio
 import os
 import random
 import socket
-import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +31,8 @@ from .target import PATIENCE_SECONDS, Target, exchange
 
 TORTURE = bool(os.environ.get("MQLAB_TORTURE"))
 BATCHES, TRIES, AT_ONCE = 200 if TORTURE else 3, 50, 5
+# A client that the broker holds back gives up.
+HELD_SECONDS = 2.0
 Record = Callable[[str, object], None]
 
 
@@ -57,13 +58,16 @@ def split(chance: random.Random, data: bytes) -> list[bytes]:
 
 
 async def attack(target: Target, seed: int) -> None:
-    """One connection. How it ends is the broker's business; that it ends is checked here."""
+    """One connection. How it ends is the broker's business; a producer that the broker holds back stays for a while."""
     chance = random.Random(seed)
     protocol, said = pieces(chance, target.login if chance.random() < 0.8 else {})
     tls = protocol != "http" and chance.random() < 0.2
     port = target.metrics_port if protocol == "http" else target.tls_port if tls else target.port
-    with suppress(ConnectionError, ssl.SSLError, TimeoutError):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=target.tls_context() if tls else None)
+    with suppress(OSError):
+        # From many addresses of this machine: one whose logins fail again and again is kept out.
+        from_address = (f"127.0.{seed // 50 % 250 + 1}.{seed % 50 + 1}", 0)
+        context = target.tls_context() if tls else None
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, local_addr=from_address)
         try:
             await converse(chance, reader, writer, said)
         finally:
@@ -79,7 +83,7 @@ async def converse(
     for piece in said:
         for part in split(chance, piece):
             writer.write(part)
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(HELD_SECONDS):
                 await writer.drain()
     ending = chance.randrange(3)
     if ending == 0:
@@ -88,7 +92,7 @@ async def converse(
         writer.write_eof()
         # The broker ends what the client has ended; what it was owed is read to the end.
         limit = 0 if ending == 1 else 8 * 1024 * 1024
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(HELD_SECONDS):
             while limit > 0 and (data := await reader.read(1 << 16)):
                 limit -= len(data)
 

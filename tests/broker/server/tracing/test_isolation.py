@@ -1,10 +1,12 @@
 """Observers never change or break what they observe: with and without traces clients get the same bytes."""
 
 import asyncio
+import itertools
 import json
 import logging
 import os
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,12 +18,9 @@ from broker.server.stomp.serving import frame as stomp_frame
 from broker.server.stomp.test_fuzz import Sayings, Socket
 from broker.server.talking import Raw, in_loop, local, traced
 from hostile.frames import MESSAGES, OPENING, absurd, sensible
-from mqlab.broker.server import broker as broker_module
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.listen import running
 from mqlab.broker.server.native import Connection
-from mqlab.broker.server.stomp import connection as stomp_module
-from mqlab.broker.server.stomp import talk
 from mqlab.broker.server.stomp.connection import Stomp
 from mqlab.broker.server.tracing import activity, hooks, spy
 from mqlab.broker.server.tracing.isolation import ObserverErrors
@@ -52,7 +51,8 @@ class Client:
 
 async def play(broker: Broker, seed: int, clock: Callable[[int], None]) -> list[bytes]:
     """What the clients of one seed are sent, step by step."""
-    chance, heard = random.Random(seed), []
+    chance, heard, tokens = random.Random(seed), [], itertools.count()
+    broker.core.desk.token = lambda: f"{next(tokens):032x}"
     clients: dict[int, Client] = {}
     sayings: dict[int, Sayings] = {}
     for step in range(STEPS):
@@ -83,8 +83,9 @@ async def play(broker: Broker, seed: int, clock: Callable[[int], None]) -> list[
 class Time:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_800_000_000_000_000_000
-        for module in (broker_module, stomp_module, talk):
-            monkeypatch.setattr(module, "time_ns", lambda: self.now)
+        for name, module in [*sys.modules.items()]:
+            if name.startswith("mqlab.broker.") and hasattr(module, "time_ns") and ".tracing" not in name:
+                monkeypatch.setattr(module, "time_ns", lambda: self.now)
 
     def at(self, step: int) -> None:
         self.now = 1_800_000_000_000_000_000 + step * 1_000_000

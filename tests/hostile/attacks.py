@@ -1,0 +1,337 @@
+"""What a hostile client does: each attack is one connection, or some, for about a second."""
+
+import asyncio
+import random
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from broker.server.stomp.serving import frame as stomp_frame
+from mqlab.broker import limits
+from mqlab.wire import native
+from mqlab.wire.bodies import encode
+from mqlab.wire.native import Flag, Kind
+
+from . import payloads
+from .frames import NUMBERS
+
+# Of queues that a guest may use; few, so that they are full soon and take little memory.
+QUEUES = [f"queue:guest.{number}" for number in range(3)]
+BODY = b"x" * 4096
+
+
+class Victim(NamedTuple):
+    """Where to attack, and as whom."""
+
+    port: int
+    tls_port: int
+    metrics_port: int
+    login: payloads.Login
+    tls: ssl.SSLContext
+
+
+class Peer:
+    """Bytes out and in."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self._stomp_over_websocket = False
+
+    async def say(self, *pieces: bytes) -> None:
+        """Waits no longer for a broker that does not read than it takes to be a nuisance."""
+        for piece in pieces:
+            if self.writer.is_closing():
+                raise ConnectionResetError
+            self.writer.write(payloads.websocket_frame(2, piece) if self._stomp_over_websocket else piece)
+        async with asyncio.timeout(0.5):
+            await self.writer.drain()
+
+    async def hear(self, seconds: float = 0.5) -> bytes:
+        async with asyncio.timeout(seconds):
+            return await self.reader.read(1 << 16)
+
+    async def hear_all(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while await self.reader.read(1 << 16):
+                    pass
+
+    async def speak_stomp(self, chance: random.Random, login: payloads.Login) -> None:
+        if chance.random() < 0.3:
+            await self.say(payloads.websocket_request(login))
+            await self.hear()
+            self._stomp_over_websocket = True
+        await self.say(payloads.stomp_connect(login))
+        await self.hear(5)
+
+
+Attack = Callable[[Victim, random.Random, Peer], Awaitable[None]]
+
+
+async def connect(victim: Victim, chance: random.Random, port: int | None = None, *, tls: bool | None = None) -> Peer:
+    """From one of some addresses of this machine: others are not judged by what these do."""
+    tls = port is None and chance.random() < 0.15 if tls is None else tls
+    port = port or (victim.tls_port if tls else victim.port)
+    from_address = (f"127.0.1.{chance.randrange(1, 9)}", 0)
+    context = victim.tls if tls else None
+    async with asyncio.timeout(5):
+        return Peer(*await asyncio.open_connection("127.0.0.1", port, ssl=context, local_addr=from_address))
+
+
+async def enter(victim: Victim, peer: Peer) -> None:
+    await peer.say(payloads.native_hello(victim.login))
+    await peer.hear(5)
+
+
+def send(link: int, first: int, body: bytes = BODY, flags: int = 0) -> bytes:
+    payload = encode([body])
+    flags |= payload.form
+    head = native.header(Kind.SEND, flags=flags, link=link, first=first, amount=1, length=len(payload.data))
+    return head + bytes(payload.data)
+
+
+def open_session(number: int, *, transacted: bool = False) -> bytes:
+    return native.frame(Kind.OPEN_SESSION, {"transacted": transacted}, session=number)
+
+
+def open_link(kind: Kind, link: int, session: int = 1, room: int = 0, **said: object) -> bytes:
+    return native.frame(kind, said, session=session, link=link, amount=room)
+
+
+# Before a login
+
+
+async def noise(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    kinds = (payloads.native_before, payloads.stomp_before, payloads.websocket_before)
+    await peer.say(chance.choice(kinds)(chance, victim.login))
+    await peer.hear_all(0.2)
+
+
+async def half_frames(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    """Begins of long frames, a byte at a time."""
+    if chance.random() < 0.5:
+        await enter(victim, peer)
+        await peer.say(open_session(1), native.header(Kind.ASK, length=limits.FRAME))
+    else:
+        await peer.say(native.header(Kind.HELLO, length=limits.FRAME_BEFORE_HELLO))
+    for _ in range(20):
+        await peer.say(b" ")
+        await asyncio.sleep(0.02)
+
+
+async def silence(victim: Victim, chance: random.Random, peer: Peer) -> None:  # noqa: ARG001 - like the others
+    """Connections over TLS that say nothing, or begin to, and stay."""
+    silent = [await connect(victim, chance, victim.tls_port, tls=False) for _ in range(20)]
+    for one in silent:
+        with suppress(OSError):
+            await one.say(chance.choice((b"", b"\x16\x03\x01", chance.randbytes(100))))
+    await asyncio.sleep(chance.random() * 2)
+    for one in silent:
+        one.writer.transport.abort()
+
+
+async def storm(victim: Victim, chance: random.Random, peer: Peer) -> None:  # noqa: ARG001 - like the others
+    for _ in range(40):
+        one = await connect(victim, chance, tls=False)
+        if chance.random() < 0.5:
+            one.writer.write(payloads.native_hello(victim.login))
+        one.writer.transport.abort()
+
+
+async def wrong_passwords(victim: Victim, chance: random.Random, peer: Peer) -> None:  # noqa: ARG001 - like the others
+    wrong = {"user": chance.choice(("owner", "guest", "nobody")), "password": f"wrong {chance.random()}"}
+    if chance.random() < 0.5:
+        await peer.say(payloads.native_hello(wrong))
+    else:
+        await peer.say(payloads.stomp_connect(wrong))
+    await peer.hear_all(1)
+
+
+async def page(victim: Victim, chance: random.Random, peer: Peer) -> None:  # noqa: ARG001 - like the others
+    one = await connect(victim, chance, victim.metrics_port, tls=False)
+    try:
+        await one.say(*payloads.http(chance, victim.login))
+        await one.hear_all(0.5)
+    finally:
+        one.writer.transport.abort()
+
+
+# After a login
+
+
+async def fuzz(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    if chance.random() < 0.5:
+        await enter(victim, peer)
+        await peer.say(*payloads.native_after(chance, victim.login))
+    else:
+        await peer.speak_stomp(chance, victim.login)
+        await peer.say(*payloads.stomp_after(chance, victim.login))
+    await peer.hear_all(0.2)
+
+
+async def questions(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    """Thousands of questions at once, whose answers are read late or never."""
+    await enter(victim, peer)
+    asked = [native.frame(Kind.ASK, {"ask": word, "name": QUEUES[0]}) for word in ("list", "status", "show", "trace")]
+    one = b"".join(asked)
+    await peer.say(*[one] * 100)
+    await asyncio.sleep(chance.random())
+    await peer.hear_all(chance.choice((0, 0.5)))
+
+
+async def transactions(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    """Many open ones, none of which is committed."""
+    await enter(victim, peer)
+    for session in range(1, 40):
+        link = session
+        await peer.say(open_session(session, transacted=True))
+        await peer.say(open_link(Kind.OPEN_PRODUCER, link, session, destination=chance.choice(QUEUES)))
+        await peer.say(*[send(link, number + 1, BODY * 8) for number in range(20)])
+    await asyncio.sleep(chance.random())
+    await peer.hear_all(0.2)
+
+
+async def receipts(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    """Receipts, and messages, to a client that does not read."""
+    await peer.speak_stomp(chance, victim.login)
+    name = f"/queue/{QUEUES[1].partition(':')[2]}"
+    await peer.say(stomp_frame("SUBSCRIBE", id="1", destination=name, ack="auto"))
+    await peer.say(*[stomp_frame("SEND", BODY, destination=name, receipt="r" * 200) for _ in range(300)])
+    await asyncio.sleep(chance.random())
+
+
+async def waiting_receives(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    await enter(victim, peer)
+    await peer.say(open_session(1), open_link(Kind.OPEN_CONSUMER, 1, destination=chance.choice(QUEUES)))
+    for begin in range(0, 40_000, 1000):
+        ids = [b"%d-%d" % (begin + number, chance.randrange(10**9)) for number in range(1000)]
+        await peer.say(b"".join(native.header(Kind.RECEIVE, link=1, length=len(one)) + one for one in ids))
+    await asyncio.sleep(chance.random())
+
+
+async def temporaries(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    await enter(victim, peer)
+    await peer.say(b"".join(native.frame(Kind.ASK, {"ask": "temporary"}, first=number) for number in range(1500)))
+    await peer.hear_all(chance.random())
+
+
+async def browsers(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    await enter(victim, peer)
+    await peer.say(open_session(1))
+    name = chance.choice(QUEUES)
+    for link in range(1, 300):
+        await peer.say(open_link(Kind.OPEN_CONSUMER, link, room=1000, destination=name, browse=True))
+    await asyncio.sleep(chance.random())
+    await peer.hear_all(0.3)
+
+
+async def sessions_and_links(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    await enter(victim, peer)
+    await peer.say(b"".join(open_session(number) for number in range(1, limits.SESSIONS_A_CONNECTION + 10)))
+    kinds = (Kind.OPEN_PRODUCER, Kind.OPEN_CONSUMER)
+    for begin in range(1, limits.LINKS_A_CONNECTION + 10, 500):
+        links = range(begin, begin + 500)
+        await peer.say(b"".join(open_link(chance.choice(kinds), link, destination=QUEUES[2]) for link in links))
+        await peer.hear_all(0.01)
+
+
+async def guesses(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    """The client id of somebody else, and the names of his temporary queues."""
+    said = {"version": native.VERSION, "client_id": "good", "take_over": True, **victim.login}
+    if victim.login and chance.random() < 0.5:
+        await peer.say(native.frame(Kind.HELLO, said))
+        await peer.hear(5)
+        return
+    await enter(victim, peer)
+    await peer.say(open_session(1))
+    names = [f"queue:temporary.{chance.choice((number, f'{number}.{number}'))}" for number in range(1, 200)]
+    await peer.say(b"".join(
+        open_link(Kind.OPEN_CONSUMER, link, room=10, destination=name) for link, name in enumerate(names, 1)
+    ))  # fmt: skip
+    await peer.hear_all(0.3)
+
+
+async def slow_reader(victim: Victim, chance: random.Random, peer: Peer) -> None:  # noqa: ARG001 - like the others
+    await enter(victim, peer)
+    name = QUEUES[0]
+    await peer.say(open_session(1), open_link(Kind.OPEN_PRODUCER, 1, destination=name))
+    await peer.say(open_link(Kind.OPEN_CONSUMER, 2, room=1000, destination=name))
+    await peer.say(*[send(1, number + 1, BODY * 4) for number in range(20)])
+    for _ in range(20):
+        async with asyncio.timeout(0.5):
+            await peer.reader.read(1)
+        await asyncio.sleep(0.02)
+
+
+async def absurd_ranges(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    await enter(victim, peer)
+    name = chance.choice(QUEUES)
+    await peer.say(open_session(1), open_link(Kind.OPEN_PRODUCER, 1, destination=name))
+    await peer.say(open_link(Kind.OPEN_CONSUMER, 2, room=1000, destination=name))
+    for number in range(100):
+        kind = chance.choice((Kind.ACKNOWLEDGE, Kind.ACKNOWLEDGE_ROWS, Kind.ROLLBACK))
+        amount = chance.choice((0, 1, 1000, 2**32 - 1))
+        if kind == Kind.ACKNOWLEDGE:
+            amount = chance.choice((0, 1))
+        await peer.say(send(1, number + 1, b"small"))
+        await peer.say(native.header(kind, link=2, first=chance.choice(NUMBERS), amount=amount))
+    await peer.hear_all(0.2)
+
+
+async def subscribing(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    """Subscribe and unsubscribe as fast as can be, with what is under way."""
+    await peer.speak_stomp(chance, victim.login)
+    name = f"/queue/{chance.choice(QUEUES).partition(':')[2]}"
+    for number in range(60):
+        await peer.say(
+            stomp_frame("SUBSCRIBE", id=str(number), destination=name, ack=chance.choice(("auto", "client"))),
+            stomp_frame("SEND", b"x", destination=name), stomp_frame("UNSUBSCRIBE", id=str(number)),
+        )  # fmt: skip
+    await peer.say(stomp_frame("DISCONNECT", receipt="r"))
+    await peer.hear_all(0.3)
+
+
+async def durable(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    """Subscriptions that last; a guest has no right to a topic."""
+    said = {"version": native.VERSION, "client_id": f"guest-{chance.randrange(5)}", "take_over": True, **victim.login}
+    await peer.say(native.frame(Kind.HELLO, said))
+    await peer.hear(5)
+    await peer.say(open_session(1))
+    for link in range(1, 9):
+        name = f"d{link}"
+        about = {"destination": "topic:guest.t", "durable": name, "selector": chance.choice(("", "a = 1"))}
+        await peer.say(open_link(Kind.OPEN_CONSUMER, link, room=1, **about))
+        await peer.say(native.header(Kind.CLOSE, link=link))
+        await peer.say(native.frame(Kind.ASK, {"ask": "unsubscribe", "name": name}, first=link))
+    await peer.hear_all(0.3)
+
+
+async def selectors(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    await enter(victim, peer)
+    await peer.say(open_session(1), open_link(Kind.OPEN_PRODUCER, 1, destination=QUEUES[2]))
+    texts = (
+        " OR ".join(f"a{number} LIKE '%_%_%x'" for number in range(150)), "(" * 2000, "a = 1 AND " * 380 + "b = 2",
+        "a LIKE '" + "%_" * 1000 + "'", "NOT " * 1000 + "TRUE", "a IN (" + ", ".join(["'x'"] * 700) + ")",
+    )  # fmt: skip
+    for link in range(2, 40):
+        text = chance.choice(texts)[: limits.SELECTOR + chance.randrange(2)]
+        await peer.say(open_link(Kind.OPEN_CONSUMER, link, room=10, destination=QUEUES[2], selector=text))
+    await peer.say(*[send(1, number + 1, b"x") for number in range(50)])
+    await peer.hear_all(0.3)
+
+
+async def persistent(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    """Confirmed messages to a queue that is full, in a burst."""
+    await enter(victim, peer)
+    await peer.say(open_session(1), open_link(Kind.OPEN_PRODUCER, 1, destination=chance.choice(QUEUES)))
+    flags = Flag.CONFIRM | Flag.PERSISTENT
+    await peer.say(*[send(1, number + 1, BODY, flags) for number in range(40)])
+    await peer.hear_all(0.3)
+
+
+ATTACKS: tuple[Attack, ...] = (
+    noise, half_frames, silence, storm, wrong_passwords, page, fuzz, questions, transactions, receipts,
+    waiting_receives, temporaries, browsers, sessions_and_links, guesses, slow_reader, absurd_ranges, subscribing,
+    durable, selectors, persistent,
+)  # fmt: skip
