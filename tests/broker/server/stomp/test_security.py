@@ -122,4 +122,7 @@ def test_passwords_are_in_no_log_and_lines_cannot_be_forged(folder: Path) -> Non
     finally:
         log = process.stop()
     assert "secret" not in log
-    assert log.count("connection ended") == len(log.splitlines()) == 3
+    # The first says that hashes that cost little, as those of a test, are weak.
+    first, *lines = log.splitlines()
+    assert "password hashes" in first
+    assert log.count("connection ended") == len(lines) == 3
