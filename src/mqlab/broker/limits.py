@@ -16,6 +16,20 @@ FRAME_BEFORE_HELLO: Final = 4 * 1024
 # A peer that connects and stays silent holds a socket: a slow link needs less than a second for one frame.
 HELLO_SECONDS: Final = 10.0
 
+# Where the system lacks descriptors or memory for a new connection, the broker tries again after so long.
+ACCEPT_PAUSE: Final = 1.0
+
+# A client that vanished without a word (its machine or network is gone) holds its messages and its client id. The
+# system asks a silent client after a minute, every 15 s, and ends the connection when five minutes have no answer; so
+# it does if what was sent stays unacknowledged, or if the client reads nothing from its full socket, for as long.
+KEEPALIVE_IDLE: Final = 60
+KEEPALIVE_INTERVAL: Final = 15
+KEEPALIVE_PROBES: Final = 16
+UNACKNOWLEDGED: Final = 300
+
+# Days before the end of its TLS certificate in which a broker warns when it starts: time to get a new one.
+CERTIFICATE_DAYS: Final = 30
+
 # Names become keys and log lines, never paths; 255 is what file systems, JMS providers and AMQP allow.
 NAME: Final = 255
 

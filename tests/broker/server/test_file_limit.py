@@ -99,4 +99,6 @@ async def test_a_broker_without_descriptors_serves_those_it_has(tmp_path: Path) 
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
     said = (tmp_path / "words").read_text()
+    assert "new connections wait" in said
+    assert "Too many open files" in said
     assert "Traceback" not in said

@@ -9,15 +9,18 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-from mqlab.broker.server import broker, frame_reader, scheduler
+from mqlab.broker.server import broker, frame_reader, listen, scheduler
+from mqlab.broker.server.arriving import Arrival
 from mqlab.broker.server.channels import channel, status
 from mqlab.broker.server.tracing import activity
 from mqlab.broker.server.worker import Done
+from mqlab.wire.address import Address
 from simulation.clock import in_place as store_in_place
 from simulation.files import SimulatedFiles
 from simulation.host import Sync
 
 from .loop import Loop
+from .network import Server
 from .timeline import Timeline
 
 
@@ -77,6 +80,13 @@ class NoLock:
     def release(self) -> None: ...
 
 
+async def _listen_at(for_broker: broker.Broker, address: Address) -> tuple[Server, Address]:
+    """In the simulated network there are no sockets to accept from."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, Loop)
+    return await loop.create_unix_server(lambda: Arrival(for_broker), address.path), address
+
+
 def _files() -> SimulatedFiles:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, Loop)
@@ -94,6 +104,7 @@ def in_place(timeline: Timeline) -> Iterator[None]:
         patch.object(frame_reader, "time_ns", timeline.clock.time_ns),
         patch.object(channel, "time", timeline.clock), patch.object(status, "time", timeline.clock),
         patch.object(broker, "Files", _files), patch.object(broker, "Worker", Threads),
+        patch.object(listen, "listen_at", _listen_at),
         patch.object(broker, "FolderLock", NoLock), patch.object(activity, "time", timeline.clock),
     ):  # fmt: skip
         yield

@@ -10,12 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import uvloop
 
-from mqlab.broker.server.arriving import Arrival
 from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.listener import Listener, listen_at
 from mqlab.broker.server.metrics import Metrics, start_metrics
 from mqlab.broker.settings import SettingError, Settings
 from mqlab.wire.address import Address
-from mqlab.wire.tls import TlsError, server_context
 
 
 class BrokerFailedError(Exception):
@@ -28,13 +27,13 @@ async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Addres
     addresses = [Address.parse(text) for text in settings.listen]
     _refuse_strangers(addresses, settings)
     broker = Broker(settings)
-    servers: list[tuple[asyncio.Server, Address]] = []
+    servers: list[tuple[Listener, Address]] = []
     metrics: Metrics | None = None
     try:
         if settings.metrics:
             metrics = await start_metrics(broker, settings.metrics)
         for address in addresses:
-            servers.append(await _listen(broker, address))  # noqa: PERF401 - if one fails, the others must be known
+            servers.append(await listen_at(broker, address))  # noqa: PERF401 - if one fails, the others must be known
         broker.channels.start()
         yield broker, [actual for _, actual in servers]
     finally:
@@ -80,35 +79,3 @@ def _refuse_strangers(addresses: list[Address], settings: Settings) -> None:
                                "if that is what you want")  # fmt: skip
         if address.tls and settings.tls_certificate is None:
             raise SettingError(f"{address} needs --tls-certificate and --tls-key")
-
-
-async def _listen(broker: Broker, address: Address) -> tuple[asyncio.Server, Address]:
-    loop, settings = asyncio.get_running_loop(), broker.settings
-    if address.path:
-        await _remove_stale_socket(Path(address.path))
-        return await loop.create_unix_server(lambda: Arrival(broker), address.path), address
-    tls = None
-    if address.tls:
-        assert settings.tls_certificate is not None
-        assert settings.tls_key is not None
-        try:
-            tls = server_context(settings.tls_certificate, settings.tls_key)
-        except TlsError as error:
-            raise SettingError(str(error)) from None
-    server = await loop.create_server(
-        lambda: Arrival(broker), address.host, address.port, backlog=1024, ssl=tls
-    )
-    return server, address._replace(port=server.sockets[0].getsockname()[1])
-
-
-async def _remove_stale_socket(path: Path) -> None:
-    """A killed broker leaves its socket behind; that of a living one, or any other file, is not ours to remove."""
-    if not path.is_socket():
-        return
-    try:
-        _, writer = await asyncio.open_unix_connection(path)
-    except ConnectionRefusedError:
-        path.unlink()
-        return
-    writer.close()
-    raise OSError(f"{path}: somebody listens there already")

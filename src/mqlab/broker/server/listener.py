@@ -1,0 +1,221 @@
+"""Accepts connections: counts each when it comes, bounds its TLS handshake, and says why it cannot accept any."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from mqlab.broker import limits
+from mqlab.broker.security.certificates import expiry_of
+from mqlab.broker.server.arriving import Arrival
+from mqlab.broker.server.broker import Broker
+from mqlab.broker.settings import SettingError
+from mqlab.wire.address import Address
+from mqlab.wire.tls import TlsError, server_context
+
+_BACKLOG: Final = 1024
+# Connections that are accepted before others have their turn in the loop.
+_AT_A_TIME: Final = 64
+# What the system lacks when it cannot accept; a pause may help.
+_SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+
+
+async def listen_at(broker: Broker, address: Address) -> tuple[Listener, Address]:
+    """The listener, and the address with the port that was free. Raises SettingError and OSError."""
+    if address.path:
+        await _remove_stale_socket(Path(address.path))
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.bind(address.path)
+            sock.listen(_BACKLOG)
+        except OSError as error:
+            sock.close()
+            raise OSError(error.errno, f"{address.path}: {error.strerror}") from None
+        return Listener(broker, [sock]), address
+    tls = _context(broker) if address.tls else None
+    sockets = await _bound(address)
+    actual = address._replace(port=sockets[0].getsockname()[1])
+    return Listener(broker, sockets, tls), actual
+
+
+class Listener:
+    """Of one address, which may have several sockets: a name can stand for several IP addresses."""
+
+    def __init__(self, broker: Broker, sockets: Sequence[socket.socket], tls: ssl.SSLContext | None = None) -> None:
+        self._broker = broker
+        self._sockets = sockets
+        self._tls = tls
+        self._loop = asyncio.get_running_loop()
+        self._pause: asyncio.TimerHandle | None = None
+        for sock in sockets:
+            sock.setblocking(False)
+        self._resume()
+
+    def close(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+        for sock in self._sockets:
+            self._loop.remove_reader(sock)
+            sock.close()
+
+    def _resume(self) -> None:
+        for sock in self._sockets:
+            self._loop.add_reader(sock, self._accept, sock)
+
+    def _accept(self, sock: socket.socket) -> None:
+        for _ in range(_AT_A_TIME):
+            try:
+                accepted, _ = sock.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno in _SHORT:
+                    self._wait(error)
+                # Any other is about a connection that is gone already.
+                return
+            self._take(accepted)
+
+    def _wait(self, error: OSError) -> None:
+        """The connection stays in the system's queue, and the loop would be told of it again and again."""
+        seconds = limits.ACCEPT_PAUSE
+        self._broker.refusals.warn("new connections wait, tried again in %g s: %s", seconds, error.strerror)
+        for sock in self._sockets:
+            self._loop.remove_reader(sock)
+        self._pause = self._loop.call_later(seconds, self._resume)
+
+    def _take(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        if sock.family != socket.AF_UNIX:
+            keep_alive(sock)
+        if self._tls is None:
+            opening = self._loop.connect_accepted_socket(lambda: Arrival(self._broker), sock)
+            self._broker.keep(asyncio.ensure_future(_opened(opening)))
+            return
+        peer = str(sock.getpeername()[0])
+        refusal = self._broker.guard.arrived(peer)
+        if refusal is None:
+            self._broker.keep(asyncio.ensure_future(Handshake(self._broker, sock, peer).open(self._tls)))
+        else:
+            # Without TLS it cannot be told so.
+            self._broker.refusals.warn("connection refused: %s", refusal)
+            sock.close()
+
+
+class Handshake:
+    """A TLS connection before its handshake is done: it counts like any other."""
+
+    # Nobody yet.
+    client_id = ""
+
+    def __init__(self, broker: Broker, sock: socket.socket, peer: str) -> None:
+        self._broker = broker
+        self._socket = sock
+        self._peer = peer
+        broker.connections.add(self)
+
+    async def open(self, tls: ssl.SSLContext) -> None:
+        seconds = limits.HELLO_SECONDS
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: _AfterHandshake(self._broker, self), self._socket, ssl=tls, ssl_handshake_timeout=seconds
+            )
+        except (OSError, EOFError) as error:
+            self._broker.refusals.warn("no TLS handshake with %s: %s%s", self._peer, error, _expired(self._broker))
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """It failed, or the next protocol of the connection is counted instead."""
+        if self in self._broker.connections:
+            self._broker.connections.discard(self)
+            self._broker.guard.left(self._peer)
+
+    def drop(self) -> None:
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            # It is gone already.
+            return
+
+
+class _AfterHandshake(Arrival):
+    def __init__(self, broker: Broker, handshake: Handshake) -> None:
+        super().__init__(broker)
+        self._handshake = handshake
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._handshake.end()
+        super().connection_made(transport)
+
+
+def keep_alive(sock: socket.socket) -> None:
+    """The system finds out whether a client that says nothing is still there, and ends a connection that is not."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, limits.KEEPALIVE_IDLE)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, limits.KEEPALIVE_INTERVAL)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, limits.KEEPALIVE_PROBES)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limits.UNACKNOWLEDGED * 1000)
+
+
+async def _opened(opening: object) -> None:
+    try:
+        await opening  # type: ignore[misc] # a coroutine, of any result
+    except OSError:
+        # It was gone before it was there.
+        return
+
+
+async def _bound(address: Address) -> list[socket.socket]:
+    infos = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    sockets: list[socket.socket] = []
+    try:
+        for family, _, _, _, where in dict.fromkeys(infos):
+            sockets.append(socket.create_server(where[:2], family=family, backlog=_BACKLOG))
+    except OSError as error:
+        for sock in sockets:
+            sock.close()
+        raise OSError(error.errno, f"{address}: {error.strerror}") from None
+    return sockets
+
+
+def _context(broker: Broker) -> ssl.SSLContext:
+    settings = broker.settings
+    assert settings.tls_certificate is not None
+    assert settings.tls_key is not None
+    try:
+        context = server_context(settings.tls_certificate, settings.tls_key)
+    except TlsError as error:
+        raise SettingError(str(error)) from None
+    expiry = expiry_of(settings.tls_certificate)
+    left = (expiry - datetime.now(UTC)).days if expiry is not None else limits.CERTIFICATE_DAYS
+    if left < limits.CERTIFICATE_DAYS:
+        state = "has expired" if left < 0 else f"expires in {left} days"
+        broker.refusals.warn("tls_certificate: %s %s (%s)", settings.tls_certificate, state, expiry)
+    return context
+
+
+def _expired(broker: Broker) -> str:
+    """A client that finds it expired ends the handshake, and says so in its own words or in none."""
+    path = broker.settings.tls_certificate
+    expiry = None if path is None else expiry_of(path)
+    return f"; the broker's certificate expired at {expiry}" if expiry and expiry < datetime.now(UTC) else ""
+
+
+async def _remove_stale_socket(path: Path) -> None:
+    """A killed broker leaves its socket behind; that of a living one, or any other file, is not ours to remove."""
+    if not path.is_socket():
+        return
+    try:
+        _, writer = await asyncio.open_unix_connection(path)
+    except ConnectionRefusedError:
+        path.unlink()
+        return
+    writer.close()
+    raise OSError(f"{path}: somebody listens there already")
