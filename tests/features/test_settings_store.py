@@ -129,4 +129,5 @@ async def test_journal_file_count(tmp_path: Path, size: int, least: int, most: i
         if preallocate:
             assert newest >= size
         else:
-            assert sum(file.stat().st_blocks * 512 for file in files) < written + 64 * KIB
+            # Beside what is written, an eighth of a file is for what makes room on a full disk.
+            assert sum(file.stat().st_blocks * 512 for file in files) < written + size // 4 + 64 * KIB

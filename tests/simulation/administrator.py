@@ -63,7 +63,12 @@ class Administrator(Client):
             sure, unsure = self.books.sure_and_unsure(place, choose)
             if most is not None:
                 sure, unsure = [], sure + unsure
-            number = administration.move(broker.core, place.name, MOVED, selector, most)
+            try:
+                number = administration.move(broker.core, place.name, MOVED, selector, most)
+            except RefusedError:
+                assert broker.files.capacity is not None
+                self.books.look_at(broker.core)
+                return
             self._answered(broker, event)
             self.books.look_at(broker.core)
             self._check("moved", number, sure, unsure)

@@ -20,6 +20,7 @@ from mqlab.broker.core.effects import (
     Seen,
     TakenBack,
 )
+from mqlab.broker.core.errors import RefusedError
 
 from .books import Books, Fault
 from .checking import delivered, promised
@@ -117,10 +118,14 @@ class Client:
             return
         assert self.broker is not None
         with self.broker.command():
-            self.broker.core.commit(self.session)
-            self.connection.committing.append(self.work)
-            self.last = self.books.committed(self.work, self.last)
-        self.work, self.waits = Work(), True
+            try:
+                self.broker.core.commit(self.session)
+            except RefusedError:
+                self._no_room()
+            else:
+                self.connection.committing.append(self.work)
+                self.last = self.books.committed(self.work, self.last)
+                self.work, self.waits = Work(), True
 
     def rollback(self) -> None:
         self._settle()
@@ -144,9 +149,21 @@ class Client:
         assert self.broker is not None
         xid = f"xid-{next(self.books.numbers)}"
         with self.broker.command():
-            self.broker.core.prepare(self.session, xid, self.connection.asks())
-            self.books.prepares(self.work, xid)
-        self.work, self.waits = Work(), True
+            answer = self.connection.asks()
+            try:
+                self.broker.core.prepare(self.session, xid, answer)
+            except RefusedError:
+                self._no_room()
+            else:
+                self.books.prepares(self.work, xid)
+                self.work, self.waits = Work(), True
+
+    def _no_room(self) -> None:
+        """The disk has no space for the transaction: it can be rolled back, and the session goes on."""
+        assert self.broker is not None
+        assert self.broker.files.capacity is not None
+        self.books.count("transactions without room")
+        self._doomed = True
 
     def decide(self, xid: str, *, commit: bool) -> None:
         assert self.broker is not None

@@ -53,7 +53,8 @@ ROWS = (
     Row("sync", "a sync or write that fails",
         tests=(f"{_STORE}/test_failing_disk.py",), least={"failed_syncs": 900, "failed_writes": 900}),
     Row("full", "a full disk, and no more descriptors",
-        tests=(f"{_STORE}/test_full_disk.py", f"{_SERVER}/test_file_limit.py"), least={"schedules": 200}),
+        tests=(f"{_STORE}/test_full_disk.py", f"{_STORE}/test_refusal.py", f"{_SERVER}/test_file_limit.py"),
+        least={"schedules": 200, "refused": 100}),
     Row(
         "confirmation", "every confirmation comes after its sync",
         script=("tests/torture/confirming.py", "--messages", "1000000"), quick=("--messages", "2000"),

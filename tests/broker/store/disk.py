@@ -38,6 +38,7 @@ class RecordedFiles(Files):
     def __init__(self, capacity: int | None = None) -> None:
         self.log: list[Call] = []
         self.capacity = capacity
+        self.can_reserve = True
         self.fail_sync_at = -1
         self.fail_append_at = -1
         self.fail_create_at = -1
@@ -66,10 +67,14 @@ class RecordedFiles(Files):
         self.log.append(Call("create", path.name))
         return file
 
-    def reserve(self, file: int, size: int) -> None:
-        if size > self.free:
+    def reserve(self, file: int, size: int) -> bool:
+        if not self.can_reserve:
+            return False
+        name = self._names[file]
+        if size > self.free + max(self._sizes[name], self._reserved[name]):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._reserved[self._names[file]] = size
+        self._reserved[name] = max(size, self._reserved[name])
+        return True
 
     def give_back(self, file: int, size: int) -> None:  # noqa: ARG002
         self._reserved[self._names[file]] = 0

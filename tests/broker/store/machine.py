@@ -48,6 +48,7 @@ class Machine:
         self.recovered = recover(folder, files, KEEP_IN_MEMORY)
         self.core = SmallCore(seed, self._append)
         self.core.restore(self.recovered)
+        self.core.lacks_room = self._lacks_room
         self.lsn = self.durable = self.recovered.lsn
         self.records: list[tuple[int, Record]] = []
         self.failures: list[BaseException] = []
@@ -69,6 +70,9 @@ class Machine:
         if confirm:
             self.unconfirmed.append(self.lsn)
         self.journal.append(record, self.lsn, self.chance.randrange(5) if confirm else None)
+
+    def _lacks_room(self, size: int) -> bool:
+        return self.journal.make_room(size) < size
 
     # The journal's host
 

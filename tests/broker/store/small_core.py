@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from mqlab.broker.core.ledger import room_taken
 from mqlab.broker.core.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
 from mqlab.broker.store.recovery import Recovered
 from mqlab.wire.bodies import Payload, decode, encode
@@ -48,6 +49,8 @@ class SmallCore:
         self.last_queue = 0
         # While the disk is full, nothing is put.
         self.full = False
+        # Whether the journal cannot take so many bytes more.
+        self.lacks_room: Callable[[int], bool] = lambda _: False
         self._numbers = self._xids = 0
 
     def restore(self, found: Recovered) -> None:
@@ -86,7 +89,7 @@ class SmallCore:
         self.emit(Forget(queue.number), False)
 
     def send(self) -> None:
-        if put := self._put():
+        if (put := self._put()) and not self._lack_room((put,)):
             self._place(put)
             self.emit(put, True)
 
@@ -97,6 +100,8 @@ class SmallCore:
 
     def commit(self) -> None:
         puts, removes = self._parts()
+        if self._lack_room(puts):
+            return
         for put in puts:
             self._place(put)
         for remove in removes:
@@ -108,7 +113,7 @@ class SmallCore:
         if len(self.prepared) > 2:
             return
         puts, removes = self._parts()
-        if not puts and not removes:
+        if (not puts and not removes) or self._lack_room(puts):
             return
         self._xids += 1
         prepare = Prepare(f"xid {self._xids}", puts, removes)
@@ -194,6 +199,9 @@ class SmallCore:
         puts = tuple(put for _ in range(self.chance.choice((0, 1, 2))) if (put := self._put()))
         remove = self._remove()
         return puts, () if remove is None else (remove,)
+
+    def _lack_room(self, puts: Sequence[Put]) -> bool:
+        return bool(puts) and self.lacks_room(sum(map(room_taken, puts)))
 
     def _place(self, put: Put) -> None:
         for number, first_id in put.targets:

@@ -202,10 +202,11 @@ def test_needed_bytes_go_down_with_what_is_consumed() -> None:
     for first_id in range(1, 11):
         written.note(put(first_id), 1)
     assert written.segments.length == 1000
-    assert written.segments.needed_bytes == written.segments.needed_in(1) == 1000
+    assert written.segments.needed_bytes == 1000
+    assert 1000 <= written.segments.most_needed_in(1) < 2000
     written.note(Commit((put(11),), (Remove(1, ((1, 5),)),)), 2)
     written.durable()
-    assert written.segments.needed_in(1) == 500
+    assert 500 <= written.segments.most_needed_in(1) < 1000
     written.note(Remove(1, ((6, 5),)), 2)
     assert written.segments.oldest == 1
     written.segments.durable(written.lsn)

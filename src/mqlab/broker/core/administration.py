@@ -83,6 +83,9 @@ def move(core: Core, name: str, to: str, selector: str = "", most: int | None = 
         compile_selector(selector)
     target = core.house.queue(short)
     spans = _taken(queue, selector, most)
+    if why := core.leaving.lacks_room(spans):
+        queue.put_back(spans)
+        raise RefusedError(why)
     core.leaving.transfer(queue, spans, target)
     return sum(span.rows for span in spans)
 

@@ -18,7 +18,7 @@ from mqlab.broker.core.flow import Flow, OverdrawnError
 from mqlab.broker.core.handing import Known, hand_over, pick_up, set_down
 from mqlab.broker.core.house import House
 from mqlab.broker.core.leaving import Leaving
-from mqlab.broker.core.ledger import Ledger
+from mqlab.broker.core.ledger import RECORD, Ledger
 from mqlab.broker.core.links import Consumer, Producer, Session, Transaction
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.monitoring import EVERY
@@ -187,10 +187,7 @@ class Core:
             if spent * 2 >= producer.window or self.flow.short:
                 self.flow.renew(producer)
             return
-        why = reason_against(
-            producer.destination, persistent=persistent, keeps=self.house.keeps, disk_full=self.disk_full
-        )
-        if why:
+        if why := self._reason_against(producer, payload, persistent):
             self._refuse(producer, why)
         if session.transacted:
             self.flow.renew(producer)
@@ -306,6 +303,7 @@ class Core:
 
     def carry_forward(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
         """Say again what is still needed of these ids ([first, end) of each queue): the file that has it is to go."""
+        self.ledger.append_consumed()
         in_hand = [pair for session in self.sessions for pair in session.transaction.acknowledged]
         in_hand += self.preparing.removed()
         hidden = self.preparing.placed()
@@ -317,6 +315,15 @@ class Core:
         self.preparing.say_again(xids, self)
 
     # The parts of the commands
+
+    def _reason_against(self, producer: Producer, payload: Payload, persistent: bool) -> str:
+        """Why a send is refused, or "". A transaction asks for its room when it ends."""
+        why = reason_against(
+            producer.destination, persistent=persistent, keeps=self.house.keeps, disk_full=self.disk_full
+        )
+        if persistent and not why and len(payload.data) > self.ledger.room - RECORD and not producer.session.transacted:
+            why = self.ledger.lacks_room(len(payload.data))
+        return why
 
     def _refuse(self, producer: Producer, why: str) -> None:
         """Raises RefusedError. A transaction with something refused can only be rolled back."""
@@ -347,6 +354,10 @@ class Core:
         """Its messages are where they belong, yet not visible. A new one begins."""
         transaction = session.transaction
         if why := transaction.why_not:
+            raise RefusedError(f"the transaction can only be rolled back: {why}")
+        sizes = [span.size for _, span in transaction.sends if span.persistent]
+        if sizes and (why := self.ledger.lacks_room(sum(sizes), len(sizes))):
+            transaction.doomed = why
             raise RefusedError(f"the transaction can only be rolled back: {why}")
         session.transaction = Transaction()
         transaction.settle(session.account)

@@ -11,7 +11,7 @@ from mqlab.broker.core.ledger import Ledger
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.placing import Placed, place, removes
 from mqlab.broker.core.queue import Queue
-from mqlab.broker.core.records import Commit, Remove
+from mqlab.broker.core.records import Commit
 
 
 class Leaving:
@@ -23,8 +23,11 @@ class Leaving:
     def forget(self, gone: Placed) -> None:
         """These messages, off their queues already, are gone for good."""
         said = removes(gone)
-        if said:
-            self._ledger.append(said[0] if len(said) == 1 else Commit((), tuple(said)), None)
+        if len(said) == 1 or self._ledger.merges:
+            for remove in said:
+                self._ledger.consumed(*remove)
+        elif said:
+            self._ledger.append(Commit((), tuple(said)), None)
         for queue, span in gone:
             self._flow.released(queue, (span,))
 
@@ -38,7 +41,7 @@ class Leaving:
         if len(spans) == 1 and not (queue.closed or self._flow.held):
             # By far the most, where one waits for the other; nobody waits for its room.
             if lasting:
-                self._ledger.append(Remove(queue.number, tuple(spans[0].ranges())), None)
+                self._ledger.consumed(queue.number, spans[0].ranges())
             queue.release(spans[0])
         elif lasting:
             self.forget([(queue, span) for span in spans])
@@ -60,6 +63,11 @@ class Leaving:
             if dead:
                 queue.counters.dead += sum(span.rows for span in dead)
                 self.transfer(queue, dead, self._house.queue(parse(queue.policy.dead_letters)[1], own=True))
+
+    def lacks_room(self, spans: Sequence[Span]) -> str:
+        """Why the journal cannot take these messages once more, or ""."""
+        sizes = [span.size for span in spans if span.persistent]
+        return self._ledger.lacks_room(sum(sizes), len(sizes)) if sizes else ""
 
     def transfer(self, queue: Queue, spans: Sequence[Span], to: Queue) -> None:
         """These messages, off their queue already, go to another one, in one step each."""

@@ -1,10 +1,33 @@
 """What the core asks the journal to write, and what is to happen once that is durable."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
 
 from mqlab.broker.core.effects import Append, Confirm, Effect
-from mqlab.broker.core.records import Put, Record
+from mqlab.broker.core.records import Commit, Prepare, Put, Record, Remove
+
+# What stands around a message in the journal, and each queue that it goes to: about.
+RECORD: Final = 64
+_TARGET: Final = 12
+UNLIMITED: Final = 1 << 62
+
+
+def room_taken(record: Record) -> int:
+    """Bytes that the messages of a record take in the journal, about."""
+    if isinstance(record, Put):
+        return len(record.payload.data) + RECORD + _TARGET * len(record.targets)
+    return sum(map(room_taken, record.puts)) if isinstance(record, Commit | Prepare) else 0
+
+
+def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The same ids (first, rows), with neighbours in one range."""
+    found: list[tuple[int, int]] = []
+    for first, rows in sorted(ranges):
+        if found and sum(found[-1]) == first:
+            found[-1] = (found[-1][0], found[-1][1] + rows)
+        else:
+            found.append((first, rows))
+    return tuple(found)
 
 
 class Pending(NamedTuple):
@@ -21,6 +44,36 @@ class Ledger:
         self.lsn = 0
         # Records that somebody waits for: in order.
         self._pending: dict[int, Pending] = {}
+        # Bytes of messages that the journal has space for, and how it is asked for so many bytes: it says how many
+        # there are.
+        self.room = UNLIMITED
+        self.make_room: Callable[[int], int] = lambda _: UNLIMITED
+        # While the disk is full: consumed messages of each queue wait here, and share a record. One record for each
+        # could take more space than there is, and than the messages took.
+        self.merges = False
+        self._consumed: dict[int, list[tuple[int, int]]] = {}
+
+    def consumed(self, queue: int, ranges: Iterable[tuple[int, int]]) -> None:
+        """These messages of a queue are gone. Nobody waits until that is durable."""
+        if self.merges:
+            self._consumed.setdefault(queue, []).extend(ranges)
+        else:
+            self.append(Remove(queue, tuple(ranges)), None)
+
+    def append_consumed(self) -> None:
+        """What was consumed while the disk is full."""
+        consumed, self._consumed = self._consumed, {}
+        for queue, ranges in consumed.items():
+            self.append(Remove(queue, merged(ranges)), None)
+
+    def lacks_room(self, size: int, records: int = 1) -> str:
+        """Why so many records with so many bytes of messages cannot be appended, or ""."""
+        size += records * RECORD
+        if size > self.room:
+            # The journal has not heard yet of what is among the effects.
+            unheard = sum(room_taken(effect.record) for effect in self._effects if isinstance(effect, Append))
+            self.room = self.make_room(size + unheard) - unheard
+        return f"the disk has no space for {size} bytes" if size > self.room else ""
 
     def append(self, record: Record, waiter: object | None) -> int:
         """`waiter` is who waits for it to be durable; None: nobody, it goes with whatever is synced next."""
@@ -28,12 +81,14 @@ class Ledger:
         self._effects.append(Append(record, self.lsn, waiter))
         if waiter is not None:
             self._pending[self.lsn] = Pending([], [])
+            self.room -= room_taken(record)
         return self.lsn
 
     def keep(self, put: Put, waiter: object, told: Confirm | None, action: Callable[..., None], *arguments: Any) -> int:
         """A message alone, all in one go: its record, whom to tell that it is durable, and what is to be done then."""
         self.lsn = lsn = self.lsn + 1
         self._effects.append(Append(put, lsn, waiter))
+        self.room -= len(put.payload.data) + RECORD
         self._pending[lsn] = Pending([] if told is None else [told], [(action, arguments)])
         return lsn
 
@@ -56,6 +111,8 @@ class Ledger:
 
     def after_all(self, since: int, waiter: object, action: Callable[..., None], *arguments: Any) -> None:
         """Do it once all that this command appended, which is all after record `since`, is durable."""
+        if self._consumed:
+            self.append_consumed()
         if self.lsn > since and self.lsn not in self._pending:
             self._make_awaited(waiter)
         self.after(self.last_awaited, action, *arguments)

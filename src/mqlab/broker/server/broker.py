@@ -70,6 +70,8 @@ _CLOCK_STEP_NS: Final = 100_000_000
 _CLOCK_READINGS: Final = 5
 # Random bytes in the name of a temporary queue: as many as nobody can try.
 _TOKEN_BYTES: Final = 16
+# While the disk is full: so long it may wait for others, to share a record with them.
+_MERGE_SECONDS: Final = 0.05
 
 
 class Broker:
@@ -162,6 +164,7 @@ class Broker:
         self._pages = Pages(folder / "pages", files)
         self._journal = Journal(self.settings, folder, files, self, found.segments)
         self._journal.start(found.next_file, found.lsn)
+        self.core.ledger.room, self.core.ledger.make_room = 0, self._journal.make_room
 
     def look_at_the_clock(self) -> None:
         """What the core must know of the world before it decides: how late it is."""
@@ -237,6 +240,7 @@ class Broker:
             task.cancel()
         for connection in [*self.connections]:
             connection.drop()
+        self.core.ledger.append_consumed()
         self.carry_out()
         self.activity.close()
         if self._wake is not None:
@@ -346,6 +350,17 @@ class Broker:
     def on_full(self, reason: str) -> None:
         """Producers of persistent messages are refused with the reason; consumers go on."""
         self.core.disk_full = reason
+        self.core.ledger.merges = bool(reason)
+        self._loop.call_later(_MERGE_SECONDS, self._append_consumed)
+
+    def _append_consumed(self) -> None:
+        """What was consumed while the disk is full goes to the journal, many messages in a record."""
+        if self._journal is None or self._journal.closing:
+            return
+        self.core.ledger.append_consumed()
+        self.carry_out()
+        if self.core.ledger.merges:
+            self._loop.call_later(_MERGE_SECONDS, self._append_consumed)
 
     def declarations(self) -> Iterable[Declare]:
         return self.core.house.declarations()

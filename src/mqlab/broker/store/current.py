@@ -1,11 +1,16 @@
 """The journal file that is being written."""
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from mqlab.broker.store.files import Files, is_no_room
 from mqlab.broker.store.segments import path_of
+
+# Where space cannot be reserved.
+_UNKNOWN: Final = 1 << 62
 
 
 class NoRoomError(Exception):
@@ -24,12 +29,14 @@ class CurrentFile:
         # Descriptors of the same file for syncs that overlap: each learns of an error for itself.
         self._more: list[int] = []
         self._end = 0
+        # As far as space was taken for it.
+        self._reserved = 0
 
     @classmethod
-    def begin(cls, folder: Path, files: Files, number: int, head: bytes, reserve: int) -> "CurrentFile":
-        """A new file with its head, all of it on disk, and room for `reserve` bytes of records.
+    def begin(cls, folder: Path, files: Files, number: int, head: bytes, reserves: Sequence[int]) -> "CurrentFile":
+        """A new file with its head, all of it on disk, and room for records: the first of `reserves` that can be had.
 
-        Raises NoRoomError where that cannot be had, and OSError where something is wrong.
+        Raises NoRoomError where none can be had, and OSError where something is wrong.
         """
         path = path_of(folder, number)
         try:
@@ -37,8 +44,7 @@ class CurrentFile:
         except OSError as error:
             raise _as_no_room(error) from error
         try:
-            if reserve:
-                files.reserve(made._file, len(head) + reserve)
+            made._take_space(len(head), reserves)
             files.append(made._file, head)
         except OSError as error:
             files.close(made._file)
@@ -52,16 +58,44 @@ class CurrentFile:
         files.sync_folder(folder)
         return made
 
+    def _take_space(self, head: int, reserves: Sequence[int]) -> None:
+        for reserve in reserves:
+            try:
+                self._reserve(head + reserve)
+                return
+            except OSError as error:
+                if not is_no_room(error) or reserve == reserves[-1]:
+                    raise
+
+    def _reserve(self, size: int) -> None:
+        self._reserved = size if self._files.reserve(self._file, size) else _UNKNOWN
+
+    @property
+    def room(self) -> int:
+        """Bytes that can be written for certain."""
+        return self._reserved - self._end
+
+    def grow(self, room: int) -> None:
+        """Take space for so many bytes. Raises NoRoomError, and then nothing has changed."""
+        if self.room < room:
+            try:
+                self._reserve(self._end + room)
+            except OSError as error:
+                raise _as_no_room(error) from error
+
     def write(self, data: bytes) -> None:
         """Raises NoRoomError, and then nothing of it is there; OSError where something is wrong."""
+        self.grow(len(data))
         try:
             self._files.append(self._file, data)
         except OSError as error:
             if is_no_room(error):
                 self._files.cut_back(self._file, self._end)
+                self._reserved = self._end
             raise _as_no_room(error) from error
         self._end += len(data)
         self.size += len(data)
+        self._reserved = max(self._reserved, self._end)
 
     def sync(self) -> None:
         self._files.sync(self._file)
@@ -81,11 +115,16 @@ class CurrentFile:
             raise
         return self._more[-1]
 
+    def give_back(self) -> None:
+        """The space that was taken and not used is free again."""
+        self._files.give_back(self._file, self._end)
+        self._reserved = min(self._reserved, self._end)
+
     def close(self, *, in_order: bool) -> None:
         if in_order:
             # It only makes room for others: the file is whole without it.
             with suppress(OSError):
-                self._files.give_back(self._file, self._end)
+                self.give_back()
         for file in (self._file, *self._more):
             self._files.close(file)
 

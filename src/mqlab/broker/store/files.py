@@ -40,9 +40,12 @@ class Files:
         os.ftruncate(file, size)
         os.lseek(file, size, os.SEEK_SET)
 
-    def reserve(self, file: int, size: int) -> None:
-        """Take the space for so many bytes, where the file system can: they are zeros until something is appended."""
-        reserve(file, size)
+    def reserve(self, file: int, size: int) -> bool:
+        """Take the space for so many bytes of a file: they are zeros until something is appended.
+
+        False: the file system cannot reserve space; whether there is any is found out by a write.
+        """
+        return reserve(file, size)
 
     def give_back(self, file: int, size: int) -> None:
         """What was reserved behind `size` and not used is free again."""

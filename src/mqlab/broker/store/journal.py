@@ -3,12 +3,16 @@
 Appending writes to the operating system at once; only the sync, which waits for the disk, is done elsewhere.
 A failed write or sync ends it: nothing is tried again, and nothing is called durable afterwards.
 
-A full disk is no failure: the current file goes on where the next cannot begin, and what does not fit into it waits
-in memory, in its order, until there is room. Nobody was told that it is safe. A sync that fails is one, whatever for.
+A full disk is no failure. The host asks for room before it appends messages (`make_room`), and refuses what does not
+fit. A part of each file is kept free for everything else: what was consumed, decided or deleted, and what a checkpoint
+carries forward. Should even that be used up, or where a file system cannot reserve space, records wait in memory, in
+their order, until there is room; nobody was told that they are safe. A sync that fails is a failure, whatever for.
 """
 
 import time
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +22,7 @@ from mqlab.broker.store.current import CurrentFile, NoRoomError
 from mqlab.broker.store.encoding import encode_head, encode_into
 from mqlab.broker.store.files import Files
 from mqlab.broker.store.host import Host, SyncCounters
-from mqlab.broker.store.room import RETRY_SECONDS, Room
+from mqlab.broker.store.room import RETRY_SECONDS, Room, Sizes
 from mqlab.broker.store.segments import Segments, path_of
 from mqlab.broker.store.syncs import Sync, Syncs
 from mqlab.wire.bodies import Buffer
@@ -27,8 +31,8 @@ __all__ = ["Host", "Journal", "SyncCounters"]
 
 # More than this is written at once, and not kept until the host has appended all there was.
 _MOST_UNWRITTEN: Final = 4 * 1024 * 1024
-# The part of a file's size that is reserved on top of it: for what is consumed while the next file cannot begin.
-_RESERVE_SHARE: Final = 8
+# Looks for room, one a second, after messages were refused that did not fit where less would.
+_LOOKS: Final = 60
 
 
 class Journal:
@@ -40,6 +44,7 @@ class Journal:
         self._segments = segments
         self._syncs = Syncs(files, folder, host, self, settings.group_delay / 1e6)
         self._room = Room()
+        self._sizes = Sizes(settings.segment_size, preallocate=settings.preallocate)
         self.counters = self._syncs.counters
         self.failed = False
         # Set before the host stops: no new sync is begun, `close` does the last one.
@@ -53,6 +58,9 @@ class Journal:
         self._file: CurrentFile
         # The file that was removed last, if no sync has made that last yet: the next one does.
         self._removed = 0
+        # The size of messages that were refused and may fit when something is consumed, and how often that is still
+        # looked for; 0: nothing was refused, nobody looks.
+        self._refused = self._looks = 0
 
     @property
     def full(self) -> bool:
@@ -72,14 +80,12 @@ class Journal:
         """Begin file `number`; the first record will be the one after `lsn`, all before it are durable."""
         self._lsn = self._written = self._durable = self._confirmed = lsn
         try:
-            self._file = self._begin(number, self._reserve)
-        except NoRoomError as why:
             # There may be enough for what is consumed, which makes room; if not even for a head, this is an error.
-            try:
-                self._file = self._begin(number, 0)
-            except NoRoomError as error:
-                raise OSError(str(error)) from error
-            self._has_no_room(why)
+            self._file = self._begin(number, (*self._sizes.reserves, self._sizes.kept_free, 0))
+        except NoRoomError as error:
+            raise OSError(str(error)) from error
+        if self._left < self._sizes.small:
+            self._has_no_room(NoRoomError("the disk has no space for another file"))
 
     def append(self, record: Record, lsn: int, waiter: object | None) -> bool:
         """Whether it should be flushed at once. What was consumed, if nobody waits for that, may wait for others."""
@@ -89,7 +95,7 @@ class Journal:
         self._segments.note(record, lsn, self._file.number, size)
         self._unwritten += size
         self._lsn = lsn
-        if waiter is None and self.full:
+        if waiter is None and (self.full or self._refused):
             # Nobody waits for what was consumed, but it makes room only when it is on disk.
             waiter = self
         if waiter is not None:
@@ -97,6 +103,28 @@ class Journal:
         if self._unwritten > _MOST_UNWRITTEN:
             self._write()
         return waiter is not None or not isinstance(record, Remove)
+
+    def make_room(self, size: int) -> int:
+        """Take space for messages: so many bytes, or more. Returns how many can be appended; if fewer, they do not fit.
+
+        If not even a small message fits, the disk is full (`on_full`), and nothing is tried for a second.
+        """
+        if self.failed:
+            return size
+        if self._left < size and self._room.may_try(time.perf_counter()):
+            try:
+                self._grow(max(size, self._sizes.grant))
+            except NoRoomError as why:
+                try:
+                    self._grow(size)
+                except NoRoomError:
+                    # As long as less would fit, the disk is not full.
+                    self._has_no_room(why, size=size if size > self._sizes.small and self._grown() else 0)
+            except OSError as error:
+                self.fail(error)
+        if self._left >= self._refused:
+            self._refused = 0
+        return min(self._left, max(size, self._sizes.grant))
 
     def flush(self) -> None:
         """Called when the host has appended all there was: write it, and see whether a sync or a new file is due."""
@@ -221,14 +249,17 @@ class Journal:
     # New files
 
     @property
-    def _reserve(self) -> int:
-        size = self._settings.segment_size
-        return size + size // _RESERVE_SHARE if self._settings.preallocate else 0
+    def _left(self) -> int:
+        """Bytes of messages that can be appended now."""
+        return self._file.room - self._unwritten - self._sizes.kept_free
 
-    def _begin(self, number: int, reserve: int) -> CurrentFile:
+    def _grow(self, size: int) -> None:
+        self._file.grow(size + self._unwritten + self._sizes.kept_free)
+
+    def _begin(self, number: int, reserves: Sequence[int]) -> CurrentFile:
         host, segments = self._host, self._segments
         head = encode_head(number, self._lsn + 1, host.declarations(), host.remembered(), segments.last_queue)
-        file = CurrentFile.begin(self._folder, self._files, number, head, reserve)
+        file = CurrentFile.begin(self._folder, self._files, number, head, reserves)
         segments.begin(number)
         return file
 
@@ -240,23 +271,57 @@ class Journal:
         """Go on in a new file. The old one is synced first, so only the last file of a journal can be torn."""
         if not self._write() or self._buffer:
             return
-        old = self._file
         try:
-            old.sync()
-            self._file = self._begin(old.number + 1, self._reserve)
-            old.close(in_order=True)
+            if self.full and self._file.size <= self._settings.segment_size:
+                if self._grown():
+                    self._has_room()
+                    return
+                if not self._only_this_file_can_go():
+                    raise NoRoomError(self.full_reason)
+            self._file.sync()
+            self._go_on_in_new_file()
         except NoRoomError as why:
             self._has_no_room(why)
             return
         except OSError as error:
             self.fail(error)
             return
-        if self.full:
-            self._room.found()
-            self._host.on_full("")
+        if self._left >= self._sizes.small:
+            self._has_room()
         segments = self._segments
         if segments.length > self._settings.log_length and 2 * segments.needed_bytes <= segments.length:
             self._carry_oldest()
+
+    def _go_on_in_new_file(self) -> None:
+        old = self._file
+        # What was granted to messages of the old file must fit into the new one.
+        granted = min(old.room, self._sizes.grant) + self._sizes.kept_free
+        reserves = [reserve for reserve in self._sizes.reserves if reserve >= granted] or [granted]
+        try:
+            self._file = self._begin(old.number + 1, reserves)
+        except NoRoomError:
+            if not self._only_this_file_can_go():
+                raise
+            # Its own reserve is all that is left to begin another one with, and then it can go.
+            old.give_back()
+            try:
+                self._file = self._begin(old.number + 1, (self._sizes.kept_free, self._sizes.kept_free // 2, 0))
+            except NoRoomError:
+                with suppress(NoRoomError):
+                    old.grow(self._sizes.kept_free)
+                raise
+        old.close(in_order=True)
+
+    def _only_this_file_can_go(self) -> bool:
+        segments, number = self._segments, self._file.number
+        return segments.is_only(number) and 2 * segments.most_needed_in(number) < self._sizes.kept_free
+
+    def _grown(self) -> bool:
+        try:
+            self._grow(self._sizes.small)
+        except NoRoomError:
+            return False
+        return True
 
     def _carry_oldest(self) -> None:
         """A checkpoint: when what the host appends now is durable, the oldest file is no longer needed."""
@@ -280,24 +345,37 @@ class Journal:
 
     # No room
 
-    def _has_no_room(self, why: NoRoomError) -> None:
+    def _has_room(self) -> None:
+        if self.full:
+            self._room.found()
+            self._host.on_full("")
+
+    def _has_no_room(self, why: NoRoomError, *, size: int = 0) -> None:
+        """Not for messages of this size; 0: for none."""
         was_full = self.full
-        self._room.lost(str(why), time.perf_counter())
-        if not was_full:
-            # What was consumed so far makes room only when it is on disk.
-            self._syncs.wait(self)
+        if size:
+            self._refused = max(self._refused, size)
+        else:
+            self._room.lost(str(why), time.perf_counter())
+        # What was consumed so far makes room only when it is on disk.
+        self._syncs.wait(self)
+        if not self._looks:
             self._host.later(RETRY_SECONDS, self._look_again)
+        self._looks = _LOOKS
+        if self.full and not was_full:
             self._host.on_full(self._room.reason)
 
     def _look_again(self) -> None:
         """Others may have made room; and so can a checkpoint, if little of the oldest file is needed."""
-        if not self.full or self.failed or self.closing:
+        self._looks -= not self.full
+        if not (self.full or (self._refused and self._looks)) or self.failed or self.closing:
+            self._looks = self._refused = 0
             return
         self.flush()
-        if self.full and not self.failed:
+        if not self.failed:
             oldest = self._segments.oldest
-            left = self._reserve - self._file.size - self._unwritten
-            if oldest is not None and 2 * self._segments.needed_in(oldest) < left:
+            left = self._file.room - self._unwritten
+            if oldest is not None and 2 * self._segments.most_needed_in(oldest) < left:
                 self._carry_oldest()
                 self._go_on()
             self._host.later(RETRY_SECONDS, self._look_again)

@@ -4,12 +4,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from mqlab.broker.core.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remove
 from mqlab.broker.store.places import Places
 from mqlab.broker.store.stored import Home
+
+# What stands around the messages of a put, about.
+_RECORD_SIZE: Final = 64
 
 
 def path_of(folder: Path, number: int) -> Path:
@@ -25,6 +28,9 @@ class _File:
     # Bytes of its records, and of those that put messages.
     size: int = 0
     put_size: int = 0
+    # The bytes that carrying these forward would take, all of them, and the largest: one record for each queue.
+    carry_size: int = 0
+    largest_put: int = 0
     # Messages ever put there, on which queues, and those that nobody has consumed, for each queue that has any.
     rows: int = 0
     queues: set[int] = field(default_factory=set)
@@ -40,6 +46,13 @@ class _File:
     def needed_bytes(self) -> int:
         """About: its messages are taken to be of one size."""
         return self.put_size * max(0, sum(self.live.values())) // self.rows if self.rows else 0
+
+
+    @property
+    def most_needed_bytes(self) -> int:
+        """No more are needed to carry it forward, whatever the sizes of its messages."""
+        live = max(0, sum(self.live.values()))
+        return min(self.carry_size, self.largest_put * live) + _RECORD_SIZE * live
 
 
 @dataclass(slots=True)
@@ -137,8 +150,12 @@ class Segments:
         oldest = next(iter(self._files))
         return oldest if len(self._files) > 1 and self._files[oldest].is_needed else None
 
-    def needed_in(self, number: int) -> int:
-        return self._files[number].needed_bytes
+    def is_only(self, number: int) -> bool:
+        """There is no other file."""
+        return [*self._files] == [number]
+
+    def most_needed_in(self, number: int) -> int:
+        return self._files[number].most_needed_bytes
 
     def begin_carrying(self, number: int) -> tuple[dict[int, list[tuple[int, int]]], list[str]]:
         """What of a file must be carried forward: ids by queue, [first, end), and prepared transactions.
@@ -164,13 +181,17 @@ class Segments:
 
     # What records do
 
-    def put(self, queue: int, first_id: int, rows: int, size: int, lsn: int, number: int) -> None:
-        """Messages with so many bytes in all lie in file `number`."""
+    def put(
+        self, queue: int, first_id: int, rows: int, size: int, lsn: int, number: int, carry_size: int = 0
+    ) -> None:
+        """Messages with so many bytes lie in file `number`; `carry_size`: as they would be carried forward."""
         if queue in self.forgotten:
             return
         file = self._files[number]
         file.rows += rows
         file.put_size += size
+        file.carry_size += carry_size or size
+        file.largest_put = max(file.largest_put, carry_size or size)
         file.live[queue] = file.live.get(queue, 0) + rows
         file.queues.add(queue)
         places = self._places.get(queue)
@@ -202,7 +223,7 @@ class Segments:
     def _put(self, put: Put, lsn: int, number: int, size: int) -> None:
         targets, rows = put.targets, put.payload.rows
         for queue, first_id in targets:
-            self.put(queue, first_id, rows, size // len(targets), lsn, number)
+            self.put(queue, first_id, rows, size // len(targets), lsn, number, size)
 
     def _decide(self, record: Decide, lsn: int) -> None:
         prepared = self._prepared.pop(record.xid, None)

@@ -16,13 +16,17 @@ if _fallocate is not None:
     _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 
-def reserve(file: int, size: int) -> None:
-    """The file is that long then, with zeros where nothing is. Raises OSError if there is not so much space."""
+def reserve(file: int, size: int) -> bool:
+    """The file is that long then, with zeros where nothing is. Raises OSError if there is not so much space.
+
+    False: space cannot be reserved here, and nothing has changed.
+    """
     if _fallocate is None:
-        return
+        return False
     while _fallocate(file, 0, 0, size):
         error = ctypes.get_errno()
         if error in _CANNOT:
-            return
+            return False
         if error != errno.EINTR:
             raise OSError(error, os.strerror(error))
+    return True
