@@ -245,7 +245,7 @@ class Connection(FrameReader, Telling):
         if last >= SEQUENCE_NUMBERS:
             raise ProtocolError("the sequence numbers are used up")
         persistent, confirm = flags & _PERSISTENT > 0, flags & _CONFIRM > 0
-        if payload.form & SINGLES and tells_apart(producer.destination):
+        if last > first and payload.form & SINGLES and tells_apart(producer.destination):
             send_singly(self._core, producer, payload, first, persistent=persistent, confirm=confirm)
         else:
             self._core.send(producer, payload, last, persistent=persistent, confirm=confirm, headers=headers)

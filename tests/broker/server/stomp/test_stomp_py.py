@@ -404,3 +404,22 @@ def test_as_a_context_and_without_a_length(process: Process, name: str) -> None:
     with Client(process.port) as client:
         client.subscribe(f"/queue/{name}")
         assert client.bodies(1) == [b"no length"]
+
+
+def test_a_durable_name_on_another_topic_replaces_the_subscription_if_nobody_uses_it(
+    process: Process, name: str
+) -> None:
+    about, durable = {"client-id": f"client of {name}"}, {"durable-subscription-name": "d"}
+    with Client(process.port, **about) as client:
+        client.subscribe(f"/topic/{name}.1", "s", **durable)
+        client.unsubscribe("s")
+        client.send(f"/topic/{name}.1", b"for the former one", persistent="true")
+        client.subscribe(f"/topic/{name}.2", "s", **durable)
+        for topic in (1, 2):
+            client.send(f"/topic/{name}.{topic}", b"%d" % topic, persistent="true")
+        assert client.bodies(1) == [b"2"]
+        assert client.nothing()
+        client.c.subscribe(f"/topic/{name}.1", "another", headers=durable)
+        assert "in use" in client.error()
+    with Client(process.port, **about) as client:
+        client.unsubscribe("s", **durable)
