@@ -87,7 +87,8 @@ async def world(folder: Path, monkeypatch: Any) -> AsyncIterator[World]:
     write_users(folder / "users")
     channel = ChannelSettings("B", f"unix:{folder / 'nowhere'}")
     settings = Settings(
-        listen=("tcp:127.0.0.1:0",), users=folder / "users", data=folder / "data", name="A", channels=(channel,)
+        listen=("tcp:127.0.0.1:0",), users=folder / "users", data=folder / "data", name="A", channels=(channel,),
+        segment_size=1024 * 1024,
     )
     async with running(settings) as (broker, (address,)):
         ann = await logged_in(address, "ann", client_id="app")

@@ -16,7 +16,7 @@ from mqlab.wire import native
 from mqlab.wire.address import Address
 from mqlab.wire.native import Kind
 
-from .talking import in_loop, local
+from .talking import Raw, in_loop, local
 
 HELLO = native.frame(Kind.HELLO, {"version": native.VERSION})
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:here\nheart-beat:5000,5000\n\n\0"
@@ -47,6 +47,24 @@ async def until_nobody_is_there(broker: Broker) -> None:
     # The transports report the end of the last ones in the turns after that.
     for _ in range(10):
         await asyncio.sleep(0)
+
+
+@in_loop
+async def test_nor_is_one_that_had_sessions_links_and_temporary_queues(tmp_path: Path) -> None:
+    async with running(local(data=tmp_path)) as (broker, (address,)):
+        for number in range(3):
+            raw = await Raw.connect(address)
+            await raw.open_session()
+            await raw.open_producer("queue:q")
+            await raw.open_consumer("topic:t")
+            raw.say(native.frame(Kind.ASK, {"ask": "temporary"}, first=1))
+            raw.say(native.frame(Kind.ASK, {"ask": "show", "name": "queue:q"}, first=2))
+            raw.send(b"%d" % number)
+            await raw.hear_until(Kind.ANSWER)
+            raw.writer.transport.abort()
+        await until_nobody_is_there(broker)
+        assert left_behind() == []
+        assert [*broker.core.house.queues] == ["q"]
 
 
 @pytest.mark.parametrize("first_bytes", [b"", HELLO, CONNECT, UPGRADE, ANYTHING_WRONG], ids=range(5))

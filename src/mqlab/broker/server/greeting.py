@@ -54,6 +54,8 @@ class Greeter:
         broker, connection = self._broker, self._connection
         assert broker.logins is not None
         user = await broker.logins.log_in(connection.peer, name, password, lambda: connection.is_gone)
+        if connection.is_gone:
+            return
         if user is None:
             connection.fail("login", "wrong user or password")
             return

@@ -177,7 +177,7 @@ async def _bound(address: Address) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     try:
         for family, _, _, _, where in dict.fromkeys(infos):
-            sockets.append(socket.create_server(where[:2], family=family, backlog=_BACKLOG))
+            sockets.append(socket.create_server(where, family=family, backlog=_BACKLOG))
     except OSError as error:
         for sock in sockets:
             sock.close()
