@@ -5,14 +5,22 @@ import errno
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from pyspark.errors import PySparkException
 from tests.load.lab import conducted
 from tests.load.points import point
+from typer.testing import Result
 
+from mqlab.cli.report import exit_by
+from mqlab.events.checksums import EventFile
 from mqlab.events.folder import RunFolder
 from mqlab.load.agent import Agent
 from mqlab.load.conductor import Conductor
+from mqlab.pipeline.sources import Sources
+from mqlab.study import load_study
 
 from .command import PROGRAM, SMALL, environment, here
 
@@ -76,3 +84,87 @@ def test_a_full_disk_leaves_no_process(tmp_path: Path, monkeypatch: pytest.Monke
 
     with pytest.raises(OSError, match="No space"):
         conducted(tmp_path, [point("A", measure=0.1)], watch=watch)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    (tmp_path / "my.yaml").write_text(SMALL)
+    created = RunFolder.create(tmp_path, "run")
+    created.write_meta({"study": "mine", "scale": "quick", "systems": []})
+    load_study(tmp_path / "my.yaml").copy(created.study)
+    return created
+
+
+class TestMeasure:
+    def measured(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch, outcome: Sources | Exception) -> Result:
+        def pipeline(*_: object) -> Sources:
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        monkeypatch.setattr("mqlab.cli.measure.spark_session", lambda _: None)
+        monkeypatch.setattr("mqlab.cli.measure.run_pipeline", pipeline)
+        return here("measure", folder.path)
+
+    def test_a_full_disk(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+        result = self.measured(folder, monkeypatch, OSError(errno.ENOSPC, FULL))
+        assert result.exit_code == 1
+        assert said_last(result) == (
+            f"mqlab: {folder.measures} cannot be written: {FULL}. The events are kept: mqlab measure {folder.path}"
+        )
+
+    def test_what_java_says_is_one_line(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+        error = PySparkException("it is broken\n\tat java.base\n" * 200)
+        result = self.measured(folder, monkeypatch, error)
+        assert result.exit_code == 1
+        assert said_last(result) == (
+            f"mqlab: Spark cannot measure the events: it is broken. They are kept: mqlab measure {folder.path}"
+        )
+        assert len(result.stderr.splitlines()) == 2
+
+    def test_a_damaged_file_and_its_run_are_named(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+        old = EventFile(folder.events / "sends" / "run-00001.parquet", "")
+        sources = Sources({"sends": [old]}, {2: "damaged: events/sends/x.parquet does not match its checksum"})
+        result = self.measured(folder, monkeypatch, sources)
+        assert result.exit_code == 0
+        assert result.stderr.splitlines()[1:3] == [
+            "run 2 is void, damaged: events/sends/x.parquet does not match its checksum",
+            "not checked: 1 event files carry no checksum",
+        ]
+
+
+def test_a_report_on_a_full_disk(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: RunFolder) -> None:
+        raise OSError(errno.ENOSPC, FULL)
+
+    monkeypatch.setattr("mqlab.cli.report.write_report", full)
+    result = here("report", folder.path)
+    assert result.exit_code == 1
+    assert said_last(result) == (
+        f"mqlab: {folder.report} cannot be written: {FULL}. The measures are kept: mqlab report {folder.path}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "code"),
+    [
+        ({"measures": [1], "audits": [{"status": "clean"}], "status": "complete"}, None),
+        ({"measures": [1], "audits": [{"status": "void"}], "status": "complete"}, 3),
+        ({"measures": [1], "audits": [{"status": "failed"}], "status": "incomplete"}, 3),
+        ({"measures": [], "audits": [], "status": "complete"}, 8),
+        ({"measures": [], "audits": [{"status": "incomplete"}], "status": "incomplete"}, 8),
+        ({"measures": [1], "audits": [{"status": "clean"}], "status": "incomplete"}, 7),
+        ({"measures": [1], "audits": [{"status": "incomplete"}], "status": "complete"}, 7),
+    ],
+)
+def test_the_exit_code_of_a_report(document: dict[str, Any], code: int | None) -> None:
+    try:
+        exit_by([document])
+        found = None
+    except typer.Exit as end:
+        found = end.exit_code
+    assert found == code
+
+
+def said_last(result: Result) -> str:
+    return result.stderr.splitlines()[-1]

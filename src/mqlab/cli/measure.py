@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mqlab.cli.console import Exit, fail, say
+from mqlab.cli.console import Exit, fail, io_reason, say
 from mqlab.cli.interrupt import leaving_at_once
 from mqlab.cli.progress import ProgressBars
 from mqlab.events.folder import NotARunFolderError, RunFolder
@@ -45,6 +45,9 @@ def measured(folder: RunFolder, master: str | None, bars: ProgressBars) -> None:
         except SPARK_ERRORS as error:
             reason = next(iter(str(error).splitlines()), type(error).__name__)
             fail(f"Spark cannot measure the events: {reason[:300]}. They are kept: {again}", Exit.INTERNAL)
+        except OSError as error:
+            why = f"{folder.measures} cannot be written: {io_reason(error)}"
+            fail(f"{why}. The events are kept: {again}", Exit.INTERNAL)
     for run, reason in sources.damaged.items():
         say(f"{'every run' if run is None else f'run {run}'} is void, {reason}")
     if sources.unchecked:

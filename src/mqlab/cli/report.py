@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from mqlab.cli.console import Exit, fail, say, show_json
+from mqlab.cli.console import Exit, fail, io_reason, say, show_json
 from mqlab.cli.interrupt import leaving_at_once
 from mqlab.cli.measure import open_folder
 from mqlab.events.folder import RunFolder
@@ -44,6 +44,8 @@ def written(folder: RunFolder) -> Path:
         fail(f"{error}; first: mqlab measure {folder.path}", Exit.USAGE)
     except StudyError as error:
         fail(str(error), Exit.USAGE)
+    except OSError as error:
+        fail(f"{folder.report} cannot be written: {io_reason(error)}. The measures are kept: {again}", Exit.INTERNAL)
 
 
 def exit_by(documents: list[dict[str, Any]]) -> None:
