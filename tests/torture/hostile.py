@@ -33,7 +33,7 @@ from hostile.good import GoodClients  # noqa: E402
 from hostile.target import GUEST, GUESTS_PASSWORD, Target, exchange  # noqa: E402
 from mqlab.client import aio  # noqa: E402
 
-MEMORY_LIMIT = 64 * 1024 * 1024
+MEMORY_LIMIT = 128 * 1024 * 1024
 ALLOWED_PERCENT = 120
 P99_MS = 50.0
 END_SECONDS = 5.0

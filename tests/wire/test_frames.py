@@ -181,3 +181,15 @@ def test_a_receiver_that_has_failed_has_room_and_fails_again(size: int) -> None:
         assert len(room) > 0
         with pytest.raises(ProtocolError):
             receiver.received(len(room))
+
+
+@pytest.mark.parametrize(("length", "fits"), [(64 * 1024 - 24, True), (64 * 1024, True), (64 * 1024 + 1, False)])
+def test_only_some_kinds_may_be_longer_than_a_chunk(length: int, fits: bool) -> None:
+    receiver = Receiver(LIMIT, frozenset((int(Kind.SEND),)))
+    assert len(receiver.feed(written((Kind.SEND, 0, 0, 0, 0, 0, bytes(length))))) == 1
+    asked = written((Kind.ASK, 0, 0, 0, 0, 0, bytes(length)))
+    if fits:
+        assert len(receiver.feed(asked)) == 1
+    else:
+        with pytest.raises(ProtocolError, match="65536"):
+            receiver.feed(asked[:100])

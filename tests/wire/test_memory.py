@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from mqlab.wire import memory as memory_module
 from mqlab.wire import native
 from mqlab.wire.bodies import COLUMNS, Payload, cut, decode, encode
 from mqlab.wire.columns import column as wire_column
@@ -146,3 +147,12 @@ def test_there_is_always_room() -> None:
         at += size
         frames += len(receiver.received(size))
     assert frames == len(sent)
+
+
+def test_what_is_kept_is_bounded_whatever_sizes_peers_choose() -> None:
+    held = []
+    for size in range(1, 40):
+        held += [memory(size * 64 * 1024) for _ in range(8)]
+    kept = sum(size * len(buffers) for size, buffers in memory_module._kept.items())
+    assert kept <= memory_module._MOST_BYTES
+    assert len({view.obj.ctypes.data for view in held}) == len(held)

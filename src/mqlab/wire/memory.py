@@ -14,6 +14,8 @@ _ROUNDED_TO: Final = 64 * 1024
 _MOST_OF_A_SIZE: Final = 32
 _MOST_SIZES: Final = 8
 _LARGEST: Final = 4 * 1024 * 1024
+# Bytes kept of all sizes: peers choose the sizes of their frames, and what is kept is not given back.
+_MOST_BYTES: Final = 16 * 1024 * 1024
 
 _kept: dict[int, list[Any]] = {}
 
@@ -50,4 +52,15 @@ def memory(size: int) -> memoryview:
     fresh = np.empty(rounded, dtype=np.uint8)
     if len(buffers) < _MOST_OF_A_SIZE:
         buffers.append(fresh)
+        _forget(rounded)
     return fresh.data
+
+
+def _forget(wanted: int) -> None:
+    """Buffers of other sizes, the size that was first used first, and then of this one, until few enough are kept."""
+    excess = sum(size * len(buffers) for size, buffers in _kept.items()) - _MOST_BYTES
+    for size in sorted(_kept, key=lambda size: size == wanted):
+        buffers = _kept[size]
+        while buffers and excess > 0:
+            buffers.pop(0)
+            excess -= size

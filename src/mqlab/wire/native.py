@@ -128,8 +128,10 @@ class Receiver:
     can go on with a receiver that has failed.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, large: frozenset[int] = _KINDS) -> None:
+        """`large`: kinds of frames that may be longer than a chunk of 64 KiB."""
         self.limit = limit
+        self._large = large
         self._chunk = memory(_CHUNK)
         # Of the chunk: up to `begin` frames were given out, up to `end` bytes received, up to `stop` they may come.
         self._begin = self._end = 0
@@ -170,6 +172,8 @@ class Receiver:
             after = body + length
             if after > end:
                 self._begin = begin
+                if length > _CHUNK and kind not in self._large:
+                    raise self._failed(f"a frame of kind {kind} with {length} bytes; the limit is {_CHUNK}")
                 self._make_room(HEADER_SIZE + length)
                 return frames
             frames.append(_frame((kind, flags, session, link, first, amount, chunk[body:after] if length else b"")))

@@ -24,6 +24,8 @@ _SEND: Final = int(Kind.SEND)
 _FEW: Final = 3
 # Frames in one read that are more than those who wait for one another's messages have.
 _MANY: Final = 32
+# The only frames that may be long: all others are some lines of JSON at most.
+_WITH_MESSAGES: Final = frozenset((int(Kind.SEND), int(Kind.REQUEST)))
 # Frames between two looks at the time that is used up, as long as they are of the kinds below.
 _STEPS: Final = 8
 # Frames that cost a few microseconds each. The time is looked at after each of the others.
@@ -36,7 +38,7 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
     def __init__(self, broker: Broker) -> None:
         super().__init__()
         self._broker = broker
-        self._receiver = native.Receiver(limits.FRAME_BEFORE_HELLO)
+        self._receiver = native.Receiver(limits.FRAME_BEFORE_HELLO, _WITH_MESSAGES)
         self._transport: asyncio.Transport | None = None
         self._gate = ReadGate()
         # Frames that wait for the next turn; whether they also wait until the client has read its answers.

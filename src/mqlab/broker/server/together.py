@@ -12,9 +12,9 @@ from mqlab.wire.native import FORM, Flag, Frame
 from mqlab.wire.payload import MalformedPayloadError, Payload, payload_of
 
 SEQUENCE_NUMBERS: Final = 2**63
-# A payload is kept where it was received if it fills a good part of that memory; a small one is copied, since one
-# small message that stays would keep the whole chunk.
-KEEP_IN_PLACE: Final = 32 * 1024
+# A payload is kept where it was received if it fills most of that memory, a chunk of 64 KiB; a smaller one is copied.
+# What counts for the memory limit is the payload, and what it keeps is the whole chunk: a seventh more at the most.
+KEEP_IN_PLACE: Final = 56 * 1024
 # Messages that are worth it.
 _LEAST: Final = 4
 _PERSISTENT, _CONFIRM = int(Flag.PERSISTENT), int(Flag.CONFIRM)
