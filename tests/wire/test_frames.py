@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mqlab.wire import native
-from mqlab.wire.bodies import COLUMNS, LONE
+from mqlab.wire.bodies import COLUMNS, LONE, SINGLES
 from mqlab.wire.native import HEADER, HEADER_SIZE, Flag, Frame, Kind, ProtocolError, Receiver
 
 LIMIT = 100_000
@@ -166,8 +166,8 @@ def test_the_header_has_the_size_that_is_written_down() -> None:
 
 def test_the_form_of_a_payload_is_among_the_flags() -> None:
     """A payload's form goes into the flags of its frame as it is, and comes out as it was."""
-    assert (Flag.LONE, Flag.COLUMNS) == (LONE, COLUMNS)
-    assert native.FORM == LONE | COLUMNS
+    assert (Flag.LONE, Flag.COLUMNS, Flag.SINGLES) == (LONE, COLUMNS, SINGLES)
+    assert native.FORM == LONE | COLUMNS | SINGLES
     assert not native.FORM & (Flag.PERSISTENT | Flag.CONFIRM | Flag.REDELIVERED)
 
 
