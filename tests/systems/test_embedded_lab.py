@@ -3,17 +3,21 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import get_type_hints
 
 import psutil
 import pyarrow as pa
 import pytest
 import uvloop
 
+from mqlab.broker.policy import Policy
 from mqlab.broker.server.tracing.stanzas import read_stanzas
+from mqlab.broker.settings import Settings
 from mqlab.client import aio
 from mqlab.events.schema import TABLES
-from mqlab.systems import Running, SystemFailedError, SystemSettingError, system
-from mqlab.systems.embedded_settings import Chosen
+from mqlab.systems import Running, SystemFailedError, SystemSettingError, embedded_settings, system
+from mqlab.systems.embedded import Embedded
+from mqlab.systems.embedded_settings import FILE_SETTINGS, Chosen
 
 from .test_embedded import with_one
 
@@ -179,3 +183,11 @@ class TestInside:
                 await broken.attach("tcp:127.0.0.1:1", os.getpid(), tmp_path / "data")
 
         uvloop.run(asyncio.wait_for(main(), 30))
+
+
+def test_every_setting_that_is_a_path_is_known_as_a_file() -> None:
+    """A study may name such a file below its own folder or the run's only (load/study_files.py)."""
+    hints = {**get_type_hints(Settings), **get_type_hints(Policy)}
+    paths = {name for name in embedded_settings._OF_THE_BROKER if "Path" in str(hints[name])}
+    assert paths == {*FILE_SETTINGS}
+    assert Embedded.file_settings == FILE_SETTINGS
