@@ -20,12 +20,12 @@ HELLO_SECONDS: Final = 10.0
 ACCEPT_PAUSE: Final = 1.0
 
 # A client that vanished without a word (its machine or network is gone) holds its messages and its client id. The
-# system asks a silent client after a minute, every 15 s, and ends the connection when five minutes have no answer; so
-# it does if what was sent stays unacknowledged, or if the client reads nothing from its full socket, for as long.
+# system asks a silent client after a minute, every 15 s, and ends the connection when five minutes have no answer.
+# One that vanished while data was on its way to it is given up by the system after some 15 minutes. A client that is
+# there and reads nothing stays connected: what it makes the broker hold is bounded.
 KEEPALIVE_IDLE: Final = 60
 KEEPALIVE_INTERVAL: Final = 15
 KEEPALIVE_PROBES: Final = 16
-UNACKNOWLEDGED: Final = 300
 
 # Days before the end of its TLS certificate in which a broker warns when it starts: time to get a new one.
 CERTIFICATE_DAYS: Final = 30
@@ -77,6 +77,10 @@ CREDIT_LEAST: Final = 4 * 1024
 # A message may be longer than its producer's credit: that is how one longer than any credit is sent. With memory
 # above the limit by this part, it is refused.
 OVERDRAFT_SHARE: Final = 2
+
+# Channels go on where memory is full, up to this many times the memory limit: a client may pose as a channel. Credit,
+# overdraft and transactions reach it by no means, so only messages from channels that nobody consumes do.
+CHANNEL_MEMORY: Final = 2
 
 # Room for messages that a consumer may ask for: more than any batch, less than a run-away number.
 PREFETCH: Final = 1_000_000

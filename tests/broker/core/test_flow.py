@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from mqlab.broker import limits
 from mqlab.broker.core import saving
 from mqlab.broker.core.effects import Credit
 from mqlab.broker.core.flow import OverdrawnError
@@ -225,3 +226,17 @@ def test_a_channel_goes_on_when_its_messages_are_on_disk(monkeypatch: pytest.Mon
         driven.commit(through.session)
         assert driven.memory <= full + 400 + FOOTPRINT
     assert plain in driven.core.flow.held
+
+
+@pytest.mark.parametrize("name", ["queue:orders", "queue:channel.B"])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_client_that_poses_as_a_channel_is_held_at_a_bound_of_its_own(name: str, more: int) -> None:
+    """It could name any number of queues, and each of them alone would get a window."""
+    driven = Driven(memory_limit=200_000, producer_window=1000)
+    session = driven.session()
+    driven.consumer("queue:channel.A", 0, session=session)
+    producer = driven.producer(name, session=session)
+    driven.core.desk.memory = limits.CHANNEL_MEMORY * 200_000 + more
+    producer.spent = producer.window
+    driven.core.flow.renew(producer)
+    assert (producer in driven.core.flow.held) == (more >= 0)

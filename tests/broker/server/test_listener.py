@@ -134,7 +134,6 @@ async def test_the_system_asks_whether_a_silent_client_is_there() -> None:
             socket.TCP_KEEPIDLE: limits.KEEPALIVE_IDLE,
             socket.TCP_KEEPINTVL: limits.KEEPALIVE_INTERVAL,
             socket.TCP_KEEPCNT: limits.KEEPALIVE_PROBES,
-            socket.TCP_USER_TIMEOUT: limits.UNACKNOWLEDGED * 1000,
             socket.TCP_NODELAY: 1,
         }
         assert {option: sock.getsockopt(socket.IPPROTO_TCP, option) for option in options} == options

@@ -141,7 +141,7 @@ class Flow:
 
     def _must_wait(self, producer: Producer) -> bool:
         destination = producer.destination
-        if self._desk.memory >= self._settings.memory_limit and not _goes_on(producer):
+        if self._desk.memory >= self._settings.memory_limit and not self._goes_on(producer):
             self.short = True
             return True
         if isinstance(destination, Queue):
@@ -149,11 +149,12 @@ class Flow:
             return destination.full and destination.policy.when_full != "refuse"
         return any(queue.full and queue.policy.when_full == "hold" for queue in destination.subscriptions)
 
-
-def _goes_on(producer: Producer) -> bool:
-    """Whether it gets credit from a broker whose memory is full."""
-    queue = producer.destination
-    if not producer.of_channel or not isinstance(queue, Queue):
-        return False
-    # There is one token, and without it nothing moves.
-    return queue.in_memory < producer.window or queue.name.startswith(TOKENS)
+    def _goes_on(self, producer: Producer) -> bool:
+        """Whether it gets credit from a broker whose memory is full."""
+        queue = producer.destination
+        if not producer.of_channel or not isinstance(queue, Queue):
+            return False
+        if self._desk.memory >= limits.CHANNEL_MEMORY * self._settings.memory_limit:
+            return False
+        # There is one token, and without it nothing moves.
+        return queue.in_memory < producer.window or queue.name.startswith(TOKENS)
