@@ -49,6 +49,7 @@ OTHERS = {
     "expired": "queue:late", "duplicate_window": "13", "name": "B1", "monitoring": "high", "trace": "low",
     "trace_file": "s", "api_trace": "a", "api_trace_internal": "yes", "remotes": "orders=queue:orders@B2",
     "channels": "B2=tcp:127.0.0.1:3", "busy_wait": "14", "web_origins": "https://example.org",
+    "max_message_size": "2MiB",
 }  # fmt: skip
 
 
