@@ -45,6 +45,7 @@ TESTED = {
     "CREDIT_LEAST": "core/test_accounts.py::test_the_credit_of_many_producers_is_bounded",
     "OVERDRAFT_SHARE": "core/test_accounts.py::test_messages_longer_than_their_credit_are_refused_above_the_limit",
     "CHANNEL_MEMORY": "core/test_flow.py::test_a_client_that_poses_as_a_channel_is_held_at_a_bound_of_its_own",
+    "UNFINISHED_SHARE": "server/test_unfinished_frames.py::test_long_frames_that_stop_to_grow_are_bounded",
     "PREFETCH": "server/test_limits.py::test_the_room_of_a_consumer_is_bounded",
     "SELECTOR": "core/selectors/test_limits.py::test_a_text_has_at_most_4_kib",
     "SELECTOR_DEPTH": "core/selectors/test_limits.py::test_brackets_are_nested_so_deep_and_no_deeper",

@@ -82,6 +82,10 @@ OVERDRAFT_SHARE: Final = 2
 # overdraft and transactions reach it by no means, so only messages from channels that nobody consumes do.
 CHANNEL_MEMORY: Final = 2
 
+# A long frame is held until it has arrived whole, and only then counts as a message. Those of all connections together
+# may take this part of the memory limit, or one of them alone as much as a frame may have.
+UNFINISHED_SHARE: Final = 8
+
 # Room for messages that a consumer may ask for: more than any batch, less than a run-away number.
 PREFETCH: Final = 1_000_000
 

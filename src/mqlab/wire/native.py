@@ -142,6 +142,11 @@ class Receiver:
     def room(self) -> memoryview:
         return self._chunk[self._end : self._stop]
 
+    @property
+    def unfinished(self) -> int:
+        """Bytes of a frame that has not arrived whole."""
+        return self._end - self._begin
+
     def feed(self, data: Buffer) -> list[Frame]:
         """For bytes that come from elsewhere: any split of them gives the same frames. Raises ProtocolError."""
         frames: list[Frame] = []

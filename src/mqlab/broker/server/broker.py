@@ -40,6 +40,7 @@ from mqlab.broker.server.scheduler import Scheduler
 from mqlab.broker.server.tracing.activity import Activity
 from mqlab.broker.server.tracing.api import ApiTrace
 from mqlab.broker.server.tracing.isolation import ObserverErrors
+from mqlab.broker.server.unfinished_frames import UnfinishedFrames
 from mqlab.broker.server.worker import Done, Worker
 from mqlab.broker.settings import Settings
 from mqlab.broker.store.files import Files, TracedFiles, TurningDisk
@@ -99,6 +100,7 @@ class Broker:
         self.unsent: list[Any] = []
         self._loop = asyncio.get_running_loop()
         self.scheduler = Scheduler(self._loop)
+        self.unfinished = UnfinishedFrames(settings.memory_limit)
         self._awake = Awake(self._loop, settings.busy_wait) if settings.busy_wait else None
         self._journal: Journal | None = None
         self._worker: Worker | None = None

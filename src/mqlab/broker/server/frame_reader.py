@@ -44,6 +44,8 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         # Frames that wait for the next turn; whether they also wait until the client has read its answers.
         self._pending: Iterator[Frame] | None = None
         self._stalled = False
+        # The begin of a long frame has arrived.
+        self._has_unfinished = False
         # The socket takes no more for now.
         self._paused = False
         # Commands of the cheap kinds, as long as nothing else has to be looked at when a frame comes.
@@ -62,6 +64,8 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
             self.fail("protocol", str(error))
             return
         broker = self._broker
+        if not frames or self._has_unfinished:
+            self._has_unfinished = broker.unfinished.note(self, self._receiver.unfinished)
         if self._pending is not None:
             self._pending = chain(self._pending, frames)
             return

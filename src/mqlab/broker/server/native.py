@@ -115,6 +115,7 @@ class Connection(FrameReader, Telling):
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - gone is gone
         self._transport = self._pending = None
+        self._broker.unfinished.forget(self)
         self._take_at_once()
         if self not in self._broker.connections:
             return

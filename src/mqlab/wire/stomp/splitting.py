@@ -61,6 +61,11 @@ class Splitter:
         self._pause = 0
 
     @property
+    def unfinished(self) -> int:
+        """Bytes of a frame that has not arrived whole."""
+        return self._held
+
+    @property
     def version(self) -> str:
         return self._version
 

@@ -46,6 +46,7 @@ class Stomp(asyncio.Protocol):
         self._actions: deque[Action] = deque()
         self._busy = False
         # There was no time for all of it in this turn of the loop: it goes on in another.
+        self._unfinished = broker.unfinished
         self._scheduler = broker.scheduler
         self._is_due = False
         self._unsent: list[bytes] = []
@@ -73,6 +74,8 @@ class Stomp(asyncio.Protocol):
         self._bytes.append(data)
         began = time_ns()
         self._turn()
+        if self._socket is not None:
+            self._unfinished.note(self._bound, self._splitter.unfinished)
         self._scheduler.ended(began)
 
     def pause_writing(self) -> None:
