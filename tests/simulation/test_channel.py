@@ -7,7 +7,8 @@ from functools import partial
 
 import pytest
 
-from mqlab.broker.core import flow, house, ledger
+from mqlab.broker.core import house, ledger
+from mqlab.broker.core.flow import Flow
 from mqlab.broker.server.channels.batch import Batch, Send
 from mqlab.broker.server.channels.channel import Channel
 from mqlab.broker.server.channels.sink import Sink
@@ -53,7 +54,7 @@ def test_brokers_that_are_full_of_messages_for_each_other_do_not_wait_for_ever(
 ) -> None:
     for seed in FULL_SEEDS:
         assert simulate_channel(seed, full=True)["received"] > 0
-    monkeypatch.setattr(flow, "_goes_on", lambda _producer: False)
+    monkeypatch.setattr(Flow, "_goes_on", lambda _self, _producer: False)
     assert notices(partial(simulate_channel, full=True), PATIENCE)
 
 

@@ -78,9 +78,9 @@ CREDIT_LEAST: Final = 4 * 1024
 # above the limit by this part, it is refused.
 OVERDRAFT_SHARE: Final = 2
 
-# Channels go on where memory is full, up to this many times the memory limit: a client may pose as a channel. Credit,
-# overdraft and transactions reach it by no means, so only messages from channels that nobody consumes do.
-CHANNEL_MEMORY: Final = 2
+# Channels go on where memory is full, since other brokers may be full of messages for this one. A client may pose as a
+# channel: so all queues that channels feed together take at most this many times the memory limit.
+CHANNEL_MEMORY: Final = 1
 
 # A long frame is held until it has arrived whole, and only then counts as a message. Those of all connections together
 # may take this part of the memory limit, or one of them alone as much as a frame may have.

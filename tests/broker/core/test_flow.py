@@ -235,8 +235,10 @@ def test_a_client_that_poses_as_a_channel_is_held_at_a_bound_of_its_own(name: st
     driven = Driven(memory_limit=200_000, producer_window=1000)
     session = driven.session()
     driven.consumer("queue:channel.A", 0, session=session)
-    producer = driven.producer(name, session=session)
-    driven.core.desk.memory = limits.CHANNEL_MEMORY * 200_000 + more
-    producer.spent = producer.window
-    driven.core.flow.renew(producer)
+    driven.core.desk.memory = 200_000
+    for fed in ("queue:other", name):
+        producer = driven.producer(fed, session=session)
+        producer.spent = producer.window
+        driven.core.flow.renew(producer)
+        driven.queue("other").in_memory = limits.CHANNEL_MEMORY * 200_000 + more
     assert (producer in driven.core.flow.held) == (more >= 0)

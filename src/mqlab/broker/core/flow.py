@@ -55,6 +55,8 @@ class Flow:
         self.short = False
         # Those who wait that are channels of other brokers.
         self._held_channels: set[Producer] = set()
+        # The queues that channels sent to while memory was full.
+        self._fed_by_channels: set[Queue] = set()
         # How often a producer had to be held back, and for how long in all (ms), since the start.
         self.holds = 0
         self.held_ms = 0
@@ -121,7 +123,7 @@ class Flow:
                 self.reconsider(destination.producers)
         if self.short:
             self._look_at_memory()
-            self.reconsider_channels(queue.producers)
+            self.reconsider_channels(self._held_channels)
 
     def reconsider_channels(self, producers: Iterable[Producer]) -> None:
         """Those of them that are channels may go on before the broker as a whole has room again."""
@@ -154,7 +156,8 @@ class Flow:
         queue = producer.destination
         if not producer.of_channel or not isinstance(queue, Queue):
             return False
-        if self._desk.memory >= limits.CHANNEL_MEMORY * self._settings.memory_limit:
+        fed = self._fed_by_channels = {one for one in self._fed_by_channels if one.in_memory} | {queue}
+        if sum(one.in_memory for one in fed) >= limits.CHANNEL_MEMORY * self._settings.memory_limit:
             return False
         # There is one token, and without it nothing moves.
         return queue.in_memory < producer.window or queue.name.startswith(TOKENS)
