@@ -31,6 +31,7 @@ TESTED = {
     "SESSIONS_A_CONNECTION": "server/test_limits.py::test_sessions_and_links_of_a_connection_are_bounded",
     "CONNECTIONS": "server/test_limits.py::test_connections_are_bounded",
     "TRANSACTION": "core/test_transactions.py::test_a_transaction_is_bounded",
+    "TRANSACTION_SENDS": "core/test_accounts.py::test_sends_of_a_transaction_are_bounded",
     "TRANSACTIONS_OF_A_CONNECTION": "core/test_accounts.py::test_transactions_of_a_connection_have_a_part_of_memory",
     "TRANSACTIONS_OF_ALL": "core/test_accounts.py::test_open_transactions_of_all_connections_leave_memory_for_messages",
     "TRANSACTIONS_LEAST": "core/test_accounts.py::test_little_memory_leaves_room_for_small_transactions",
@@ -41,9 +42,12 @@ TESTED = {
     "TEMPORARY_QUEUES_A_CONNECTION": "core/test_accounts.py::test_temporary_queues_of_a_connection_are_bounded",
     "DESTINATIONS": "core/test_accounts.py::test_destinations_are_bounded",
     "SUBSCRIPTIONS_A_TOPIC": "core/test_accounts.py::test_subscriptions_of_a_topic_are_bounded",
+    "SELECTOR_WEIGHT": "core/test_accounts.py::test_a_subscription_with_a_selector_weighs_more",
     "CREDIT_SHARE": "core/test_accounts.py::test_the_credit_of_many_producers_is_bounded",
     "CREDIT_LEAST": "core/test_accounts.py::test_the_credit_of_many_producers_is_bounded",
-    "OVERDRAFT_SHARE": "core/test_accounts.py::test_messages_longer_than_their_credit_are_refused_above_the_limit",
+    "OVERDRAFT_SHARE": "core/test_accounts.py::test_what_credit_does_not_count_is_refused_above_the_limit",
+    "OVERDRAFT_LEAST": "core/test_accounts.py::test_what_credit_does_not_count_is_refused_above_the_limit",
+    "GROUPS": "core/test_groups.py::test_groups_are_not_remembered_without_end",
     "CHANNEL_MEMORY": "core/test_flow.py::test_a_client_that_poses_as_a_channel_is_held_at_a_bound_of_its_own",
     "UNFINISHED_SHARE": "server/test_unfinished_frames.py::test_long_frames_that_stop_to_grow_are_bounded",
     "PREFETCH": "server/test_limits.py::test_the_room_of_a_consumer_is_bounded",
@@ -74,6 +78,8 @@ TESTED = {
     "HTTP_HEAD": "server/websocket/test_requests.py::test_the_length_of_a_request",
     "WEBSOCKET_BEFORE_HELLO": "server/websocket/test_limits.py::test_before_it_is_let_in_it_has_less_room",
     "TURN_NS": "server/test_slices.py::test_a_connection_with_long_work_waits_for_the_others",
+    "SLICE": "core/test_browsing.py::test_a_deep_queue_is_seen_in_slices",
+    "LISTED": "server/test_slices.py::test_a_list_comes_in_parts",
 }
 
 

@@ -17,6 +17,7 @@ from mqlab.broker.core.effects import (
     Append,
     Committed,
     Confirm,
+    Continue,
     Credit,
     Deliver,
     Effect,
@@ -75,6 +76,7 @@ class SimulatedBroker:
             TakenBack: lambda effect: effect.consumer.session.owner.taken_back(effect),
             Seen: lambda effect: effect.consumer.session.owner.seen(effect),
             Answer: lambda effect: effect.owner.answer(effect),
+            Continue: lambda effect: effect.work(),
             Append: self._append,
         }
 

@@ -41,6 +41,10 @@ CONNECTIONS: Final = 4096
 # A transaction lives in memory until its commit becomes one record of the journal.
 TRANSACTION: Final = 64 * 1024 * 1024
 
+# Sends in a transaction: its commit puts them on their queues in one step, some microseconds each. A batch is one, and
+# so are messages that a producer sent one after the other and that the broker could put together.
+TRANSACTION_SENDS: Final = 4096
+
 # Open transactions are charged to the memory limit: those of one connection may take this part of it, and those of all
 # connections that part. The rest is for messages on queues, which consumers take away: so producers never wait for
 # memory that only their own commits would free.
@@ -64,19 +68,27 @@ RECEIVE_ID: Final = 1024
 TEMPORARY_QUEUES_A_CONNECTION: Final = 1024
 
 # Queues, topics and subscriptions of the broker: each takes some KiB and lasts longer than the client that named it.
-DESTINATIONS: Final = 65_536
+DESTINATIONS: Final = 16_384
 
-# A message to a topic goes to all its subscriptions in one step, some microseconds each.
-SUBSCRIPTIONS_A_TOPIC: Final = 4096
+# A message to a topic goes to all its subscriptions in one step, some microseconds each; one with a selector takes as
+# long as eight others, and counts like them.
+SUBSCRIPTIONS_A_TOPIC: Final = 2048
+SELECTOR_WEIGHT: Final = 8
 
 # Producers send ahead on credit. All credit together is at most this part of the memory limit, and one producer has
 # at most half of what is left of it; but at least so many bytes, for else it could send nothing.
 CREDIT_SHARE: Final = 4
 CREDIT_LEAST: Final = 4 * 1024
 
-# A message may be longer than its producer's credit: that is how one longer than any credit is sent. With memory
-# above the limit by this part, it is refused.
+# Credit counts bytes that are sent: empty messages need none, small ones little of it and much memory, and a message
+# may be longer than its producer's credit. With memory above the limit by this part of it, and by so many bytes,
+# messages are refused.
 OVERDRAFT_SHARE: Final = 2
+OVERDRAFT_LEAST: Final = 1024 * 1024
+
+# Groups of a queue whose consumer is remembered. Of more, those that were given to a consumer first are forgotten:
+# their next message may go to another one.
+GROUPS: Final = 65_536
 
 # Channels go on where memory is full, since other brokers may be full of messages for this one. A client may pose as a
 # channel: so all queues that channels feed together take at most this many times the memory limit.
@@ -161,3 +173,10 @@ WEBSOCKET_BEFORE_HELLO: Final = 64 * 1024
 # Nanoseconds of a turn of the event loop after which a connection's other frames, and the rest of long work, wait for
 # the next turn: others notice a few milliseconds as little as they notice one large batch.
 TURN_NS: Final = 4_000_000
+
+# Messages, or batches, that long work in the core looks at in one slice, some microseconds each: what is left is done
+# in a later turn of the event loop.
+SLICE: Final = 1024
+
+# Destinations that one answer lists, and whose rights are looked at for it. A client asks for those that follow.
+LISTED: Final = 256

@@ -94,7 +94,12 @@ class Connection:
 
     async def ask(self, asked: str, **said: Any) -> dict[str, Any]:
         """The questions of administrators: list, show, purge, move, delete."""
-        return await self._wire.question(asked, **said)
+        answer = await self._wire.question(asked, **said)
+        while (after := answer.pop("more", None)) is not None:
+            # A list of many destinations comes in parts.
+            following = await self._wire.question(asked, **{**said, "after": after})
+            answer = {**following, "destinations": answer["destinations"] + following["destinations"]}
+        return answer
 
     async def close(self) -> None:
         """What was sent before leaves first. Raises MessagingError if it cannot, since nobody takes it."""

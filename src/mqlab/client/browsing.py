@@ -7,7 +7,7 @@ from mqlab.wire.native import Frame, Kind
 
 
 class Browser(Consumer):
-    """Gives the messages that were on a queue when it was opened, and takes none of them away."""
+    """Gives the messages that were on a queue when it was opened and are still there, and takes none of them away."""
 
     end = SeenAllError
 

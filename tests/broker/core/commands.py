@@ -1,5 +1,6 @@
 """Commands to a core in one line each, and its effects as plain values."""
 
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from mqlab.broker.core.effects import (
     Append,
     Committed,
     Confirm,
+    Continue,
     Credit,
     Deliver,
     Finished,
@@ -62,6 +64,8 @@ class Driven:
         self.opened: list[Consumer] = []
         self.records: list[Record] = []
         self.durable = 0
+        # Work that goes on in a later turn.
+        self.later: list[Callable[[], None]] = []
         self._forgotten: dict[Consumer, int] = {}
         self._links = 0
 
@@ -141,6 +145,14 @@ class Driven:
         self.durable = self.core.ledger.lsn
         self.do(self.core.durable, self.durable)
 
+    def go_on(self) -> int:
+        """With long work, until there is none. Returns the turns that it took."""
+        turns = 0
+        while self.later:
+            turns += 1
+            self.do(self.later.pop(0))
+        return turns
+
     def tick(self, later: int) -> None:
         """So many milliseconds pass."""
         self.core.desk.now_us += later * 1000
@@ -182,6 +194,8 @@ class Driven:
                 self.opened.append(effect.consumer)
             elif isinstance(effect, TakenBack | Seen):
                 self.answers.append((type(effect), effect.consumer))
+            elif isinstance(effect, Continue):
+                self.later.append(effect.work)
         self.core.effects.clear()
 
     def _deliver(self, effect: Deliver) -> None:

@@ -74,10 +74,11 @@ def test_a_channel_has_room_for_its_batch(monkeypatch: pytest.MonkeyPatch) -> No
     driven.rollback(session)
 
 
-def test_a_channel_may_send_what_is_longer_than_its_credit_to_a_full_broker() -> None:
+def test_a_channel_may_send_what_is_longer_than_its_credit_to_a_full_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "OVERDRAFT_LEAST", 0)
     driven = Driven(memory_limit=16 * KIB, producer_window=KIB, queue_limit=MIB)
     driven.send(driven.producer("queue:idle"), b"x" * (32 * KIB))
-    with pytest.raises(RefusedError, match="longer than its credit"):
+    with pytest.raises(RefusedError, match="bytes in memory"):
         driven.send(driven.producer("queue:q"), b"x" * (8 * KIB))
     session = driven.session()
     driven.consumer("queue:channel.B", session=session)
@@ -105,6 +106,41 @@ def test_what_follows_a_refused_send_is_not_kept() -> None:
     driven.send(producer, b"x" * 1000)
     assert driven.memory == 0
     assert not producer.session.transaction.sends
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_sends_of_a_transaction_are_bounded(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TRANSACTION_SENDS", 4)
+    driven = Driven()
+    (producer,) = _senders(driven, 1, object())
+    for n in range(3 + more):
+        driven.send(producer, b"%d" % n, b"batch")
+    if more > 0:
+        with pytest.raises(RefusedError, match="at most 4 messages or batches"):
+            driven.send(producer, b"last")
+    else:
+        driven.send(producer, b"last")
+        driven.commit(producer.session)
+        assert driven.queue("0").messages == 2 * (3 + more) + 1
+
+
+def test_many_single_messages_of_a_transaction_become_few_batches() -> None:
+    """In their order, with their headers, and charged for what they take."""
+    driven = Driven()
+    session = driven.session(transacted=True)
+    one, other = driven.producer("queue:q", session), driven.producer("queue:r", session)
+    for n in range(300):
+        driven.put(one if n % 100 else other, lone(b"%d" % n, n=n % 7), persistent=n > 200)
+    sends = session.transaction.sends
+    assert len(sends) < 80
+    assert driven.memory == session.account.bytes == sum(span.memory for _, span in sends)
+    driven.commit(session)
+    driven.sync()
+    assert driven.got(driven.consumer("queue:q", selector="n < 3")) == [
+        b"%d" % n for n in range(300) if n % 100 and n % 7 < 3
+    ]
+    assert driven.got(driven.consumer("queue:r")) == [b"0", b"100", b"200"]
+    assert driven.core.house.accounts.bytes == 0
 
 
 def test_little_memory_leaves_room_for_small_transactions() -> None:
@@ -217,6 +253,18 @@ def test_subscriptions_of_a_topic_are_bounded(name: str, more: int, monkeypatch:
     assert all(driven.got(one) == [b"1"] for one in subscribed)
 
 
+def test_a_subscription_with_a_selector_weighs_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SUBSCRIPTIONS_A_TOPIC", 2 * limits.SELECTOR_WEIGHT + 1)
+    driven = Driven()
+    for _ in range(2):
+        driven.consumer("topic:t", selector="n = 1")
+    with pytest.raises(RefusedError, match="subscriptions"):
+        driven.consumer("topic:t", selector="n = 1")
+    driven.consumer("topic:t")
+    with pytest.raises(RefusedError, match="subscriptions"):
+        driven.consumer("topic:t")
+
+
 def test_the_credit_of_many_producers_is_bounded() -> None:
     driven = Driven(memory_limit=64 * MIB)
     first = driven.producer("queue:q")
@@ -231,16 +279,23 @@ def test_the_credit_of_many_producers_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("transacted", [True, False])
-def test_messages_longer_than_their_credit_are_refused_above_the_limit(transacted: bool) -> None:
-    """Each producer may overdraw its credit once: many of them must not by much more than there is memory."""
-    driven = Driven(memory_limit=MIB, queue_limit=64 * MIB)
-    for n in range(15):
-        driven.send(driven.producer(f"queue:{n}"), b"x" * 100 * KIB)
-    producer = driven.producer("queue:q", driven.session(transacted=transacted))
-    driven.send(producer, b"x" * KIB)
-    while not driven.core.flow.overfull:
-        driven.send(driven.producer("queue:r"), b"x" * 100 * KIB)
-    with pytest.raises(RefusedError, match="longer than its credit"):
-        driven.send(producer, b"x" * 100 * KIB)
-    # What is within its credit goes on, and so does everything when there is memory again.
-    assert driven.memory < 2 * MIB
+@pytest.mark.parametrize("size", [0, 100 * KIB])
+def test_what_credit_does_not_count_is_refused_above_the_limit(
+    size: int, transacted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Empty messages need no credit, and each producer may send one that is longer than its credit."""
+    monkeypatch.setattr(limits, "OVERDRAFT_LEAST", 100 * KIB)
+    driven = Driven(memory_limit=MIB // 2, queue_limit=64 * MIB)
+    most = driven.core.flow.most_memory
+    while driven.memory <= most:
+        driven.send(driven.producer("queue:q"), b"x" * size)
+    producer = driven.producer("queue:r", driven.session(transacted=transacted))
+    with pytest.raises(RefusedError, match=f"more than {most} bytes"):
+        driven.send(producer, b"x" * size)
+    assert driven.memory < MIB
+    consumer = driven.consumer("queue:q", 10_000)
+    driven.acknowledge(consumer, consumer.next_delivery - 1)
+    driven.go_on()
+    if transacted:
+        driven.rollback(producer.session)
+    driven.send(producer, b"x")

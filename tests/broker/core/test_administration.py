@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 
+from mqlab.broker import limits
 from mqlab.broker.core import administration
 from mqlab.broker.core.effects import Answer, Append
 from mqlab.broker.core.errors import RefusedError
@@ -151,7 +152,8 @@ def test_a_deleted_queue_is_gone_with_all_on_it() -> None:
     driven = Driven()
     numbered(driven)
     driven.do(administration.delete, driven.core, "queue:q")
-    assert driven.records == [Remove(1, ((1, 5), (6, 1))), Forget(1)]
+    # The journal forgets the messages with their queue.
+    assert driven.records == [Forget(1)]
     assert (driven.memory, driven.core.house.queues, driven.core.house.numbered) == (0, {}, {})
 
 
@@ -373,7 +375,7 @@ def test_the_last_record_of_what_is_done_is_waited_for() -> None:
     administration.delete(driven.core, "queue:q")
     driven.core.answer_after(begun, DONE)
     appended = [effect for effect in driven.core.effects if isinstance(effect, Append)]
-    assert [(type(one.record), one.waiter) for one in appended] == [(Remove, None), (Forget, DONE.owner)]
+    assert [(type(one.record), one.waiter) for one in appended] == [(Forget, DONE.owner)]
 
 
 def test_what_needs_no_record_is_answered_at_once() -> None:
@@ -427,3 +429,45 @@ def test_no_more_than_asked_for_also_of_those_that_are_not_due() -> None:
     assert (driven.left("q"), driven.left("r")) == ([], [b"1", b"3"])
     driven.tick(100)
     assert (driven.left("q"), driven.left("r")) == ([b"2", b"4", b"5"], [b"1", b"3", b"0"])
+
+
+def test_a_deep_queue_is_purged_moved_and_deleted_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes meanwhile stays; what consumers take meanwhile is theirs."""
+    monkeypatch.setattr(limits, "SLICE", 16)
+    driven = Driven()
+    producer = driven.producer("queue:q")
+    for n in range(100):
+        driven.put(producer, lone(b"%d" % n, n=n))
+    work = administration.move_slices(driven.core, "queue:q", "queue:r")
+    driven.do(next, work)
+    assert driven.left("r") == [b"%d" % n for n in range(16)]
+    consumer = driven.consumer("queue:q", 4)
+    driven.put(producer, lone(b"new", n=100))
+    driven.close(consumer, 0)
+    slices = 1
+    for _ in work:
+        driven.take()
+        slices += 1
+    assert slices == 100 // 16 + 1
+    driven.take()
+    assert driven.left("r") == [b"%d" % n for n in range(100)]
+    assert driven.left("q") == [b"new"]
+    assert driven.do(administration.purge, driven.core, "queue:r", "n >= 50") == 50
+    driven.do(administration.delete, driven.core, "queue:r")
+    assert "r" not in driven.core.house.queues
+    assert driven.go_on() >= 50 // 16
+    assert driven.memory == driven.queue("q").in_memory
+
+
+def test_a_target_that_is_deleted_meanwhile_gets_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SLICE", 2)
+    driven = Driven()
+    driven.send(driven.producer("queue:q"), b"1")
+    for n in range(3):
+        driven.put(driven.producer("queue:q"), lone(b"%d" % n))
+    work = administration.move_slices(driven.core, "queue:q", "queue:r")
+    driven.do(next, work)
+    driven.do(administration.delete, driven.core, "queue:r")
+    with pytest.raises(RefusedError, match="deleted when 2 messages"):
+        next(work)
+    assert driven.queue("q").messages == 2

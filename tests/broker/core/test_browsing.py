@@ -2,6 +2,7 @@
 
 import pytest
 
+from mqlab.broker import limits
 from mqlab.broker.core.effects import Seen
 from mqlab.broker.core.errors import RefusedError
 
@@ -50,17 +51,62 @@ def test_with_little_room_it_sees_the_same_in_portions(room: int) -> None:
     assert driven.left("q") == [b"%d" % n for n in range(6)]
 
 
-def test_it_sees_what_was_there_when_it_came() -> None:
+def test_it_sees_what_was_there_when_it_came_and_has_not_left_since() -> None:
+    """It holds no copies: what consumers take before it comes to it, it does not see."""
     driven = Driven()
     producer = driven.producer("queue:q")
-    driven.send(producer, b"1", b"2", b"3")
+    driven.send(producer, b"1", b"2", b"3", b"4")
+    driven.send(producer, b"5")
     browser = driven.consumer("queue:q", 1, browse=True)
-    driven.send(producer, b"4")
+    driven.send(producer, b"6")
     consumer = driven.consumer("queue:q", 3)
     driven.acknowledge(consumer, 3)
     driven.acknowledge(browser, 1, 10)
-    assert driven.got(browser) == [b"1", b"2", b"3"]
-    assert driven.left("q") == [b"4"]
+    assert driven.got(browser) == [b"1", b"4", b"5"]
+    assert driven.left("q") == [b"4", b"5", b"6"]
+
+
+@pytest.mark.parametrize("priority", [4, 9])
+def test_the_place_where_it_stands_may_leave(priority: int) -> None:
+    driven = Driven()
+    producer = driven.producer("queue:q")
+    for n in range(6):
+        driven.put(producer, lone(b"%d" % n, priority=priority))
+    browser = driven.consumer("queue:q", 3, browse=True)
+    consumer = driven.consumer("queue:q", 4)
+    driven.close(consumer, 0)
+    # What was given back comes behind what it has seen.
+    driven.acknowledge(browser, 3, 10)
+    assert driven.got(browser) == [b"%d" % n for n in range(6)]
+    assert driven.memory == driven.queue("q").in_memory
+
+
+@pytest.mark.parametrize("selector", ["", "n >= 0"])
+def test_a_deep_queue_is_seen_in_slices(selector: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SLICE", 16)
+    driven = Driven()
+    producer = driven.producer("queue:q")
+    for n in range(100):
+        driven.put(producer, lone(b"%d" % n, n=n))
+    memory = driven.memory
+    browser = driven.consumer("queue:q", browse=True, selector=selector)
+    assert 0 < len(driven.got(browser)) <= 16
+    assert driven.memory == memory
+    assert 100 // 16 <= driven.go_on() <= 110
+    assert driven.got(browser) == [b"%d" % n for n in range(100)]
+    assert driven.answers == [(Seen, browser)]
+
+
+def test_a_closed_browser_is_shown_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SLICE", 4)
+    driven = Driven()
+    producer = driven.producer("queue:q")
+    for n in range(10):
+        driven.put(producer, lone(b"%d" % n))
+    browser = driven.consumer("queue:q", browse=True)
+    driven.close(browser)
+    driven.go_on()
+    assert driven.got(browser) == [b"0", b"1", b"2", b"3"]
 
 
 def test_with_a_selector() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mqlab.broker import limits
 from mqlab.broker.core.records import Commit, Remove
 from mqlab.wire.bodies import decode
 
@@ -214,3 +215,25 @@ def test_what_is_consumed_in_time_is_not_kept_in_mind() -> None:
     queue = driven.queue("q")
     assert len(queue._expiring) < 200
     assert len(driven.core.wakes) < 100
+
+
+def test_very_many_expire_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them is delivered, however many are still to be removed."""
+    monkeypatch.setattr(limits, "SLICE", 16)
+    driven = Driven()
+    for name in ("queue:q", "queue:r"):
+        producer = driven.producer(name)
+        for _ in range(50):
+            driven.put(producer, lone(b"late", expiration=NOW + 5))
+        driven.put(producer, lone(b"good"))
+    driven.tick(5)
+    assert 101 - 16 - 2 <= driven.queue("q").messages + driven.queue("r").messages < 102
+    assert driven.core.next_wake is not None
+    assert driven.core.next_wake <= NOW + 5
+    consumer = driven.consumer("queue:q")
+    driven.go_on()
+    assert driven.got(consumer) == [b"good"]
+    for _ in range(20):
+        driven.tick(0)
+    assert (driven.queue("q").messages, driven.queue("r").messages) == (1, 1)
+    assert driven.queue("q").counters.expired == driven.queue("r").counters.expired == 50

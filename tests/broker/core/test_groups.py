@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mqlab.broker import limits
 from mqlab.broker.core import serving
 from mqlab.broker.core.links import Consumer
 
@@ -175,3 +176,14 @@ def test_a_group_that_waits_is_passed_over_once(monkeypatch: pytest.MonkeyPatch)
     assert len(looks) < 400
     driven.acknowledge(slow, 1, 1000)
     assert driven.got(slow) == [b"a%d" % number for number in range(200)]
+
+
+def test_groups_are_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "GROUPS", 3)
+    driven = Driven()
+    producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q")
+    for n in range(10):
+        driven.put(producer, lone(b"%d" % n, group=f"g{n}"))
+        assert len(driven.queue("q").groups) <= 3
+    assert [*driven.queue("q").groups] == ["g7", "g8", "g9"]
+    assert len(driven.got(consumer)) == 10

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mqlab.broker import limits
 from mqlab.broker.core import serving
 from mqlab.broker.core.links import Consumer
 from mqlab.broker.core.selectors import BadSelectorError
@@ -64,12 +65,28 @@ def test_the_selector_looks_at_many_lone_messages_in_one_go(monkeypatch: pytest.
     driven = Driven()
     numbered(driven, 3000)
     consumer = driven.consumer("queue:q", 1, selector="n >= 2990")
+    driven.go_on()
     assert driven.got(consumer) == bodies(2990)
     assert len(looks) <= 4
     for more in range(9):
         driven.acknowledge(consumer, more + 1, 1)
     assert driven.got(consumer) == bodies(*range(2990, 3000))
     assert len(looks) <= 4
+
+
+def test_a_deep_queue_is_looked_through_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while messages come and others, who want what is there, are served."""
+    monkeypatch.setattr(limits, "SLICE", 50)
+    driven = Driven()
+    numbered(driven, 400)
+    picky, other = driven.consumer("queue:q", selector="n >= 390"), driven.consumer("queue:q", 2, selector="n >= 0")
+    assert driven.got(picky) == []
+    driven.put(driven.producer("queue:q"), lone(b"400", n=400))
+    assert len(driven.later) == 1
+    assert driven.go_on() >= 7
+    assert driven.got(picky) == bodies(*range(390, 401))
+    assert driven.got(other) == bodies(0, 1)
+    assert not driven.later
 
 
 def test_what_was_passed_over_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:

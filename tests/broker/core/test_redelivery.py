@@ -1,9 +1,14 @@
 """The redelivered mark and count: set for what an application may have seen, and for nothing else."""
 
+import pytest
+
+from mqlab.broker import limits
+from mqlab.broker.core.checkpoint import everything
 from mqlab.broker.core.effects import RolledBack, TakenBack
 from mqlab.broker.core.links import Consumer
 
 from .commands import Driven
+from .payloads import bodies_of
 
 
 def with_messages(driven: Driven, credit: int = 6, messages: int = 6, *, transacted: bool = False) -> Consumer:
@@ -132,10 +137,41 @@ def test_what_two_consumers_give_back_is_in_the_one_order() -> None:
     assert [body for body in got if body != b"persistent"] == [b"0", b"1"]
 
 
-def test_very_many_messages_come_back_at_once() -> None:
+def test_very_many_messages_come_back_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is given any of them before all are back, or a checkpoint forgets those that are not back yet."""
+    monkeypatch.setattr(limits, "SLICE", 16)
+    driven = Driven()
+    producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q")
+    for number in range(100):
+        driven.send(producer, b"%d" % number)
+    driven.close(consumer, 0)
+    other = driven.consumer("queue:q")
+    driven.send(producer, b"100")
+    assert driven.got(other) == []
+    assert sorted(bodies_of(everything(driven.queue("q")))) == sorted(b"%d" % number for number in range(101))
+    assert driven.go_on() >= 100 // 16
+    assert driven.got(other) == [b"%d" % number for number in range(101)]
+
+
+def test_a_queue_to_which_messages_come_back_can_be_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SLICE", 2)
+    driven = Driven()
+    producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q")
+    for number in range(10):
+        driven.send(producer, b"%d" % number)
+    driven.go_on()
+    driven.close(consumer, 0)
+    driven.core.leaving.delete(driven.queue("q"))
+    driven.take()
+    driven.go_on()
+    assert driven.memory == 0
+
+
+def test_very_many_messages_come_back() -> None:
     driven = Driven()
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 2000)
     for number in range(2001):
         driven.send(producer, b"%d" % number)
     driven.close(consumer, 0)
+    driven.go_on()
     assert driven.left("q") == [b"%d" % number for number in range(2001)]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mqlab.broker import limits
 from mqlab.broker.core import retrieval
 from mqlab.broker.core.retrieval import Index, Key
 
@@ -180,6 +181,7 @@ def test_the_index_costs_the_same_at_any_depth(monkeypatch: pytest.MonkeyPatch) 
     for number in range(2000):
         driven.put(producer, lone(b"unretrieved", correlation_id=f"old {number}"))
     driven.receive(consumer, "an index is there from now on")
+    driven.go_on()
     monkeypatch.setattr(retrieval, "keys", counted)
     for number in range(500):
         driven.put(producer, lone(b"%d" % number, correlation_id=f"new {number}"))
@@ -284,3 +286,26 @@ def test_both_ways_find_the_same(actions: list[tuple[str, int]]) -> None:
                 driven.do(driven.core.take_back, other if of % 2 else keyed, 0)
         outcomes.append((driven.got(keyed), driven.got(other), driven.left("q")))
     assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("priority", [4, 9])
+def test_the_index_of_a_deep_queue_is_built_in_slices(priority: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks meanwhile gets the oldest message with that id, as soon as the index comes to it."""
+    monkeypatch.setattr(limits, "SLICE", 40)
+    driven = Driven()
+    producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 0)
+    for n in range(100):
+        driven.put(producer, lone(b"%d" % n, correlation_id=str(n % 90), priority=priority if n % 2 else 4))
+    driven.receive(consumer, "5")
+    driven.receive(consumer, "85")
+    driven.receive(consumer, "none")
+    assert driven.got(consumer) == [b"5"]
+    driven.put(producer, lone(b"new 85", correlation_id="85"))
+    driven.put(producer, lone(b"none", correlation_id="none"))
+    assert driven.go_on() >= 8
+    assert sorted(driven.got(consumer)) == sorted([b"5", b"85", b"none"])
+    driven.receive(consumer, "85")
+    driven.receive(consumer, "0")
+    driven.receive(consumer, "0")
+    assert driven.got(consumer)[3:] == [b"new 85", b"0", b"90"]
+    assert not any(line.cursors for line in driven.queue("q").lines)

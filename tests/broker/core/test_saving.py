@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core import saving
+from mqlab.broker.core.checkpoint import everything
 from mqlab.broker.core.messages import FOOTPRINT, OnDisk
 from mqlab.broker.policy import Policies, Rule
 from mqlab.wire.bodies import LONE, Payload
@@ -30,7 +31,7 @@ def driven_with_disk(extent: int = 8 * KIB, **settings: object) -> tuple[Driven,
 
 def sizes_are_right(driven: Driven, name: str = "q") -> bool:
     queue = driven.queue(name)
-    spans = queue.everything()
+    spans = everything(queue)
     in_memory = sum(span.memory for span in spans)
     return (queue.size, queue.in_memory, driven.memory, queue.messages) == (
         sum(span.size for span in spans), in_memory, in_memory, sum(span.rows for span in spans),
@@ -96,6 +97,7 @@ def test_what_they_were_sent_with_stays_with_them() -> None:
         values = {"correlation_id": str(number), "n": number} if number % 3 else {"type": "other"}
         driven.put(producer, lone(b"%10d" % number, **values))
     browser = driven.consumer("queue:q", browse=True, selector="n > 290 OR JMSType = 'other'")
+    driven.go_on()
     wanted = [n for n in range(300) if n % 3 == 0 or n > 290]
     assert driven.got(browser) == [b"%10d" % n for n in wanted]
     consumer = driven.consumer("queue:q", 0)

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from mqlab.broker.core.broker import Core
+from mqlab.broker.core.checkpoint import everything
 from mqlab.broker.core.effects import Append
 from mqlab.broker.core.links import Session
 from mqlab.broker.core.messages import FOOTPRINT
@@ -153,7 +154,7 @@ class World:
             lsn, moved.id = self.put_in[queue.number, moved.body]
             self.steps.append(Step(lsn, [moved]))
         else:
-            span = next(one for one in queue.everything() if entry.body in bodies_of([one]))
+            span = next(one for one in everything(queue) if entry.body in bodies_of([one]))
             moved.id = span.base + int(span.index[bodies_of([span]).index(entry.body)])
             self.appear(moved)
 

@@ -11,7 +11,7 @@ from mqlab.broker.server.listen import running
 from mqlab.wire import native
 from mqlab.wire.native import Kind
 
-from .talking import Raw, in_loop, local
+from .talking import Raw, client, in_loop, local
 
 ASKED = 40_000
 # What a connection's socket may have to write: the mark at which it says so, and the answers of a turn.
@@ -66,3 +66,26 @@ async def test_a_connection_with_long_work_waits_for_the_others(monkeypatch: pyt
         # And it is read from again.
         raw.say(_asks(1001, 1))
         assert (await raw.hear()).first == 1001
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 7])
+@in_loop
+async def test_a_list_comes_in_parts(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LISTED", 4)
+    async with running(local()) as (_, (address,)):
+        connection = await client(address)
+        session = await connection.session()
+        await session.consumer("topic:t")
+        for n in range(3 + more):
+            await session.producer(f"queue:{n}")
+        listed = (await connection.ask("list"))["destinations"]
+        assert sorted(one["name"] for one in listed) == sorted(
+            ["subscription:t", *(f"queue:{n}" for n in range(3 + more))]
+        )
+        raw = await Raw.connect(address)
+        raw.say(native.frame(Kind.ASK, {"ask": "list"}, first=1))
+        answer = (await raw.hear()).json()
+        assert len(answer["destinations"]) == min(4 + more, 4)
+        assert ("more" in answer) == (more > 0)
+        raw.say(native.frame(Kind.ASK, {"ask": "list", "after": "x"}, first=1))
+        assert "no number" in (await raw.hear()).json()["error"]

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict
-from typing import Any
+from heapq import nsmallest
+from typing import Any, Final
 
+from mqlab.broker import limits
 from mqlab.broker.core import monitoring
 from mqlab.broker.core.broker import Core
+from mqlab.broker.core.browsing import Browsing
 from mqlab.broker.core.destinations import QUEUE, parse
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.prepared import overview as prepared_overview
 from mqlab.broker.core.queue import Queue
+from mqlab.broker.core.returned import put_back
 from mqlab.broker.core.selection import chosen
 from mqlab.broker.core.selectors import compile_selector
 from mqlab.broker.core.serving import cut_off, take
 
+# Long work, a slice at a time. It returns the number of messages.
+Slices = Generator[None, None, int]
+# What it costs of a slice to evaluate a selector for a message.
+_SELECTED: Final = 16
+
 
 def totals(core: Core) -> dict[str, Any]:
     """Counters of the broker as a whole, and its depth now."""
-    queues = [*core.house.all()]
+    messages = size = 0
+    for queue in core.house.all():
+        messages += queue.messages
+        size += queue.size
     return {
-        "messages": sum(queue.messages for queue in queues),
-        "bytes": sum(queue.size for queue in queues),
+        "messages": messages,
+        "bytes": size,
         "memory": core.desk.memory,
         "held_producers": len(core.flow.held),
         "holds": core.flow.holds,
@@ -40,7 +52,16 @@ def totals(core: Core) -> dict[str, Any]:
 
 def listed(core: Core, chosen_by: Callable[[Queue], bool] = lambda _: True) -> list[dict[str, Any]]:
     """Every queue and subscription, or those that are chosen, a line each."""
-    return [_line(queue) for queue in core.house.all() if chosen_by(queue)]
+    return [line(queue) for queue in core.house.all() if chosen_by(queue)]
+
+
+def page(core: Core, after: int) -> tuple[list[Queue], int | None]:
+    """Some queues and subscriptions, and after which number the others follow; None: there are no others."""
+    rest = [queue for queue in core.house.all() if queue.number > after]
+    if len(rest) <= limits.LISTED:
+        return rest, None
+    found = nsmallest(limits.LISTED, rest, key=lambda queue: queue.number)
+    return found, found[-1].number
 
 
 def shown(core: Core, name: str) -> dict[str, Any]:
@@ -48,7 +69,7 @@ def shown(core: Core, name: str) -> dict[str, Any]:
     queue = find(core, name)
     oldest, sources = queue.oldest, {source.full_name for source in queue.feeding}
     return {
-        **_line(queue),
+        **line(queue),
         "in_memory": queue.in_memory,
         "full": queue.full,
         "held_producers": sum(one in core.flow.held for source in queue.feeding for one in source.producers),
@@ -64,16 +85,28 @@ def prepared(core: Core) -> list[dict[str, Any]]:
 
 
 def purge(core: Core, name: str, selector: str = "") -> int:
-    """Messages that nobody has in hand are gone. Returns how many."""
-    queue = find(core, name)
-    spans = _taken(queue, selector, None)
-    core.leaving.forget([(queue, span) for span in spans])
-    return sum(span.rows for span in spans)
+    """The same as `purge_slices`, at once."""
+    return _at_once(purge_slices(core, name, selector))
 
 
 def move(core: Core, name: str, to: str, selector: str = "", most: int | None = None) -> int:
+    """The same as `move_slices`, at once."""
+    return _at_once(move_slices(core, name, to, selector, most))
+
+
+def purge_slices(core: Core, name: str, selector: str = "") -> Slices:
+    """Messages that nobody has in hand are gone. Returns how many."""
+    queue, count = find(core, name), 0
+    for spans in _taken(queue, selector, None):
+        core.leaving.forget([(queue, span) for span in spans])
+        count += sum(span.rows for span in spans)
+        yield
+    return count
+
+
+def move_slices(core: Core, name: str, to: str, selector: str = "", most: int | None = None) -> Slices:
     """Messages that nobody has in hand go to another queue, in order. Returns how many."""
-    queue = find(core, name)
+    queue, count = find(core, name), 0
     kind, short = parse(to)
     if kind != QUEUE:
         raise RefusedError("messages are moved to a queue")
@@ -82,12 +115,17 @@ def move(core: Core, name: str, to: str, selector: str = "", most: int | None = 
     if selector:
         compile_selector(selector)
     target = core.house.queue(short)
-    spans = _taken(queue, selector, most)
-    if why := core.leaving.lacks_room(spans):
-        queue.put_back(spans)
-        raise RefusedError(why)
-    core.leaving.transfer(queue, spans, target)
-    return sum(span.rows for span in spans)
+    for spans in _taken(queue, selector, most):
+        why = core.leaving.lacks_room(spans)
+        if target.closed:
+            why = f"{to} was deleted when {count} messages had been moved"
+        if why:
+            put_back(queue, spans)
+            raise RefusedError(why)
+        core.leaving.transfer(queue, spans, target)
+        count += sum(span.rows for span in spans)
+        yield
+    return count
 
 
 def delete(core: Core, name: str) -> None:
@@ -104,23 +142,42 @@ def find(core: Core, name: str) -> Queue:
     return queue
 
 
-def _taken(queue: Queue, selector: str, most: int | None) -> list[Span]:
-    """Off the line, in order."""
-    if not selector and most is None:
-        return queue.take_all()
+def _at_once(work: Slices) -> int:
+    while True:
+        try:
+            next(work)
+        except StopIteration as ended:
+            return int(ended.value)
+
+
+def _taken(queue: Queue, selector: str, most: int | None) -> Iterator[list[Span]]:
+    """Off the line, in order, a slice at a time: what was there when it began, and nobody has taken since."""
     chooser = compile_selector(selector) if selector else None
-    taken: list[Span] = []
     left = queue.messages if most is None else most
-    for span in [*queue.spans(), *queue.delayed()]:
+    place, looks = Browsing(queue), 0
+    taken: list[Span] = []
+    while left > 0 and (span := place.next_span()) is not None:
+        looks += 1 if chooser is None else _SELECTED
+        last, flags = span.last_id, None if chooser is None else chosen(chooser, span)
+        if flags is None or flags.any():
+            taken.append(take(queue, span, flags, left))
+            left -= taken[-1].rows
+        place.pass_rows(span, last)
+        if looks >= limits.SLICE:
+            yield taken
+            taken, looks = [], 0
+    late: list[Span] = []
+    for span in queue.delayed():
         flags = None if chooser is None else chosen(chooser, span)
         if left > 0 and (flags is None or flags.any()):
-            taken.append(take(queue, span, flags, left) if span.line is not None else cut_off(span, flags, left))
-            left -= taken[-1].rows
-    queue.drop_delayed({*taken})
-    return taken
+            late.append(cut_off(span, flags, left))
+            left -= late[-1].rows
+    queue.drop_delayed({*late})
+    yield taken + late
 
 
-def _line(queue: Queue) -> dict[str, Any]:
+def line(queue: Queue) -> dict[str, Any]:
+    """What a list says of it."""
     subscription = queue.subscription
     about: dict[str, Any] = {
         "name": queue.full_name,

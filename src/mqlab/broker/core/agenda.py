@@ -31,9 +31,10 @@ class Agenda:
     def note(self, when: int, span: Span) -> None:
         heappush(self._heap, (when, next(self._tie), span))
 
-    def take_until(self, now: int) -> Iterator[Span]:
-        """Those whose time has come leave, the earliest first."""
-        while self._heap and self._heap[0][0] <= now:
+    def take_until(self, now: int, most: int) -> Iterator[Span]:
+        """Those whose time has come leave, the earliest first, but no more than `most`."""
+        while self._heap and self._heap[0][0] <= now and most > 0:
+            most -= 1
             yield heappop(self._heap)[2]
 
     def in_order(self) -> list[Span]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
+from heapq import heappush
 from itertools import count
 
 from mqlab.broker import limits
 from mqlab.broker.core.acknowledging import given_back, taken_back, taken_rows, taken_up_to
-from mqlab.broker.core.browsing import give_room, on_queue
+from mqlab.broker.core.browsing import Browsing, give_room
+from mqlab.broker.core.checkpoint import carry_forward
 from mqlab.broker.core.desk import Desk
 from mqlab.broker.core.destinations import QUEUE, parse
 from mqlab.broker.core.duplicates import Sent, ids_of
@@ -17,12 +18,13 @@ from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import Flow, OverdrawnError
 from mqlab.broker.core.handing import Known, hand_over, pick_up, set_down
 from mqlab.broker.core.house import House
+from mqlab.broker.core.joined_sends import join_last
 from mqlab.broker.core.leaving import Leaving
 from mqlab.broker.core.ledger import RECORD, Ledger
 from mqlab.broker.core.links import Consumer, Producer, Session, Transaction
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.monitoring import EVERY
-from mqlab.broker.core.placing import Ended, Placed, Placing, place, removes, still_needed
+from mqlab.broker.core.placing import Ended, Placed, Placing, place, removes
 from mqlab.broker.core.prepared import Preparing
 from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.records import Commit, Put
@@ -30,7 +32,8 @@ from mqlab.broker.core.refusing import reason_against
 from mqlab.broker.core.remote import TOKENS
 from mqlab.broker.core.retrieval import Key
 from mqlab.broker.core.selectors import compile_selector
-from mqlab.broker.core.subscribing import Wish, check_wish, full_name, subscribe
+from mqlab.broker.core.subscribing import Wish, check_wish, full_name, subscribe, unused
+from mqlab.broker.core.wakes import Wake, set_back, wake_due
 from mqlab.broker.settings import Settings
 from mqlab.wire.bodies import COLUMNS, LONE, Payload
 
@@ -53,7 +56,7 @@ class Core:
         # Why persistent messages cannot be taken for now, or "".
         self.disk_full = ""
         self.sessions: set[Session] = set()
-        self.wakes: list[tuple[int, int, Queue]] = []
+        self.wakes: list[Wake] = []
         self._tie = count()
 
     # Links
@@ -109,7 +112,7 @@ class Core:
         consumer = Consumer(session, link, queue, 0, paused, selector, wish.exclusive)
         session.consumers.append(consumer)
         if wish.browse:
-            consumer.browsing = on_queue(queue, selector)
+            consumer.browsing = Browsing(queue)
         else:
             queue.attach(consumer)
         if wish.durable:
@@ -119,10 +122,7 @@ class Core:
         return consumer
 
     def close_consumer(self, consumer: Consumer, seen: int) -> None:
-        """What it was given and did not acknowledge goes back, marked up to the last delivery its application saw.
-
-        A subscription of its own ends with it.
-        """
+        """What it was given and did not acknowledge goes back, marked up to the last delivery its application saw."""
         self.leaving.put_back(self._detach(consumer, seen))
         # What was reserved for it, such as its groups, is anybody's now.
         consumer.queue.dispatch()
@@ -159,13 +159,7 @@ class Core:
         self.ledger.after_all(since, answer.owner, self.effects.append, answer)
 
     def unsubscribe(self, client: str, short: str, user: str = "") -> None:
-        name = full_name(client, short, user)
-        queue = self.house.routing.durable.get(name)
-        if queue is None:
-            raise RefusedError(f"there is no durable subscription {name!r}")
-        if queue.consumers:
-            raise RefusedError(f"the durable subscription {name!r} is in use")
-        self.leaving.delete(queue)
+        self.leaving.delete(unused(self.house.routing, full_name(client, short, user)))
 
     # Messages
 
@@ -178,8 +172,6 @@ class Core:
         if spent >= producer.window:
             raise OverdrawnError("the producer sends without credit")
         producer.spent = spent = spent + (len(payload.data) if cost is None else cost)
-        if spent > producer.window and self.flow.overfull and not producer.of_channel:
-            self._refuse(producer, "the broker has no memory for a message that is longer than its credit")
         at_once = not (persistent or session.transacted or (last_lsn and self.ledger.is_awaited(last_lsn)))
         if at_once and payload.form & LONE and hand_over(producer, payload, headers):
             if confirm:
@@ -192,6 +184,7 @@ class Core:
         if session.transacted:
             self.flow.renew(producer)
             session.transaction.add(producer, Span(payload, 0, persistent=persistent))
+            join_last(session)
             return
         if persistent and payload.form & LONE and (alone := set_down(producer, payload, headers)) is not None:
             queue, span = alone
@@ -279,19 +272,11 @@ class Core:
     def tick(self, now: int) -> None:
         """It is that late (ms since 1970): what is due then happens."""
         self.desk.now = now
-        while self.wakes and self.wakes[0][0] <= now:
-            heappop(self.wakes)[2].wake()
+        wake_due(self.wakes, now)
 
     def clock_set_back(self, step_ms: int) -> None:
         """The wall clock shows `step_ms` less than before: no message waits longer for that than its delay says."""
-        queues = [*self.house.all()]
-        for queue in queues:
-            queue.clock_set_back(step_ms)
-        for span in self.preparing.placed().union(*(queue.unseen for queue in queues)):
-            span.due = max(0, span.due - step_ms)
-        for session in self.sessions:
-            for _, span in session.transaction.sends:
-                span.due -= step_ms
+        set_back([*self.house.all()], self.preparing.placed(), self.sessions, step_ms)
 
     @property
     def next_wake(self) -> int | None:
@@ -304,15 +289,7 @@ class Core:
     def carry_forward(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
         """Say again what is still needed of these ids ([first, end) of each queue): the file that has it is to go."""
         self.ledger.append_consumed()
-        in_hand = [pair for session in self.sessions for pair in session.transaction.acknowledged]
-        in_hand += self.preparing.removed()
-        hidden = self.preparing.placed()
-        for number, wanted in intervals.items():
-            queue = self.house.numbered.get(number)
-            if queue is not None and wanted:
-                for put in still_needed(queue, wanted, [span for owner, span in in_hand if owner is queue], hidden):
-                    self.ledger.append(put, self)
-        self.preparing.say_again(xids, self)
+        carry_forward(self.house, self.ledger, self.preparing, self.sessions, intervals, xids, self)
 
     # The parts of the commands
 
@@ -321,6 +298,9 @@ class Core:
         why = reason_against(
             producer.destination, persistent=persistent, keeps=self.house.keeps, disk_full=self.disk_full
         )
+        most = self.flow.most_of_channels if producer.of_channel else self.flow.most_memory
+        if not why and self.desk.memory > most:
+            why = f"the broker has more than {most} bytes in memory"
         if persistent and not why and len(payload.data) > self.ledger.room - RECORD and not producer.session.transacted:
             why = self.ledger.lacks_room(len(payload.data))
         return why
@@ -369,7 +349,6 @@ class Core:
                     delayed.due = max(0, delayed.due + span.due)
         if any(placing.again for placing in placings):
             session.last_lsn = self.ledger.last_awaited
-        placed = [pair for placing in placings for pair in placing.placed]
         said = tuple(placing.put for placing in placings if placing.put is not None)
         left_out = [remove for placing in placings for remove in placing.left_out]
         sent = [
@@ -378,7 +357,7 @@ class Core:
             if placing.fresh is not None and (ids := ids_of(placing.fresh)) is not None
         ]
         record = Commit(said, (*left_out, *removes(transaction.acknowledged)))
-        return Ended(placed, transaction.acknowledged, record, sent)
+        return Ended([pair for one in placings for pair in one.placed], transaction.acknowledged, record, sent)
 
     def _sent(self, producer: Producer, placed: Placed) -> None:
         self.leaving.make_visible(placed)
@@ -391,9 +370,7 @@ class Core:
 
     def _committed(self, session: Session, ended: Ended) -> None:
         self.leaving.make_visible(ended.placed)
-        for queue, span in ended.removed:
-            queue.counters.acknowledged += span.rows
-            self.flow.released(queue, (span,))
+        self.leaving.consumed(ended.removed)
         # What it sent may be on disk by now.
         self.flow.reconsider_channels(session.producers)
         if not session.closed:
@@ -427,13 +404,12 @@ class Core:
         """Take a consumer from its queue; returns what it held. A subscription that does not last is gone with it."""
         consumer.session.consumers.remove(consumer)
         if consumer.browsing is not None:
+            consumer.browsing.closed = True
             return []
-        queue = consumer.queue
-        returned = taken_back(consumer, seen)
+        queue, returned = consumer.queue, taken_back(consumer, seen)
         queue.detach(consumer)
         if queue.subscription is not None and not queue.subscription.durable and not queue.consumers:
-            for _, span in returned:
-                self.flow.released(queue, (span,))
+            self.flow.released(queue, [span for _, span in returned])
             self.leaving.delete(queue)
             return []
         return returned

@@ -76,6 +76,12 @@ class Answer(NamedTuple):
     value: dict[str, Any]
 
 
+class Continue(NamedTuple):
+    """Go on with long work in a later turn, when others had theirs."""
+
+    work: Callable[[], None]
+
+
 class Append(NamedTuple):
     """Write a record to the journal as number `lsn`.
 
@@ -87,4 +93,7 @@ class Append(NamedTuple):
     waiter: object | None
 
 
-Effect = Deliver | Confirm | Credit | Opened | Finished | Committed | RolledBack | TakenBack | Seen | Answer | Append
+Effect = (
+    Deliver | Confirm | Credit | Opened | Finished | Committed | RolledBack | TakenBack | Seen | Answer | Continue
+    | Append
+)  # fmt: skip

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from mqlab.broker import limits
+from mqlab.broker.core.effects import Continue
 from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.line import Cursor, Line
 from mqlab.broker.core.links import Consumer
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.retrieval import Field, Index, Key, keys, scan
@@ -15,6 +18,9 @@ from mqlab.wire.columns import Value
 
 if TYPE_CHECKING:
     from mqlab.broker.core.queue import Queue
+
+# What it costs of a slice to index a message that stands alone, and so many of a batch.
+_INDEXED: Final = 4
 
 
 class Finding:
@@ -24,6 +30,8 @@ class Finding:
         self._queue = queue
         self.indexes: dict[Field, Index] = {}
         self._wanted: dict[Field, dict[Value, deque[Consumer]]] = {}
+        # Indexes that do not have all messages yet: how far they have come in each line.
+        self._built: dict[Field, dict[Line, Cursor]] = {}
 
     def receive(self, consumer: Consumer, key: Key) -> None:
         """At once, or when it comes; who asked first is served first."""
@@ -44,6 +52,9 @@ class Finding:
 
     def taker(self, headers: Mapping[str, Value]) -> Consumer | None:
         """Who waits for a message with these headers, and then no longer does."""
+        if self._built:
+            # One that stands on the queue may have to come first.
+            return None
         for field, wanted in self._wanted.items():
             value = headers.get(field)
             if value is not None and value in wanted:
@@ -65,13 +76,16 @@ class Finding:
     def came(self, span: Span) -> None:
         """Messages stand in line: somebody may wait for just them, and what is left of them can be found."""
         for field, wanted in self._wanted.items():
-            if wanted:
+            # An index that is not complete comes to the span as well, and to what stands before it first.
+            if wanted and field not in self._built:
                 self._serve(span, field, wanted)
         if span.line is None:
             return
         for field, index in [*self.indexes.items()]:
+            if field in self._built:
+                continue
             if index.is_worn(self._queue.messages):
-                self.indexes[field] = Index(field, self._queue.spans())
+                self._build(field)
             else:
                 index.add(span)
 
@@ -89,13 +103,42 @@ class Finding:
                 field, value = key
                 index = self.indexes.get(field)
                 if index is None:
-                    index = self.indexes[field] = Index(field, queue.spans())
+                    index = self._build(field)
                 found = index.find(value)
             if found is None or not 0 < found[0].expires <= queue.desk.now:
                 return found
             span, row = found
             if queue.drop_expired(span) and row in span.index:
                 return found
+
+    def _build(self, field: Field) -> Index:
+        """A new index: at once or, of a deep queue, in slices. Receives wait until it comes to their message."""
+        index = self.indexes[field] = Index(field, ())
+        self._built[field] = {}
+        self._build_on(field)
+        return index
+
+    def _build_on(self, field: Field) -> None:
+        queue, cursors, index = self._queue, self._built[field], self.indexes[field]
+        looks = limits.SLICE
+        for line in queue.lines:
+            if line not in cursors:
+                cursors[line] = Cursor()
+                line.cursors.append(cursors[line])
+            cursor = cursors[line]
+            while (span := line.after(cursor)) is not None:
+                if looks <= 0:
+                    queue.desk.effects.append(Continue(partial(self._build_on, field)))
+                    return
+                looks -= _INDEXED + span.rows // _INDEXED
+                cursor.at = span
+                if self._wanted.get(field):
+                    self._serve(span, field, self._wanted[field])
+                if span.line is not None:
+                    index.add(span)
+        for line, cursor in cursors.items():
+            line.cursors.remove(cursor)
+        del self._built[field]
 
     def _serve(self, span: Span, field: Field, wanted: dict[Value, deque[Consumer]]) -> None:
         for row, value in [*keys(span, field)]:

@@ -47,6 +47,11 @@ class Flow:
     def __init__(self, settings: Settings, desk: Desk) -> None:
         self._settings = settings
         self._desk = desk
+        # Bytes of memory above which nothing more is taken, whatever credit was given: small messages need far more
+        # memory than credit, and a message may be longer than its producer's credit.
+        limit = settings.memory_limit
+        self.most_memory = limit + max(limit // limits.OVERDRAFT_SHARE, limits.OVERDRAFT_LEAST)
+        self.most_of_channels = self.most_memory + limits.CHANNEL_MEMORY * limit
         # Bytes that all producers together may send ahead.
         self._granted = 0
         # Who waits for room, and after how many others he began to.
@@ -68,12 +73,6 @@ class Flow:
         memory = max(1, settings.memory_limit // _WINDOW_SHARE)
         left = max(limits.CREDIT_LEAST, (settings.memory_limit // limits.CREDIT_SHARE - self._granted) // 2)
         return min(settings.producer_window, settings.policy_of(destination.full_name).queue_limit, memory, left)
-
-    @property
-    def overfull(self) -> bool:
-        """Memory is above its limit by more than credit explains."""
-        limit = self._settings.memory_limit
-        return self._desk.memory > limit + limit // limits.OVERDRAFT_SHARE
 
     def first_credit(self, producer: Producer) -> None:
         self._granted += producer.window

@@ -8,12 +8,13 @@ from mqlab.broker.core.destinations import parse
 from mqlab.broker.core.links import Consumer, Session
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.queue import Queue
+from mqlab.broker.core.serving import take_ids
 from mqlab.broker.policy import Policy
 
 
 def drop_arrived(session: Session, queue: Queue, ranges: list[tuple[int, int]]) -> list[Span]:
     """These ids, as far as nobody has them in hand, are as good as received in the session's transaction."""
-    spans = queue.take_ids(ranges)
+    spans = take_ids(queue, ranges)
     session.transaction.acknowledged += [(queue, span) for span in spans]
     return spans
 

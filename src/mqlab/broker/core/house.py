@@ -154,7 +154,7 @@ class House:
         return to == queue.full_name
 
     def close(self, queue: Queue) -> Iterable[Queue | Topic]:
-        """It is empty and has no consumer. Returns whose producers it kept waiting."""
+        """It has no consumer; what is on it is nobody's. Returns whose producers it kept waiting."""
         queue.closed = True
         feeding = [*queue.feeding]
         if queue.subscription is None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+from mqlab.broker import limits
 from mqlab.broker.core.destinations import parse
+from mqlab.broker.core.effects import Continue
 from mqlab.broker.core.flow import Flow
 from mqlab.broker.core.house import House
 from mqlab.broker.core.ledger import Ledger
@@ -12,6 +15,7 @@ from mqlab.broker.core.messages import Span
 from mqlab.broker.core.placing import Placed, place, removes
 from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.records import Commit
+from mqlab.broker.core.returned import put_back
 
 
 class Leaving:
@@ -48,6 +52,12 @@ class Leaving:
         else:
             self._flow.released(queue, spans)
 
+    def consumed(self, removed: Placed) -> None:
+        """A transaction that received these messages has ended well; the journal knows."""
+        for queue, span in removed:
+            queue.counters.acknowledged += span.rows
+            self._flow.released(queue, (span,))
+
     def put_back(self, returned: Placed) -> None:
         """What was delivered in vain goes back to where it belongs, or to the dead letters, if that was too often."""
         by_queue: dict[Queue, list[Span]] = {}
@@ -57,9 +67,12 @@ class Leaving:
             if queue.closed:
                 self.forget([(queue, span) for span in spans])
                 continue
-            dead = [span for span in spans if self._is_dead(queue, span)]
+            dead: list[Span] = []
+            alive: list[Span] = []
+            for span in spans:
+                (dead if self._is_dead(queue, span) else alive).append(span)
             queue.counters.redelivered += sum(span.rows for span in spans if span.delivered)
-            queue.put_back(span for span in spans if span not in dead)
+            put_back(queue, alive)
             if dead:
                 queue.counters.dead += sum(span.rows for span in dead)
                 self.transfer(queue, dead, self._house.queue(parse(queue.policy.dead_letters)[1], own=True))
@@ -95,9 +108,19 @@ class Leaving:
 
     def delete(self, queue: Queue) -> None:
         """The queue, which has no consumer left, and all on it."""
-        self.forget([(queue, span) for span in queue.take_all()])
-        for destination in self._house.close(queue):
+        feeding = self._house.close(queue)
+        self._let_go(queue)
+        for destination in feeding:
             self._flow.reconsider(destination.producers)
+
+    def _let_go(self, queue: Queue) -> None:
+        """Of what is on a closed queue, of which the journal needs to know no more: a slice."""
+        left = limits.SLICE
+        while left > 0 and (spans := queue.take_some(left)):
+            self._flow.released(queue, spans)
+            left -= len(spans)
+        if left <= 0:
+            queue.desk.effects.append(Continue(partial(self._let_go, queue)))
 
     def expired(self, queue: Queue, span: Span) -> None:
         to = queue.policy.expired

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from mqlab.broker.core.accounts import Account
+    from mqlab.broker.core.browsing import Browsing
     from mqlab.broker.core.line import Cursor, Line
     from mqlab.broker.core.messages import Span
     from mqlab.broker.core.queue import Queue
@@ -39,6 +40,8 @@ class Transaction:
         why, account = "", producer.session.account
         if self.size > limits.TRANSACTION:
             why = f"a transaction has at most {limits.TRANSACTION} bytes"
+        elif len(self.sends) >= limits.TRANSACTION_SENDS:
+            why = f"a transaction has at most {limits.TRANSACTION_SENDS} messages or batches of them"
         elif not self.doomed:
             why = account.charge(span.memory, of_channel=producer.of_channel)
         if why:
@@ -127,8 +130,8 @@ class Consumer:
     paused: bool = False
     selector: Selector | None = None
     exclusive: bool = False
-    # What a browser has still to see: copies, for nothing leaves the queue. None: it is no browser.
-    browsing: deque[Span] | None = None
+    # How far a browser has come. None: it is no browser.
+    browsing: Browsing | None = None
     next_delivery: int = 1
     # Receives by id that wait for their message.
     receives: int = 0
@@ -139,6 +142,11 @@ class Consumer:
     # With a selector: how far it has looked in each line, and what it knows of the spans ahead.
     cursors: dict[Line, Cursor] = field(default_factory=dict)
     known: dict[Span, np.ndarray[Any, Any]] = field(default_factory=dict)
+
+    @property
+    def chooses(self) -> bool:
+        """It does not take whatever comes, or lets nobody else take it."""
+        return self.selector is not None or self.exclusive
 
     @property
     def ready(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,27 +100,6 @@ def removes(removed: Placed) -> list[Remove]:
         if queue.stored and span.persistent and not queue.closed:
             ranges.setdefault(queue.number, []).extend(span.ranges())
     return [Remove(number, tuple(found)) for number, found in ranges.items()]
-
-
-def _puts(queue: Queue, span: Span) -> list[Put]:
-    """What the journal must know of messages that are there."""
-    if isinstance(span.index, range):
-        return [Put(((queue.number, span.first_id),), span.encoded(), span.origin)]
-    rows = np.asarray(span.index)
-    runs = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
-    parts = (span.of_rows(range(int(run[0]), int(run[-1]) + 1)) for run in runs)
-    return [Put(((queue.number, part.first_id),), part.encoded(), part.origin) for part in parts]
-
-
-def still_needed(
-    queue: Queue, wanted: Sequence[tuple[int, int]], in_hand: Iterable[Span], hidden: Container[Span]
-) -> Iterator[Put]:
-    """What the journal must say again of the messages with these ids, [first, end), on the queue or in hand."""
-    ranges = [(first, end - first) for first, end in wanted]
-    for span in (*queue.everything(min(wanted)[0], max(end for _, end in wanted)), *in_hand):
-        part = span.chosen(span.within(ranges)) if span.persistent and span not in hidden else None
-        if part is not None:
-            yield from _puts(queue, part)
 
 
 def _wanted(queue: Queue, payload: Payload, persistent: bool, sender: Session | None) -> np.ndarray[Any, Any] | None:

@@ -17,6 +17,7 @@ from mqlab.broker.core.ledger import Ledger
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.placing import Ended, Placed, restored
 from mqlab.broker.core.records import Decide, Prepare
+from mqlab.broker.core.serving import take_ids
 
 
 @dataclass(eq=False, slots=True)
@@ -86,7 +87,7 @@ class Preparing:
             (self._house.numbered[remove.queue], span)
             for remove in said.removes
             if remove.queue in self._house.numbered
-            for span in self._house.numbered[remove.queue].take_ids(remove.ranges)
+            for span in take_ids(self._house.numbered[remove.queue], remove.ranges)
         ]
         # A queue that was deleted since then has no name, and nobody can send to it again.
         sent = [
@@ -124,9 +125,7 @@ class Preparing:
     def _decided(self, prepared: Prepared, answer: Answer, commit: bool) -> None:
         if commit:
             self._leaving.make_visible(prepared.placed)
-            for queue, span in prepared.removed:
-                queue.counters.acknowledged += span.rows
-                self._flow.released(queue, (span,))
+            self._leaving.consumed(prepared.removed)
         else:
             self._undone.remove(prepared)
             for queue, span in prepared.placed:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
+from mqlab.broker import limits
 from mqlab.broker.core import saving, serving, turns
 from mqlab.broker.core.agenda import Agenda
 from mqlab.broker.core.desk import Desk
-from mqlab.broker.core.effects import deliver
+from mqlab.broker.core.effects import Continue, deliver
 from mqlab.broker.core.finding import Finding
 from mqlab.broker.core.line import Line
 from mqlab.broker.core.links import Consumer, Producer
@@ -53,6 +54,8 @@ class Queue:
         self.full = False
         # Messages that the journal has or will have, and that are not visible before they are durable.
         self.unseen: set[Span] = set()
+        # Delivered in vain, and not back in line yet.
+        self.returned: deque[Span] = deque()
         # What it subscribes to, if it is a subscription; whose temporary queue it is, if it is one.
         self.subscription: Subscription | None = None
         self.owner: object | None = None
@@ -65,8 +68,10 @@ class Queue:
         # Messages above the save extent that are still in memory.
         self.beyond: list[Span] = []
         self.beyond_size = 0
-        # Dispatch has more to look at than who comes first.
+        # Dispatch has more to look at than who comes first: so many consumers choose. It goes on in a later turn.
         self.selective = False
+        self._choosing = 0
+        self.is_due = False
         self._delayed = Agenda()
         self._expiring = Agenda()
         # When it will be woken, as far as that is arranged.
@@ -129,7 +134,8 @@ class Queue:
 
     def attach(self, consumer: Consumer) -> None:
         self.consumers.append(consumer)
-        self._note_manner()
+        self._choosing += consumer.chooses
+        self.selective = self.grouped or self._choosing > 0
         self.dispatch_to(consumer)
 
     def detach(self, consumer: Consumer) -> None:
@@ -145,7 +151,8 @@ class Queue:
             self.groups = left
             for line in self.lines:
                 line.look_again()
-        self._note_manner()
+        self._choosing -= consumer.chooses
+        self.selective = self.grouped or self._choosing > 0
 
     def dispatch_to(self, consumer: Consumer) -> None:
         """It may have room now: it gets in line for what there is."""
@@ -189,7 +196,7 @@ class Queue:
                 self._delay(span)
                 return
             span.due = 0
-        self._enter(span)
+        self.enter(span)
         self.dispatch()
         if self.policy.save_extent and span.line is not None:
             saving.save_beyond(self, span)
@@ -202,12 +209,6 @@ class Queue:
             if now >= watch.sums_at:
                 watch.sum_up(self)
 
-    def put_back(self, spans: Iterable[Span]) -> None:
-        """Messages that were delivered in vain go to where their ids belong."""
-        for span in sorted(spans, key=_first_id):
-            self._enter(span)
-        self.dispatch()
-
     def restore(self, span: Span) -> None:
         """At start: a message that the journal had. If it has expired meanwhile, it leaves with the first wake."""
         self.reserve(span)
@@ -219,12 +220,13 @@ class Queue:
         for part in self._line(span.priority).insert(span):
             self._watch_expiry(part, part.expires)
 
-    def take_all(self) -> list[Span]:
-        """Everything that is not with a consumer leaves the queue."""
-        spans = [*self.spans()]
+    def take_some(self, most: int) -> list[Span]:
+        """Of what is not with a consumer, so much leaves the queue."""
+        spans = [*islice(self.spans(), most)]
         for span in spans:
             self.unlink(span)
-        return spans + self._delayed.take_all()
+        back = [self.returned.popleft() for _ in range(min(most, len(self.returned)))]
+        return spans + back or [*self._delayed.take_until(sys.maxsize, most)]
 
     def delayed(self) -> list[Span]:
         """What is not due yet, in the order in which it came."""
@@ -233,28 +235,6 @@ class Queue:
     def drop_delayed(self, gone: set[Span]) -> None:
         """These leave the queue before they are due."""
         self._delayed.keep(lambda _, span: span not in gone)
-
-    def take_ids(self, ranges: Iterable[tuple[int, int]]) -> list[Span]:
-        """These messages (first id, rows) leave the line, as far as they stand in it."""
-        taken = []
-        wanted = [*ranges]
-        begin = min((first for first, _ in wanted), default=0)
-        end = max((first + rows for first, rows in wanted), default=0)
-        for span in [span for line in self.lines for span in line.until(end) if span.last_id >= begin]:
-            flags = span.within(wanted)
-            if flags.all():
-                self.unlink(span)
-                taken.append(span)
-            elif flags.any():
-                taken.append(span.take(flags))
-        return taken
-
-    def everything(self, first: int = 0, end: int = sys.maxsize) -> list[Span]:
-        """All that it answers for with ids from `first` to before `end`, but what transactions have in hand."""
-        in_line = chain.from_iterable(line.until(end) for line in self.lines)
-        given = (span for consumer in self.consumers for _, span in consumer.unacknowledged)
-        spans = chain(in_line, self._delayed, given, self.unseen)
-        return [span for span in spans if span.first_id < end and span.last_id >= first]
 
     def dispatch(self) -> None:
         """Give what there is to those who have room, in turn."""
@@ -302,22 +282,35 @@ class Queue:
 
     # Time
 
-    def wake(self) -> None:
-        """What is due becomes visible; what has expired leaves."""
+    def wake(self, most: int = limits.SLICE) -> int:
+        """What is due becomes visible; what has expired leaves. Returns of how many it was; no more than `most`."""
         now = self.desk.now
         if self._wakes_at is None or self._wakes_at > now:
             # An earlier wake took the place of this one: were it to arrange the next as well, they would multiply.
-            return
-        self._wakes_at = None
-        for span in self._delayed.take_until(now):
+            return 0
+        self._wakes_at, looks = None, 0
+        for span in self._delayed.take_until(now, most):
             span.due = 0
-            self._enter(span)
-        for span in self._expiring.take_until(now):
+            self.enter(span)
+            looks += 1
+        for span in self._expiring.take_until(now, most - looks):
             self.drop_expired(span)
+            looks += 1
         self.dispatch()
         times = [agenda.next_time for agenda in (self._delayed, self._expiring) if agenda.next_time is not None]
         if times:
             self._wake_at(min(times))
+        return looks
+
+    def dispatch_later(self) -> None:
+        """There is more to look at than one slice has time for."""
+        if not self.is_due:
+            self.is_due = True
+            self.desk.effects.append(Continue(self._dispatch_on))
+
+    def _dispatch_on(self) -> None:
+        self.is_due = bool(self.returned)
+        self.dispatch()
 
     def clock_set_back(self, step_ms: int) -> None:
         """Delays go on as if nothing had happened; an expiry is a time of the wall clock, and stays what it is."""
@@ -347,16 +340,21 @@ class Queue:
     # The parts
 
     def head(self) -> Span | None:
-        now = self.desk.now
+        now, looks = self.desk.now, limits.SLICE
         for line in self.lines:
             span = line.first
             while span is not None:
                 if not 0 < span.expires <= now or self.drop_expired(span):
                     return span
                 span = line.first
+                looks -= 1
+                if not looks:
+                    self.dispatch_later()
+                    return None
         return None
 
-    def _enter(self, span: Span) -> None:
+    def enter(self, span: Span) -> None:
+        """It stands in line from now on, unless it has expired."""
         for part in self._line(span.priority).insert(span):
             if part.expires > self.desk.now:
                 self._watch_expiry(part, part.expires)
@@ -390,9 +388,6 @@ class Queue:
         if self._wakes_at is None or when < self._wakes_at:
             self._wakes_at = when
             self.desk.wake_at(when, self)
-
-    def _note_manner(self) -> None:
-        self.selective = self.grouped or any(one.selector or one.exclusive for one in self.consumers)
 
     def note_group(self) -> None:
         """Messages of groups came: from now on dispatch looks at them."""

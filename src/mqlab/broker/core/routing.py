@@ -65,6 +65,11 @@ class Subscription:
             self.selector = compile_selector(self.terms.selector)
 
     @property
+    def weight(self) -> int:
+        """Of so many subscriptions without a selector."""
+        return 1 if self.selector is None else limits.SELECTOR_WEIGHT
+
+    @property
     def wildcard(self) -> bool:
         return is_pattern(self.terms.topic)
 
@@ -103,8 +108,8 @@ class Routing:
     def check_room(self, subscription: Subscription) -> None:
         """Raises RefusedError if the topics of a new subscription have too many."""
         topic, most = self.topics.get(subscription.terms.topic), limits.SUBSCRIPTIONS_A_TOPIC
-        count = len(self.patterns) if subscription.wildcard else 0 if topic is None else len(topic.subscriptions)
-        if count >= most:
+        beside = self.patterns if subscription.wildcard else () if topic is None else topic.subscriptions
+        if subscription.weight + sum(one.subscription.weight for one in beside if one.subscription) > most:
             raise RefusedError(f"a topic has at most {most} subscriptions, and there are as many patterns of topics")
 
     def named(self, name: str) -> Queue | None:

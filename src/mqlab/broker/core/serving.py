@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from mqlab.broker import limits
 from mqlab.broker.core.line import Cursor, Line
 from mqlab.broker.core.links import Consumer
 from mqlab.broker.core.messages import Span
@@ -17,12 +19,25 @@ if TYPE_CHECKING:
 
 # Lone messages that a selector looks at in one go.
 _AHEAD: Final = 1024
+# What it costs to evaluate a selector at all, in looks at a message.
+_EVALUATION: Final = 16
+
+
+class _Slice:
+    """How much may still be looked at before others have their turn."""
+
+    __slots__ = ("looks",)
+
+    def __init__(self) -> None:
+        self.looks = limits.SLICE
 
 
 def dispatch(queue: Queue) -> None:
-    """Everybody who has room gets a span in turn, until nobody can be given anything."""
+    """Everybody who has room gets a span in turn, until nobody can be given anything, or the slice is used up."""
+    if queue.is_due:
+        return
     exclusive = next((one for one in queue.consumers if one.exclusive), None)
-    served = True
+    served, left = True, _Slice()
     while served:
         served = False
         for consumer in [*queue.ready]:
@@ -30,24 +45,31 @@ def dispatch(queue: Queue) -> None:
                 queue.ready.remove(consumer)
                 consumer.waiting = False
             elif exclusive is None or consumer is exclusive:
-                span = _next_for(queue, consumer)
+                span = _next_for(queue, consumer, left)
                 if span is not None:
                     consumer.credit -= span.rows
                     queue.give(consumer, span)
+                    served = True
+                if span is not None or left.looks <= 0:
+                    # The next time another is the first.
                     queue.ready.remove(consumer)
                     queue.ready.append(consumer)
-                    served = True
+                if left.looks <= 0:
+                    queue.dispatch_later()
+                    return
 
 
-def _next_for(queue: Queue, consumer: Consumer) -> Span | None:
+def _next_for(queue: Queue, consumer: Consumer, left: _Slice) -> Span | None:
     """Off the line: what the consumer may have next, no more than it has room for."""
+    left.looks -= 1
     for line in queue.lines:
         cursor = _cursor(line, consumer)
         span = line.after(cursor) if cursor else line.first
-        while span is not None:
+        while span is not None and left.looks > 0:
             following = span.after
+            left.looks -= 1
             if queue.drop_expired(span):
-                flags = _flags(queue, consumer, span)
+                flags = _flags(queue, consumer, span, left)
                 if flags is None or flags.any():
                     return take(queue, span, flags, consumer.credit)
                 if cursor is not None:
@@ -69,16 +91,17 @@ def _cursor(line: Line, consumer: Consumer) -> Cursor | None:
     return consumer.cursors[line]
 
 
-def _flags(queue: Queue, consumer: Consumer, span: Span) -> np.ndarray[Any, Any] | None:
+def _flags(queue: Queue, consumer: Consumer, span: Span, left: _Slice) -> np.ndarray[Any, Any] | None:
     """Which messages of the span the consumer may have; None: all."""
-    flags = None if consumer.selector is None else _chosen(consumer, span)
+    flags = None if consumer.selector is None else _chosen(consumer, span, left)
     if queue.grouped and (flags is None or flags.any()):
         flags = _of_its_groups(queue, consumer, span, np.ones(span.rows, dtype=bool) if flags is None else flags)
     return flags
 
 
-def _chosen(consumer: Consumer, span: Span) -> np.ndarray[Any, Any]:
+def _chosen(consumer: Consumer, span: Span, left: _Slice) -> np.ndarray[Any, Any]:
     if span not in consumer.known:
+        left.looks -= _EVALUATION
         _look_ahead(consumer, span)
     flags: np.ndarray[Any, Any] = consumer.known[span][np.asarray(span.index)]
     return flags
@@ -116,6 +139,8 @@ def _of_its_groups(
             if owner is None and may_claim:
                 owner = queue.groups[group] = consumer
                 may_claim = False
+                if len(queue.groups) > limits.GROUPS:
+                    del queue.groups[next(iter(queue.groups))]
             flags[at] = owner is consumer
         else:
             flags[at] = room > 0
@@ -140,3 +165,19 @@ def cut_off(span: Span, flags: np.ndarray[Any, Any] | None, most: int) -> Span:
         flags = np.zeros(len(flags), dtype=bool)
         flags[rows[:most]] = True
     return span.take(flags)
+
+
+def take_ids(queue: Queue, ranges: Iterable[tuple[int, int]]) -> list[Span]:
+    """These messages (first id, rows) leave the line, as far as they stand in it."""
+    taken = []
+    wanted = [*ranges]
+    begin = min((first for first, _ in wanted), default=0)
+    end = max((first + rows for first, rows in wanted), default=0)
+    for span in [span for line in queue.lines for span in line.until(end) if span.last_id >= begin]:
+        flags = span.within(wanted)
+        if flags.all():
+            queue.unlink(span)
+            taken.append(span)
+        elif flags.any():
+            taken.append(span.take(flags))
+    return taken

@@ -88,6 +88,16 @@ def stored_name(name: str, options: Mapping[str, Any]) -> str:
     return full_name(client, name.removeprefix(f"{client}/") if client else name)
 
 
+def unused(routing: Routing, name: str) -> Queue:
+    """A durable subscription from which nobody receives. Raises RefusedError."""
+    queue = routing.durable.get(name)
+    if queue is None:
+        raise RefusedError(f"there is no durable subscription {name!r}")
+    if queue.consumers:
+        raise RefusedError(f"the durable subscription {name!r} is in use")
+    return queue
+
+
 def _durable(
     routing: Routing, session: Session, short: str, terms: Terms, new_queue: NewQueue, delete_queue: DeleteQueue
 ) -> Queue:

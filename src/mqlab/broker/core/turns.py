@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from mqlab.broker import limits
 from mqlab.broker.core.apart import can_come_apart, comes_apart, take_apart
 from mqlab.broker.core.links import Consumer
 from mqlab.broker.core.messages import Span
@@ -28,7 +29,14 @@ def dispatch(queue: Queue) -> None:
 
     Messages that an application sent one by one are dealt one by one, also if they came as one batch.
     """
+    if queue.is_due:
+        return
+    left = limits.SLICE
     while queue.ready:
+        if not left:
+            queue.dispatch_later()
+            return
+        left -= 1
         span = queue.head()
         consumer = None if span is None else _next_ready(queue)
         if span is None or consumer is None:
@@ -96,7 +104,7 @@ def _deal(queue: Queue, span: Span) -> None:
 def taker(queue: Queue, headers: Mapping[str, Value]) -> Consumer | None:
     """Who gets a message with these headers that comes now; None: it has to stand in line first."""
     consumer = None if queue.finding is None else queue.finding.taker(headers)
-    if consumer is not None or queue.selective or not queue.ready:
+    if consumer is not None or queue.selective or not queue.ready or queue.is_due:
         return consumer
     for line in queue.lines:
         if line.first is not None:

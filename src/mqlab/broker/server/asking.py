@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from mqlab.broker.core import administration
-from mqlab.broker.core.effects import Answer
+from mqlab.broker.core.effects import Answer, Continue
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.links import Session
+from mqlab.broker.core.records import Commit
 from mqlab.broker.server.access import AccessDeniedError, owner_name
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.channels.questions import ChannelQuestions
@@ -105,30 +107,54 @@ class Asking:
     def _prepared(self, _question: Question) -> Said:
         return {"prepared": self._connection.access.seen_prepared(administration.prepared(self._core))}
 
-    def _list(self, _question: Question) -> Said:
-        return {"destinations": administration.listed(self._core, self._connection.access.sees)}
+    def _list(self, question: Question) -> Said:
+        """A part of them: with `more`, the client asks for those that follow, `after` that number."""
+        after, sees = question.said.get("after", 0), self._connection.access.sees
+        if not isinstance(after, int):
+            raise RefusedError(f"after: {str(after)[:80]!r} is no number")
+        queues, more = administration.page(self._core, after)
+        lines = [administration.line(queue) for queue in queues if sees(queue)]
+        return {"destinations": lines} if more is None else {"destinations": lines, "more": more}
 
     def _show(self, question: Question) -> Said:
         return administration.shown(self._core, question.text("name"))
 
     def _purge(self, question: Question) -> None:
-        begun = self._core.ledger.lsn
-        purged = administration.purge(self._core, question.text("name"), question.optional("selector"))
-        self._done(question, begun, {"messages": purged})
+        work = administration.purge_slices(self._core, question.text("name"), question.optional("selector"))
+        self._do_a_slice(question, work)
 
     def _move(self, question: Question) -> None:
         most = question.said.get("most")
         if most is not None and (not isinstance(most, int) or most < 0):
             raise RefusedError(f"most: {most!r} is no number of messages")
         selector = question.optional("selector")
-        begun = self._core.ledger.lsn
-        moved = administration.move(self._core, question.text("name"), question.text("to"), selector, most)
-        self._done(question, begun, {"messages": moved})
+        work = administration.move_slices(self._core, question.text("name"), question.text("to"), selector, most)
+        self._do_a_slice(question, work)
 
     def _delete(self, question: Question) -> None:
         begun = self._core.ledger.lsn
         administration.delete(self._core, question.text("name"))
         self._done(question, begun, {})
+
+    def _do_a_slice(self, question: Question, work: administration.Slices, *, again: bool = False) -> None:
+        """It is answered when all of it is durable. Raises RefusedError."""
+        core = self._core
+        begun = core.ledger.lsn
+        try:
+            next(work)
+        except StopIteration as ended:
+            if again and core.ledger.lsn == begun and core.house.keeps:
+                # Of the slices before, too: what is said now is durable after them.
+                core.ledger.append(Commit((), ()), None)
+            self._done(question, begun, {"messages": ended.value})
+        else:
+            core.effects.append(Continue(partial(self._go_on, question, work)))
+
+    def _go_on(self, question: Question, work: administration.Slices) -> None:
+        try:
+            self._do_a_slice(question, work, again=True)
+        except RefusedError as error:
+            self._connection.answer(Answer(self._connection, question.number, {"error": str(error)}))
 
     def _done(self, question: Question, begun: int, value: Said) -> None:
         """Answered when what was done since record `begun` is durable."""

@@ -18,6 +18,7 @@ from mqlab.broker.core.effects import (
     Append,
     Committed,
     Confirm,
+    Continue,
     Credit,
     Deliver,
     Effect,
@@ -129,6 +130,7 @@ class Broker:
             TakenBack: lambda effect: effect.consumer.session.owner.taken_back(effect),
             Seen: lambda effect: effect.consumer.session.owner.seen(effect),
             Answer: lambda effect: effect.owner.answer(effect),
+            Continue: lambda effect: self.scheduler.later(partial(self._go_on, effect.work)),
             Append: self._append,
         }
         self.observer_errors = ObserverErrors()
@@ -264,6 +266,12 @@ class Broker:
             self.api_trace.close()
         if self._lock is not None:
             self._lock.release()
+
+    def _go_on(self, work: Callable[[], None]) -> None:
+        """With long work of the core."""
+        self.look_at_the_clock()
+        work()
+        self.carry_out()
 
     def _arrange_wake(self, when: int) -> None:
         if self._wake is not None:

@@ -28,6 +28,8 @@ _MANY: Final = 32
 _WITH_MESSAGES: Final = frozenset((int(Kind.SEND), int(Kind.REQUEST)))
 # Frames between two looks at the time that is used up, as long as they are of the kinds below.
 _STEPS: Final = 8
+# Effects of a turn above which the time is looked at after each frame: one message to a topic can have thousands.
+_EFFECTS: Final = 64
 # Frames that cost a few microseconds each. The time is looked at after each of the others.
 CHEAP: Final = (Kind.SEND, Kind.ACKNOWLEDGE, Kind.ACKNOWLEDGE_ROWS, Kind.RECEIVE, Kind.REQUEST)
 
@@ -100,7 +102,7 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         self._gate.yield_once()
 
     def _obey(self, frames: Iterable[Frame]) -> None:
-        rest, steps = iter(frames), _STEPS
+        rest, steps, effects = iter(frames), _STEPS, self._broker.core.effects
         try:
             for frame in rest:
                 command = self._at_once.get(frame.kind)
@@ -113,7 +115,7 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
                     except REFUSALS as error:
                         self._write(refusal(frame, error))
                 steps -= 1
-                if not steps:
+                if not steps or len(effects) > _EFFECTS:
                     steps = _STEPS
                     if not self._has_time():
                         self._wait_with(rest)
