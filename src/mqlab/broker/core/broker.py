@@ -12,7 +12,6 @@ from mqlab.broker.core.browsing import Browsing, give_room
 from mqlab.broker.core.checkpoint import carry_forward
 from mqlab.broker.core.desk import Desk
 from mqlab.broker.core.destinations import QUEUE, parse
-from mqlab.broker.core.duplicates import Sent, ids_of
 from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, Opened, RolledBack, TakenBack
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import Flow, OverdrawnError
@@ -21,10 +20,10 @@ from mqlab.broker.core.house import House
 from mqlab.broker.core.joined_sends import join_last
 from mqlab.broker.core.leaving import Leaving
 from mqlab.broker.core.ledger import RECORD, Ledger
-from mqlab.broker.core.links import Consumer, Producer, Session, Transaction
+from mqlab.broker.core.links import Consumer, Producer, Session
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.monitoring import EVERY
-from mqlab.broker.core.placing import Ended, Placed, Placing, place, removes
+from mqlab.broker.core.placing import Ended, Placed, Placing, place
 from mqlab.broker.core.prepared import Preparing
 from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.records import Commit, Put
@@ -33,6 +32,7 @@ from mqlab.broker.core.remote import TOKENS
 from mqlab.broker.core.retrieval import Key
 from mqlab.broker.core.selectors import compile_selector
 from mqlab.broker.core.subscribing import Wish, check_wish, full_name, subscribe, unused
+from mqlab.broker.core.transactions import drop_transaction, end_transaction
 from mqlab.broker.core.wakes import Wake, set_back, wake_due
 from mqlab.broker.settings import Settings
 from mqlab.wire.bodies import COLUMNS, LONE, Payload
@@ -134,7 +134,7 @@ class Core:
         for producer in [*session.producers]:
             self.close_producer(producer)
         # All of it comes back at once: otherwise later messages could reach somebody before earlier ones.
-        returned = self._drop_transaction(session)
+        returned = drop_transaction(session)
         consumers = [*session.consumers]
         for consumer in consumers:
             returned += self._detach(consumer, consumer.next_delivery)
@@ -245,7 +245,7 @@ class Core:
 
     def commit(self, session: Session) -> None:
         """All of it or, if anything in it was refused, nothing: then only a rollback is left."""
-        ended = self._end_transaction(session)
+        ended = end_transaction(session, self.ledger, self._place)
         if ended.said.puts or ended.said.removes:
             session.last_lsn = self.ledger.append(ended.said, session)
         self.ledger.after(session.last_lsn, self._committed, session, ended)
@@ -253,7 +253,7 @@ class Core:
     def rollback(self, session: Session) -> None:
         """Sends are forgotten; all that was delivered comes again, so the client forgets what it has in hand."""
         self.effects.append(RolledBack(session))
-        returned = self._drop_transaction(session)
+        returned = drop_transaction(session)
         for consumer in session.consumers:
             consumer.queue.take_room(consumer)
             returned += taken_back(consumer, 0)
@@ -262,7 +262,7 @@ class Core:
     def prepare(self, session: Session, xid: str, answer: Answer) -> None:
         """The first of two phases. The session begins a new transaction; this one waits for `decide`."""
         self.preparing.check(xid)
-        self.preparing.prepare(xid, self._end_transaction(session), answer)
+        self.preparing.prepare(xid, end_transaction(session, self.ledger, self._place), answer)
 
     def decide(self, xid: str, answer: Answer, *, commit: bool) -> None:
         self.preparing.decide(xid, answer, commit=commit)
@@ -330,35 +330,6 @@ class Core:
                     self.leaving.drop_oldest(queue)
         return Placing(*placing[:3], fresh, fresh is not payload) if payload.form & COLUMNS else placing
 
-    def _end_transaction(self, session: Session) -> Ended:
-        """Its messages are where they belong, yet not visible. A new one begins."""
-        transaction = session.transaction
-        if why := transaction.why_not:
-            raise RefusedError(f"the transaction can only be rolled back: {why}")
-        sizes = [span.size for _, span in transaction.sends if span.persistent]
-        if sizes and (why := self.ledger.lacks_room(sum(sizes), len(sizes))):
-            transaction.doomed = why
-            raise RefusedError(f"the transaction can only be rolled back: {why}")
-        session.transaction = Transaction()
-        transaction.settle(session.account)
-        placings = [self._place(producer, span.whole(), span.persistent) for producer, span in transaction.sends]
-        for (_, span), placing in zip(transaction.sends, placings, strict=True):
-            if span.due:
-                # The clock was set back by so much since it was sent.
-                for _, delayed in placing.placed:
-                    delayed.due = max(0, delayed.due + span.due)
-        if any(placing.again for placing in placings):
-            session.last_lsn = self.ledger.last_awaited
-        said = tuple(placing.put for placing in placings if placing.put is not None)
-        left_out = [remove for placing in placings for remove in placing.left_out]
-        sent = [
-            Sent(producer.target, ids, span.persistent)
-            for (producer, span), placing in zip(transaction.sends, placings, strict=True)
-            if placing.fresh is not None and (ids := ids_of(placing.fresh)) is not None
-        ]
-        record = Commit(said, (*left_out, *removes(transaction.acknowledged)))
-        return Ended([pair for one in placings for pair in one.placed], transaction.acknowledged, record, sent)
-
     def _sent(self, producer: Producer, placed: Placed) -> None:
         self.leaving.make_visible(placed)
         self.flow.renew(producer)
@@ -391,14 +362,6 @@ class Core:
             session.transaction.acknowledged += [(queue, span) for span in spans]
         elif spans:
             self.leaving.acknowledged(queue, spans)
-
-    def _drop_transaction(self, session: Session) -> Placed:
-        """Forget its sends; give back what it had acknowledged, marked as seen."""
-        session.transaction.settle(session.account)
-        returned, session.transaction = session.transaction.acknowledged, Transaction()
-        for _, span in returned:
-            span.delivered += 1
-        return returned
 
     def _detach(self, consumer: Consumer, seen: int) -> Placed:
         """Take a consumer from its queue; returns what it held. A subscription that does not last is gone with it."""
