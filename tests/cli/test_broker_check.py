@@ -65,8 +65,9 @@ def test_a_sound_folder(data: Path) -> None:
 
 def test_a_torn_tail_is_no_damage(data: Path) -> None:
     file = journal(data)
-    with file.open("r+b") as opened:
-        opened.truncate(len(file.read_bytes().rstrip(b"\x00")) - 3)
+    # A power failure leaves the length that was reserved; a shorter file is damage.
+    whole = file.read_bytes()
+    file.write_bytes(whole.rstrip(b"\x00")[:-3].ljust(len(whole), b"\x00"))
     result = here("broker", "check", data)
     assert result.exit_code == 0
     assert "torn tail" in result.stderr

@@ -92,7 +92,7 @@ class SimulatedBroker:
         restore(self.core, found)
         self.pages = Pages(self.folder.with_name("pages"), self.files)
         self.journal = Journal(self.settings, self.folder, self.files, self, found.segments)
-        self.journal.start(found.next_file, found.lsn)
+        self.journal.start(found.next_file, found.lsn, found.manifest)
         self.core.ledger.room, self.core.ledger.make_room = 0, self.journal.make_room
         with self.command():
             pass

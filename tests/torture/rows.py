@@ -55,6 +55,8 @@ ROWS = (
     Row("full", "a full disk, and no more descriptors",
         tests=(f"{_STORE}/test_full_disk.py", f"{_STORE}/test_refusal.py", f"{_SERVER}/test_file_limit.py"),
         least={"schedules": 200, "refused": 100}),
+    Row("missing", "journal files that are gone, emptied, overwritten or another store's",
+        tests=(f"{_STORE}/test_missing.py",)),
     Row(
         "confirmation", "every confirmation comes after its sync",
         script=("tests/torture/confirming.py", "--messages", "1000000"), quick=("--messages", "2000"),

@@ -29,7 +29,7 @@ async def test_odd_names_are_names_and_stay_inside(tmp_path: Path) -> None:
             await raw.hear_until(Kind.CONFIRM)
         assert set(broker.core.house.queues) == set(ODD)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
-    assert {path.name for path in data.iterdir()} == {"lock", "journal-0000000001", "pages"}
+    assert {path.name for path in data.iterdir()} == {"lock", "journal-0000000001", "manifest", "pages"}
     # And they are the same names after a restart.
     async with running(local(data=data)) as (broker, _):
         assert set(broker.core.house.queues) == set(ODD)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mqlab.broker.store.files import Files
+from mqlab.broker.store.manifest import NAME as MANIFEST
 
 Image = dict[str, bytes]
 
@@ -45,6 +46,7 @@ class RecordedFiles(Files):
         # What a failing create says: access denied.
         self.create_error = errno.EACCES
         self.creates = 0
+        self.reserves = 0
         self.syncs = 0
         self.appends = 0
         self._names: dict[int, str] = {}
@@ -58,8 +60,9 @@ class RecordedFiles(Files):
         return self.capacity - sum(max(size, self._reserved.get(name, 0)) for name, size in self._sizes.items())
 
     def create(self, path: Path) -> int:
-        self.creates += 1
-        if self.creates == self.fail_create_at:
+        # Of journal files: what happens to them is counted, and may fail.
+        self.creates += path.name != MANIFEST
+        if path.name != MANIFEST and self.creates == self.fail_create_at:
             raise OSError(self.create_error, os.strerror(self.create_error))
         file = super().create(path)
         self._names[file] = path.name
@@ -70,6 +73,7 @@ class RecordedFiles(Files):
     def reserve(self, file: int, size: int) -> bool:
         if not self.can_reserve:
             return False
+        self.reserves += 1
         name = self._names[file]
         if size > self.free + max(self._sizes[name], self._reserved[name]):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -109,9 +113,13 @@ class RecordedFiles(Files):
         self._sizes[self._names[file]] = size
         self.log.append(Call("cut", self._names[file], size=size))
 
+    def overwrite(self, file: int, data: bytes, offset: int) -> None:
+        super().overwrite(file, data, offset)
+        self.log.append(Call("write", self._names[file], data, size=offset))
+
     def sync(self, file: int) -> None:
-        self.syncs += 1
-        if self.syncs == self.fail_sync_at:
+        self.syncs += self._names[file] != MANIFEST
+        if self._names[file] != MANIFEST and self.syncs == self.fail_sync_at:
             raise OSError(5, "Input/output error")
         self.log.append(Call("sync", self._names[file]))
 
@@ -145,13 +153,15 @@ class Inode:
     synced: bytes = b""
     # Appends since, each of which may be on disk or not.
     pending: list[bytes] = field(default_factory=list)
+    # Writes in the midst of it, at an offset; a file has these or appends.
+    writes: list[tuple[int, bytes]] = field(default_factory=list)
 
     @property
     def whole(self) -> bytes:
-        return self.synced + b"".join(self.pending)
+        return written_over(self.synced, self.writes) if self.writes else self.synced + b"".join(self.pending)
 
     def sync(self) -> None:
-        self.synced, self.pending = self.whole, []
+        self.synced, self.pending, self.writes = self.whole, [], []
 
 
 class Disk:
@@ -171,6 +181,8 @@ class Disk:
             self.names[call.name].pending.append(call.data)
         elif call.what == "sync":
             self.names[call.name].sync()
+        elif call.what == "write":
+            self.names[call.name].writes.append((call.size, call.data))
         elif call.what == "cut":
             inode = self.names[call.name]
             assert call.size >= len(inode.synced)
@@ -212,8 +224,22 @@ class Disk:
         return {name: content(inode) for name, inode in names.items()}  # type: ignore[operator]
 
 
+def written_over(data: bytes, writes: list[tuple[int, bytes]]) -> bytes:
+    for offset, piece in writes:
+        data = data[:offset].ljust(offset, b"\0") + piece + data[offset + len(piece) :]
+    return data
+
+
+def _some_writes(inode: Inode, chance: random.Random) -> bytes:
+    """Each is there, or not, or its beginning."""
+    kept = [(offset, piece[: chance.choice((0, chance.randrange(400), len(piece)))]) for offset, piece in inode.writes]
+    return written_over(inode.synced, kept)
+
+
 def _some_blocks(inode: Inode, chance: random.Random) -> bytes:
     """Each block of what was on its way is there or is zeros; the file ends after the last one that is there."""
+    if inode.writes:
+        return _some_writes(inode, chance)
     data = bytearray(inode.whole)
     end = len(inode.synced)
     for begin in range(len(inode.synced) // BLOCK * BLOCK, len(data), BLOCK):
@@ -227,6 +253,8 @@ def _some_blocks(inode: Inode, chance: random.Random) -> bytes:
 
 def _later_without_earlier(inode: Inode, chance: random.Random) -> bytes:
     """All of what was on its way is there but for one block near its beginning."""
+    if inode.writes:
+        return _some_writes(inode, chance)
     begin, data = len(inode.synced), bytearray(inode.whole)
     if len(data) == begin:
         return bytes(data)

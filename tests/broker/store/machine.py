@@ -60,7 +60,7 @@ class Machine:
         self._syncs: list[Sync] = []
         self._timers: list[Callable[[], None]] = []
         self.journal = Journal(self.settings, folder, files, self, self.recovered.segments)
-        self.journal.start(self.recovered.next_file, self.recovered.lsn)
+        self.journal.start(self.recovered.next_file, self.recovered.lsn, self.recovered.manifest)
         self.core.declare()
 
     def _append(self, record: Record, confirm: bool) -> None:

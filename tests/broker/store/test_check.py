@@ -133,13 +133,14 @@ def test_nothing_is_sound(tmp_path: Path) -> None:
 def test_examination_and_recovery_say_the_same(tmp_path: Path) -> None:
     """For a real journal, cut and damaged at many places."""
     (tmp_path / "first").mkdir()
-    machine = Machine(tmp_path / "first", RecordedFiles(), seed=5)
+    machine = Machine(tmp_path / "first", RecordedFiles(), seed=4)
     for _ in range(250):
         machine.step()
     machine.leave()
     whole = contents(tmp_path / "first")
-    newest = max(whole)
-    changed = [(name, at, False) for name, data in whole.items() for at in range(0, len(data), 61)]
+    journal = {name: data for name, data in whole.items() if name.startswith("journal")}
+    newest = max(journal)
+    changed = [(name, at, False) for name, data in journal.items() for at in range(0, len(data), 61)]
     cut = [(newest, at, True) for at in (*range(0, len(whole[newest]), 61), len(whole[newest]))]
     folder = tmp_path / "second"
     folder.mkdir()

@@ -59,7 +59,8 @@ class Sender:
     def consume_until_there_is_room(self) -> None:
         while self._machine.journal.full:
             assert len(self.kept) < self.messages, "all of it was consumed, and the disk is still full"
-            self.consume()
+            # As the core does while the disk is full: neighbours share a record.
+            self.consume(min(10, self.messages - len(self.kept)))
             self._machine.finish()
 
     def fill(self, most: int = 2000) -> None:
@@ -79,7 +80,7 @@ class Sender:
 
 
 def test_a_full_disk_is_told_consumers_make_room_and_it_goes_on(tmp_path: Path) -> None:
-    machine = Machine(tmp_path, RecordedFiles(capacity=20_000))
+    machine = Machine(tmp_path, RecordedFiles(capacity=20_000), settings=small_settings(tmp_path, segment_size=3000))
     sender = Sender(machine, 90)
     sender.fill()
     assert machine.full == ["No space left on device"]
@@ -188,13 +189,14 @@ def test_it_is_tried_again_every_second_and_not_more_often(tmp_path: Path, clock
     files = RecordedFiles(capacity=6000)
     machine = Machine(tmp_path, files)
     Sender(machine, 90).fill()
-    tries = files.creates
+    tries = files.reserves
     for _ in range(100):
         machine.journal.flush()
-    assert files.creates == tries
+    assert files.reserves == tries
     begin = clock.now
     machine.finish()
-    assert 0 < files.creates - tries <= clock.now - begin + 1
+    # Another part of the file, and then another file, of any of four sizes.
+    assert 0 < files.reserves - tries <= 5 * (clock.now - begin + 1)
 
 
 def test_a_message_that_nobody_takes_does_not_keep_the_disk_full(tmp_path: Path) -> None:

@@ -163,11 +163,15 @@ class Broker:
             files = TracedFiles(files, self._trace)
         restore(self.core, found)
         if found.torn:
-            log.warning("the journal had a torn tail of %d bytes: cut off, none of it had been confirmed", found.torn)
+            log.warning(
+                "the journal ends with %d bytes that cannot be read: cut off. No record proves that they had been "
+                "confirmed, as after a crash while they were written; if the disk has lost them instead, messages "
+                "after record %d are missing", found.torn, found.lsn,
+            )  # fmt: skip
         self._worker = Worker(self._loop, MOST_UNDER_WAY)
         self._pages = Pages(folder / "pages", files)
         self._journal = Journal(self.settings, folder, files, self, found.segments)
-        self._journal.start(found.next_file, found.lsn)
+        self._journal.start(found.next_file, found.lsn, found.manifest)
         self.core.ledger.room, self.core.ledger.make_room = 0, self._journal.make_room
 
     def look_at_the_clock(self) -> None:

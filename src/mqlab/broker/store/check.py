@@ -1,11 +1,13 @@
 """A store examined while no broker uses it: what its files hold, and whether all of it can be read. Changes nothing."""
 
+import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from mqlab.broker.store.evidence import torn_bytes, was_on_disk
 from mqlab.broker.store.files import Files
+from mqlab.broker.store.manifest import Manifest, no_manifest
 from mqlab.broker.store.parts import extent
 from mqlab.broker.store.replay import Replay, Unreadable
 from mqlab.broker.store.segments import numbers_in, path_of
@@ -64,15 +66,19 @@ def examine(folder: Path) -> Examination:
     if not folder.is_dir():
         raise NotADirectoryError(f"{folder}: there is no such folder")
     examiner = _Examiner(folder)
-    numbers = numbers_in(folder)
+    manifest, numbers = examiner.manifest, numbers_in(folder)
+    listed = numbers if manifest is None else [*numbers, *manifest.missing(numbers)]
     reports: list[FileReport] = []
-    for number in numbers:
-        while reports and reports[-1].number + 1 < number:
-            missing = reports[-1].number + 1
-            reports.append(FileReport(missing, path_of(folder, missing), 0, 0, 0, 0, "missing", why="it is not there"))
+    for number in range(min(listed), max(listed) + 1) if listed else ():
+        if number not in numbers:
+            reports.append(FileReport(number, path_of(folder, number), 0, 0, 0, 0, "missing", why="it is not there"))
+            continue
         follows = bool(reports) and reports[-1].state == "whole"
-        reports.append(examiner.file(number, follows=follows, last=number == numbers[-1]))
+        reports.append(examiner.file(number, follows=follows, last=number == max(listed)))
     replay = examiner.replay
+    if manifest is not None and reports and replay.lsn < manifest.lsn and reports[-1].state in ("whole", "torn"):
+        why = f"it ends with record {replay.lsn}, and records up to {manifest.lsn} were confirmed"
+        reports[-1] = dataclasses.replace(reports[-1], state="damaged", at=reports[-1].bytes, why=why, torn_bytes=0)
     replay.settle()
     queues = [
         QueueReport(number, queue.name, *extent(queue.parts))
@@ -88,6 +94,8 @@ class _Examiner:
         self._files = Files()
         self._reader = Reader(self._files)
         self.replay = Replay(keep_in_memory=0)
+        self.manifest = Manifest.read(folder, self._files)
+        self.replay.fault = self.manifest.fault if self.manifest is not None else no_manifest
 
     def file(self, number: int, *, follows: bool, last: bool) -> FileReport:
         """`follows`: the file before it was read to its end."""
@@ -103,7 +111,8 @@ class _Examiner:
         except Unreadable as found:
             at, why, written = found.at, str(found), torn_bytes(data, found.at)
             size = at + written
-            if last and not found.lost and not was_on_disk(data, at, replay.lsn + 1):
+            begun = self.manifest is not None and self.manifest.was_begun(number, at)
+            if last and not (found.lost or begun) and not was_on_disk(data, at, replay.lsn + 1):
                 state, torn = "torn", written
             else:
                 state = "damaged"

@@ -97,6 +97,11 @@ class CurrentFile:
         self.size += len(data)
         self._reserved = max(self._reserved, self._end)
 
+    @property
+    def length(self) -> int:
+        """Bytes of the file, with the space that was taken for it."""
+        return self._files.length(self._file)
+
     def sync(self) -> None:
         self._files.sync(self._file)
 

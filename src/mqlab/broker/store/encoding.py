@@ -17,9 +17,11 @@ _BEGIN, _COVERED = layout.BEGIN.size, layout.COVERED.size
 
 
 def encode_head(
-    number: int, first_lsn: int, declarations: Iterable[Declare], remembered: Iterable[Remember], last_queue: int
-) -> bytes:
-    listed = {"queues": [*declarations], "remembered": [*remembered], "last_queue": last_queue}
+    number: int, first_lsn: int, declarations: Iterable[Declare], remembered: Iterable[Remember], last_queue: int,
+    store: str = "",
+) -> bytes:  # fmt: skip
+    """`store`: which store the file belongs to; files of before there was a manifest do not say it."""
+    listed = {"queues": [*declarations], "remembered": [*remembered], "last_queue": last_queue, "store": store}
     said = json.dumps(listed).encode()
     bare = layout.HEAD.pack(layout.MAGIC, number, first_lsn, len(said), 0)
     crc = google_crc32c.value(bare + said)

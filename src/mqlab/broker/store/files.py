@@ -104,6 +104,13 @@ class Files:
     def remove(self, path: Path) -> None:
         path.unlink()
 
+    def overwrite(self, file: int, data: bytes, offset: int) -> None:
+        """A part of a file whose space is taken already, or is taken now."""
+        Files.write_at(self, file, data, offset)
+
+    def length(self, file: int) -> int:
+        return os.fstat(file).st_size
+
     def sync_folder(self, path: Path) -> None:
         """Makes the names in a folder survive, new ones and removed ones."""
         file = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -149,6 +156,7 @@ class TracedFiles(Files):
     def reopen(self, path: Path) -> int:
         file = self._files.reopen(path)
         self._names[file] = path.name
+        self._ends.setdefault(path.name, 0)
         return file
 
     def append(self, file: int, data: bytes) -> None:

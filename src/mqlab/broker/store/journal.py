@@ -13,8 +13,9 @@ import time
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from mqlab.broker.core.records import Record, Remove, Shut
 from mqlab.broker.settings import Settings
@@ -22,6 +23,7 @@ from mqlab.broker.store.current import CurrentFile, NoRoomError
 from mqlab.broker.store.encoding import encode_head, encode_into
 from mqlab.broker.store.files import Files
 from mqlab.broker.store.host import Host, SyncCounters
+from mqlab.broker.store.manifest import Manifest, opened
 from mqlab.broker.store.room import RETRY_SECONDS, Room, Sizes
 from mqlab.broker.store.segments import Segments, path_of
 from mqlab.broker.store.syncs import Sync, Syncs
@@ -56,6 +58,10 @@ class Journal:
         # The last record of the last checkpoint, and the last that the host was told is durable.
         self._carried = self._confirmed = 0
         self._file: CurrentFile
+        # The first record of that file.
+        self._file_began_at = 0
+        self._manifest: Manifest
+        self._manifest_file: int
         # The file that was removed last, if no sync has made that last yet: the next one does.
         self._removed = 0
         # The size of messages that were refused and may fit when something is consumed, and how often that is still
@@ -76,9 +82,15 @@ class Journal:
         """Bytes of the records in all files."""
         return self._segments.length
 
-    def start(self, number: int, lsn: int) -> None:
+    def start(self, number: int, lsn: int, manifest: Manifest | None = None) -> None:
         """Begin file `number`; the first record will be the one after `lsn`, all before it are durable."""
         self._lsn = self._written = self._durable = self._confirmed = lsn
+        first = self._segments.first or number
+        self._manifest = manifest or Manifest(since=number, first=first, last=number - 1, lsn=lsn)
+        self._manifest_file = opened(self._folder, self._files)
+        if manifest is None:
+            # Before any file says that there is one.
+            self._manifest.write(self._manifest_file, self._files)
         try:
             # There may be enough for what is consumed, which makes room; if not even for a head, this is an error.
             self._file = self._begin(number, (*self._sizes.reserves, self._sizes.kept_free, 0))
@@ -142,7 +154,9 @@ class Journal:
         if in_order:
             self._file.sync()
             self._files.sync_folder(self._folder)
+            self._note_in_manifest(lsn=self._lsn, size=0, is_clean=True)
         self._file.close(in_order=in_order)
+        self._files.close(self._manifest_file)
 
     def _write(self) -> bool:
         """False: the journal has failed. True: everything is with the operating system, or waits for room."""
@@ -210,6 +224,12 @@ class Journal:
         if sync.removed == self._removed:
             self._removed = 0
         self._is_durable(sync.lsn)
+        if self._manifest.lsn < self._file_began_at <= sync.lsn and not self.failed:
+            # The first of this file: from now on it is known that some of it was confirmed.
+            try:
+                self._note_in_manifest(lsn=sync.lsn)
+            except OSError as error:
+                self.fail(error)
 
     def after_syncs(self) -> None:
         self._go_on()
@@ -236,6 +256,7 @@ class Journal:
         home = self._segments.homes.get(number)
         if home is not None and not home.lose_name():
             return
+        self._note_in_manifest(first=number + 1)
         self._files.remove(path_of(self._folder, number))
         self._segments.removed(number)
         if self._settings.sync == "off":
@@ -258,10 +279,19 @@ class Journal:
 
     def _begin(self, number: int, reserves: Sequence[int]) -> CurrentFile:
         host, segments = self._host, self._segments
-        head = encode_head(number, self._lsn + 1, host.declarations(), host.remembered(), segments.last_queue)
+        head = encode_head(
+            number, self._lsn + 1, host.declarations(), host.remembered(), segments.last_queue, self._manifest.store
+        )
         file = CurrentFile.begin(self._folder, self._files, number, head, reserves)
         segments.begin(number)
+        self._file_began_at = self._lsn + 1
+        # Before any record is written there: all before it are on disk.
+        self._note_in_manifest(last=number, lsn=self._lsn, size=file.length, is_clean=False)
         return file
+
+    def _note_in_manifest(self, **changes: Any) -> None:
+        self._manifest = replace(self._manifest, **changes)
+        self._manifest.write(self._manifest_file, self._files)
 
     def _new_file_is_due(self) -> bool:
         is_due = self.full or self._file.size > self._settings.segment_size
@@ -303,6 +333,7 @@ class Journal:
             if not self._only_this_file_can_go():
                 raise
             # Its own reserve is all that is left to begin another one with, and then it can go.
+            self._note_in_manifest(size=0)
             old.give_back()
             try:
                 self._file = self._begin(old.number + 1, (self._sizes.kept_free, self._sizes.kept_free // 2, 0))

@@ -31,6 +31,7 @@ class Head(NamedTuple):
     remembered: tuple[Remember, ...]
     last_queue: int
     size: int
+    store: str = ""
 
 
 class Frame(NamedTuple):
@@ -87,7 +88,8 @@ def decode_head(data: bytes) -> Head:
     listed = json.loads(said)
     declared = tuple(Declare(*one) for one in listed["queues"])
     remembered = tuple(Remember(destination, tuple(ids)) for destination, ids in listed["remembered"])
-    return Head(number, first_lsn, declared, remembered, listed["last_queue"], HEAD_SIZE + length)
+    last_queue, store = listed["last_queue"], listed.get("store", "")
+    return Head(number, first_lsn, declared, remembered, last_queue, HEAD_SIZE + length, store)
 
 
 def frame_at(data: bytes, at: int) -> Frame:

@@ -11,6 +11,7 @@ from pathlib import Path
 from mqlab.broker.core.records import Prepare
 from mqlab.broker.store.evidence import torn_bytes, was_on_disk
 from mqlab.broker.store.files import Files
+from mqlab.broker.store.manifest import Manifest, no_manifest, opened
 from mqlab.broker.store.memory import give_back
 from mqlab.broker.store.parts import extent
 from mqlab.broker.store.replay import RecoveredQueue, Replay, Unreadable
@@ -36,8 +37,10 @@ class Recovered:
     remembered: dict[str, list[str]] = field(default_factory=dict)
     # The highest number that a queue ever had.
     last_queue: int = 0
-    # Bytes of a record that was still on its way when the broker stopped; nobody was told that it was safe.
+    # Bytes at the end that cannot be read: as far as the files can tell, still on their way when the broker stopped.
     torn: int = 0
+    # None: the store has had no manifest so far.
+    manifest: Manifest | None = None
 
 
 def recover(folder: Path, files: Files, keep_in_memory: int) -> Recovered:
@@ -49,14 +52,17 @@ def recover(folder: Path, files: Files, keep_in_memory: int) -> Recovered:
     """
     recovery = _Recovery(folder, files, Replay(keep_in_memory))
     numbers = numbers_in(folder)
+    recovery.check_list(numbers)
     with _no_collection():
         for number in numbers:
             recovery.read(number, first=number == numbers[0], last=number == numbers[-1])
             # What is kept of a file lies around the memory it was read into: the next may not fit into that gap.
             give_back()
+        recovery.check_end()
         found = recovery.found()
-    for number in numbers_in(folder):
+    for number in numbers:
         files.sync_path(path_of(folder, number))
+    recovery.cut()
     files.sync_folder(folder)
     return found
 
@@ -83,6 +89,49 @@ class _Recovery:
         self._homes: dict[int, Home] = {}
         self._next_file = 1
         self._torn = 0
+        self._is_torn = False
+        # Of the last file: where what can be read ends.
+        self._end: tuple[Path, int] | None = None
+        self._manifest = Manifest.read(folder, files)
+        replay.fault = self._manifest.fault if self._manifest is not None else no_manifest
+
+    def check_list(self, numbers: list[int]) -> None:
+        manifest = self._manifest
+        if manifest is not None and (missing := manifest.missing(numbers)):
+            paths = ", ".join(path_of(self._folder, number).name for number in missing)
+            raise DamagedJournalError(
+                f"{self._folder}: of the journal files {manifest.first} to {manifest.last}, which had all that was "
+                f"confirmed up to record {manifest.lsn} or later, these are missing: {paths}. "
+                "The others are left as they are."
+            )
+
+    def check_end(self) -> None:
+        manifest, lsn = self._manifest, self._replay.lsn
+        if manifest is not None and lsn < manifest.lsn:
+            last = path_of(self._folder, self._next_file - 1)
+            raise DamagedJournalError(
+                f"{last}: it ends with record {lsn}, and records up to {manifest.lsn} were confirmed. "
+                "The files are left as they are."
+            )
+
+    def cut(self) -> None:
+        """All that was read is on disk. Drop the unreadable end, and give back the space that was not used."""
+        if self._end is None:
+            return
+        path, size = self._end
+        manifest = self._manifest
+        if manifest is not None:
+            # From now on the file may be shorter than it was.
+            manifest.size, manifest.lsn = 0, max(manifest.lsn, self._replay.lsn)
+            file = opened(self._folder, self._files)
+            try:
+                manifest.write(file, self._files)
+            finally:
+                self._files.close(file)
+        if self._is_torn:
+            self._cut(path, size)
+        if size:
+            self._files.trim(path, size)
 
     def read(self, number: int, *, first: bool, last: bool) -> None:
         path = path_of(self._folder, number)
@@ -95,17 +144,19 @@ class _Recovery:
             size = self._replay.read_file(data, number, home, first=first)
         except Unreadable as why:
             lsn, size = self._replay.lsn + 1, why.at
-            if not last or why.lost or was_on_disk(data, size, lsn):
+            begun = self._manifest is not None and self._manifest.was_begun(number, size)
+            if not last or why.lost or begun or was_on_disk(data, size, lsn):
                 raise DamagedJournalError(
                     f"{path}: byte {why.at}: record {lsn} was on disk and cannot be read: {why}. "
                     "The files are left as they are."
                 ) from why
-            self._cut(path, number, size, torn_bytes(data, size))
+            self._is_torn, self._torn = True, torn_bytes(data, size)
+            if not size:
+                self._next_file = number
         if size:
             self._sizes[number] = size - self._replay.head_size
-        if last and size:
-            # The space that was reserved for what is never going to be written.
-            self._files.trim(path, size)
+        if last:
+            self._end = path, size
 
     def _data(self, path: Path) -> bytes:
         try:
@@ -113,14 +164,11 @@ class _Recovery:
         except OSError as error:
             raise DamagedJournalError(f"{path}: cannot be read: {error}. The files are left as they are.") from error
 
-    def _cut(self, path: Path, number: int, at: int, torn: int) -> None:
-        """Drop the unreadable end, which was still on its way when the broker stopped."""
-        self._torn = torn
+    def _cut(self, path: Path, at: int) -> None:
         if at:
             self._files.truncate(path, at)
         else:
             self._files.remove(path)
-            self._next_file = number
 
     def found(self) -> Recovered:
         replay = self._replay
@@ -128,7 +176,7 @@ class _Recovery:
         return Recovered(
             replay.queues, self._segments(), replay.lsn, self._next_file,
             prepared={xid: one.record for xid, one in replay.prepared.items()}, remembered=replay.remembering.found(),
-            last_queue=replay.last_queue, torn=self._torn,
+            last_queue=replay.last_queue, torn=self._torn, manifest=self._manifest,
         )  # fmt: skip
 
     def _segments(self) -> Segments:

@@ -1,5 +1,6 @@
 """What the records of a journal come to, read one after the other."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -97,6 +98,8 @@ class Replay:
         self.lsn = 0
         # Of the file read last.
         self.head_size = self.first_lsn = 0
+        # Why a file is not the one that was written, by its number, the store that its head names, and its size; or "".
+        self.fault: Callable[[int, str, int], str] = lambda *_: ""
         # Whether the last record says that the broker stopped in good order.
         self.shut = False
         self._holding = Holding(keep_in_memory)
@@ -113,6 +116,8 @@ class Replay:
             raise Unreadable(0, str(why), lost=isinstance(why, OtherVersion)) from why
         if head.number != number:
             raise Unreadable(0, f"it is journal file {head.number} under the name of another")
+        if why_not := self.fault(number, head.store, len(data)):
+            raise Unreadable(0, why_not, lost=True)
         if not first and head.first_lsn != self.lsn + 1:
             # A file is synced before the next one begins.
             raise Unreadable(0, f"it begins with record {head.first_lsn} instead of {self.lsn + 1}", lost=True)

@@ -124,6 +124,11 @@ class Segments:
             action(*arguments)
 
     @property
+    def first(self) -> int:
+        """The number of the oldest file, or 0."""
+        return next(iter(self._files), 0)
+
+    @property
     def unneeded(self) -> int | None:
         """A file that can go: the oldest one, if nothing in it is needed and it is not the newest."""
         if len(self._files) == 1:

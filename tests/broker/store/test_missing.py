@@ -1,0 +1,125 @@
+"""Journal files that are gone, emptied, overwritten or another store's: recovery has everything, or refuses."""
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mqlab.broker.store.check import examine
+from mqlab.broker.store.files import Files
+from mqlab.broker.store.manifest import NAME
+from mqlab.broker.store.records import decode_head
+from mqlab.broker.store.recovery import DamagedJournalError, recover
+from mqlab.broker.store.segments import numbers_in, path_of
+
+from .disk import RecordedFiles
+from .machine import Machine, small_settings
+from .meaning import Applied, differences, found_in
+from .test_full_disk import Sender
+
+Harm = Callable[[Path, Path], None]
+
+
+def _truncated(path: Path, _: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: decode_head(data).size])
+
+
+def _noise(path: Path, _: Path) -> None:
+    data, chance = path.read_bytes(), random.Random(1)
+    at = decode_head(data).size + 20
+    path.write_bytes(data[:at] + chance.randbytes(len(data) - at))
+
+
+def _duplicated(path: Path, _: Path) -> None:
+    following = path_of(path.parent, int(path.name.removeprefix("journal-")) + 1)
+    following.write_bytes(path.read_bytes())
+
+
+HARMS: dict[str, Harm] = {
+    "deleted": lambda path, _: path.unlink(),
+    "emptied": lambda path, _: path.write_bytes(b""),
+    "truncated to its head": _truncated,
+    "zeroed": lambda path, _: path.write_bytes(bytes(path.stat().st_size)),
+    "noise": _noise,
+    "of another store": lambda path, other: path.write_bytes((other / path.name).read_bytes()),
+    "duplicated": _duplicated,
+}
+
+
+class Reserved(RecordedFiles):
+    """Files have their length from the start, as on a real disk."""
+
+    reserve = Files.reserve
+    give_back = Files.give_back
+    trim = Files.trim
+
+
+def store(folder: Path, *, clean: bool) -> Machine:
+    """Three files or more, with confirmed messages in each."""
+    folder.mkdir()
+    machine = Machine(folder, Reserved(), settings=small_settings(folder, log_length=1 << 30))
+    sender = Sender(machine, 90)
+    for _ in range(14):
+        assert sender.send()
+        machine.finish()
+    if clean:
+        machine.journal.close()
+    machine.leave()
+    assert len(numbers_in(folder)) == 3
+    assert machine.durable == machine.lsn
+    return machine
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("harm", HARMS)
+def test_everything_confirmed_is_there_or_recovery_refuses(tmp_path: Path, harm: str, clean: bool) -> None:
+    machine = store(tmp_path / "whole", clean=clean)
+    store(tmp_path / "other", clean=clean)
+    for number in (1, 2, 3):
+        folder = tmp_path / str(number)
+        shutil.copytree(tmp_path / "whole", folder)
+        HARMS[harm](path_of(folder, number), tmp_path / "other")
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        verdict = examine(folder).verdict
+        if verdict == "damaged":
+            with pytest.raises(DamagedJournalError, match="journal-"):
+                recover(folder, Files(), 0)
+            assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+            continue
+        found = recover(folder, Files(), 0)
+        if harm == "noise" and number == 3 and not clean:
+            # Nothing tells it from a torn tail: the end of a broker that was killed. What is known of it is there.
+            assert found.torn
+            assert verdict == "torn tail"
+            assert found.manifest is not None
+            assert found.lsn >= found.manifest.lsn
+            continue
+        assert not differences(found_in(found), Applied(machine.records).after(machine.lsn))
+
+
+def test_a_store_without_a_manifest_opens_and_is_checked_from_then_on(tmp_path: Path) -> None:
+    """As one of before there were any: no head names its store."""
+    from .journals import workload, written
+
+    folder = tmp_path / "data"
+    folder.mkdir()
+    path_of(folder, 1).write_bytes(written(workload(3000)).data)
+    machine = Machine(folder, RecordedFiles())
+    machine.finish()
+    machine.leave()
+    assert (folder / NAME).exists()
+    path_of(folder, 1).unlink()
+    with pytest.raises(DamagedJournalError, match=r"missing: journal-0000000001\."):
+        recover(folder, Files(), 0)
+
+
+@pytest.mark.parametrize("harm", ["deleted", "emptied", "zeroed"])
+def test_without_its_manifest_a_store_is_refused(tmp_path: Path, harm: str) -> None:
+    store(tmp_path / "data", clean=True)
+    HARMS[harm](tmp_path / "data" / NAME, tmp_path)
+    with pytest.raises(DamagedJournalError, match="'manifest' beside it"):
+        recover(tmp_path / "data", Files(), 0)
+    assert examine(tmp_path / "data").verdict == "damaged"
