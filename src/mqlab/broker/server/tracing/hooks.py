@@ -37,21 +37,22 @@ class Sending:
         self._spy = spy
         self._links, self._clock, self._extend = spy.links, spy.clock, spy.extend
 
-    def before(self, frame: Frame) -> tuple[int, Link] | None:
-        link = self._links.get(frame.link) or self._spy.link(frame.link)
-        return None if link is None else (self._clock.now, link)
-
-    def after(self, frame: Frame, note: tuple[int, Link], payload: Payload) -> None:
-        (began, link), (data, rows, _), flags = note, payload, frame.flags
-        more = self._spy.message(link, payload, frame.first, flags & _PERSISTENT) if self._spy.detailed else None
+    def after(self, frame: Frame, payload: Payload) -> None:
+        _, flags, _, number, first, _, _ = frame
+        link = self._links.get(number) or self._spy.link(number)
+        if link is None:
+            return
+        data, rows, _ = payload
+        more = self._spy.message(link, payload, first, flags & _PERSISTENT) if self._spy.detailed else None
         if flags & _CONFIRM and link.answered:
-            link.unconfirmed.append((frame.first + rows - 1, link.put, began, rows, len(data), more))
+            link.unconfirmed.append((first + rows - 1, link.put, self._clock.now, rows, len(data), more))
         else:
-            self._extend((link.put, began, time_ns(), rows, len(data), more))
+            self._extend((link.put, self._clock.now, time_ns(), rows, len(data), more))
 
-    def failed(self, frame: Frame, note: tuple[int, Link], fault: Exception) -> None:
-        began, link = note
-        self._spy.failed(link.put, began, frame, fault)
+    def failed(self, frame: Frame, fault: Exception) -> None:
+        link = self._links.get(frame.link) or self._spy.link(frame.link)
+        if link is not None:
+            self._spy.failed(link.put, self._clock.now, frame, fault)
 
 
 class Acknowledging:
@@ -65,11 +66,12 @@ class Acknowledging:
 
     def after(self, frame: Frame, note: tuple[int, Link, int], _: object) -> None:
         began, link, rows = note
-        room = frame.amount
+        up_to, room, spy = frame.first, frame.amount, self._spy
         if room:
             link.pushed = True
-        subject = link.acknowledge if frame.first else link.room
-        self._spy.acknowledged(link, subject, began, frame.first, rows, room)
+        link.done += rows
+        more: More | None = (spy.high, link.about, up_to, None, room) if spy.detailed else None
+        self._extend((link.acknowledge if up_to else link.room, began, time_ns(), rows, 0, more))
 
     def failed(self, frame: Frame, note: tuple[int, Link, int], fault: Exception) -> None:
         began, link, _ = note

@@ -65,6 +65,36 @@ class Hooks(Protocol):
     def failed(self, frame: Frame, note: Any, fault: Exception) -> None: ...
 
 
+class LaterHooks(Protocol):
+    """The same of a command before which there is nothing to look at: it takes one call less."""
+
+    def after(self, frame: Frame, result: Any) -> None: ...
+
+    def failed(self, frame: Frame, fault: Exception) -> None: ...
+
+
+def observed_later(command: Command, hooks: LaterHooks, errors: ObserverErrors) -> Command:
+    """As `observed`."""
+    after, failed = hooks.after, hooks.failed
+
+    def run(frame: Frame) -> Any:
+        try:
+            result = command(frame)
+        except FAULTS as fault:
+            try:
+                failed(frame, fault)
+            except Exception as error:
+                errors.caught(error)
+            raise
+        try:
+            after(frame, result)
+        except Exception as error:
+            errors.caught(error)
+        return result
+
+    return run
+
+
 def observed(command: Command, hooks: Hooks, errors: ObserverErrors) -> Command:
     """The same command: it runs once, with the same frame, and ends as it would end without an observer."""
     before, after, failed = hooks.before, hooks.after, hooks.failed

@@ -21,7 +21,7 @@ from mqlab.broker.server.tracing.hooks import (
     code_of,
     message_kept,
 )
-from mqlab.broker.server.tracing.isolation import Command, Hooks, ObserverErrors, isolated, observed
+from mqlab.broker.server.tracing.isolation import Command, Hooks, ObserverErrors, isolated, observed, observed_later
 from mqlab.broker.server.tracing.links import TRACE_QUEUE, Link, Unanswered, destination_of
 from mqlab.broker.server.tracing.records import Rows, Subject
 from mqlab.broker.settings import Level
@@ -67,13 +67,13 @@ class Spy:
         # What waits for an answer other than of a link, by the kind of the answer and what it is about.
         self.unanswered: dict[Key, deque[Unanswered]] = {}
         hooks: dict[int, Hooks] = {
-            Kind.SEND: Sending(self), Kind.ACKNOWLEDGE: Acknowledging(self), Kind.RECEIVE: Receiving(self),
-            Kind.REQUEST: Requesting(self),
+            Kind.ACKNOWLEDGE: Acknowledging(self), Kind.RECEIVE: Receiving(self), Kind.REQUEST: Requesting(self),
         }  # fmt: skip
         others = Others(self)
         self.commands: dict[int, Command] = {
             kind: observed(command, hooks.get(kind, others), errors) for kind, command in watched.commands.items()
         }
+        self.commands[Kind.SEND] = observed_later(watched.commands[Kind.SEND], Sending(self), errors)
 
     @property
     def level(self) -> Level:
@@ -99,7 +99,8 @@ class Spy:
         more: More | None = None
         if self.detailed:
             others: dict[str, Value] | None = {"delivered": span.delivered} if span.delivered else None
-            more = (*self.message(link, payload, first, _PERSISTENT if span.persistent else 0)[:4], others)
+            marks, begin, _, message, _ = self.message(link, payload, first, _PERSISTENT if span.persistent else 0)
+            more = (marks, begin, first, message, others)
         self.extend((subject, began, time_ns(), payload.rows, len(payload.data), more))
 
     @isolated
