@@ -127,9 +127,12 @@ def play(number: int, seconds: float, figures: Figures, options: Options) -> Non
     seed = options.seed * 1000 + number
     with tempfile.TemporaryDirectory(prefix="mqlab-hostile-") as folder:
         settings = (f"--memory-limit={MEMORY_LIMIT}", "--queue-limit=1MiB", "--log-length=32MiB", "--segment-size=8MiB")
-        target = Target(Path(folder), *settings, users=number % 2 == 1, traced=number // 2 % 2 == number % 2).start()
-        hostile = attackers(target, seed, options)
+        target = Target(Path(folder), *settings, users=number % 2 == 1, traced=number // 2 % 2 == number % 2)
+        hostile: subprocess.Popen[str] | None = None
+        said = ""
         try:
+            target.start()
+            hostile = attackers(target, seed, options)
             uvloop.run(under_attack(target, seconds, figures))
             # While the attackers go on.
             began = time.monotonic()
@@ -139,8 +142,9 @@ def play(number: int, seconds: float, figures: Figures, options: Options) -> Non
             error.add_note(f"round {number} with seed {seed}\n{target.log()}")
             raise
         finally:
-            hostile.send_signal(signal.SIGTERM)
-            said, _ = hostile.communicate()
+            if hostile is not None:
+                hostile.send_signal(signal.SIGTERM)
+                said, _ = hostile.communicate()
             target.kill()
         assert hostile.returncode == 0, "the attackers failed"
         figures.attacks.update(json.loads(said.strip().rpartition("\n")[2]))
