@@ -40,6 +40,7 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
     def __init__(self, broker: Broker) -> None:
         super().__init__()
         self._broker = broker
+        self._effects = broker.core.effects
         self._receiver = native.Receiver(limits.FRAME_BEFORE_HELLO, _WITH_MESSAGES)
         self._transport: asyncio.Transport | None = None
         self._gate = ReadGate()
@@ -72,6 +73,9 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
             self._pending = chain(self._pending, frames)
             return
         broker.look_at_the_clock()
+        if len(frames) == 1 and (command := self._at_once.get(frames[0].kind)) is not None:
+            self._obey_one(command, frames[0])
+            return
         began = broker.now
         if 1 < len(frames) <= _FEW and frames[0].kind == _SEND != frames[1].kind:
             # Whoever waits for the message can begin before the rest, such as what is done, is looked at.
@@ -96,13 +100,27 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         self._broker.look_at_the_clock()
         self._obey(frames)
 
+    def _obey_one(self, command: Callable[[Frame], object], frame: Frame) -> None:
+        """The only frame of a read, as where one client waits for the other: nothing is measured that is not long."""
+        began = self._broker.now
+        try:
+            command(frame)
+        except REFUSALS as error:
+            self._write(refusal(frame, error))
+        except BROKEN_RULES as error:
+            self.fail("protocol", str(error))
+        is_long = len(self._effects) > _EFFECTS
+        self._broker.carry_out()
+        if is_long:
+            self._broker.scheduler.ended(began)
+
     def _obey_many(self, frames: Sequence[Frame]) -> None:
         """Of somebody who sends on and on. Then others are heard first."""
         self._obey(self._together.rest_of(frames, lambda: self._direct))
         self._gate.yield_once()
 
     def _obey(self, frames: Iterable[Frame]) -> None:
-        rest, steps, effects = iter(frames), _STEPS, self._broker.core.effects
+        rest, steps, effects = iter(frames), _STEPS, self._effects
         try:
             for frame in rest:
                 command = self._at_once.get(frame.kind)

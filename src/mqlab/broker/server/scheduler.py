@@ -32,7 +32,9 @@ class Scheduler:
 
     def ended(self, began: int) -> None:
         """A turn that began then (ns since 1970) is over."""
-        self.longest_turn = max(self.longest_turn, time_ns() - began)
+        spent = time_ns() - began
+        if spent > self.longest_turn:
+            self.longest_turn = spent
 
     def _run(self) -> None:
         began, waiting = time_ns(), self._waiting
