@@ -45,12 +45,6 @@ class Account:
         self._accounts.bytes -= size
         self._accounts.desk.memory -= size
 
-    def add_receive(self) -> None:
-        """Raises RefusedError."""
-        if self.receives >= limits.RECEIVES_A_CONNECTION:
-            raise RefusedError(f"a connection waits for at most {limits.RECEIVES_A_CONNECTION} messages by their ids")
-        self.receives += 1
-
     def check_temporaries(self) -> None:
         """Raises RefusedError if it has too many of them to make another."""
         if len(self.temporaries) >= limits.TEMPORARY_QUEUES_A_CONNECTION:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # What it costs of a slice to index a message that stands alone, and so many of a batch.
 _INDEXED: Final = 4
+_TEXTS: Final = (str, bytes)
 
 
 class Finding:
@@ -40,9 +41,12 @@ class Finding:
             self._queue.give(consumer, self._take_row(*found))
             return
         field, value = key
-        if isinstance(value, str | bytes) and len(value) > limits.RECEIVE_ID:
+        if isinstance(value, _TEXTS) and len(value) > limits.RECEIVE_ID:
             raise RefusedError(f"a receive waits for an id of at most {limits.RECEIVE_ID} characters")
-        consumer.session.account.add_receive()
+        account = consumer.session.account
+        if account.receives >= limits.RECEIVES_A_CONNECTION:
+            raise RefusedError(f"a connection waits for at most {limits.RECEIVES_A_CONNECTION} messages by their ids")
+        account.receives += 1
         consumer.receives += 1
         wanted = self._wanted.setdefault(field, {})
         if value in wanted:
