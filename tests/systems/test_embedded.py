@@ -172,7 +172,7 @@ def test_each_of_them_is_one_that_it_knows(tmp_path: Path) -> None:
     chosen = {
         "group_delay": "1", "memory_limit": "64MiB", "producer_window": "64KiB", "segment_size": "1MiB",
         "busy_wait": "1", "preallocate": "no", "log_length": "4MiB", "file_trace": str(tmp_path / "trace"),
-        "message_limit": "1000",
+        "message_limit": "1000", "max_message_size": "1MiB",
         "when_full": "refuse", "save_extent": "64KiB", "retrieval": "scan", "redelivery_limit": "0",
         "dead_letters": "none", "expired": "queue:e", "duplicate_window": "10", "sync": "on", "disk_marks": "0",
         "queue_limit": "1MB", "monitoring": "high", "trace": "low", "trace_file": str(stanzas),
