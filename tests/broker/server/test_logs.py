@@ -4,11 +4,13 @@ import asyncio
 import base64
 import re
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from cli import serving
 from cli.serving import broker_process
 from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import Rights
@@ -31,6 +33,13 @@ FORGED = "2024-01-01 00:00:00,000 INFO everything is fine"
 ODD = [
     f"x\n{FORGED}", f"x\r\n{FORGED}", f"\x1b[2K\x1b[1G{FORGED}", f"x\u2028{FORGED}", f"x\x85{FORGED}", "\u202eenif si",
 ]  # fmt: skip
+# The broker's command, with a log that leaves no line out.
+WITH_ALL_LINES = """
+import runpy
+from mqlab.broker import limits
+limits.LOG_LINES_A_SECOND = 1_000_000
+runpy.run_module("mqlab", run_name="__main__", alter_sys=True)
+"""
 
 
 @pytest.fixture
@@ -115,7 +124,10 @@ async def an_honest_one(address: Address) -> None:
         await aio.connect(str(address), user="ann", password=WRONG)
 
 
-def test_nobody_can_forge_a_line_and_no_password_appears(tmp_path: Path, users: Path) -> None:
+def test_nobody_can_forge_a_line_and_no_password_appears(
+    tmp_path: Path, users: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "PROGRAM", (sys.executable, "-c", WITH_ALL_LINES))
     data, trace = tmp_path / "data", tmp_path / "trace"
     heard: list[str] = []
 

@@ -6,11 +6,12 @@ import pytest
 
 from mqlab.broker import limits
 from mqlab.broker.server import refusals
-from mqlab.broker.server.refusals import LimitedLog
+from mqlab.broker.server.listen import running
+from mqlab.broker.server.refusals import LimitedLog, RefusalLog
 from mqlab.wire.native import Kind
 
 from .access_world import ask, logged_in, open_link, world
-from .talking import in_loop
+from .talking import Raw, in_loop, local
 
 
 @in_loop
@@ -46,3 +47,30 @@ def test_refusals_do_not_fill_the_log(
     limited.warn("later")
     left_out = ["1 more lines like the last ones were left out"] if more > 0 else []
     assert caplog.messages[min(most, most + more) :] == [*left_out, "later"]
+
+
+@in_loop
+async def test_connections_that_end_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    monotonic = refusals.time.monotonic
+    async with running(local()) as (_, (address,)):
+        began = monotonic()
+        for _ in range(3 * limits.LOG_LINES_A_SECOND):
+            raw = await Raw.connect(address, greet=False)
+            raw.say(b"\xff" * 64)
+            await raw.is_ended()
+        seconds = int(monotonic()) - int(began) + 1
+    lines = [line for line in caplog.messages if line.startswith("connection ended")]
+    assert 0 < len(lines) <= seconds * limits.LOG_LINES_A_SECOND
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_ended_connections_are_counted_apart_from_refusals(
+    more: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(refusals.time, "monotonic", lambda: 100.0)
+    log, most = RefusalLog(), limits.LOG_LINES_A_SECOND
+    for number in range(most + more):
+        log.ended(f"reason {number}")
+    assert len(caplog.messages) == min(most, most + more)
+    log.warn("a refusal")
+    assert caplog.messages[-1] == "a refusal"

@@ -89,3 +89,31 @@ async def test_a_list_comes_in_parts(more: int, monkeypatch: pytest.MonkeyPatch)
         assert ("more" in answer) == (more > 0)
         raw.say(native.frame(Kind.ASK, {"ask": "list", "after": "x"}, first=1))
         assert "no number" in (await raw.hear()).json()["error"]
+
+
+@in_loop
+async def test_reads_that_wait_for_their_turn_are_not_nested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads that go on while frames wait: thousands of them are handled in their order, without recursion."""
+    monkeypatch.setattr(limits, "TURN_NS", -1)
+    order: list[int] = []
+
+    def noted(_asking: Asking, _question: object, number: int, _session: object) -> None:
+        order.append(number)
+
+    monkeypatch.setattr(Asking, "answer", noted)
+    async with running(local()) as (broker, (address,)):
+        raw = await Raw.connect(address)
+        (connection,) = broker.connections
+        reads = 50_000
+        for number in range(1, reads + 1):
+            data = _asks(number, 1)
+            connection.get_buffer(-1)[: len(data)] = data
+            connection.buffer_updated(len(data))
+        # A turn has time for one read; now there is time for all.
+        monkeypatch.setattr(limits, "TURN_NS", 10**15)
+        while connection._pending:
+            await asyncio.sleep(0)
+        assert order == [*range(1, reads + 1)]
+        raw.say(_asks(reads + 1, 1))
+        while len(order) <= reads:
+            await asyncio.sleep(0)

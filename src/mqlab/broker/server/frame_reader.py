@@ -2,8 +2,8 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
 from time import time_ns
 from typing import Final
 
@@ -44,8 +44,8 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         self._receiver = native.Receiver(limits.FRAME_BEFORE_HELLO, _WITH_MESSAGES)
         self._transport: asyncio.Transport | None = None
         self._gate = ReadGate()
-        # Frames that wait for the next turn; whether they also wait until the client has read its answers.
-        self._pending: Iterator[Frame] | None = None
+        # Frames of each read that wait for the next turn; whether they also wait until the client reads its answers.
+        self._pending: deque[Iterator[Frame]] = deque()
         self._stalled = False
         # The begin of a long frame has arrived.
         self._has_unfinished = False
@@ -69,8 +69,8 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         broker = self._broker
         if not frames or self._has_unfinished:
             self._has_unfinished = broker.unfinished.note(self, self._receiver.unfinished)
-        if self._pending is not None:
-            self._pending = chain(self._pending, frames)
+        if self._pending:
+            self._pending.append(iter(frames))
             return
         broker.look_at_the_clock()
         if len(frames) == 1 and (command := self._at_once.get(frames[0].kind)) is not None:
@@ -119,7 +119,9 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         self._obey(self._together.rest_of(frames, lambda: self._direct))
         self._gate.yield_once()
 
-    def _obey(self, frames: Iterable[Frame]) -> None:
+    def _obey(self, frames: Iterable[Frame]) -> bool:
+        """False: the turn has no time for all of them, and the rest waits."""
+        has_time = True
         rest, steps, effects = iter(frames), _STEPS, self._effects
         try:
             for frame in rest:
@@ -135,33 +137,39 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
                 steps -= 1
                 if not steps or len(effects) > _EFFECTS:
                     steps = _STEPS
-                    if not self._has_time():
+                    has_time = self._has_time()
+                    if not has_time:
                         self._wait_with(rest)
                         break
         except BROKEN_RULES as error:
             self.fail("protocol", str(error))
         self._broker.carry_out()
+        return has_time
 
     def _has_time(self) -> bool:
         # Less than nothing: somebody has set the clock back.
         return 0 <= time_ns() - self._broker.now <= limits.TURN_NS
 
     def _wait_with(self, rest: Iterator[Frame]) -> None:
-        self._pending = rest
+        """Before the frames of later reads."""
+        self._pending.appendleft(rest)
         self._gate.shut(UNHANDLED)
         self._broker.scheduler.later(self._go_on)
 
     def _go_on(self) -> None:
         """With the frames that wait, if the client reads what it is told."""
-        rest = self._pending
+        pending = self._pending
         self._stalled = self._paused
-        if rest is None or self._stalled or self._transport is None:
+        if not pending or self._stalled or self._transport is None:
             return
-        self._pending = None
         self._broker.look_at_the_clock()
-        self._obey(rest)
-        if self._pending is None:
-            self._gate.open(UNHANDLED)
+        while pending:
+            if not self._obey(pending.popleft()):
+                return
+            if pending and not self._has_time():
+                self._broker.scheduler.later(self._go_on)
+                return
+        self._gate.open(UNHANDLED)
 
     def pause_writing(self) -> None:
         """A client that does not read is not read from: what it is told would pile up here."""

@@ -1,7 +1,6 @@
 """The adapter of the native protocol: frames to commands of the core, effects to frames."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from time import time_ns
 from typing import Final, cast
@@ -28,8 +27,6 @@ from mqlab.wire import native
 from mqlab.wire.bodies import Buffer, Payload, check
 from mqlab.wire.native import FORM, Flag, Frame, Kind, ProtocolError
 from mqlab.wire.payload import SINGLES, payload_of
-
-log = logging.getLogger("mqlab.broker")
 
 # Unsent bytes of a connection at which its consumers get no more for now.
 _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
@@ -114,7 +111,8 @@ class Connection(FrameReader, Telling):
         self._broker.carry_out()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - gone is gone
-        self._transport = self._pending = None
+        self._transport = None
+        self._pending.clear()
         self._broker.unfinished.forget(self)
         self._take_at_once()
         if self not in self._broker.connections:
@@ -344,7 +342,7 @@ class Connection(FrameReader, Telling):
     def fail(self, code: str, message: str) -> None:
         """End it, and say why."""
         if self._transport is not None:
-            log.warning("connection ended: %s", message)
+            self._broker.refusals.ended(message)
             self._write(native.frame(Kind.ERROR, {"code": code, "message": message}))
             self.flush()
             self._transport.close()

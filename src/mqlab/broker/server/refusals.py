@@ -37,6 +37,16 @@ class LimitedLog:
 
 
 class RefusalLog(LimitedLog):
+    """The ends of connections are counted apart: clients that reconnect again and again hide no refusal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ended = LimitedLog()
+
+    def ended(self, message: str) -> None:
+        """The broker has ended a connection."""
+        self._ended.warn("connection ended: %s", message)
+
     def refused(self, connection: Any, command: str, error: Exception) -> None:
         """A command of a connection that has logged in."""
         who, number = connection.user.name, connection.number
