@@ -13,9 +13,8 @@ import time
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from mqlab.broker.core.records import Record, Remove, Shut
 from mqlab.broker.settings import Settings
@@ -23,7 +22,7 @@ from mqlab.broker.store.current import CurrentFile, NoRoomError
 from mqlab.broker.store.encoding import encode_head, encode_into
 from mqlab.broker.store.files import Files
 from mqlab.broker.store.host import Host, SyncCounters
-from mqlab.broker.store.manifest import Manifest, opened
+from mqlab.broker.store.manifest import Manifest, ManifestFile
 from mqlab.broker.store.room import RETRY_SECONDS, Room, Sizes
 from mqlab.broker.store.segments import Segments, path_of
 from mqlab.broker.store.syncs import Sync, Syncs
@@ -60,8 +59,7 @@ class Journal:
         self._file: CurrentFile
         # The first record of that file.
         self._file_began_at = 0
-        self._manifest: Manifest
-        self._manifest_file: int
+        self._manifest: ManifestFile
         # The file that was removed last, if no sync has made that last yet: the next one does.
         self._removed = 0
         # The size of messages that were refused and may fit when something is consumed, and how often that is still
@@ -74,10 +72,6 @@ class Journal:
         return self._room.reason != ""
 
     @property
-    def full_reason(self) -> str:
-        return self._room.reason
-
-    @property
     def length(self) -> int:
         """Bytes of the records in all files."""
         return self._segments.length
@@ -85,12 +79,8 @@ class Journal:
     def start(self, number: int, lsn: int, manifest: Manifest | None = None) -> None:
         """Begin file `number`; the first record will be the one after `lsn`, all before it are durable."""
         self._lsn = self._written = self._durable = self._confirmed = lsn
-        first = self._segments.first or number
-        self._manifest = manifest or Manifest(since=number, first=first, last=number - 1, lsn=lsn)
-        self._manifest_file = opened(self._folder, self._files)
-        if manifest is None:
-            # Before any file says that there is one.
-            self._manifest.write(self._manifest_file, self._files)
+        new = Manifest(since=number, first=self._segments.first or number, last=number - 1, lsn=lsn)
+        self._manifest = ManifestFile(self._folder, self._files, manifest or new)
         try:
             # There may be enough for what is consumed, which makes room; if not even for a head, this is an error.
             self._file = self._begin(number, (*self._sizes.reserves, self._sizes.kept_free, 0))
@@ -154,9 +144,9 @@ class Journal:
         if in_order:
             self._file.sync()
             self._files.sync_folder(self._folder)
-            self._note_in_manifest(lsn=self._lsn, size=0, is_clean=True)
+            self._manifest.note(lsn=self._lsn, size=0, is_clean=True)
         self._file.close(in_order=in_order)
-        self._files.close(self._manifest_file)
+        self._manifest.close()
 
     def _write(self) -> bool:
         """False: the journal has failed. True: everything is with the operating system, or waits for room."""
@@ -224,10 +214,10 @@ class Journal:
         if sync.removed == self._removed:
             self._removed = 0
         self._is_durable(sync.lsn)
-        if self._manifest.lsn < self._file_began_at <= sync.lsn and not self.failed:
+        if self._manifest.content.lsn < self._file_began_at <= sync.lsn and not self.failed:
             # The first of this file: from now on it is known that some of it was confirmed.
             try:
-                self._note_in_manifest(lsn=sync.lsn)
+                self._manifest.note(lsn=sync.lsn)
             except OSError as error:
                 self.fail(error)
 
@@ -256,7 +246,7 @@ class Journal:
         home = self._segments.homes.get(number)
         if home is not None and not home.lose_name():
             return
-        self._note_in_manifest(first=number + 1)
+        self._manifest.note(first=number + 1)
         self._files.remove(path_of(self._folder, number))
         self._segments.removed(number)
         if self._settings.sync == "off":
@@ -279,19 +269,14 @@ class Journal:
 
     def _begin(self, number: int, reserves: Sequence[int]) -> CurrentFile:
         host, segments = self._host, self._segments
-        head = encode_head(
-            number, self._lsn + 1, host.declarations(), host.remembered(), segments.last_queue, self._manifest.store
-        )
+        store = self._manifest.content.store
+        head = encode_head(number, self._lsn + 1, host.declarations(), host.remembered(), segments.last_queue, store)
         file = CurrentFile.begin(self._folder, self._files, number, head, reserves)
         segments.begin(number)
         self._file_began_at = self._lsn + 1
         # Before any record is written there: all before it are on disk.
-        self._note_in_manifest(last=number, lsn=self._lsn, size=file.length, is_clean=False)
+        self._manifest.note(last=number, lsn=self._lsn, size=file.length, is_clean=False)
         return file
-
-    def _note_in_manifest(self, **changes: Any) -> None:
-        self._manifest = replace(self._manifest, **changes)
-        self._manifest.write(self._manifest_file, self._files)
 
     def _new_file_is_due(self) -> bool:
         is_due = self.full or self._file.size > self._settings.segment_size
@@ -307,7 +292,7 @@ class Journal:
                     self._has_room()
                     return
                 if not self._only_this_file_can_go():
-                    raise NoRoomError(self.full_reason)
+                    raise NoRoomError(self._room.reason)
             self._file.sync()
             self._go_on_in_new_file()
         except NoRoomError as why:
@@ -333,7 +318,7 @@ class Journal:
             if not self._only_this_file_can_go():
                 raise
             # Its own reserve is all that is left to begin another one with, and then it can go.
-            self._note_in_manifest(size=0)
+            self._manifest.note(size=0)
             old.give_back()
             try:
                 self._file = self._begin(old.number + 1, (self._sizes.kept_free, self._sizes.kept_free // 2, 0))

@@ -9,9 +9,9 @@ stores of before have none, and get one when a broker first opens them.
 
 import json
 import secrets
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import google_crc32c
 
@@ -72,6 +72,25 @@ class Manifest:
         if number == self.last and size < self.size:
             return f"it had at least {self.size} bytes, and has {size}"
         return ""
+
+
+class ManifestFile:
+    """The manifest of an open store. What is noted is on disk when `note` returns; that raises OSError."""
+
+    def __init__(self, folder: Path, files: Files, content: Manifest) -> None:
+        self.content = content
+        self._files = files
+        self._file = opened(folder, files)
+        if not content.version:
+            # A new one is there before any file says that there is one.
+            self.note()
+
+    def note(self, **changes: Any) -> None:
+        self.content = replace(self.content, **changes)
+        self.content.write(self._file, self._files)
+
+    def close(self) -> None:
+        self._files.close(self._file)
 
 
 def no_manifest(_number: int, store: str, _size: int) -> str:
