@@ -10,25 +10,32 @@ import random
 import sys
 from collections.abc import Callable, Mapping
 from math import exp, log, sqrt
+from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Final
 
 from mqlab.study.statistics import t975
 
+HERE: Final = Path(__file__).resolve().parents[1]
 Side = Callable[[], float]
 
 _TRIES: Final = 10
 
 
-def arguments(about: str, quick: str = "fewer and shorter rounds, within a minute", **lists: str) -> argparse.Namespace:
+def arguments(
+    about: str, quick: str = "fewer and shorter rounds, within a minute", *, other_tree: bool = False, **lists: str
+) -> argparse.Namespace:
     """The options that every benchmark has, and those of `lists` (name: help), each of which may be repeated.
 
-    `smoke` is the form that the tests run: some seconds, figures without a meaning, no system but the embedded broker.
+    `other_tree`: the first argument, `old`, is the work tree to compare with; by default this one. `smoke` is the form
+    that the tests run: some seconds, figures without a meaning, no system but the embedded broker.
     """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--smoke", action="store_true", help="only see that it works: one round, as short as it can be")
     parser.add_argument("--rounds", type=int, help="how many rounds")
+    if other_tree:
+        parser.add_argument("old", type=Path, nargs="?", default=HERE, help="the other work tree (default: this one)")
     for name, text in lists.items():
         parser.add_argument(f"--{name}", action="append", help=f"{text}; may be repeated")
     chosen = parser.parse_args()

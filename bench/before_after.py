@@ -5,17 +5,15 @@ rate of the older one. A ... H, P, RR1 and RR8 are those of `peers.py` on the em
 one call a message on either side.
 """
 
-import argparse
 import os
 import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from _common import Side, finish, interleaved, medians, ratio
+from _common import HERE, Side, arguments, finish, interleaved, medians, ratio
 from _tree import PLAIN
 
-HERE = Path(__file__).resolve().parents[1]
 KEYS = ("A", "D", "G", "P", "RR1", "RR8", PLAIN)
 
 
@@ -43,7 +41,7 @@ class Tree:
 
 
 def main() -> None:
-    options = arguments()
+    options = arguments(__doc__ or "", "two keys, three short rounds", other_tree=True, key="only this one")
     keys = options.key or (("A", "RR1") if options.quick else KEYS)
     seconds = 0.3 if options.quick else 1.0
     with ExitStack() as stack:
@@ -58,15 +56,6 @@ def main() -> None:
         **{key: ratio(found[f"{key} new"], found[f"{key} old"]) for key in keys},
         messages_per_second=medians(found),
     )
-
-
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("old", type=Path, nargs="?", default=HERE, help="the other work tree (default: this one)")
-    parser.add_argument("--quick", action="store_true", help="two keys, three short rounds")
-    parser.add_argument("--rounds", type=int, help="how many rounds")
-    parser.add_argument("--key", action="append", help="only this one; may be repeated")
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

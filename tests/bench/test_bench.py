@@ -26,8 +26,8 @@ def common(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_the_benchmarks_that_are_promised_are_there() -> None:
     promised = {
-        "before_after", "bindings", "ceiling", "drivers", "group_commit", "peers", "preload", "recording", "recovery",
-        "selectors", "trace",
+        "attacks", "before_after", "bindings", "ceiling", "drivers", "group_commit", "peers", "preload", "recording",
+        "recovery", "selectors", "trace",
     }  # fmt: skip
     assert promised <= {script.stem for script in SCRIPTS}
 
