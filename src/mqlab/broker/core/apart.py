@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mqlab.broker.core.messages import Span
+from mqlab.broker.core.replacement import replace
 from mqlab.wire.joining import split
 
 if TYPE_CHECKING:
@@ -39,5 +40,5 @@ def take_apart(queue: Queue, span: Span) -> Span:
         )
         for number, payload in enumerate(split(span.encoded()), span.first_id)
     ]  # fmt: skip
-    queue.replace([span], made)
+    replace(queue, [span], made)
     return made[0]

@@ -295,14 +295,21 @@ class Core:
 
     def _reason_against(self, producer: Producer, payload: Payload, persistent: bool) -> str:
         """Why a send is refused, or "". A transaction asks for its room when it ends."""
-        why = reason_against(
-            producer.destination, persistent=persistent, keeps=self.house.keeps, disk_full=self.disk_full
-        )
+        target, ledger = producer.destination, self.ledger
+        if (
+            isinstance(target, Queue) and not (target.full or target.closed)
+            and self.desk.memory <= self.flow.most_memory and (
+                not persistent
+                or (target.stored and len(payload.data) <= ledger.room - RECORD and not self.disk_full)
+            )
+        ):  # fmt: skip
+            return ""
+        why = reason_against(target, persistent=persistent, keeps=self.house.keeps, disk_full=self.disk_full)
         most = self.flow.most_of_channels if producer.of_channel else self.flow.most_memory
         if not why and self.desk.memory > most:
             why = f"the broker has more than {most} bytes in memory"
-        if persistent and not why and len(payload.data) > self.ledger.room - RECORD and not producer.session.transacted:
-            why = self.ledger.lacks_room(len(payload.data))
+        if persistent and not why and len(payload.data) > ledger.room - RECORD and not producer.session.transacted:
+            why = ledger.lacks_room(len(payload.data))
         return why
 
     def _refuse(self, producer: Producer, why: str) -> None:

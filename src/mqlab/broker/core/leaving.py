@@ -14,7 +14,7 @@ from mqlab.broker.core.ledger import Ledger
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.placing import Placed, place, removes
 from mqlab.broker.core.queue import Queue
-from mqlab.broker.core.records import Commit
+from mqlab.broker.core.records import Commit, Remove
 from mqlab.broker.core.returned import put_back
 
 
@@ -44,8 +44,10 @@ class Leaving:
                 lasting = queue.stored
         if len(spans) == 1 and not (queue.closed or self._flow.held):
             # By far the most, where one waits for the other; nobody waits for its room.
-            if lasting:
+            if lasting and self._ledger.merges:
                 self._ledger.consumed(queue.number, spans[0].ranges())
+            elif lasting:
+                self._ledger.append(Remove(queue.number, tuple(spans[0].ranges())), None)
             queue.release(spans[0])
         elif lasting:
             self.forget([(queue, span) for span in spans])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from mqlab.broker.core.messages import Span
+from mqlab.broker.core.replacement import replace
 from mqlab.wire.bodies import LONE, Payload
 from mqlab.wire.columns import decode_batch, encode_columns
 from mqlab.wire.joining import join_lone, listed_columns
@@ -83,7 +84,7 @@ def _joined(queue: Queue, run: list[Span]) -> Span:
         _payload([span.whole() for span in run]), first.first_id, persistent=first.persistent,
         delivered=first.delivered, origin=first.origin, priority=first.priority, doubtful=first.doubtful,
     )  # fmt: skip
-    queue.replace(run, [made])
+    replace(queue, run, [made])
     return made
 
 

@@ -85,7 +85,9 @@ class CurrentFile:
 
     def write(self, data: bytes) -> None:
         """Raises NoRoomError, and then nothing of it is there; OSError where something is wrong."""
-        self.grow(len(data))
+        size = len(data)
+        if self._end + size > self._reserved:
+            self.grow(size)
         try:
             self._files.append(self._file, data)
         except OSError as error:
@@ -93,9 +95,10 @@ class CurrentFile:
                 self._files.cut_back(self._file, self._end)
                 self._reserved = self._end
             raise _as_no_room(error) from error
-        self._end += len(data)
-        self.size += len(data)
-        self._reserved = max(self._reserved, self._end)
+        self._end += size
+        self.size += size
+        if self._end > self._reserved:
+            self._reserved = self._end
 
     @property
     def length(self) -> int:

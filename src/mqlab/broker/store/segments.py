@@ -195,8 +195,10 @@ class Segments:
         file = self._files[number]
         file.rows += rows
         file.put_size += size
-        file.carry_size += carry_size or size
-        file.largest_put = max(file.largest_put, carry_size or size)
+        carry_size = carry_size or size
+        file.carry_size += carry_size
+        if carry_size > file.largest_put:
+            file.largest_put = carry_size
         file.live[queue] = file.live.get(queue, 0) + rows
         file.queues.add(queue)
         places = self._places.get(queue)
