@@ -56,6 +56,24 @@ TRANSACTIONS_LEAST: Final = 1024 * 1024
 # and a batch of a channel has 4 MiB, or one message of a FRAME.
 TRANSACTIONS_OF_CHANNELS: Final = 64 * 1024 * 1024
 
+# Memory of what a connection opens, as it was measured, with what the server holds of it: a session, a producer, a
+# consumer, each character of its selector, a receive by id that waits, a temporary queue. The id of a receive has up
+# to 1,024 characters: this counts each as a byte.
+SESSION_BYTES: Final = 1024
+PRODUCER_BYTES: Final = 512
+CONSUMER_BYTES: Final = 2048
+SELECTOR_BYTES: Final = 64
+RECEIVE_BYTES: Final = 2048
+TEMPORARY_QUEUE_BYTES: Final = 8 * 1024
+# Receives are charged so many at a time: each is on the path of a request and its reply.
+RECEIVES_CHARGED: Final = 16
+# Bytes of it that come with the connection, which takes more by itself: each client can work, whatever others hold.
+OPENED_FREE: Final = 64 * 1024
+# The rest is charged to the memory limit. That of all connections together may take this part of it, but at least so
+# many bytes, however little memory the broker may use.
+OPENED_SHARE: Final = 4
+OPENED_LEAST: Final = 4 * 1024 * 1024
+
 # Prepared transactions wait for a decision, also after their client is gone; each has a name of up to 256 characters.
 PREPARED: Final = 10_000
 

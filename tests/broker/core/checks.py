@@ -23,7 +23,7 @@ def check(model: Model) -> None:
     moved = sum(queue.in_memory for queue in queues if queue.full_name in MOVED_TO)
     rest = sum(entry.memory for entry in model.entries if entry.queue.full_name not in MOVED_TO)
     in_transactions = sum(span.memory for session in model.core.sessions for _, span in session.transaction.sends)
-    assert model.core.desk.memory == moved + rest + in_transactions
+    assert model.core.desk.memory == moved + rest + in_transactions + model.core.house.accounts.opened
     assert model.core.house.accounts.bytes == in_transactions
     for producer in model.producers:
         _check_held(model, producer)

@@ -5,8 +5,9 @@ import pytest
 from mqlab.broker import limits
 from mqlab.broker.core.effects import Answer
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.links import Producer
+from mqlab.broker.core.links import Producer, Session
 from mqlab.broker.core.messages import FOOTPRINT
+from mqlab.broker.core.subscribing import Wish
 
 from .commands import Driven
 from .payloads import lone
@@ -288,7 +289,7 @@ def test_what_credit_does_not_count_is_refused_above_the_limit(
     driven = Driven(memory_limit=MIB // 2, queue_limit=64 * MIB)
     most = driven.core.flow.most_memory
     while driven.memory <= most:
-        driven.send(driven.producer("queue:q"), b"x" * size)
+        driven.send(driven.producer("queue:q", driven.session(owner=object())), b"x" * size)
     producer = driven.producer("queue:r", driven.session(transacted=transacted))
     with pytest.raises(RefusedError, match=f"more than {most} bytes"):
         driven.send(producer, b"x" * size)
@@ -299,3 +300,122 @@ def test_what_credit_does_not_count_is_refused_above_the_limit(
     if transacted:
         driven.rollback(producer.session)
     driven.send(producer, b"x")
+
+
+OPENED = {
+    "sessions": limits.SESSION_BYTES,
+    "producers": limits.PRODUCER_BYTES,
+    "consumers": limits.CONSUMER_BYTES,
+    "selectors": limits.CONSUMER_BYTES + limits.SELECTOR_BYTES * len("n = 1"),
+    "receives": limits.RECEIVE_BYTES * limits.RECEIVES_CHARGED,
+    "temporaries": limits.TEMPORARY_QUEUE_BYTES,
+}
+
+
+def _open(driven: Driven, kind: str, session: Session, number: int) -> None:
+    if kind == "sessions":
+        driven.session(owner=session.owner)
+    elif kind == "producers":
+        driven.producer("queue:q", session)
+    elif kind == "consumers":
+        driven.consumer("queue:q", 0, session)
+    elif kind == "selectors":
+        driven.core.open_consumer(session, number, "queue:q", 0, Wish(selector="n = 1"))
+    elif kind == "temporaries":
+        driven.core.house.temporary_queue(session.owner)
+    else:
+        # As many as are charged at a time.
+        consumer = session.consumers[0] if session.consumers else driven.consumer("queue:q", 0, session)
+        for n in range(limits.RECEIVES_CHARGED):
+            driven.receive(consumer, f"{number}.{n}")
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@pytest.mark.parametrize("kind", OPENED)
+def test_all_that_connections_open_is_charged_and_bounded(
+    kind: str, more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some come with a connection; those of all connections above that have a part of memory."""
+    size, count = OPENED[kind], 6
+    monkeypatch.setattr(limits, "OPENED_LEAST", 0)
+    driven, mine, other = Driven(memory_limit=limits.OPENED_SHARE * 2 * count * size), object(), object()
+    sessions = [driven.session(owner=mine), driven.session(owner=other)]
+    if kind == "receives":
+        for session in sessions:
+            driven.consumer("queue:q", 0, session)
+    # Each connection has opened what is free: from here on, all is charged.
+    monkeypatch.setattr(limits, "OPENED_FREE", sessions[0].account.opened)
+    for n in range(2 * count + min(more, 0)):
+        _open(driven, kind, sessions[n % 2], n)
+    assert driven.memory == driven.core.house.accounts.opened == (2 * count + min(more, 0)) * size
+    if more > 0:
+        with pytest.raises(RefusedError, match=f"all connections have at most {2 * count * size} bytes"):
+            _open(driven, kind, sessions[0], 99)
+        # What comes with a connection is not refused.
+        driven.session(owner=object())
+    for session, owner in zip(sessions, (mine, other), strict=True):
+        driven.core.close_session(session)
+        driven.do(driven.core.close_connection, owner)
+    assert (driven.memory, driven.core.house.accounts.opened) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", OPENED)
+def test_what_is_closed_is_charged_no_longer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "OPENED_FREE", 0)
+    driven = Driven()
+    session, base = driven.session(), driven.session(owner=object())
+    before = driven.memory
+    for n in range(9):
+        _open(driven, kind, session, n)
+    assert driven.memory >= before + 9 * OPENED[kind]
+    for queue in [*driven.core.house.accounts.of(session.owner).temporaries]:
+        driven.core.leaving.delete(queue)
+    for producer in [*session.producers]:
+        driven.core.close_producer(producer)
+    for consumer in [*session.consumers]:
+        driven.close(consumer)
+    for opened in [*driven.core.sessions]:
+        if opened is not base:
+            driven.core.close_session(opened)
+    # A block of receives stays charged until the connection ends, so that the next ones cost nothing.
+    left = limits.RECEIVES_CHARGED * limits.RECEIVE_BYTES if kind == "receives" else 0
+    assert driven.memory == before - limits.SESSION_BYTES + left
+    driven.do(driven.core.close_connection, session.owner)
+    assert driven.memory == limits.SESSION_BYTES
+
+
+def test_answered_receives_are_charged_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "OPENED_FREE", 0)
+    driven = Driven(stored=False)
+    consumer, producer = driven.consumer("queue:q", 0), driven.producer("queue:q")
+    before, most = driven.memory, 10 * limits.RECEIVES_CHARGED
+    for n in range(most):
+        driven.receive(consumer, f"id{n}")
+    assert driven.memory == before + most * limits.RECEIVE_BYTES
+    for n in range(most):
+        driven.put(producer, lone(b"reply", correlation_id=f"id{n}"))
+        driven.acknowledge(consumer, consumer.next_delivery - 1)
+        assert consumer.session.account.receives * limits.RECEIVE_BYTES <= driven.memory - before
+    assert driven.memory - before <= 4 * limits.RECEIVES_CHARGED * limits.RECEIVE_BYTES
+
+
+def test_a_small_broker_has_memory_for_what_clients_open() -> None:
+    driven = Driven(memory_limit=16 * KIB)
+    assert driven.core.house.accounts.most_opened == limits.OPENED_LEAST
+    for _ in range(100):
+        driven.consumer("queue:q", 0)
+    # That is more than all memory: messages that credit does not hold are refused only above the overdraft.
+    driven.send(driven.producer("queue:q"), b"x")
+
+
+def test_what_connections_close_makes_room_for_producers_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "OPENED_FREE", 0)
+    driven, other = Driven(memory_limit=64 * KIB), object()
+    session = driven.session(owner=other)
+    for _ in range(40):
+        driven.consumer("queue:r", 0, session)
+    producer = driven.producer("queue:q")
+    driven.send(producer, b"x" * producer.window)
+    assert driven.core.flow.held
+    driven.do(driven.core.close_session, session)
+    assert not driven.core.flow.held

@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 class Account:
     """Of one connection. Its sessions share it."""
 
-    __slots__ = ("_accounts", "bytes", "receives", "temporaries")
+    __slots__ = ("_accounts", "bytes", "fewer_receives", "more_receives", "opened", "receives", "temporaries")
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
         # Bytes of memory that its open transactions take.
         self.bytes = 0
-        # Receives by id that wait for their message.
-        self.receives = 0
+        # Bytes of memory that its sessions, links, waiting receives and temporary queues take.
+        self.opened = 0
+        # Receives by id that wait for their message. At the one number the charge for them must grow before there are
+        # more, below the other it is too high.
+        self.receives = self.more_receives = self.fewer_receives = 0
         # Its temporary queues, in the order in which they were made.
         self.temporaries: dict[Queue, None] = {}
 
@@ -45,10 +48,61 @@ class Account:
         self._accounts.bytes -= size
         self._accounts.desk.memory -= size
 
+    def check_open(self, size: int) -> None:
+        """Raises RefusedError if there is no memory to open something of this size."""
+        accounts = self._accounts
+        change = self._above_free(size)
+        if change and accounts.opened + change > accounts.most_opened:
+            raise RefusedError(
+                "the sessions, producers, consumers, receives and temporary queues of all connections have at most "
+                f"{accounts.most_opened} bytes of memory"
+            )
+
+    def open(self, size: int) -> None:
+        """Charge what is opened. A negative size: it is closed."""
+        accounts, change = self._accounts, self._above_free(size)
+        self.opened += size
+        accounts.opened += change
+        accounts.desk.memory += change
+
+    def _above_free(self, size: int) -> int:
+        """By how much the charge changes."""
+        free = limits.OPENED_FREE
+        return max(0, self.opened + size - free) - max(0, self.opened - free)
+
+    def charge_receives(self) -> None:
+        """There is to be one more than those that are charged. Raises RefusedError."""
+        most = limits.RECEIVES_A_CONNECTION
+        if self.receives >= most:
+            raise RefusedError(f"a connection waits for at most {most} messages by their ids")
+        self._set_receives(min(self.more_receives + limits.RECEIVES_CHARGED, most))
+
+    def release_receives(self) -> None:
+        """There are far fewer than those that are charged."""
+        self._set_receives(self.receives + limits.RECEIVES_CHARGED)
+
+    def _set_receives(self, charged: int) -> None:
+        size = (charged - self.more_receives) * limits.RECEIVE_BYTES
+        if size > 0:
+            self.check_open(size)
+        self.open(size)
+        # A number that goes up and down by less than some blocks changes nothing.
+        self.more_receives, self.fewer_receives = charged, charged - 4 * limits.RECEIVES_CHARGED
+
     def check_temporaries(self) -> None:
         """Raises RefusedError if it has too many of them to make another."""
         if len(self.temporaries) >= limits.TEMPORARY_QUEUES_A_CONNECTION:
             raise RefusedError(f"a connection has at most {limits.TEMPORARY_QUEUES_A_CONNECTION} temporary queues")
+        self.check_open(limits.TEMPORARY_QUEUE_BYTES)
+
+    def add_temporary(self, queue: Queue) -> None:
+        self.open(limits.TEMPORARY_QUEUE_BYTES)
+        self.temporaries[queue] = None
+
+    def drop_temporary(self, queue: Queue) -> None:
+        if queue in self.temporaries:
+            del self.temporaries[queue]
+            self.open(-limits.TEMPORARY_QUEUE_BYTES)
 
 
 class Accounts:
@@ -60,6 +114,9 @@ class Accounts:
         self.most = max(limits.TRANSACTIONS_LEAST, settings.memory_limit // limits.TRANSACTIONS_OF_ALL)
         # Bytes of memory that all open transactions take.
         self.bytes = 0
+        self.most_opened = max(limits.OPENED_LEAST, settings.memory_limit // limits.OPENED_SHARE)
+        # Bytes of memory that all connections have opened, without what is free.
+        self.opened = 0
         self._of: dict[object, Account] = {}
 
     def of(self, owner: object) -> Account:
@@ -71,9 +128,12 @@ class Accounts:
     def drop_temporary(self, queue: Queue) -> None:
         account = self._of.get(queue.owner)
         if account is not None:
-            account.temporaries.pop(queue, None)
+            account.drop_temporary(queue)
 
     def close(self, owner: object) -> list[Queue]:
         """The connection is gone, and its sessions are closed. Returns its temporary queues."""
         account = self._of.pop(owner, None)
-        return [] if account is None else [*account.temporaries]
+        if account is None:
+            return []
+        account.open(-account.opened)
+        return [*account.temporaries]

@@ -64,12 +64,18 @@ class Core:
     def open_session(
         self, owner: object, number: int, *, transacted: bool, client: str = "", user: str = ""
     ) -> Session:
-        session = Session(owner, number, transacted, self.house.accounts.of(owner), client, user)
+        """Raises RefusedError, as all that open something, if the broker has no memory for more."""
+        account = self.house.accounts.of(owner)
+        account.check_open(limits.SESSION_BYTES)
+        account.open(limits.SESSION_BYTES)
+        session = Session(owner, number, transacted, account, client, user)
         self.sessions.add(session)
         return session
 
     def open_producer(self, session: Session, link: int, name: str) -> Producer:
+        session.account.check_open(limits.PRODUCER_BYTES)
         destination, origin = self.house.destination(name)
+        session.account.open(limits.PRODUCER_BYTES)
         producer = Producer(session, link, destination, self.flow.window(destination), origin)
         producer.of_channel = any(one.queue.name.startswith(TOKENS) for one in session.consumers)
         session.producers.append(producer)
@@ -84,6 +90,7 @@ class Core:
 
     def close_producer(self, producer: Producer) -> None:
         producer.closed = True
+        producer.session.account.open(-limits.PRODUCER_BYTES)
         self.flow.close(producer)
         producer.session.producers.remove(producer)
         producer.destination.producers.discard(producer)
@@ -95,6 +102,8 @@ class Core:
         """`Opened` follows: for a durable subscription when it is sure to last. Nothing is delivered before."""
         begun = self.ledger.lsn
         check_wish(name, wish)
+        charged = limits.CONSUMER_BYTES + limits.SELECTOR_BYTES * len(wish.selector)
+        session.account.check_open(charged)
         kind, short = parse(name, patterns=True)
         selector = compile_selector(wish.selector) if wish.selector else None
         if kind == QUEUE:
@@ -109,7 +118,8 @@ class Core:
             )
             # A subscription's selector is applied when messages come.
             selector = None
-        consumer = Consumer(session, link, queue, 0, paused, selector, wish.exclusive)
+        consumer = Consumer(session, link, queue, 0, paused, selector, wish.exclusive, charged)
+        session.account.open(charged)
         session.consumers.append(consumer)
         if wish.browse:
             consumer.browsing = Browsing(queue)
@@ -126,9 +136,12 @@ class Core:
         self.leaving.put_back(self._detach(consumer, seen))
         # What was reserved for it, such as its groups, is anybody's now.
         consumer.queue.dispatch()
+        self.flow.look_at_memory()
 
     def close_session(self, session: Session) -> None:
         """Undo its transaction and let go of its links, in good order or because its connection is gone."""
+        if not session.closed:
+            session.account.open(-limits.SESSION_BYTES)
         session.closed = True
         self.sessions.discard(session)
         for producer in [*session.producers]:
@@ -141,11 +154,13 @@ class Core:
         self.leaving.put_back(returned)
         for consumer in consumers:
             consumer.queue.dispatch()
+        self.flow.look_at_memory()
 
     def close_connection(self, owner: object) -> None:
         """Its sessions are closed; its temporary queues go with it."""
         for queue in self.house.accounts.close(owner):
             self.leaving.delete(queue)
+        self.flow.look_at_memory()
 
     def pause(self, consumer: Consumer) -> None:
         consumer.paused = True
@@ -373,6 +388,7 @@ class Core:
     def _detach(self, consumer: Consumer, seen: int) -> Placed:
         """Take a consumer from its queue; returns what it held. A subscription that does not last is gone with it."""
         consumer.session.consumers.remove(consumer)
+        consumer.session.account.open(-consumer.charged)
         if consumer.browsing is not None:
             consumer.browsing.closed = True
             return []

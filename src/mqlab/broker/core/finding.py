@@ -44,8 +44,8 @@ class Finding:
         if isinstance(value, _TEXTS) and len(value) > limits.RECEIVE_ID:
             raise RefusedError(f"a receive waits for an id of at most {limits.RECEIVE_ID} characters")
         account = consumer.session.account
-        if account.receives >= limits.RECEIVES_A_CONNECTION:
-            raise RefusedError(f"a connection waits for at most {limits.RECEIVES_A_CONNECTION} messages by their ids")
+        if account.receives >= account.more_receives:
+            account.charge_receives()
         account.receives += 1
         consumer.receives += 1
         wanted = self._wanted.setdefault(field, {})
@@ -69,8 +69,11 @@ class Finding:
         """It no longer waits for any message."""
         if not consumer.receives:
             return
-        consumer.session.account.receives -= consumer.receives
+        account = consumer.session.account
+        account.receives -= consumer.receives
         consumer.receives = 0
+        if account.receives < account.fewer_receives:
+            account.release_receives()
         for wanted in self._wanted.values():
             for value in [value for value, waiting in wanted.items() if consumer in waiting]:
                 left = deque(one for one in wanted.pop(value) if one is not consumer)
@@ -163,7 +166,10 @@ def _first(wanted: dict[Value, deque[Consumer]], value: Value) -> Consumer:
     waiting = wanted[value]
     consumer = waiting.popleft()
     consumer.receives -= 1
-    consumer.session.account.receives -= 1
+    account = consumer.session.account
+    account.receives -= 1
+    if account.receives < account.fewer_receives:
+        account.release_receives()
     if not waiting:
         del wanted[value]
     return consumer

@@ -85,7 +85,7 @@ class Flow:
     def renew(self, producer: Producer) -> None:
         """Half a window at a time: a frame for each message would cost more than the message."""
         if self.short:
-            self._look_at_memory()
+            self.look_at_memory()
         if producer.closed or producer.spent * 2 < producer.window:
             return
         if self._must_wait(producer):
@@ -121,7 +121,7 @@ class Flow:
             for destination in queue.feeding:
                 self.reconsider(destination.producers)
         if self.short:
-            self._look_at_memory()
+            self.look_at_memory()
             self.reconsider_channels(self._held_channels)
 
     def reconsider_channels(self, producers: Iterable[Producer]) -> None:
@@ -134,9 +134,9 @@ class Flow:
         for producer in sorted(self.held.keys() & producers, key=self.held.__getitem__):
             self.renew(producer)
 
-    def _look_at_memory(self) -> None:
-        """Also what goes to disk makes room for everybody, though nothing was consumed."""
-        if self._desk.memory <= self._settings.memory_limit * RELEASE_SHARE:
+    def look_at_memory(self) -> None:
+        """Also what goes to disk, or is closed, makes room for everybody, though nothing was consumed."""
+        if self.short and self._desk.memory <= self._settings.memory_limit * RELEASE_SHARE:
             self.short = False
             self.reconsider(self.held)
 

@@ -115,7 +115,7 @@ class House:
         name = TEMPORARY + self._desk.token()
         queue = self.queues[name] = self._new(name, None, stored=False)
         queue.owner = owner
-        account.temporaries[queue] = None
+        account.add_temporary(queue)
         return queue
 
     def _check_room(self) -> None:

@@ -130,6 +130,8 @@ class Consumer:
     paused: bool = False
     selector: Selector | None = None
     exclusive: bool = False
+    # Bytes that its connection's account is charged for it.
+    charged: int = limits.CONSUMER_BYTES
     # How far a browser has come. None: it is no browser.
     browsing: Browsing | None = None
     next_delivery: int = 1
