@@ -53,6 +53,8 @@ TESTED = {
     "DESTINATIONS": "core/test_accounts.py::test_destinations_are_bounded",
     "SUBSCRIPTIONS_A_TOPIC": "core/test_accounts.py::test_subscriptions_of_a_topic_are_bounded",
     "SELECTOR_WEIGHT": "core/test_accounts.py::test_a_subscription_with_a_selector_weighs_more",
+    "SELECTOR_PART": "core/test_accounts.py::test_a_long_selector_counts_as_several",
+    "SELECTORS_A_QUEUE": "core/test_accounts.py::test_selectors_of_a_queue_are_bounded",
     "CREDIT_SHARE": "core/test_accounts.py::test_the_credit_of_many_producers_is_bounded",
     "CREDIT_LEAST": "core/test_accounts.py::test_the_credit_of_many_producers_is_bounded",
     "OVERDRAFT_SHARE": "core/test_accounts.py::test_what_credit_does_not_count_is_refused_above_the_limit",

@@ -93,6 +93,11 @@ DESTINATIONS: Final = 16_384
 SUBSCRIPTIONS_A_TOPIC: Final = 2048
 SELECTOR_WEIGHT: Final = 8
 
+# A message to a queue is tried by the selectors of its consumers in one step, up to 25 microseconds each with so many
+# characters. One that is longer counts as several, of a queue's consumers as of a topic's subscriptions.
+SELECTOR_PART: Final = 256
+SELECTORS_A_QUEUE: Final = 256
+
 # Producers send ahead on credit. All credit together is at most this part of the memory limit, and one producer has
 # at most half of what is left of it; but at least so many bytes, for else it could send nothing.
 CREDIT_SHARE: Final = 4

@@ -266,6 +266,39 @@ def test_a_subscription_with_a_selector_weighs_more(monkeypatch: pytest.MonkeyPa
         driven.consumer("topic:t")
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_selectors_of_a_queue_are_bounded(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SELECTORS_A_QUEUE", 3)
+    driven = Driven()
+    consumers = [driven.consumer("queue:q", selector="n = 1") for _ in range(min(3, 3 + more))]
+    if more > 0:
+        with pytest.raises(RefusedError, match="at most 3 selectors"):
+            driven.consumer("queue:q", selector="n = 1")
+        # Others are not counted, and one that is closed makes room.
+        driven.consumer("queue:q")
+        driven.consumer("queue:r", selector="n = 1")
+        driven.close(consumers.pop())
+        driven.consumer("queue:q", selector="n = 1")
+    assert sum(one.selector is not None for one in driven.queue("q").consumers) == min(3, 3 + more)
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@pytest.mark.parametrize("name", ["queue:q", "topic:t"])
+def test_a_long_selector_counts_as_several(name: str, more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One with 2 x 256 characters counts as three."""
+    monkeypatch.setattr(limits, "SELECTORS_A_QUEUE", 4)
+    monkeypatch.setattr(limits, "SUBSCRIPTIONS_A_TOPIC", 4 * limits.SELECTOR_WEIGHT)
+    text = "n = '{}'"
+    selector = text.format("x" * (2 * limits.SELECTOR_PART + more - len(text.format(""))))
+    driven = Driven()
+    driven.consumer(name, selector=selector)
+    driven.consumer(name, selector="n = 1")
+    if more < 0:
+        driven.consumer(name, selector="n = 1")
+    with pytest.raises(RefusedError, match="at most"):
+        driven.consumer(name, selector="n = 1")
+
+
 def test_the_credit_of_many_producers_is_bounded() -> None:
     driven = Driven(memory_limit=64 * MIB)
     first = driven.producer("queue:q")

@@ -30,6 +30,7 @@ from mqlab.broker.core.records import Commit, Put
 from mqlab.broker.core.refusing import reason_against
 from mqlab.broker.core.remote import TOKENS
 from mqlab.broker.core.retrieval import Key
+from mqlab.broker.core.selection import check_selectors
 from mqlab.broker.core.selectors import compile_selector
 from mqlab.broker.core.subscribing import Wish, check_wish, full_name, subscribe, unused
 from mqlab.broker.core.transactions import drop_transaction, end_transaction
@@ -110,6 +111,8 @@ class Core:
             queue = self.house.queue(short)
             if queue.owner is not None and queue.owner is not session.owner:
                 raise RefusedError(f"{name} is another connection's temporary queue")
+            if selector is not None and not wish.browse:
+                check_selectors(selector, (one.selector for one in queue.consumers))
         else:
             if wish.durable and session.user:
                 self.house.claim_subscription(session, short, wish)

@@ -10,6 +10,7 @@ from mqlab.broker import limits
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.links import Producer, Session
 from mqlab.broker.core.queue import Queue
+from mqlab.broker.core.selection import weight_of
 from mqlab.broker.core.selectors import Selector, compile_selector
 from mqlab.broker.patterns import is_pattern, matches
 
@@ -67,7 +68,7 @@ class Subscription:
     @property
     def weight(self) -> int:
         """Of so many subscriptions without a selector."""
-        return 1 if self.selector is None else limits.SELECTOR_WEIGHT
+        return 1 if self.selector is None else limits.SELECTOR_WEIGHT * weight_of(self.selector)
 
     @property
     def wildcard(self) -> bool:

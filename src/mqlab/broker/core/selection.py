@@ -6,6 +6,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from mqlab.broker import limits
+from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.selectors import Selector
 from mqlab.broker.core.sorting import DEFAULT_PRIORITY
@@ -44,6 +46,20 @@ _MADE: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = {
     "JMSMessageID": _as_texts,
     "JMSPriority": lambda priorities: priorities.fill_null(DEFAULT_PRIORITY),
 }
+
+
+def weight_of(selector: Selector) -> int:
+    """Of so many short selectors: the time that a message takes grows with the text."""
+    return 1 + len(selector.text) // limits.SELECTOR_PART
+
+
+def check_selectors(selector: Selector, beside: Iterable[Selector | None]) -> None:
+    """Raises RefusedError if the consumers of a queue, which have these selectors, leave no room for this one."""
+    if weight_of(selector) + sum(weight_of(one) for one in beside if one is not None) > limits.SELECTORS_A_QUEUE:
+        raise RefusedError(
+            f"the consumers of a queue have at most {limits.SELECTORS_A_QUEUE} selectors; "
+            f"one counts again for each {limits.SELECTOR_PART} characters"
+        )
 
 
 def chosen(selector: Selector, span: Span) -> "np.ndarray[Any, Any]":
