@@ -30,7 +30,6 @@ from mqlab.broker.core.records import Commit, Put
 from mqlab.broker.core.refusing import reason_against
 from mqlab.broker.core.remote import TOKENS
 from mqlab.broker.core.retrieval import Key
-from mqlab.broker.core.selection import check_selectors
 from mqlab.broker.core.selectors import compile_selector
 from mqlab.broker.core.subscribing import Wish, check_wish, full_name, subscribe, unused
 from mqlab.broker.core.transactions import drop_transaction, end_transaction
@@ -66,10 +65,9 @@ class Core:
         self, owner: object, number: int, *, transacted: bool, client: str = "", user: str = ""
     ) -> Session:
         """Raises RefusedError, as all that open something, if the broker has no memory for more."""
-        account = self.house.accounts.of(owner)
-        account.check_open(limits.SESSION_BYTES)
-        account.open(limits.SESSION_BYTES)
-        session = Session(owner, number, transacted, account, client, user)
+        session = Session(owner, number, transacted, self.house.accounts.of(owner), client, user)
+        session.account.check_open(limits.SESSION_BYTES)
+        session.account.open(limits.SESSION_BYTES)
         self.sessions.add(session)
         return session
 
@@ -108,11 +106,7 @@ class Core:
         kind, short = parse(name, patterns=True)
         selector = compile_selector(wish.selector) if wish.selector else None
         if kind == QUEUE:
-            queue = self.house.queue(short)
-            if queue.owner is not None and queue.owner is not session.owner:
-                raise RefusedError(f"{name} is another connection's temporary queue")
-            if selector is not None and not wish.browse:
-                check_selectors(selector, (one.selector for one in queue.consumers))
+            queue = self.house.queue_for(session, short, None if wish.browse else selector)
         else:
             if wish.durable and session.user:
                 self.house.claim_subscription(session, short, wish)
@@ -143,8 +137,7 @@ class Core:
 
     def close_session(self, session: Session) -> None:
         """Undo its transaction and let go of its links, in good order or because its connection is gone."""
-        if not session.closed:
-            session.account.open(-limits.SESSION_BYTES)
+        session.account.open(0 if session.closed else -limits.SESSION_BYTES)
         session.closed = True
         self.sessions.discard(session)
         for producer in [*session.producers]:

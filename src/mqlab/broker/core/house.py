@@ -19,6 +19,8 @@ from mqlab.broker.core.queue import Queue
 from mqlab.broker.core.records import Declare, Forget, Remember
 from mqlab.broker.core.remote import TRANSMISSION, Remotes, first_id, of_channels
 from mqlab.broker.core.routing import Routing, Subscription, Terms, Topic
+from mqlab.broker.core.selection import check_selectors
+from mqlab.broker.core.selectors import Selector
 from mqlab.broker.core.subscribing import Wish, full_name, stored_name, terms_of
 from mqlab.broker.settings import Settings
 from mqlab.wire.bodies import Payload, cut
@@ -102,6 +104,15 @@ class House:
             if not own:
                 self._check_room()
             queue = self.queues[short] = self._new(short, None, stored=self.keeps)
+        return queue
+
+    def queue_for(self, session: Session, short: str, selector: Selector | None) -> Queue:
+        """For a consumer of the session. Raises RefusedError."""
+        queue = self.queue(short)
+        if queue.owner is not None and queue.owner is not session.owner:
+            raise RefusedError(f"queue:{short} is another connection's temporary queue")
+        if selector is not None:
+            check_selectors(selector, (consumer.selector for consumer in queue.consumers))
         return queue
 
     def temporary_queue(self, owner: object) -> Queue:
