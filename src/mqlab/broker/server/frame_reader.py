@@ -4,7 +4,6 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
 from time import time_ns
 from typing import Final
 
@@ -80,15 +79,16 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
             self._pending.append(iter(frames))
             return
         broker.look_at_the_clock()
-        if len(frames) <= _FEW:
-            if len(frames) > 1 and frames[0].kind == _SEND != frames[1].kind:
+        count = len(frames)
+        if count <= _FEW:
+            if count > 1 and frames[0].kind == _SEND != frames[1].kind:
                 # Whoever waits for the message can begin before the rest, such as what is done, is looked at.
                 self._obey_few(frames[:1])
                 del frames[0]
             self._obey_few(frames)
             return
         began = broker.now
-        if len(frames) < _MANY:
+        if count < _MANY:
             self._obey(frames)
         else:
             self._obey_many(frames)
@@ -109,25 +109,28 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
 
     def _obey_few(self, frames: list[Frame]) -> None:
         """A read where one client waits for the other: no time is read if the frames are cheap and have few effects."""
-        broker, effects, rest = self._broker, self._effects, iter(frames)
-        began = broker.now
+        done = 0
         try:
-            for frame in rest:
+            for frame in frames:
                 command = self._at_once.get(frame.kind)
-                if command is None or len(effects) > _EFFECTS:
-                    self._obey(chain((frame,), rest))
-                    broker.scheduler.ended(began)
-                    return
+                if command is None:
+                    break
+                done += 1
                 try:
                     command(frame)
                 except REFUSALS as error:
                     self._write(refusal(frame, error))
+                if len(self._effects) > _EFFECTS:
+                    break
+            else:
+                self._broker.carry_out()
+                return
         except BROKEN_RULES as error:
             self.fail("protocol", str(error))
-        is_long = len(effects) > _EFFECTS
-        broker.carry_out()
-        if is_long:
-            broker.scheduler.ended(began)
+            done = len(frames)
+        began = self._broker.now
+        self._obey(frames[done:])
+        self._broker.scheduler.ended(began)
 
     def _obey_many(self, frames: Sequence[Frame]) -> None:
         """Of somebody who sends on and on. Then others are heard first."""
