@@ -190,8 +190,12 @@ class Core:
             if spent * 2 >= producer.window or self.flow.short:
                 self.flow.renew(producer)
             return
-        if why := self._reason_against(producer, payload, persistent):
-            self._refuse(producer, why)
+        target = producer.destination
+        takes = isinstance(target, Queue) and not (target.full or target.closed) and (
+            not persistent or (target.stored and len(payload.data) <= self.ledger.room - RECORD and not self.disk_full)
+        )  # fmt: skip
+        if not takes or self.desk.memory > self.flow.most_memory:
+            self._check_send(producer, payload, persistent)
         if session.transacted:
             self.flow.renew(producer)
             session.transaction.add(producer, Span(payload, 0, persistent=persistent))
@@ -304,24 +308,17 @@ class Core:
 
     # The parts of the commands
 
-    def _reason_against(self, producer: Producer, payload: Payload, persistent: bool) -> str:
-        """Why a send is refused, or "". A transaction asks for its room when it ends."""
+    def _check_send(self, producer: Producer, payload: Payload, persistent: bool) -> None:
+        """Raises RefusedError. A transaction asks for its room when it ends."""
         target, ledger = producer.destination, self.ledger
-        if (
-            isinstance(target, Queue) and not (target.full or target.closed)
-            and self.desk.memory <= self.flow.most_memory and (
-                not persistent
-                or (target.stored and len(payload.data) <= ledger.room - RECORD and not self.disk_full)
-            )
-        ):  # fmt: skip
-            return ""
         why = reason_against(target, persistent=persistent, keeps=self.house.keeps, disk_full=self.disk_full)
         most = self.flow.most_of_channels if producer.of_channel else self.flow.most_memory
         if not why and self.desk.memory > most:
             why = f"the broker has more than {most} bytes in memory"
         if persistent and not why and len(payload.data) > ledger.room - RECORD and not producer.session.transacted:
             why = ledger.lacks_room(len(payload.data))
-        return why
+        if why:
+            self._refuse(producer, why)
 
     def _refuse(self, producer: Producer, why: str) -> None:
         """Raises RefusedError. A transaction with something refused can only be rolled back."""

@@ -97,7 +97,7 @@ class Journal:
         self._segments.note(record, lsn, self._file.number, size)
         self._unwritten += size
         self._lsn = lsn
-        if waiter is None and (self.full or self._refused):
+        if waiter is None and (self._room.reason or self._refused):
             # Nobody waits for what was consumed, but it makes room only when it is on disk.
             waiter = self
         if waiter is not None:
