@@ -34,7 +34,7 @@ CERTIFICATE_DAYS: Final = 30
 NAME: Final = 255
 
 # One connection serves a whole client process; beyond this something leaks links.
-LINKS_A_CONNECTION: Final = 4096
+LINKS_A_CONNECTION: Final = 2048
 SESSIONS_A_CONNECTION: Final = 1024
 CONNECTIONS: Final = 4096
 

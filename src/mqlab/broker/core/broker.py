@@ -130,7 +130,7 @@ class Core:
 
     def close_consumer(self, consumer: Consumer, seen: int) -> None:
         """What it was given and did not acknowledge goes back, marked up to the last delivery its application saw."""
-        self.leaving.put_back(self._detach(consumer, seen))
+        self.leaving.put_back(self._detach(consumer, seen, consumer.queue.messages))
         # What was reserved for it, such as its groups, is anybody's now.
         consumer.queue.dispatch()
         self.flow.look_at_memory()
@@ -145,8 +145,9 @@ class Core:
         # All of it comes back at once: otherwise later messages could reach somebody before earlier ones.
         returned = drop_transaction(session)
         consumers = [*session.consumers]
+        messages = sum(consumer.queue.messages for consumer in consumers)
         for consumer in consumers:
-            returned += self._detach(consumer, consumer.next_delivery)
+            returned += self._detach(consumer, consumer.next_delivery, messages)
         self.leaving.put_back(returned)
         for consumer in consumers:
             consumer.queue.dispatch()
@@ -378,20 +379,22 @@ class Core:
         elif spans:
             self.leaving.acknowledged(queue, spans)
 
-    def _detach(self, consumer: Consumer, seen: int) -> Placed:
-        """Take a consumer from its queue; returns what it held. A subscription that does not last is gone with it."""
+    def _detach(self, consumer: Consumer, seen: int, messages: int) -> Placed:
+        """Take a consumer from its queue; returns what it held. A subscription that does not last is gone with it.
+
+        `messages`: on the queues of all consumers that end together.
+        """
         consumer.session.consumers.remove(consumer)
         consumer.session.account.open(-consumer.charged)
         if consumer.browsing is not None:
             consumer.browsing.closed = True
             return []
-        queue, returned = consumer.queue, taken_back(consumer, seen)
+        queue = consumer.queue
         queue.detach(consumer)
         if queue.subscription is not None and not queue.subscription.durable and not queue.consumers:
-            self.flow.released(queue, [span for _, span in returned])
-            self.leaving.delete(queue)
+            self.leaving.delete_with(consumer, messages)
             return []
-        return returned
+        return taken_back(consumer, seen)
 
     def _wake_at(self, when: int, queue: Queue) -> None:
         heappush(self.wakes, (when, next(self._tie), queue))

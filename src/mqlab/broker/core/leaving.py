@@ -11,6 +11,7 @@ from mqlab.broker.core.effects import Continue
 from mqlab.broker.core.flow import Flow
 from mqlab.broker.core.house import House
 from mqlab.broker.core.ledger import Ledger
+from mqlab.broker.core.links import Consumer
 from mqlab.broker.core.messages import Span
 from mqlab.broker.core.placing import Placed, place, removes
 from mqlab.broker.core.queue import Queue
@@ -114,6 +115,21 @@ class Leaving:
         self._let_go(queue)
         for destination in feeding:
             self._flow.reconsider(destination.producers)
+
+    def delete_with(self, consumer: Consumer, messages: int) -> None:
+        """The subscription of its last consumer, and all on it or with the consumer.
+
+        `messages` are on the queues of all consumers that end with it: more than a slice of them go in later turns.
+        """
+        queue = consumer.queue
+        queue.returned.extend(span for _, span in consumer.unacknowledged)
+        consumer.unacknowledged.clear()
+        if messages <= limits.SLICE:
+            self.delete(queue)
+            return
+        for destination in self._house.close(queue):
+            self._flow.reconsider(destination.producers)
+        queue.desk.effects.append(Continue(partial(self._let_go, queue)))
 
     def _let_go(self, queue: Queue) -> None:
         """Of what is on a closed queue, of which the journal needs to know no more: a slice."""
