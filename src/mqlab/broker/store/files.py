@@ -10,8 +10,8 @@ from typing import Final, TextIO
 from mqlab.broker.store.space import reserve
 from mqlab.wire.bodies import Buffer
 
-# What a caller can wait out, unlike a broken disk: no space, no descriptors.
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+# What a caller can wait out, unlike a broken disk: no space, by the disk or by a limit, and no descriptors.
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
 
 
 def is_no_room(error: OSError) -> bool:
