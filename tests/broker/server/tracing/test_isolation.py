@@ -30,9 +30,11 @@ from mqlab.wire.native import Flag, Kind
 from .watching import one_of, recorded
 
 # So many are one test.
-SEQUENCES = 20
+SEQUENCES = 10
 BEGINS = range(0, 1000 if os.environ.get("MQLAB_TORTURE") else SEQUENCES, SEQUENCES)
 STEPS = 150
+
+
 def hello(chance: random.Random) -> bytes:
     said = {"version": native.VERSION, "application": chance.choice(("", "App")), "client_id": "c", "take_over": True}
     return native.frame(Kind.HELLO, said)
