@@ -142,7 +142,7 @@ def test_a_link_that_the_broker_ends_without_a_word_is_not_waited_at(
     play: Callable[[OnLink], Awaitable[None]], on_link: OnLink
 ) -> None:
     with pytest.raises(DriverError, match="the broker closed a link"):
-        uvloop.run(asyncio.wait_for(play(on_link), 10))
+        uvloop.run(asyncio.wait_for(play(on_link), 60))
 
 
 @pytest.mark.parametrize("play", [_receive, _send])
@@ -151,10 +151,10 @@ def test_a_link_that_is_never_opened(
 ) -> None:
     _impatient(monkeypatch)
     with pytest.raises(DriverError, match="did not answer"):
-        uvloop.run(asyncio.wait_for(play(lambda _: None), 10))
+        uvloop.run(asyncio.wait_for(play(lambda _: None), 60))
 
 
 def test_a_broker_that_gives_no_room_holds_nobody_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     _impatient(monkeypatch)
     with pytest.raises(DriverError, match="did not answer"):
-        uvloop.run(asyncio.wait_for(_send(_never), 10))
+        uvloop.run(asyncio.wait_for(_send(_never), 60))

@@ -157,7 +157,7 @@ class TestErrorsAreDriverErrors:
                 receiver = await connection.receiver("queue:q", Receiving(1))
                 waiting = asyncio.ensure_future(receiver.receive())
                 await asyncio.sleep(0)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 # Above all a sender that is closed: it would say that the system has everything.
                 sent = sender.send(bodies(1), wait=False)
                 for attempt in (waiting, sender.commit(), receiver.receive(), sent, sender.close()):

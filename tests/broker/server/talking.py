@@ -27,7 +27,7 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
     async def and_close(*arguments: Any, **fixtures: Any) -> None:
         try:
-            await asyncio.wait_for(test(*arguments, **fixtures), 90)
+            await asyncio.wait_for(test(*arguments, **fixtures), 240)
         finally:
             while opened:
                 with suppress(MessagingError, OSError):

@@ -110,7 +110,7 @@ async def test_a_full_queue_blocks_the_channel_which_can_be_stopped(tmp_path: Pa
             await producer.send_batch(encode([b"x" * 900]), persistent=True, confirm=True)
         await pair.becomes("blocked")
         channel = pair.brokers["A"].channels.of("B")
-        await asyncio.wait_for(channel.stop(), 5)
+        await asyncio.wait_for(channel.stop(), 60)
         assert pair.status["state"] == "stopped"
         assert pair.brokers["A"].core.house.queues["transmit.B"].consumers == []
         channel.start()
