@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _no_token() -> str:
-    raise NotImplementedError("the server gives the core its source of random tokens")
+    raise RuntimeError("the server gives the core its source of random tokens")
 
 
 @dataclass(slots=True)
