@@ -18,6 +18,7 @@ from mqlab.broker.server.listen import running
 from mqlab.broker.server.native import Connection
 from mqlab.broker.server.scheduler import Scheduler
 from mqlab.broker.server.stomp.connection import Stomp
+from mqlab.broker.server.tracing.records import WIDTH
 from mqlab.wire import native
 from mqlab.wire.address import Address
 from mqlab.wire.native import Kind
@@ -188,7 +189,20 @@ async def _stomp(_: Broker, address: Address) -> Raw:
     return raw
 
 
-HOSTILE = (_list, _browse, _select, _consume_and_leave, _receive, _purge, _subscribe, _commit, _stomp)
+async def _trace(broker: Broker, address: Address) -> Raw:
+    """Very many operations that are recorded and not encoded yet, when somebody asks for the trace."""
+    broker.activity.change("high", None)
+    raw = await _opened(address)
+    await raw.open_producer("queue:traced")
+    recorded = broker.activity._rows
+    recorded *= 40_000 * WIDTH // len(recorded)
+    raw.say(native.frame(Kind.ASK, {"ask": "trace"}, first=1))
+    answer = (await raw.hear_until(Kind.ANSWER)).json()
+    assert answer["records"] > 39_000
+    return raw
+
+
+HOSTILE = (_list, _browse, _select, _consume_and_leave, _receive, _purge, _subscribe, _commit, _stomp, _trace)
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda one: one.__name__.strip("_"))

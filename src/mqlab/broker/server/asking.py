@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mqlab.broker.core import administration
 from mqlab.broker.core.effects import Answer, Continue
@@ -17,6 +17,8 @@ from mqlab.broker.server.channels.questions import ChannelQuestions
 from mqlab.broker.server.tracing.stanzas import StanzaError, level_from
 
 Said = dict[str, Any]
+
+_ENDED: Final = object()
 
 
 class Question(NamedTuple):
@@ -160,7 +162,7 @@ class Asking:
         """Answered when what was done since record `begun` is durable."""
         self._core.answer_after(begun, Answer(self._connection, question.number, value))
 
-    def _trace(self, question: Question) -> Said:
+    def _trace(self, question: Question) -> None:
         """Whose operations are recorded, for who may read the records. With `level` it is changed first."""
         level, application = question.optional("level"), question.optional("application")
         activity = self._broker.activity
@@ -170,6 +172,12 @@ class Asking:
                 activity.change(level_from(level), application or None)
         except StanzaError as error:
             raise RefusedError(str(error)) from None
-        activity.flush()
-        return activity.status()
+        self._flush_a_slice(question, activity.flush_slices())
+
+    def _flush_a_slice(self, question: Question, work: Iterator[None]) -> None:
+        """The trace is answered when all that was recorded before the question is on its queue."""
+        if next(work, _ENDED) is _ENDED:
+            self._connection.answer(Answer(self._connection, question.number, self._broker.activity.status()))
+        else:
+            self._core.effects.append(Continue(partial(self._flush_a_slice, question, work)))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Any, Final, Protocol
 from weakref import WeakSet
@@ -123,10 +124,16 @@ class Activity:
 
     def flush(self) -> None:
         """All that was seen up to now is on the queue."""
-        while self._rows:
+        for _ in self.flush_slices():
+            pass
+
+    def flush_slices(self) -> Iterator[None]:
+        """The same, one message of records at a time: encoding all of them at once would make everybody wait."""
+        for _ in range(math.ceil(len(self._rows) / (MOST * WIDTH))):
             self._put(self._taken())
-        self._flushed_at = time.monotonic()
-        self._carry_out()
+            self._flushed_at = time.monotonic()
+            self._carry_out()
+            yield
 
     def close(self) -> None:
         for timer in (self._next_look, self._next_stat):
