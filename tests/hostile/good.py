@@ -8,13 +8,14 @@ from mqlab.client import aio
 
 from .target import PATIENCE_SECONDS, Target
 
-# Between two requests, or sends, of one client: they are to feel what others do, not to use up the machine.
-_PAUSE = 0.004
+# Seconds between two requests, or sends, of one client: they are to feel what others do, not to use up the machine.
+PAUSE = 0.004
 
 
 class GoodClients:
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, pause: float = PAUSE) -> None:
         self._target = target
+        self._pause = pause
         self._stopped = self._all_sent = False
         # Seconds of each request, and of each confirmation.
         self.requests: list[float] = []
@@ -76,7 +77,7 @@ class GoodClients:
                 reply = await requester.request(body, PATIENCE_SECONDS)
                 self.requests.append(time.perf_counter() - began)
                 assert reply.body == body
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(self._pause)
 
     async def _send(self) -> None:
         async with await self._connect() as connection:
@@ -87,7 +88,7 @@ class GoodClients:
                 await producer.send(b"%d" % self.sent, persistent=True)
                 self.confirmations.append(time.perf_counter() - began)
                 self.sent += 1
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(self._pause)
         self._all_sent = True
 
     async def _receive(self) -> None:

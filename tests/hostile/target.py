@@ -30,6 +30,7 @@ class Target:
     """Started by `start`; ended by `end`, or in any case by `kill`."""
 
     def __init__(self, folder: Path, *options: str, users: bool = False, traced: bool = False) -> None:
+        folder.mkdir(exist_ok=True)
         self.folder = folder
         self.users = users
         self.log_path = folder / "log"
