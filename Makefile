@@ -37,6 +37,7 @@ test-systems: setup  ## gets every system there is, and tests each with its driv
 
 lint: setup  ## style, types and the arrows between packages
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

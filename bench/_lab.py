@@ -12,8 +12,8 @@ import uvloop
 
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE
-from mqlab.load.agents import AgentProcess
-from mqlab.load.run import OneRun
+from mqlab.runner.agents.handle import AgentProcess
+from mqlab.runner.run import OneRun
 from mqlab.study import Phases, Point, load_study
 from mqlab.systems import Running, System, system
 

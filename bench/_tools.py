@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from _common import say
 from mqlab.systems import Running
-from mqlab.systems.getting import Archive, Debian, GoProgram, Jars, Java, Part, get, place
+from mqlab.systems.install.download import Archive, Debian, GoProgram, Jars, Java, Part, get, place
 
 SIZE = 12
 _SECONDS = 120

@@ -26,8 +26,8 @@ from _common import HERE, arguments, finish, ratio, say
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
 from mqlab.wire import native
-from mqlab.wire.bodies import encode_equal
-from mqlab.wire.native import Kind
+from mqlab.wire.native.bodies import encode_equal
+from mqlab.wire.native.frames import Kind
 
 PATIENCE_SECONDS = 60.0
 NOISE_BYTES = 65_537

@@ -17,11 +17,12 @@ from pathlib import Path
 import uvloop
 
 from _common import arguments, finish, interleaved, medians, ratio
-from mqlab.broker.server.local import LocalBroker
+from mqlab.broker.server.inprocess.local_broker import LocalBroker
 from mqlab.broker.settings import Settings
-from mqlab.client import aio, plain
+from mqlab.client import aio
+from mqlab.client import blocking as plain
+from mqlab.client.blocking_links import Consumer
 from mqlab.client.errors import ClosedError
-from mqlab.client.plain_links import Consumer
 from mqlab.systems import Running, system
 
 SIZE = 2048

@@ -28,8 +28,8 @@ from _lab import Lab, scenario
 from mqlab.client import aio, connect
 from mqlab.study import Point
 from mqlab.wire import native
-from mqlab.wire.bodies import encode_equal
-from mqlab.wire.native import Kind
+from mqlab.wire.native.bodies import encode_equal
+from mqlab.wire.native.frames import Kind
 
 spawn = multiprocessing.get_context("spawn")
 _READ = 1024 * 1024

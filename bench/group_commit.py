@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 
 from _common import arguments, finish, interleaved, level, medians, ratio, say
 from _lab import Lab, scenario
-from mqlab.broker.core.records import Commit, Put
-from mqlab.broker.store.layout import NOTHING
-from mqlab.broker.store.records import decode, decode_head
+from mqlab.broker.core.durability.records import Commit, Put
+from mqlab.broker.store.journal_format import NOTHING
+from mqlab.broker.store.recovery.decoding import decode, decode_head
 from mqlab.study import Point
-from mqlab.wire.bodies import Payload
-from mqlab.wire.bodies import decode as decode_bodies
+from mqlab.wire.native.bodies import Payload
+from mqlab.wire.native.bodies import decode as decode_bodies
 
 TURNING = "embedded:disk_marks=250"
 

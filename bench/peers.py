@@ -16,7 +16,7 @@ from statistics import median
 
 from _common import arguments, finish, ratio, say
 from _lab import Lab, scenario
-from mqlab.load.absence import absent
+from mqlab.runner.unsupported import absent
 from mqlab.study import Point
 from mqlab.systems import SYSTEMS, SystemFailedError, system
 
@@ -51,9 +51,7 @@ def points(measure: float, warmup: float) -> dict[str, Point]:
     }  # fmt: skip
     for requesters in (1, 8):
         name = f"RR{requesters}"
-        found[name] = scenario(
-            "A", measure=measure, warmup=warmup, **asking, scenario=name, requesters=requesters
-        )
+        found[name] = scenario("A", measure=measure, warmup=warmup, **asking, scenario=name, requesters=requesters)
     return found
 
 

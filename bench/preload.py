@@ -16,7 +16,7 @@ from _asking import LEAD, REPLIES, REQUESTS, ask_for, respond
 from _common import arguments, finish, interleaved, medians, ratio, say
 from mqlab.client import aio
 from mqlab.systems import Running, system
-from mqlab.wire.columns import encode_columns
+from mqlab.wire.native.columns import encode_columns
 
 CLIENTS = 6
 SIZE = 1024
@@ -85,10 +85,7 @@ def main() -> None:
                 say(f"{name}: {depth:,} messages preloaded")
                 benches[name] = loop.run_until_complete(Bench.start(name, Path(folder), depth))
                 loop.run_until_complete(benches[name].rate(0.3))
-            sides = {
-                name: lambda one=one: loop.run_until_complete(one.rate(seconds))
-                for name, one in benches.items()
-            }
+            sides = {name: lambda one=one: loop.run_until_complete(one.rate(seconds)) for name, one in benches.items()}
             found = interleaved(sides, chosen.rounds or rounds)
         finally:
             for one in benches.values():

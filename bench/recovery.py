@@ -14,13 +14,13 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from _common import arguments, finish, interleaved, medians, ratio, say
-from mqlab.broker.core.records import Declare, Put, Record, Remove
+from mqlab.broker.core.durability.records import Declare, Put, Record, Remove
 from mqlab.broker.store.encoding import encode, encode_head
-from mqlab.broker.store.files import Files
-from mqlab.broker.store.recovery import recover
+from mqlab.broker.store.files.layer import Files
+from mqlab.broker.store.recovery.recovery import recover
 from mqlab.broker.store.segments import path_of
-from mqlab.wire.bodies import LONE, Payload
-from mqlab.wire.bodies import encode as encode_bodies
+from mqlab.wire.native.bodies import LONE, Payload
+from mqlab.wire.native.bodies import encode as encode_bodies
 
 MB: Final = 1_000_000
 FILE: Final = 64 * 1024 * 1024

@@ -15,7 +15,7 @@ import uvloop
 
 from _asking import LEAD, REPLIES, REQUESTS, ask_for, respond
 from _common import arguments, finish, interleaved, medians, ratio, say
-from mqlab.broker.server.tracing.links import TRACE_QUEUE
+from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
 from mqlab.client import aio
 from mqlab.systems import Running, system
 
@@ -91,10 +91,7 @@ def main() -> None:
             for name in names:
                 benches[name] = loop.run_until_complete(Bench.start(name, Path(folder)))
                 loop.run_until_complete(benches[name].rate(0.3))
-            sides = {
-                name: lambda one=one: loop.run_until_complete(one.rate(seconds))
-                for name, one in benches.items()
-            }
+            sides = {name: lambda one=one: loop.run_until_complete(one.rate(seconds)) for name, one in benches.items()}
             found = interleaved(sides, chosen.rounds or rounds)
             read = {name: loop.run_until_complete(one.read_trace()) for name, one in benches.items()}
         finally:

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from mqlab.client import aio
-from mqlab.wire.bodies import encode, encode_equal
+from mqlab.wire.native.bodies import encode, encode_equal
 
 ROWS, SIZE, BATCHES = 4096, 12, 200
 

@@ -1,8 +1,8 @@
 """Writes the tables of the documents that are made from the package itself:
 
-    docs/studies.md   where every published table and figure of the built-in studies is reproduced
-    docs/systems.md   what each system that comes with mqlab can do, and what its word is worth
-    docs/broker.md    durability of the embedded broker's confirmations; which right each of its commands needs
+docs/studies.md   where every published table and figure of the built-in studies is reproduced
+docs/systems.md   what each system that comes with mqlab can do, and what its word is worth
+docs/broker.md    durability of the embedded broker's confirmations; which right each of its commands needs
 """
 
 import sys
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from mqlab.broker.security import commands
-from mqlab.load.absence import lacks
+from mqlab.runner.unsupported import lacks
 from mqlab.study import FEATURES, PublishedValue, Study, built_in_studies, load_study
-from mqlab.study.printed import begins
-from mqlab.study.tie import Tie, ties
+from mqlab.study.published.coverage import Tie, ties
+from mqlab.study.published.match import begins
 from mqlab.systems import SYSTEMS, system
 
 DOCS: Final = Path(__file__).parents[1] / "docs"

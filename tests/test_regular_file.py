@@ -10,8 +10,8 @@ import pytest
 
 from mqlab.broker.config import settings_from
 from mqlab.broker.security.users import Users
-from mqlab.broker.server.channels.sink import read_password
-from mqlab.broker.server.tracing.stanzas import read_stanzas
+from mqlab.broker.server.channels.receiving_end import read_password
+from mqlab.broker.server.trace.stanzas import read_stanzas
 from mqlab.broker.settings import SettingError
 from mqlab.events.folder import NotARunFolderError, RunFolder
 from mqlab.events.schema import SCHEMA_VERSION

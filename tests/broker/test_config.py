@@ -91,7 +91,10 @@ def test_one_address_needs_no_list(path: Path) -> None:
 
 
 def test_origins_are_one_several_or_none(path: Path) -> None:
-    assert read(path, "web_origins: [https://A.org, http://b.org:81]").web_origins == ("https://a.org", "http://b.org:81")
+    assert read(path, "web_origins: [https://A.org, http://b.org:81]").web_origins == (
+        "https://a.org",
+        "http://b.org:81",
+    )
     assert read(path, "web_origins: https://a.org").web_origins == ("https://a.org",)
     assert read(path, "web_origins: none").web_origins == read(path, "web_origins: []").web_origins == ()
     with pytest.raises(SettingError, match=r"broker.yaml:2: web_origins: 'a.org' is no origin"):

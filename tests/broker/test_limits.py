@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.broker import limits
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 
 from .server.talking import Raw, in_loop
@@ -26,11 +26,11 @@ TESTED = {
     "KEEPALIVE_INTERVAL": "server/test_listener.py::test_the_system_asks_whether_a_silent_client_is_there",
     "KEEPALIVE_PROBES": "server/test_listener.py::test_the_system_asks_whether_a_silent_client_is_there",
     "CERTIFICATE_DAYS": "server/test_listener.py::test_a_certificate_that_expires_is_logged_at_the_start",
-    "NAME": "core/test_destinations.py::test_a_name_is_bounded_in_bytes",
+    "NAME": "core/model/test_destination_names.py::test_a_name_is_bounded_in_bytes",
     "LINKS_A_CONNECTION": "server/test_limits.py::test_sessions_and_links_of_a_connection_are_bounded",
     "SESSIONS_A_CONNECTION": "server/test_limits.py::test_sessions_and_links_of_a_connection_are_bounded",
     "CONNECTIONS": "server/test_limits.py::test_connections_are_bounded",
-    "TRANSACTION": "core/test_transactions.py::test_a_transaction_is_bounded",
+    "TRANSACTION": "core/transactions/test_commit.py::test_a_transaction_is_bounded",
     "TRANSACTION_SENDS": "core/test_accounts.py::test_sends_of_a_transaction_are_bounded",
     "TRANSACTIONS_OF_A_CONNECTION": "core/test_accounts.py::test_transactions_of_a_connection_have_a_part_of_memory",
     "TRANSACTIONS_OF_ALL": "core/test_accounts.py::test_open_transactions_of_all_connections_leave_memory_for_messages",
@@ -61,7 +61,7 @@ TESTED = {
     "OVERDRAFT_LEAST": "core/test_accounts.py::test_what_credit_does_not_count_is_refused_above_the_limit",
     "GROUPS": "core/test_groups.py::test_groups_are_not_remembered_without_end",
     "CHANNEL_MEMORY": "core/test_flow.py::test_a_client_that_poses_as_a_channel_is_held_at_a_bound_of_its_own",
-    "UNFINISHED_SHARE": "server/test_unfinished_frames.py::test_long_frames_that_stop_to_grow_are_bounded",
+    "UNFINISHED_SHARE": "server/native/test_unfinished_frames.py::test_long_frames_that_stop_to_grow_are_bounded",
     "PREFETCH": "server/test_limits.py::test_the_room_of_a_consumer_is_bounded",
     "SELECTOR": "core/selectors/test_limits.py::test_a_text_has_at_most_4_kib",
     "SELECTOR_DEPTH": "core/selectors/test_limits.py::test_brackets_are_nested_so_deep_and_no_deeper",
@@ -78,19 +78,19 @@ TESTED = {
     "LOGIN_DELAY_LEAST": "security/test_guard.py::test_each_failure_delays_the_answer_twice_as_long",
     "LOGIN_DELAY": "security/test_guard.py::test_each_failure_delays_the_answer_twice_as_long",
     "FAILING_ADDRESSES": "security/test_guard.py::test_memory_is_bounded_whatever_fails",
-    "LOG_LINES_A_SECOND": "server/test_refusals.py::test_refusals_do_not_fill_the_log",
+    "LOG_LINES_A_SECOND": "server/test_refusal_log.py::test_refusals_do_not_fill_the_log",
     "WRITTEN_FILE": "test_config.py::test_a_file_has_so_many_bytes",
-    "XID": "core/test_prepared.py::test_names_are_bounded",
+    "XID": "core/transactions/test_two_phase_commit.py::test_names_are_bounded",
     "STOMP_HEADERS": "server/stomp/test_hostile.py::test_the_number_of_headers",
     "STOMP_HEADER": "server/stomp/test_hostile.py::test_the_length_of_a_header",
     "STOMP_HEAD": "server/stomp/test_hostile.py::test_the_length_of_all_headers",
     "STOMP_HEAD_ROOM": "server/stomp/test_hostile.py::test_the_length_of_a_body",
-    "STOMP_HEART_BEAT": "server/stomp/test_parts.py::test_heart_beats_are_negotiated",
+    "STOMP_HEART_BEAT": "server/stomp/test_components.py::test_heart_beats_are_negotiated",
     "STOMP_PRODUCERS": "server/stomp/test_inside.py::test_destinations_that_are_not_used_any_more_are_let_go",
     "HTTP_HEAD": "server/websocket/test_requests.py::test_the_length_of_a_request",
     "WEBSOCKET_BEFORE_HELLO": "server/websocket/test_limits.py::test_before_it_is_let_in_it_has_less_room",
     "TURN_NS": "server/test_slices.py::test_a_connection_with_long_work_waits_for_the_others",
-    "SLICE": "core/test_browsing.py::test_a_deep_queue_is_seen_in_slices",
+    "SLICE": "core/dispatch/test_browser.py::test_a_deep_queue_is_seen_in_slices",
     "LISTED": "server/test_slices.py::test_a_list_comes_in_parts",
 }
 

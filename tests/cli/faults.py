@@ -7,10 +7,10 @@ import numpy as np
 
 from mqlab.client import aio
 from mqlab.drivers import DRIVERS, Arrival, Connection, Driver, Receiver, Receiving
-from mqlab.drivers.native import NativeConnection, NativeDriver
+from mqlab.drivers.native.driver import NativeConnection, NativeDriver
 from mqlab.systems import SYSTEMS, System
-from mqlab.systems.embedded import Embedded
-from mqlab.wire.bodies import Bodies
+from mqlab.systems.embedded.system import Embedded
+from mqlab.wire.native.bodies import Bodies
 
 NUMBER = 3  # messages that meet the fault
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mqlab.events.folder import RunFolder
-from mqlab.load import conductor
+from mqlab.runner import conductor
 
 from .command import SMALL, here
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from mqlab.cli.broker import asking
+from mqlab.cli.broker import connection as asking
 from mqlab.client import Connection, connect
 
 from .command import document, here

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from mqlab.broker.server.tracing.records import SCHEMA
+from mqlab.broker.server.trace.records import SCHEMA
 from mqlab.client import RefusedError, connect
 
 from .command import PROGRAM, Background, document, here, mqlab

@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 
 from mqlab.study import load_study
-from mqlab.study.model import Layer
+from mqlab.study.language.model import Layer
 
 from .command import here
 

@@ -57,7 +57,7 @@ def interrupted(folder: Path, *arguments: str | Path, when: Callable[[Background
 def wait_for_load(command: Background, run: str) -> None:
     """Until the run has begun and its agents have worked for longer than it takes them to get ready."""
     command.wait_until_said(run)
-    agents = command.descendants("mqlab.load.agent")
+    agents = command.descendants("mqlab.runner.agents.process")
     assert len(agents) == 2
     assert len(command.descendants("mqlab broker")) == 1
 
@@ -119,7 +119,7 @@ def test_a_second_ctrl_c_does_not_spoil_the_cleaning_up(tmp_path: Path, study: P
     assert only_folder(tmp_path / "runs").meta()["status"] == "incomplete"
 
 
-@pytest.mark.parametrize("word", ["mqlab.load.agent", "mqlab broker"])
+@pytest.mark.parametrize("word", ["mqlab.runner.agents.process", "mqlab broker"])
 def test_while_the_processes_are_starting(tmp_path: Path, study: Path, word: str) -> None:
     with Background(tmp_path, *PROGRAM, "run", study, "--only", "B", "--runs", tmp_path / "runs") as command:
         command.wait_until(lambda: command.descendants(word))
@@ -137,7 +137,7 @@ def test_in_a_terminal_with_bars(tmp_path: Path, study: Path) -> None:
     with Background(tmp_path, *command, TERM="xterm-256color", COLUMNS="120") as terminal:
         assert terminal.process.stdin is not None
         terminal.wait_until_said("2 of 2: B, measure (60 s)")
-        assert len(terminal.descendants("mqlab.load.agent")) == 2
+        assert len(terminal.descendants("mqlab.runner.agents.process")) == 2
         terminal.remember()
         terminal.process.stdin.write(b"\x03")
         terminal.process.stdin.flush()

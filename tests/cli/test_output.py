@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import typer
 from pyspark.errors import PySparkException
-from tests.load.lab import conducted
-from tests.load.points import point
+from tests.runner.lab import conducted
+from tests.runner.points import point
 from typer.testing import Result
 
 from mqlab.cli.report import exit_by
 from mqlab.events.checksums import EventFile
 from mqlab.events.folder import RunFolder
-from mqlab.load.agent import Agent
-from mqlab.load.conductor import Conductor
 from mqlab.pipeline.sources import Sources
+from mqlab.runner.agents.process import Agent
+from mqlab.runner.conductor import Conductor
 from mqlab.study import load_study
 
 from .command import PROGRAM, SMALL, environment, here
@@ -76,6 +76,7 @@ def test_an_agent_says_that_its_disk_is_full() -> None:
 
 def test_a_full_disk_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last thing that is written fails as well: what was started must still be ended."""
+
     def full(_: RunFolder, __: object) -> None:
         raise OSError(errno.ENOSPC, FULL, "meta.json")
 

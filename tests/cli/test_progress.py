@@ -3,7 +3,7 @@
 import pytest
 
 from mqlab.cli.progress import ProgressBars
-from mqlab.load.conductor import Progress
+from mqlab.runner.conductor import Progress
 
 
 @pytest.mark.parametrize(

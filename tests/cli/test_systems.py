@@ -17,7 +17,7 @@ from mqlab.cli.systems import start as starting
 from mqlab.cli.systems.started import data_of
 from mqlab.study.features import FEATURES
 from mqlab.systems import SYSTEMS
-from mqlab.systems.getting import Archive
+from mqlab.systems.install.download import Archive
 
 from .command import PROGRAM, document, environment, here, mqlab
 

@@ -4,7 +4,7 @@ from broker.server.talking import client
 from features.receiving import numbers
 from mqlab.client import aio
 from mqlab.wire.address import Address
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 
 async def filled(address: Address, count: int = 10) -> aio.Connection:

@@ -10,9 +10,9 @@ from zlib import crc32
 
 import uvloop
 
-from mqlab.broker.server import listen
+from mqlab.broker.server import startup
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.local import LocalBroker
+from mqlab.broker.server.inprocess.local_broker import LocalBroker
 from mqlab.broker.settings import Settings
 from mqlab.wire.address import Address
 
@@ -26,7 +26,7 @@ _names = count(1)
 async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Address]]]:
     """A broker in this event loop, and where its clients find it."""
     if chosen[0] == "tcp":
-        async with listen.running(settings) as found:
+        async with startup.running(settings) as found:
             yield found
         return
     # After a restart it has the name it had before.

@@ -8,7 +8,7 @@ import pytest
 from broker.server.talking import client, in_loop, local, seen
 from mqlab.client import aio
 from mqlab.client.errors import RefusedError
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .serving import running
 

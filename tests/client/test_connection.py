@@ -6,10 +6,10 @@ from typing import Any
 
 from broker.server.talking import in_loop
 from mqlab.client.connection import Wire
-from mqlab.client.consuming import Consumer
+from mqlab.client.consumer import Consumer
 from mqlab.wire import native
-from mqlab.wire.columns import encode_lone
-from mqlab.wire.native import Frame, Kind
+from mqlab.wire.native.columns import encode_lone
+from mqlab.wire.native.frames import Frame, Kind
 
 _LIMIT = 1 << 20
 

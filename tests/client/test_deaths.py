@@ -15,11 +15,11 @@ import uvloop
 from broker.server.talking import client, in_loop, local
 from features.process import BrokerProcess
 from features.receiving import nothing_for, numbers
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.client import Message, aio
-from mqlab.client.consuming import Acknowledge
+from mqlab.client.consumer import Acknowledge
 from mqlab.client.errors import MessagingError
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 MODES: Final[tuple[Acknowledge, ...]] = ("auto", "dups_ok", "client", "individual", "transacted")
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mqlab.client import headers as module
 from mqlab.client.headers import Byte, Float, Headers, Int, Short, Stamp, Standing
 from mqlab.client.message import Delivery, Message
-from mqlab.wire.bodies import COLUMNS, LONE, Payload, check, decode
-from mqlab.wire.columns import column, column_names, decode_batch, decode_lone
+from mqlab.wire.native.bodies import COLUMNS, LONE, Payload, check, decode
+from mqlab.wire.native.columns import column, column_names, decode_batch, decode_lone
 
 NOW = 1_700_000_000_000
 

@@ -8,8 +8,8 @@ import pytest
 
 from broker.server.talking import seen
 from mqlab.client import Connection, Message, MessagingError, connect
-from mqlab.client.consuming import Acknowledge
-from mqlab.wire.bodies import encode
+from mqlab.client.consumer import Acknowledge
+from mqlab.wire.native.bodies import encode
 
 from .serving import Served
 

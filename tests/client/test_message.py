@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from mqlab.client.message import Delivery, Message
-from mqlab.wire.bodies import Payload, cut, encode
-from mqlab.wire.columns import encode_columns, encode_lone
-from mqlab.wire.memory import memory
+from mqlab.wire.native.bodies import Payload, cut, encode
+from mqlab.wire.native.columns import encode_columns, encode_lone
+from mqlab.wire.receive_memory import memory
 
 FULL: dict[str, tuple[str, Any]] = {
     "id": ("u", bytes(range(16))), "timestamp": ("q", 1_700_000_000_000), "correlation_id": ("s", "c-1"),

@@ -4,7 +4,7 @@ import pytest
 
 from broker.server.talking import in_loop, local, seen
 from features.receiving import numbers, receive
-from mqlab.client.consuming import Acknowledge
+from mqlab.client.consumer import Acknowledge
 
 from .filling import filled, left
 from .serving import running

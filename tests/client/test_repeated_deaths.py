@@ -8,9 +8,9 @@ import pytest
 
 from broker.server.talking import client, in_loop, local, seen
 from features.receiving import nothing_for, numbers, receive
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.client import RefusedError, aio, connect
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .serving import serving
 

@@ -4,7 +4,7 @@ import pytest
 
 from broker.server.talking import seen
 from mqlab.client import RefusedError, connect
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .serving import Served
 

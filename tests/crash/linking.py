@@ -25,7 +25,7 @@ from roles import Consumer, Producer, Role
 from victim import Victim
 
 from mqlab.client import aio
-from mqlab.wire.bodies import encode_equal
+from mqlab.wire.native.bodies import encode_equal
 
 PATIENCE = 120
 PAUSE = 0.1

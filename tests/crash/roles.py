@@ -10,7 +10,7 @@ from victim import Victim
 
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
-from mqlab.wire.bodies import encode_equal
+from mqlab.wire.native.bodies import encode_equal
 
 
 class Role:

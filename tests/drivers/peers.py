@@ -8,8 +8,8 @@ import numpy as np
 import uvloop
 
 from mqlab.drivers import DRIVERS, Connection
-from mqlab.drivers.base import Matrix
-from mqlab.drivers.nulls.base import NullPeer
+from mqlab.drivers.api import Matrix
+from mqlab.drivers.null_server.api import NullPeer
 
 
 def bodies(rows: int, size: int = 12) -> Matrix:

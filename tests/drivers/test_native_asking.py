@@ -9,11 +9,11 @@ import pytest
 import uvloop
 
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.drivers import DRIVERS, Connection, DriverError, Receiving
 
-from .test_native import Connect, against_a_broker, bodies, near_a_broker
+from .native.test_driver import Connect, against_a_broker, bodies, near_a_broker
 
 REQUESTS, REPLIES = "queue:requests", "queue:replies"
 

@@ -7,7 +7,7 @@ import pytest
 
 from broker.server.talking import in_loop
 from mqlab.broker.channel_settings import ChannelSettings
-from mqlab.broker.server.local import LocalBroker
+from mqlab.broker.server.inprocess.local_broker import LocalBroker
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
 

@@ -13,16 +13,16 @@ import trustme
 
 from broker.server.talking import Raw, client, in_loop, local
 from client.serving import serving
-from mqlab.broker.server.listen import running
-from mqlab.broker.server.local import LocalBroker
+from mqlab.broker.server.inprocess.local_broker import LocalBroker
+from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.client import aio, connect
 from mqlab.client.errors import ClosedError
 from mqlab.client.headers import Byte, Float, Int, Short
 from mqlab.wire.address import Address
-from mqlab.wire.bodies import encode
-from mqlab.wire.columns import Value
-from mqlab.wire.native import Flag, Kind
+from mqlab.wire.native.bodies import encode
+from mqlab.wire.native.columns import Value
+from mqlab.wire.native.frames import Flag, Kind
 
 from .receiving import numbers, receive
 

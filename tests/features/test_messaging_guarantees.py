@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from broker.server.talking import client, in_loop, local, seen
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.client import aio
-from mqlab.client.consuming import Acknowledge
+from mqlab.client.consumer import Acknowledge
 from mqlab.client.errors import RefusedError
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .receiving import nothing_for, numbers, receive
 
@@ -165,9 +165,7 @@ async def test_client_acknowledgement() -> None:
         await two.close()
         again = [await (await connection.session()).consumer(name) for name in ("queue:one", "queue:two")]
         assert [seen(await again[0].receive(timeout=30)) for _ in range(2)] == [(b"3", True), (b"4", False)]
-        assert [seen(await again[1].receive(timeout=30)) for _ in range(3)] == [
-            (body, False) for body in numbers(2, 5)
-        ]
+        assert [seen(await again[1].receive(timeout=30)) for _ in range(3)] == [(body, False) for body in numbers(2, 5)]
 
 
 @pytest.mark.parametrize("size", [1, 10, 100])

@@ -8,14 +8,14 @@ import pytest
 
 from broker.server.talking import client, in_loop, local
 from client.serving import serving
-from mqlab.broker.core import retrieval
-from mqlab.broker.core.messages import Span
-from mqlab.broker.server.listen import running
+from mqlab.broker.core.dispatch import correlation_index
+from mqlab.broker.core.model.messages import Span
+from mqlab.broker.server.startup import running
 from mqlab.client import Message, aio, connect
 from mqlab.client.errors import RefusedError
 from mqlab.client.headers import Int
-from mqlab.wire.bodies import encode
-from mqlab.wire.columns import Value
+from mqlab.wire.native.bodies import encode
+from mqlab.wire.native.columns import Value
 
 from .receiving import nothing_for, numbers, receive
 
@@ -57,14 +57,14 @@ async def test_preloaded_queue_unretrieved_messages() -> None:
 async def test_retrieval_by_correlation_id_against_queue_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same messages are found; with an index each is looked at once, with a scan all of them each time."""
     looks = 0
-    real = retrieval.keys
+    real = correlation_index.keys
 
-    def counting(span: Span, field: retrieval.Field) -> Iterator[tuple[int, Value]]:
+    def counting(span: Span, field: correlation_index.Field) -> Iterator[tuple[int, Value]]:
         nonlocal looks
         looks += span.rows
         return real(span, field)
 
-    monkeypatch.setattr(retrieval, "keys", counting)
+    monkeypatch.setattr(correlation_index, "keys", counting)
     found: dict[str, int] = {}
     for setting in ("indexed", "scan"):
         async with running(local(retrieval=setting)) as (_, (address,)):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from broker.server.talking import client, in_loop, local
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.client import aio
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .receiving import nothing_for, numbers, receive
 

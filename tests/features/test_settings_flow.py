@@ -10,11 +10,11 @@ from broker.server.talking import client, in_loop, local
 from mqlab.broker import limits
 from mqlab.broker.config import settings_from
 from mqlab.broker.policy import Policies, Policy, Rule
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError, RefusedError
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .receiving import nothing_for, receive
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from broker.server.talking import client, in_loop, local
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.broker.settings import KIB, MIB
 from mqlab.client import aio
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .receiving import receive
 

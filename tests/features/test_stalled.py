@@ -13,7 +13,7 @@ import pytest
 import uvloop
 
 from mqlab.client import aio
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .process import BrokerProcess
 from .weighing import Weighed

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from broker.server.talking import in_loop, local
-from broker.server.tracing.watching import named, operations, recorded
-from mqlab.broker.server.listen import running
-from mqlab.broker.server.tracing.reading import TraceReader
-from mqlab.broker.server.tracing.stanzas import Stanza, write_stanzas
+from broker.server.trace.watching import named, operations, recorded
+from mqlab.broker.server.startup import running
+from mqlab.broker.server.trace.reader import TraceReader
+from mqlab.broker.server.trace.stanzas import Stanza, write_stanzas
 from mqlab.broker.settings import Level
 from mqlab.cli.broker.trace_files import TraceFile
 from mqlab.client import aio

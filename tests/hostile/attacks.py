@@ -10,8 +10,8 @@ from typing import NamedTuple
 from broker.server.stomp.serving import frame as stomp_frame
 from mqlab.broker import limits
 from mqlab.wire import native
-from mqlab.wire.bodies import encode
-from mqlab.wire.native import Flag, Kind
+from mqlab.wire.native.bodies import encode
+from mqlab.wire.native.frames import Flag, Kind
 
 from . import payloads
 from .frames import NUMBERS

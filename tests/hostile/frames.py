@@ -4,9 +4,9 @@ import random
 from typing import Any
 
 from mqlab.wire import native
-from mqlab.wire.bodies import encode
-from mqlab.wire.columns import encode_lone
-from mqlab.wire.native import Flag, Kind
+from mqlab.wire.native.bodies import encode
+from mqlab.wire.native.columns import encode_lone
+from mqlab.wire.native.frames import Flag, Kind
 
 # Numbers as no client of ours would send them.
 NUMBERS = (0, 1, 2, 3, 7, 2**31, 2**63 - 1, 2**63, 2**64 - 1)

@@ -7,7 +7,7 @@ from broker.server.stomp.test_fuzz import Sayings
 from broker.server.websocket.talking import request
 from mqlab.broker import limits
 from mqlab.wire import native
-from mqlab.wire.native import Kind
+from mqlab.wire.native.frames import Kind
 
 from .frames import OPENING, absurd, sensible
 

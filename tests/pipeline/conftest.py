@@ -11,7 +11,7 @@ from tests.pipeline.random_runs import random_runs
 
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure import TABLES, measure, read
-from mqlab.pipeline.spark import spark_session
+from mqlab.pipeline.session import spark_session
 
 
 @pytest.fixture(scope="session")

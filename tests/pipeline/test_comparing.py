@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.pipeline.cases import COST, EXHIBITS, OTHER
 
-from mqlab.pipeline.wanted import wanted
+from mqlab.pipeline.exhibit_inputs import wanted
 from mqlab.study.statistics import t975
 
 Tables = dict[str, list[dict[str, Any]]]

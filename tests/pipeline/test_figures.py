@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from tests.pipeline.cases import CASES, DELAYS
 
-from mqlab.pipeline.calibrations import calibrations
-from mqlab.pipeline.histogram import GROWTH, bucket, upper_edge
-from mqlab.pipeline.resources import bounds
+from mqlab.pipeline.kernels.histogram import GROWTH, bucket, upper_edge
+from mqlab.pipeline.tables.calibrations import calibrations
+from mqlab.pipeline.tables.resources import bounds
 from mqlab.study import METRICS
 from mqlab.study.statistics import t975
 

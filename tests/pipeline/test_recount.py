@@ -11,7 +11,7 @@ from tests.pipeline.made_up import Run, write
 from tests.pipeline.random_runs import SEED
 from tests.pipeline.recount import percentile, recount
 
-from mqlab.pipeline.fates import CLASSES
+from mqlab.pipeline.kernels.delivery_classes import CLASSES
 from mqlab.pipeline.measure import TABLES, measure, read
 
 Tables = dict[str, list[dict[str, Any]]]

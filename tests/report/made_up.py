@@ -12,7 +12,7 @@ import yaml
 
 from mqlab.events.folder import RunFolder
 from mqlab.study import METRICS, Point, Study, load_study
-from mqlab.study.expression import parse
+from mqlab.study.language.expression import parse
 
 _text, _int, _long, _real, _truth = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
 _run = {"run": _int, "scenario": _text, "point": _text, "system": _text, "repetition": _int}

@@ -8,9 +8,9 @@ import yaml
 
 from mqlab.events.folder import RunFolder
 from mqlab.report import write_index, write_report
-from mqlab.report.cells import ONE_RUN, SAME, half_width, why_unknown
-from mqlab.report.findings import Findings
-from mqlab.report.headline import headline, rate_tiles
+from mqlab.report.data.findings import Findings
+from mqlab.report.exhibits.cells import ONE_RUN, SAME, half_width, why_unknown
+from mqlab.report.exhibits.headline import headline, rate_tiles
 from mqlab.study import load_study
 
 from .fabricated import fabricated

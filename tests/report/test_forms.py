@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from mqlab.report import write_report
-from mqlab.report.content import Table
-from mqlab.report.findings import Findings
-from mqlab.report.table import table
+from mqlab.report.data.findings import Findings
+from mqlab.report.exhibits.table import table
+from mqlab.report.render.content import Table
 
 from .made_up import MadeUp
 from .reading import ReadPage

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from mqlab.report.drawing import PALETTE
-from mqlab.report.group_charts import GroupBar, GroupPanel, groups
-from mqlab.report.sweep_charts import Axes, Line, Mark, Panel, sweep
-from mqlab.report.time_charts import Course, Onset, course
+from mqlab.report.charts.drawing import PALETTE
+from mqlab.report.charts.group_charts import GroupBar, GroupPanel, groups
+from mqlab.report.charts.sweep_charts import Axes, Line, Mark, Panel, sweep
+from mqlab.report.charts.time_charts import Course, Onset, course
 
-from .test_charts import labels, texts
+from .charts.test_bar_charts import labels, texts
 
 AXES = Axes("Requesters", "rate", "round trips/s", labels={1.0: "1", 10.0: "10", 300.0: "300"})
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from mqlab.broker.server.broker import _LAZY_SECONDS
-from mqlab.report.findings import Findings
-from mqlab.report.headline import rate_tiles
-from mqlab.report.page import build
-from mqlab.report.tables import calibration_table, durability_table, points_table, systems_table
+from mqlab.report.data.findings import Findings
+from mqlab.report.exhibits.headline import rate_tiles
+from mqlab.report.exhibits.lab_tables import calibration_table, durability_table, points_table, systems_table
+from mqlab.report.render.page import build
 from mqlab.systems import system
 
 from .conftest import Write
@@ -119,4 +119,3 @@ def test_report_and_manual_say_the_same_of_the_embedded_brokers_durability(
         assert f"| {text} |" in manual, "run .venv/bin/python scripts/tables.py"
     assert sync == "off" or f"| {durability.acknowledged} |" in systems
     assert f"within about {_LAZY_SECONDS * 1000:g} ms" in durability.acknowledged
-

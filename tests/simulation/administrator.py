@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from mqlab.broker.core import administration
+from mqlab.broker.core import admin
 from mqlab.broker.core.effects import Deliver, Opened, Seen
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.subscribing import Wish
+from mqlab.broker.core.routing.subscriptions import Wish
 
 from .books import Books, Fault
 from .client import Client, Connection
@@ -44,7 +44,7 @@ class Administrator(Client):
         selector, choose = self._selector()
         with broker.command() as event:
             sure, unsure = self.books.sure_and_unsure(place, choose)
-            number = administration.purge(broker.core, place.name, selector)
+            number = admin.purge(broker.core, place.name, selector)
             self._answered(broker, event)
             self._check("purged", number, sure, unsure)
             for copy in sure:
@@ -64,7 +64,7 @@ class Administrator(Client):
             if most is not None:
                 sure, unsure = [], sure + unsure
             try:
-                number = administration.move(broker.core, place.name, MOVED, selector, most)
+                number = admin.move(broker.core, place.name, MOVED, selector, most)
             except RefusedError:
                 assert broker.files.capacity is not None
                 self.books.look_at(broker.core)
@@ -92,7 +92,7 @@ class Administrator(Client):
     def _delete(self, broker: SimulatedBroker, place: Place) -> None:
         with broker.command() as event:
             try:
-                administration.delete(broker.core, place.name)
+                admin.delete(broker.core, place.name)
             except RefusedError:
                 return
             self._answered(broker, event)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from mqlab.broker.core import saving
+from mqlab.broker.core.durability import paging
 from mqlab.broker.store import journal, syncs
 
 _BEGIN_MS = 1_000_000_000
@@ -55,6 +55,6 @@ def in_place(clock: Clock) -> Iterator[None]:
     """The store lives by this clock, and few messages are enough for what goes to disk together."""
     with (
         patch.object(journal, "time", clock), patch.object(syncs, "time", clock),
-        patch.object(saving, "_PAGE", 600), patch.object(saving, "_MOST_TOGETHER", 5),
+        patch.object(paging, "_PAGE", 600), patch.object(paging, "_MOST_TOGETHER", 5),
     ):  # fmt: skip
         yield

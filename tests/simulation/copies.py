@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from mqlab.broker.core.queue import Queue
+from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.policy import Policy
 
 from .messages import Message

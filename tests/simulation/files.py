@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 from broker.store.disk import RecordedFiles
-from mqlab.wire.bodies import Buffer
+from mqlab.wire.native.bodies import Buffer
 
 
 class Crashed(BaseException):

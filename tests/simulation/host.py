@@ -12,6 +12,8 @@ from typing import Any
 
 from broker.store.workers import Sync
 from mqlab.broker.core.broker import Core
+from mqlab.broker.core.durability.records import Commit, Declare, Prepare, Put, Record, Remember
+from mqlab.broker.core.durability.restore import restore
 from mqlab.broker.core.effects import (
     Answer,
     Append,
@@ -27,14 +29,12 @@ from mqlab.broker.core.effects import (
     Seen,
     TakenBack,
 )
-from mqlab.broker.core.messages import OnDisk
-from mqlab.broker.core.records import Commit, Declare, Prepare, Put, Record, Remember
-from mqlab.broker.core.restoring import restore
+from mqlab.broker.core.model.messages import OnDisk
 from mqlab.broker.settings import Settings
 from mqlab.broker.store.journal import Journal
-from mqlab.broker.store.pages import Pages
-from mqlab.broker.store.recovery import Recovered, recover
-from mqlab.wire.bodies import Payload
+from mqlab.broker.store.payloads.page_files import Pages
+from mqlab.broker.store.recovery.recovery import Recovered, recover
+from mqlab.wire.native.bodies import Payload
 
 from .books import Books
 from .clock import Clock

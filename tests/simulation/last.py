@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from mqlab.broker.core.administration import totals
+from mqlab.broker.core.admin import totals
 from mqlab.broker.store.segments import numbers_in
 
 from .books import Books, Fault

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from broker.core.payloads import batch, lone
-from mqlab.wire.bodies import Payload, decode, encode
-from mqlab.wire.columns import Value
+from mqlab.wire.native.bodies import Payload, decode, encode
+from mqlab.wire.native.columns import Value
 
 _DIGITS = 8
 DEFAULT_PRIORITY = 4

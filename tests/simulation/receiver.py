@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from mqlab.broker.core.dispatch.correlation_index import Key
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.links import Consumer
-from mqlab.broker.core.retrieval import Key
-from mqlab.broker.core.subscribing import Wish
+from mqlab.broker.core.model.sessions import Consumer
+from mqlab.broker.core.routing.subscriptions import Wish
 
 from .books import Fault
 from .checking import promised

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.links import Producer
+from mqlab.broker.core.model.sessions import Producer
 
 from .checking import promised
 from .client import Action, Client

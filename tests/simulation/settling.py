@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mqlab.broker.core.records import Prepare
-from mqlab.broker.store.recovery import Recovered
+from mqlab.broker.core.durability.records import Prepare
+from mqlab.broker.store.recovery.recovery import Recovered
 
 from .books import Books, Fault
 from .clock import Clock

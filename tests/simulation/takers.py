@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from mqlab.broker.core.links import Consumer
+from mqlab.broker.core.model.sessions import Consumer
 
 from .copies import Copy, Place
 

@@ -7,13 +7,14 @@ from functools import partial
 
 import pytest
 
-from mqlab.broker.core import house, ledger
+from mqlab.broker.core.durability import pending_records
 from mqlab.broker.core.flow import Flow
+from mqlab.broker.core.model import destinations
 from mqlab.broker.server.channels.batch import Batch, Send
 from mqlab.broker.server.channels.channel import Channel
-from mqlab.broker.server.channels.sink import Sink
+from mqlab.broker.server.channels.receiving_end import Sink
 from mqlab.broker.server.channels.token import Token
-from mqlab.broker.store import current
+from mqlab.broker.store import journal_file
 
 from .noticing import notices
 from .simulate import simulate_channel
@@ -85,9 +86,9 @@ MISTAKES: dict[str, Mistake] = {
     "the token is never persistent": (Sink, "commit", _commit_lightly),
     "a batch has arrived before it is committed": (Channel, "_transfer", _be_done_first),
     "a batch goes backwards": (Batch, "sends", _last_first),
-    "ids of a transmission queue are used twice": (house, "first_id", lambda _short, _now, known=1: known),
-    "nobody waits for the disk": (ledger.Ledger, "after", at_once),
-    "nothing is synced": (current.CurrentFile, "sync", lambda _: None),
+    "ids of a transmission queue are used twice": (destinations, "first_id", lambda _short, _now, known=1: known),
+    "nobody waits for the disk": (pending_records.Ledger, "after", at_once),
+    "nothing is synced": (journal_file.CurrentFile, "sync", lambda _: None),
 }
 
 

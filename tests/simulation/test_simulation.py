@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from mqlab.broker.core import acknowledging, broker, leaving, ledger, line
+from mqlab.broker.core import broker, removal
+from mqlab.broker.core.durability import pending_records
+from mqlab.broker.core.durability.pending_records import Ledger
 from mqlab.broker.core.flow import Flow
-from mqlab.broker.core.house import House
-from mqlab.broker.core.ledger import Ledger
-from mqlab.broker.core.line import Line
-from mqlab.broker.core.messages import Span
-from mqlab.broker.core.prepared import Preparing
-from mqlab.broker.store import current, segments
+from mqlab.broker.core.model import delivery_ids, span_list
+from mqlab.broker.core.model.destinations import House
+from mqlab.broker.core.model.messages import Span
+from mqlab.broker.core.model.span_list import Line
+from mqlab.broker.core.transactions.two_phase_commit import Preparing
+from mqlab.broker.store import journal_file, segments
 
 from .noticing import notices
 from .simulate import simulate
@@ -77,13 +79,13 @@ def _at_the_end(self: Line, span: Span) -> tuple[Span]:
 
 
 MISTAKES: dict[str, Mistake] = {
-    "nothing is synced": (current.CurrentFile, "sync", lambda _: None),
+    "nothing is synced": (journal_file.CurrentFile, "sync", lambda _: None),
     "a file goes too early": (segments._File, "is_needed", property(lambda _: False)),
     "a file never goes": (segments._File, "is_needed", property(lambda _: True)),
-    "nobody waits for the disk": (ledger.Ledger, "after", at_once),
-    "what comes back stands at the end": (line.Line, "insert", _at_the_end),
-    "what comes back is not marked": (broker, "taken_back", lambda consumer, _: acknowledging.taken_back(consumer, 0)),
-    "an acknowledgement is not written": (leaving, "removes", lambda _: []),
+    "nobody waits for the disk": (pending_records.Ledger, "after", at_once),
+    "what comes back stands at the end": (span_list.Line, "insert", _at_the_end),
+    "what comes back is not marked": (broker, "taken_back", lambda consumer, _: delivery_ids.taken_back(consumer, 0)),
+    "an acknowledgement is not written": (removal, "removes", lambda _: []),
     "a checkpoint shows what is prepared": (Preparing, "placed", lambda _: set()),
     "duplicates are forgotten": (House, "restore_remembered", lambda *_: None),
     "a rollback is remembered": (House, "forget_ids", lambda *_: None),

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from broker.store.disk import Disk, write_image
-from mqlab.broker.store.recovery import Recovered
+from mqlab.broker.store.recovery.recovery import Recovered
 
 from .books import Books, Fault
 from .cast import cast, settings
@@ -123,9 +123,7 @@ class Simulation:
             files = SimulatedFiles(self._folder, self.chance, self.capacity)
             if self.chance.random() < 0.2:
                 files.crash_in = self.chance.randrange(8)
-            self.broker = SimulatedBroker(
-                self.settings, self._folder, files, self.clock, self.books, self.chance
-            )
+            self.broker = SimulatedBroker(self.settings, self._folder, files, self.clock, self.books, self.chance)
             try:
                 found = self.broker.recover(_KEEP_IN_MEMORY)
                 self.books.tell(f"recovery ends at {found.lsn}: {self._durable} to {self._appended}")

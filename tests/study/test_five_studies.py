@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from mqlab.study import PublishedValue, Study, built_in_studies, estimate, load_study
-from mqlab.study.tie import ties
+from mqlab.study.published.coverage import ties
 
 ROOT = Path(__file__).parents[2]
 # How many values each study printed.

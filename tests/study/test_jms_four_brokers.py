@@ -3,7 +3,7 @@
 import pytest
 
 from mqlab.study import Point, Study, built_in_studies, estimate, load_study
-from mqlab.study.expression import parse
+from mqlab.study.language.expression import parse
 
 # Appendix 3: destinations, persistent, body, producers, consumers, messages a transaction.
 SUMMARY = {

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from mqlab.study import Point, Rule, Study, load_study
-from mqlab.study.expression import parse
+from mqlab.study.language.expression import parse
 
 
 def points(name: str, scale: str = "full") -> list[Point]:

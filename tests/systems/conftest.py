@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from mqlab.load.absence import driver_of
+from mqlab.runner.unsupported import driver_of
 from mqlab.systems import SystemFailedError, system
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from mqlab.systems import Durability
-from mqlab.systems.getting import Part
+from mqlab.systems.install.download import Part
 from mqlab.systems.program import Launch, Program
 
 # Listens, and closes every connection at once. argv: port
@@ -18,7 +18,8 @@ while True:
     server.accept()[0].close()
 """
 # Has a child with two sessions between them: a daemon by the book. argv: port, where it writes the daemon's pid
-WITH_A_DAEMON = """
+WITH_A_DAEMON = (
+    """
 import os, sys, time
 if not os.fork():
     os.setsid()
@@ -28,7 +29,9 @@ if not os.fork():
         os.rename(sys.argv[2] + ".new", sys.argv[2])
         time.sleep(1000)
     os._exit(0)
-""" + LISTENS
+"""
+    + LISTENS
+)
 IGNORES_SIGTERM = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)" + LISTENS
 NEVER_LISTENS = "import time\nprint('first\\nI am waiting for better times', flush=True)\ntime.sleep(1000)"
 ENDS = "import sys; print('the disk is full'); sys.exit(3)"

@@ -10,9 +10,9 @@ import psutil
 import pytest
 
 from mqlab.drivers import Connection, DriverError, Receiver, Receiving, Requester, Responder, Sender
-from mqlab.drivers.patience import owed
-from mqlab.load.absence import driver_of, lacks
-from mqlab.load.checks import Producer
+from mqlab.drivers.common.timeouts import owed
+from mqlab.runner.checks.feature_checks import Producer
+from mqlab.runner.unsupported import driver_of, lacks
 from mqlab.systems import Running
 
 from .real import Real

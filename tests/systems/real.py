@@ -1,11 +1,11 @@
 """A real system for the tests of a module: started once, and the common exchange that every driver must pass.
 
-    pytestmark = pytest.mark.needs_system("mosquitto")
-    up = real("mosquitto")
+pytestmark = pytest.mark.needs_system("mosquitto")
+up = real("mosquitto")
 
-    @pytest.mark.parametrize("feature", CHECKS)
-    def test_it_does_what_it_says(up: Real, feature: str) -> None:
-        up.check(feature)
+@pytest.mark.parametrize("feature", CHECKS)
+def test_it_does_what_it_says(up: Real, feature: str) -> None:
+    up.check(feature)
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import pytest
 import uvloop
 
-from mqlab.load.absence import lacks
-from mqlab.load.checks import CHECKS, Trial
+from mqlab.runner.checks.feature_checks import CHECKS, Trial
+from mqlab.runner.unsupported import lacks
 from mqlab.systems import Running, System, system
 from mqlab.systems.program import ProgramRunning
 

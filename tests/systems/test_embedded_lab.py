@@ -11,15 +11,16 @@ import pytest
 import uvloop
 
 from mqlab.broker.policy import Policy
-from mqlab.broker.server.tracing.stanzas import read_stanzas
+from mqlab.broker.server.trace.stanzas import read_stanzas
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
 from mqlab.events.schema import TABLES
-from mqlab.systems import Running, SystemFailedError, SystemSettingError, embedded_settings, system
-from mqlab.systems.embedded import Embedded
-from mqlab.systems.embedded_settings import FILE_SETTINGS, Chosen
+from mqlab.systems import Running, SystemFailedError, SystemSettingError, system
+from mqlab.systems.embedded import settings as embedded_settings
+from mqlab.systems.embedded.settings import FILE_SETTINGS, Chosen
+from mqlab.systems.embedded.system import Embedded
 
-from .test_embedded import with_one
+from .embedded.test_system import with_one
 
 
 class TestSettings:

@@ -12,13 +12,13 @@ import numpy as np
 import psutil
 import pytest
 import uvloop
-from tests.load.points import point
+from tests.runner.points import point
 
 from mqlab.drivers import DRIVERS, DriverError, Receiving
-from mqlab.load.agents import AgentProcess
-from mqlab.load.bodies import BodyMaker, ranges
-from mqlab.load.calibration import Calibration, calibrated
-from mqlab.load.checks import Producer, expect
+from mqlab.runner.agents.bodies import BodyMaker, ranges
+from mqlab.runner.agents.handle import AgentProcess
+from mqlab.runner.checks.calibration import Calibration, calibrated
+from mqlab.runner.checks.feature_checks import Producer, expect
 from mqlab.systems import system
 from mqlab.systems.program import free_port
 
@@ -216,21 +216,21 @@ def test_jars_without_jms_are_told_so(hornetq: Real) -> None:
 
 @on_hornetq
 def test_a_java_without_a_compiler_is_told_so(hornetq: Real, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from mqlab.drivers import jms_jvm
+    from mqlab.drivers.jms import jvm
 
     monkeypatch.setenv("MQLAB_CACHE", str(tmp_path))
     none = SimpleNamespace(getSystemJavaCompiler=lambda: None)
-    fake = SimpleNamespace(java=jms_jvm.jpype.java, javax=SimpleNamespace(tools=SimpleNamespace(ToolProvider=none)))
-    monkeypatch.setattr(jms_jvm, "jpype", fake)
+    fake = SimpleNamespace(java=jvm.jpype.java, javax=SimpleNamespace(tools=SimpleNamespace(ToolProvider=none)))
+    monkeypatch.setattr(jvm, "jpype", fake)
     jars = tuple(Path(hornetq.running.options["jars"]).glob("*.jar"))
     with pytest.raises(DriverError, match="has no compiler: set JAVA_HOME to a JDK"):
-        jms_jvm._compiled(jars, "javax.jms", second=True)
+        jvm._compiled(jars, "javax.jms", second=True)
     assert list((tmp_path / "jms").iterdir()) == []
 
 
 @on_hornetq
 def test_what_is_done_as_its_waiter_is_cancelled_is_kept(hornetq: Real) -> None:
-    from mqlab.drivers.jms_calls import Calls
+    from mqlab.drivers.jms.calls import Calls
 
     bell = SimpleNamespace(
         take=lambda: np.array([-1]), error=lambda _: None, result=lambda _: "messages", close=lambda: None

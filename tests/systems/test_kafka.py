@@ -5,7 +5,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from mqlab.drivers import DRIVERS, DriverError, Receiving, Sender
-from mqlab.drivers.kafka_client import topic_of
+from mqlab.drivers.kafka.client import topic_of
 from mqlab.systems import system
 
 from .hanging import check_hanging

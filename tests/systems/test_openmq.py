@@ -1,7 +1,7 @@
 import pytest
 
 from mqlab.drivers import Receiving
-from mqlab.load.checks import Producer
+from mqlab.runner.checks.feature_checks import Producer
 from mqlab.systems import SystemFailedError, system
 
 from .real import CHECKS, Real, real

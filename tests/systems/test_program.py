@@ -10,7 +10,7 @@ import uvloop
 from tests.family import commands_with
 
 from mqlab.systems import Running, SystemFailedError, SystemSettingError
-from mqlab.systems.getting import Archive
+from mqlab.systems.install.download import Archive
 from mqlab.systems.program import Program
 
 from .fakes import ENDS, IGNORES_SIGTERM, LISTENS, NEVER_LISTENS, WITH_A_DAEMON, Fake, fake
@@ -68,14 +68,12 @@ class TestUp:
 
         play(fake(LISTENS), tmp_path, look)
 
-    def test_one_that_does_not_want_to_end_is_made_to(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("mqlab.systems.kept.GRACE_SECONDS", 0.2)
+    def test_one_that_does_not_want_to_end_is_made_to(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("mqlab.systems.supervise.supervised_process.GRACE_SECONDS", 0.2)
         assert play(fake(IGNORES_SIGTERM), tmp_path, nothing) == []
 
     def test_one_that_is_stopped_is_ended_too(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("mqlab.systems.kept.GRACE_SECONDS", 0.2)
+        monkeypatch.setattr("mqlab.systems.supervise.supervised_process.GRACE_SECONDS", 0.2)
 
         async def stop(running: Running) -> None:
             for one in psutil.Process(running.pid).children():
@@ -161,9 +159,7 @@ class TestFailedStart:
     def test_one_that_is_not_installed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("MQLAB_CACHE", str(tmp_path))
         said = self.start(fake("", parts=(Archive("org.example:thing:1:zip"),)), tmp_path)
-        assert said == (
-            f"fake is not installed (no archives/thing-1 in {tmp_path}): mqlab systems install fake"
-        )
+        assert said == (f"fake is not installed (no archives/thing-1 in {tmp_path}): mqlab systems install fake")
 
     def test_interrupted_it_leaves_nothing(self, tmp_path: Path) -> None:
         async def main() -> None:

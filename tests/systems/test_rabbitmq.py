@@ -2,8 +2,8 @@ import psutil
 import pytest
 
 from mqlab.drivers import DRIVERS, DriverError, Receiving
-from mqlab.load.absence import lacks
-from mqlab.load.checks import Producer
+from mqlab.runner.checks.feature_checks import Producer
+from mqlab.runner.unsupported import lacks
 from mqlab.systems import SystemFailedError, system
 
 from .hanging import check_hanging
@@ -19,7 +19,7 @@ def test_it_does_what_it_says_over_amqp(up: Real, feature: str) -> None:
 
 
 def test_one_that_hangs_is_not_waited_for_without_an_end(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqlab.drivers.amqp_channel._CLOSE_SECONDS", 0.3)
+    monkeypatch.setattr("mqlab.drivers.amqp.channel._CLOSE_SECONDS", 0.3)
     check_hanging(up, monkeypatch)
 
 

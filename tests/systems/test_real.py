@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mqlab.load.absence import lacks
+from mqlab.runner.unsupported import lacks
 from mqlab.systems import SYSTEMS, System, SystemFailedError, system
 
 from .conftest import _missing, pytest_runtest_setup

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.load import lab
-from tests.load.lab import Once, rows
-from tests.load.points import point
-from tests.load.programs import programs_running
+from tests.runner import lab
+from tests.runner.lab import Once, rows
+from tests.runner.points import point
+from tests.runner.programs import programs_running
 
 from mqlab.events.folder import RunFolder
-from mqlab.load import agents, crew
-from mqlab.load import run as running_one
+from mqlab.runner import run as running_one
+from mqlab.runner.agents import group, handle
 from mqlab.study import Point
 from mqlab.systems import SYSTEMS, System
 from mqlab.systems.program import Launch, Program
@@ -44,9 +44,7 @@ def to_the(name: str, number: int) -> Callable[[], None]:
     return tell
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(mark.args[0], marks=mark) for mark in (on_redis, on_nats, on_mosquitto)]
-)
+@pytest.mark.parametrize("name", [pytest.param(mark.args[0], marks=mark) for mark in (on_redis, on_nats, on_mosquitto)])
 def test_it_dies(tmp_path: Path, name: str) -> None:
     kill = Once("measure", to_the(name, signal.SIGKILL))
     folder = conducted(tmp_path, TWICE, [name, "embedded"], watch=kill)
@@ -58,10 +56,10 @@ def test_it_dies(tmp_path: Path, name: str) -> None:
 
 @on_redis
 def test_it_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((crew, "_FINISH_SECONDS"), (running_one, "_GRACE_SECONDS"), (agents, "_STOP_SECONDS")):
+    for module, name in ((group, "_FINISH_SECONDS"), (running_one, "_GRACE_SECONDS"), (handle, "_STOP_SECONDS")):
         assert hasattr(module, name)
         monkeypatch.setattr(module, name, 1.0)
-    monkeypatch.setattr("mqlab.systems.kept.GRACE_SECONDS", 0.5)
+    monkeypatch.setattr("mqlab.systems.supervise.supervised_process.GRACE_SECONDS", 0.5)
     freeze = Once("measure", to_the("redis", signal.SIGSTOP))
     (broken, why), after = outcomes(conducted(tmp_path, TWICE, ["redis"], watch=freeze), "redis")
     assert (broken, after) == ("incomplete", ("complete", ""))

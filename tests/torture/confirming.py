@@ -22,11 +22,11 @@ from pathlib import Path
 
 import uvloop
 
-from mqlab.broker.core.records import Commit, Put
-from mqlab.broker.store.records import decode, decode_head
+from mqlab.broker.core.durability.records import Commit, Put
+from mqlab.broker.store.recovery.decoding import decode, decode_head
 from mqlab.client import aio
-from mqlab.wire.bodies import decode as decode_bodies
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import decode as decode_bodies
+from mqlab.wire.native.bodies import encode
 
 HEAD = struct.Struct("<IQ")
 PRODUCERS = 20

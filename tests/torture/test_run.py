@@ -98,7 +98,7 @@ def test_a_figure_that_is_not_reached_is_a_failure(tmp_path: Path, capfd: pytest
     ("text", "why"),
     [
         ("print('{\"lost\": 1}')", "lost 1"),
-        ("print('{\"lost\": {\"messages\": 2}}')", "lost.messages 2"),
+        ('print(\'{"lost": {"messages": 2}}\')', "lost.messages 2"),
         ("print('{\"lost\": 0}'); raise SystemExit(3)", "exit code 3"),
         ("print('no figures')", "says nothing"),
     ],
@@ -111,7 +111,7 @@ def test_a_script_that_fails_is_a_failure(
 
 
 def test_a_script_says_its_figures_in_its_last_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    text = "print('on the way'); print('{\"found\": 3, \"lost\": 0, \"rate\": {\"small\": 1.5}}')"
+    text = 'print(\'on the way\'); print(\'{"found": 3, "lost": 0, "rate": {"small": 1.5}}\')'
     row = Row("script", "a row", script=script(tmp_path, text), least={"rate.small": 1}, none=("lost",))
     assert main([], [row]) == 0
     assert document(capfd)["script"]["found"] == 3

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from mqlab.wire.bodies import COLUMNS, Payload
+from mqlab.wire.native.bodies import COLUMNS, Payload
 
 
 class Forged:

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from mqlab.wire.bodies import Payload
-from mqlab.wire.columns import HEADERS, decode_batch, encode_columns, encode_lone, is_property_name
+from mqlab.wire.native.bodies import Payload
+from mqlab.wire.native.columns import HEADERS, decode_batch, encode_columns, encode_lone, is_property_name
 
 Row = dict[str, Any]
 

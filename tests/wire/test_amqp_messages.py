@@ -24,18 +24,14 @@ def written(sent: list[Message]) -> tuple[list[list[bytes]], list[tuple[int, int
     tags = {1: 0, 2: 0}
     for channel, body, redelivered, properties, key in sent:
         tags[channel] += 1
-        frames.append(
-            delivery(channel, tags[channel], body, redelivered=redelivered, properties=properties, key=key)
-        )
+        frames.append(delivery(channel, tags[channel], body, redelivered=redelivered, properties=properties, key=key))
         expected.append((channel, tags[channel], redelivered, body, properties))
     return frames, expected
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(messages, st.integers(1, 30)), max_size=6), st.data())
-def test_any_messages_come_out_however_they_are_torn(
-    repeated: list[tuple[Message, int]], data: st.DataObject
-) -> None:
+def test_any_messages_come_out_however_they_are_torn(repeated: list[tuple[Message, int]], data: st.DataObject) -> None:
     frames, expected = written([message for message, times in repeated for _ in range(times)])
     stream = b"".join(chain.from_iterable(frames))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))

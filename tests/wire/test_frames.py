@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mqlab.wire import native
-from mqlab.wire.bodies import COLUMNS, LONE, SINGLES
-from mqlab.wire.native import HEADER, HEADER_SIZE, Flag, Frame, Kind, ProtocolError, Receiver
+from mqlab.wire.native.bodies import COLUMNS, LONE, SINGLES
+from mqlab.wire.native.frames import HEADER, HEADER_SIZE, Flag, Frame, Kind, ProtocolError, Receiver
 
 LIMIT = 100_000
 Fields = tuple[int, int, int, int, int, int, bytes]

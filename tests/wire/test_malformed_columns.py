@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.bodies import COLUMNS, MalformedPayloadError, Payload, check
-from mqlab.wire.columns import decode_batch, encode_columns
+from mqlab.wire.native.bodies import COLUMNS, MalformedPayloadError, Payload, check
+from mqlab.wire.native.columns import decode_batch, encode_columns
 
 from .forging import Forged, batch_begin, compressed, memory_of_arrow, of_arrays, with_list
 from .tables import EVERY_TYPE, Table

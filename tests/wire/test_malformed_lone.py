@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.bodies import COLUMNS, LONE, MalformedPayloadError, Payload, check
-from mqlab.wire.columns import columns, decode_lone
+from mqlab.wire.native.bodies import COLUMNS, LONE, MalformedPayloadError, Payload, check
+from mqlab.wire.native.columns import columns, decode_lone
 
 from .forging import with_list
 from .tables import EVERY_TYPE, Table

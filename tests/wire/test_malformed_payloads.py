@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.bodies import LONE, MalformedPayloadError, Payload, check, encode
+from mqlab.wire.native.bodies import LONE, MalformedPayloadError, Payload, check, encode
 
 from .forging import Forged, compressed, memory_of_arrow
 from .using import use

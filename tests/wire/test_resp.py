@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.wire import resp
-from mqlab.wire.payload import Bytes
+from mqlab.wire.native.payload import Bytes
 
 MOST = 1000
 

@@ -4,8 +4,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from mqlab.wire.bodies import LONE, MalformedPayloadError, Payload, check, cut, decode
-from mqlab.wire.columns import column, column_names, decode_batch, decode_lone, encode_columns
+from mqlab.wire.native.bodies import LONE, MalformedPayloadError, Payload, check, cut, decode
+from mqlab.wire.native.columns import column, column_names, decode_batch, decode_lone, encode_columns
 
 from .tables import Row, rows_of
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, get_type_hints
 from mqlab.broker.channel_settings import CHANNEL_FIELDS, ChannelError, ChannelSettings
 from mqlab.broker.config_example import EXAMPLE
 from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, PolicyError, Rule
-from mqlab.broker.security.covering import check_pattern
+from mqlab.broker.security.patterns import check_pattern
 from mqlab.broker.settings import SETTING_NAMES, SettingError, Settings
 from mqlab.broker.yaml_file import Part, read_yaml
 

@@ -123,7 +123,7 @@ class Settings:
 
     def _check_addresses(self) -> None:
         if not self.listen and not self.name:
-            # One with a name may live inside a program (`mqlab.broker.server.local`), which needs no address.
+            # A broker with a name may be hosted by an application (`LocalBroker`), which needs no address.
             raise SettingError("listen: name at least one address, such as tcp:127.0.0.1:7766 or unix:/tmp/broker")
         for text in self.listen:
             try:

@@ -63,4 +63,3 @@ def _flushed() -> bool:
             complain(f"{_NO_OUTPUT}: {io_reason(error)}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return False
-

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, say, show, show_json
-from mqlab.cli.systems.naming import named
-from mqlab.load.conformance import Found, conforms
+from mqlab.cli.systems.names import named
+from mqlab.runner.checks.conformance import Found, conforms
 from mqlab.systems import SystemFailedError
 
 _TONES = {"works": "green", "lacks": "yellow", "fails": "bold red"}

@@ -9,9 +9,9 @@ from mqlab.cli.console import Exit, fail, io_reason, say
 from mqlab.cli.interrupt import leaving_at_once
 from mqlab.cli.progress import ProgressBars
 from mqlab.events.folder import NotARunFolderError, RunFolder
+from mqlab.pipeline.exhibit_inputs import exhibits_of
 from mqlab.pipeline.measure import measure as run_pipeline
-from mqlab.pipeline.spark import SPARK_ERRORS, SparkUnavailableError, spark_session
-from mqlab.pipeline.wanted import exhibits_of
+from mqlab.pipeline.session import SPARK_ERRORS, SparkUnavailableError, spark_session
 from mqlab.study import StudyError
 
 MasterOption = Annotated[

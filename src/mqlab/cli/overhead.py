@@ -16,12 +16,12 @@ from mqlab.cli.console import Exit, fail, say, show, show_json
 from mqlab.cli.measure import MasterOption
 from mqlab.cli.run import one_study
 from mqlab.events.folder import RunFolder
-from mqlab.load.conductor import Order
 from mqlab.pipeline.measure import read
-from mqlab.report import words
+from mqlab.report.render import formatting
+from mqlab.runner.conductor import Order
 from mqlab.study import StudyError, load_study
-from mqlab.study.expand import merge
-from mqlab.study.text_file import read_text
+from mqlab.study.expansion import merge
+from mqlab.study.language.text_file import read_text
 from mqlab.systems import System, SystemSettingError
 from mqlab.systems import system as parse_system
 from mqlab.systems.secrets import masked
@@ -144,7 +144,7 @@ def _table(costs: Sequence[dict[str, Any]]) -> Table:
     for one in costs:
         low, high = one["low"], one["high"]
         interval = "not known" if low is None else f"{low:+.1f} % to {high:+.1f} %"
-        cells = (one["point"], one["base"], words.metric(one["metric"]), f"{one['value']:+.1f} %", interval)
+        cells = (one["point"], one["base"], formatting.metric(one["metric"]), f"{one['value']:+.1f} %", interval)
         table.add_row(*map(Text, cells))
     say("The change of each metric against the base, from interleaved runs.")
     return table

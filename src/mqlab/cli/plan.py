@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, say, show, show_json
 from mqlab.study import DEFAULT_SCALE, Estimate, Point, StudyError, estimate, load_study
-from mqlab.study.units import format_duration, format_rate, format_size
+from mqlab.study.language.units import format_duration, format_rate, format_size
 
 _COLUMNS: Final = (
     "scenario", "point", "destinations", "producers", "consumers", "size", "persistent", "transaction", "send", "batch",

@@ -6,7 +6,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from mqlab.cli.console import words
 from mqlab.events.schema import MEASURE, WARM_UP
-from mqlab.load.conductor import Progress as LoadProgress
+from mqlab.runner.conductor import Progress as LoadProgress
 
 
 class ProgressBars:

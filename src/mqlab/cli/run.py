@@ -15,12 +15,12 @@ from mqlab.cli.interrupt import cancelled_once
 from mqlab.cli.measure import MasterOption, measured
 from mqlab.cli.progress import ProgressBars
 from mqlab.cli.report import exit_by, written
-from mqlab.cli.systems.naming import not_ready
+from mqlab.cli.systems.names import not_ready
 from mqlab.events.folder import RunFolder
-from mqlab.load.conductor import Conductor, Order
-from mqlab.load.study_files import check_stand_in
 from mqlab.report import as_json as document
 from mqlab.report import print_summary, write_index
+from mqlab.runner.conductor import Conductor, Order
+from mqlab.runner.study_files import check_stand_in
 from mqlab.study import DEFAULT_SCALE, Study, StudyError, built_in_studies, load_study
 from mqlab.systems import System, SystemFailedError, SystemSettingError
 from mqlab.systems import system as parse_system

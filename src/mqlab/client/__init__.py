@@ -4,11 +4,11 @@
 What goes over the wire is `wire`'s; what a broker does with it is not known here.
 """
 
+from mqlab.client.blocking import Connection, Requester, Session, connect
+from mqlab.client.blocking_links import Consumer, Producer
 from mqlab.client.errors import ClosedError, LoginError, MessagingError, RefusedError
 from mqlab.client.headers import Byte, Float, Int, Short
 from mqlab.client.message import Delivery, Message
-from mqlab.client.plain import Connection, Requester, Session, connect
-from mqlab.client.plain_links import Consumer, Producer
 
 __all__ = [
     "Byte",

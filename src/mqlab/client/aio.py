@@ -1,11 +1,11 @@
 """The client library for asyncio.
 
-    connection = await connect("tcp:127.0.0.1:7766")
-    session = await connection.session()
-    producer = await session.producer("queue:orders", priority=7)
-    await producer.send(b"one", persistent=True, properties={"colour": "red"})
-    consumer = await session.consumer("queue:orders", selector="colour = 'red'")
-    message = await consumer.receive()
+connection = await connect("tcp:127.0.0.1:7766")
+session = await connection.session()
+producer = await session.producer("queue:orders", priority=7)
+await producer.send(b"one", persistent=True, properties={"colour": "red"})
+consumer = await session.consumer("queue:orders", selector="colour = 'red'")
+message = await consumer.receive()
 """
 
 import asyncio
@@ -15,18 +15,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Unpack, get_args
 
-from mqlab.client.browsing import Browser
+from mqlab.client.browser import Browser
 from mqlab.client.connection import Wire
-from mqlab.client.consuming import Acknowledge, Consumer
+from mqlab.client.consumer import Acknowledge, Consumer
 from mqlab.client.errors import ClosedError, MessagingError, RefusedError
 from mqlab.client.headers import Headers, Stamp, Standing
 from mqlab.client.message import Delivery, Message
-from mqlab.client.opening import open_wire
-from mqlab.client.producing import Producer
-from mqlab.client.requesting import Requester
+from mqlab.client.open_connection import open_wire
+from mqlab.client.producer import Producer
+from mqlab.client.requester import Requester
 from mqlab.wire import native
-from mqlab.wire.bodies import Buffer
-from mqlab.wire.native import Kind
+from mqlab.wire.native.bodies import Buffer
+from mqlab.wire.native.frames import Kind
 
 __all__ = ["Browser", "Connection", "Consumer", "Delivery", "Producer", "Requester", "Session", "connect"]
 
@@ -59,7 +59,7 @@ class Connection:
         self._sessions: list[Session] = []
 
     async def session(self, acknowledge: Acknowledge = "auto") -> "Session":
-        """`acknowledge`: auto, dups_ok, client, individual or transacted; see `mqlab.client.consuming`."""
+        """`acknowledge`: auto, dups_ok, client, individual or transacted; see `mqlab.client.consumer`."""
         if acknowledge not in get_args(Acknowledge):
             raise ValueError(f"acknowledge: {acknowledge!r} is none of {', '.join(get_args(Acknowledge))}")
         number = self._wire.new_session()

@@ -7,8 +7,8 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from mqlab.client.errors import ClosedError, LoginError, MessagingError, RefusedError
 from mqlab.wire import native
-from mqlab.wire.bodies import Buffer, Payload
-from mqlab.wire.native import Frame, Kind, ProtocolError
+from mqlab.wire.native.bodies import Buffer, Payload
+from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 
 # What a broker may send at once, unless its HELLO announces a higher limit for a frame.
 _FRAME_LIMIT = 64 * 1024 * 1024

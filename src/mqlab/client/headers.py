@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from mqlab.client.message import DEFAULT_PRIORITY
-from mqlab.wire.bodies import BINARY, Buffer, Payload, as_body, encode
-from mqlab.wire.columns import (
+from mqlab.wire.native.bodies import BINARY, Buffer, Payload, as_body, encode
+from mqlab.wire.native.columns import (
     HEADERS,
     PROPERTY,
     Columns,

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from mqlab.wire.bodies import COLUMNS, LONE, Bodies, Payload, cut, decode
-from mqlab.wire.columns import PROPERTY, Value, column, column_names, decode_batch, decode_lone
-from mqlab.wire.forms import Form
+from mqlab.wire.native.bodies import COLUMNS, LONE, Bodies, Payload, cut, decode
+from mqlab.wire.native.columns import PROPERTY, Value, column, column_names, decode_batch, decode_lone
+from mqlab.wire.templates import Form
 
 DEFAULT_PRIORITY: Final = 4
 ID_PREFIX: Final = "ID:"

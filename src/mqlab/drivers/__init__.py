@@ -6,7 +6,7 @@ adds one by an entry point of the group `mqlab.drivers`.
 
 from typing import Final
 
-from mqlab.drivers.base import (
+from mqlab.drivers.api import (
     Arrival,
     Connection,
     Driver,
@@ -22,16 +22,16 @@ from mqlab.registry import Registry
 
 # Named, not imported: some need a library that is not always there.
 DRIVERS: Final[Registry[Driver]] = Registry("mqlab.drivers", {
-    "amqp": "mqlab.drivers.amqp:AmqpDriver",
-    "amqp10": "mqlab.drivers.amqp10:Amqp10Driver",
-    "jms": "mqlab.drivers.jms:JmsDriver",
-    "mqtt": "mqlab.drivers.mqtt:MqttDriver",
-    "mqtt3": "mqlab.drivers.mqtt:Mqtt3Driver",
-    "kafka": "mqlab.drivers.kafka:KafkaDriver",
-    "native": "mqlab.drivers.native:NativeDriver",
-    "nats": "mqlab.drivers.nats:NatsDriver",
-    "resp": "mqlab.drivers.resp:RespDriver",
-    "stomp": "mqlab.drivers.stomp:StompDriver",
+    "amqp": "mqlab.drivers.amqp.driver:AmqpDriver",
+    "amqp10": "mqlab.drivers.amqp10.driver:Amqp10Driver",
+    "jms": "mqlab.drivers.jms.driver:JmsDriver",
+    "mqtt": "mqlab.drivers.mqtt.driver:MqttDriver",
+    "mqtt3": "mqlab.drivers.mqtt.driver:Mqtt3Driver",
+    "kafka": "mqlab.drivers.kafka.driver:KafkaDriver",
+    "native": "mqlab.drivers.native.driver:NativeDriver",
+    "nats": "mqlab.drivers.nats.driver:NatsDriver",
+    "resp": "mqlab.drivers.redis.driver:RespDriver",
+    "stomp": "mqlab.drivers.stomp.driver:StompDriver",
 })  # fmt: skip
 
 __all__ = [

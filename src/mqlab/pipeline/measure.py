@@ -13,26 +13,26 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.activity import activity
-from mqlab.pipeline.audit import Found, audits, copies, valid
-from mqlab.pipeline.calibrations import calibrations
-from mqlab.pipeline.comparisons import comparisons
-from mqlab.pipeline.deliveries import segments
-from mqlab.pipeline.fates import fates
-from mqlab.pipeline.impacts import impacts
-from mqlab.pipeline.latency import confirmations, durations, latencies
-from mqlab.pipeline.looks import depths, looks, onset
-from mqlab.pipeline.operations import operations, traced
-from mqlab.pipeline.peaks import peaks
+from mqlab.pipeline.event_tables import Events, local, read_events, spans
+from mqlab.pipeline.exhibit_inputs import exhibits_of, wanted
+from mqlab.pipeline.kernels.deliveries import segments
+from mqlab.pipeline.kernels.delivery_classes import fates
 from mqlab.pipeline.points import points
-from mqlab.pipeline.rates import rates, totals
-from mqlab.pipeline.resources import bounds, resources, usage
-from mqlab.pipeline.round_trips import round_trips
-from mqlab.pipeline.series import paces, series
 from mqlab.pipeline.sources import NotMeasuredError, Sources, begin, complete, examined
-from mqlab.pipeline.summary import measures, run_measures
-from mqlab.pipeline.tables import Events, local, read_events, spans
-from mqlab.pipeline.wanted import exhibits_of, wanted
+from mqlab.pipeline.tables.activity import activity
+from mqlab.pipeline.tables.audit import Found, audits, copies, valid
+from mqlab.pipeline.tables.broker_samples import depths, looks, onset
+from mqlab.pipeline.tables.calibrations import calibrations
+from mqlab.pipeline.tables.comparisons import comparisons
+from mqlab.pipeline.tables.impacts import impacts
+from mqlab.pipeline.tables.latency import confirmations, durations, latencies
+from mqlab.pipeline.tables.operations import operations, traced
+from mqlab.pipeline.tables.peaks import peaks
+from mqlab.pipeline.tables.rates import rates, totals
+from mqlab.pipeline.tables.resources import bounds, resources, usage
+from mqlab.pipeline.tables.round_trips import round_trips
+from mqlab.pipeline.tables.series import paces, series
+from mqlab.pipeline.tables.summary import measures, run_measures
 from mqlab.study import Exhibit
 
 # The name of a step that begins, how many are done, and of how many.

@@ -4,9 +4,9 @@ Everything shown comes from the measures and from what the study published; only
 figures are computed here. Nothing here runs, records or measures.
 """
 
-from mqlab.report.document import as_json
-from mqlab.report.several import write_index
-from mqlab.report.terminal import print_summary
-from mqlab.report.write import write_report
+from mqlab.report.render.json_document import as_json
+from mqlab.report.render.run_index import write_index
+from mqlab.report.render.terminal import print_summary
+from mqlab.report.render.write import write_report
 
 __all__ = ["as_json", "print_summary", "write_index", "write_report"]

@@ -4,16 +4,16 @@ A study is read whole and strictly (`load_study`); what comes back can be run, a
 Nothing here runs, measures or draws anything, and nothing here imports another package of the lab.
 """
 
-from mqlab.study.error import StudyError
+from mqlab.study.errors import StudyError
 from mqlab.study.estimate import Estimate, estimate
 from mqlab.study.exhibit import Claim, Exhibit, Figures
 from mqlab.study.features import FEATURES, needed
+from mqlab.study.language.parameters import DEFAULT_SCALE
 from mqlab.study.library import built_in_studies, load_study
 from mqlab.study.metric import METRICS
-from mqlab.study.parameters import DEFAULT_SCALE
 from mqlab.study.point import Phases, Point, Repeat
-from mqlab.study.published import PublishedValue
-from mqlab.study.rule import Rule
+from mqlab.study.published.values import PublishedValue
+from mqlab.study.repetition import Rule
 from mqlab.study.study import Scenario, Setting, Source, Study
 
 __all__ = [

@@ -4,10 +4,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from mqlab.study.error import StudyError
-from mqlab.study.read import read_study
+from mqlab.study.errors import StudyError
+from mqlab.study.language.value_types import nearest
+from mqlab.study.reader import read_study
 from mqlab.study.study import Study
-from mqlab.study.written import nearest
 
 STUDY_FILE: Final = "study.yaml"
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
-from mqlab.study.rule import Rule
+from mqlab.study.repetition import Rule
 
 
 class _Frozen(BaseModel):

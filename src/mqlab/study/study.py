@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mqlab.study.error import StudyError
+from mqlab.study.errors import StudyError
 from mqlab.study.exhibit import Claim, Exhibit
-from mqlab.study.expand import expand, merge
+from mqlab.study.expansion import expand, merge
 from mqlab.study.point import Point
-from mqlab.study.printed import Printed
-from mqlab.study.published import PublishedValue
+from mqlab.study.published.match import Printed
+from mqlab.study.published.values import PublishedValue
 
 # By group, as in the study file; see expand.py for how layers of them are laid over each other.
 Parameters = dict[str, Any]

@@ -7,13 +7,13 @@ is the driver's. Another package adds one by an entry point of the group `mqlab.
 from typing import Final
 
 from mqlab.registry import Registry
-from mqlab.systems.base import Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
+from mqlab.systems.api import Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
 from mqlab.systems.secrets import masked
 
 SYSTEMS: Final[Registry[System]] = Registry("mqlab.systems", {
     "activemq": "mqlab.systems.activemq:ActiveMQ",
     "artemis": "mqlab.systems.artemis:Artemis",
-    "embedded": "mqlab.systems.embedded:Embedded",
+    "embedded": "mqlab.systems.embedded.system:Embedded",
     "external": "mqlab.systems.external:External",
     "hornetq": "mqlab.systems.hornetq:HornetQ",
     "kafka": "mqlab.systems.kafka:Kafka",

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
-from mqlab.systems.base import Durability, SystemFailedError
-from mqlab.systems.getting import Archive, Java, Part, place
+from mqlab.systems.api import Durability, SystemFailedError
+from mqlab.systems.install.download import Archive, Java, Part, place
 from mqlab.systems.program import Launch, Program, ProgramRunning
-from mqlab.systems.stomp_asking import answers_queue, asked, text
+from mqlab.systems.stomp_management import answers_queue, asked, text
 from mqlab.wire.stomp import Frame
 
 _CONFIGURATION: Final = """\

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from mqlab.systems.base import Durability, Running, Syncs, System, SystemFailedError, SystemSettingError
+from mqlab.systems.api import Durability, Running, Syncs, System, SystemFailedError, SystemSettingError
 from mqlab.systems.secrets import masked, shown
 from mqlab.wire.address import Address, BadAddressError
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
-from mqlab.systems.base import Durability, SystemFailedError
-from mqlab.systems.getting import Jars, Java, Part, place
+from mqlab.systems.api import Durability, SystemFailedError
+from mqlab.systems.install.download import Jars, Java, Part, place
 from mqlab.systems.program import Launch, Program, ProgramRunning
 
 # Java compiles it as it starts it.

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import ClassVar
 from uuid import uuid4
 
-from mqlab.systems.base import Durability
-from mqlab.systems.getting import Jars, Java, Part, place
+from mqlab.systems.api import Durability
+from mqlab.systems.install.download import Jars, Java, Part, place
 from mqlab.systems.program import Launch, Program
 
 

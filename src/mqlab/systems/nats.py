@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from mqlab.systems.base import Durability
-from mqlab.systems.getting import GoProgram, Part, place
+from mqlab.systems.api import Durability
+from mqlab.systems.install.download import GoProgram, Part, place
 from mqlab.systems.program import Launch, Program
 
 

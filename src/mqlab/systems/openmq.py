@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
-from mqlab.systems.base import Durability, SystemFailedError
-from mqlab.systems.getting import Archive, Java, Part, place
+from mqlab.systems.api import Durability, SystemFailedError
+from mqlab.systems.install.download import Archive, Java, Part, place
 from mqlab.systems.program import Launch, Program, ProgramRunning
 
 _BROKER: Final = "com.sun.messaging.jmq.jmsserver.Broker"

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Final
 
 import psutil
 
-from mqlab.systems.base import Running, System, SystemFailedError, SystemSettingError
-from mqlab.systems.getting import Part, get, machine_packages, missing
-from mqlab.systems.kept import Kept
+from mqlab.systems.api import Running, System, SystemFailedError, SystemSettingError
+from mqlab.systems.install.download import Part, get, machine_packages, missing
+from mqlab.systems.supervise.supervised_process import Kept
 
 _STAMPS: Final = {"later": "confirms before it syncs", "never": "never syncs"}
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})

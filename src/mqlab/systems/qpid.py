@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Final
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from mqlab.systems.base import Durability, SystemFailedError
-from mqlab.systems.getting import Archive, Jars, Java, Part, place
+from mqlab.systems.api import Durability, SystemFailedError
+from mqlab.systems.install.download import Archive, Jars, Java, Part, place
 from mqlab.systems.program import Launch, Program, ProgramRunning
 
 _ASK_SECONDS: Final = 20.0

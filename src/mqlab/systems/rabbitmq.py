@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from mqlab.systems.base import Durability, SystemFailedError
-from mqlab.systems.getting import Debian, Part, place
+from mqlab.systems.api import Durability, SystemFailedError
+from mqlab.systems.install.download import Debian, Part, place
 from mqlab.systems.program import Launch, Program, ProgramRunning
 from mqlab.wire.amqp import GREETING, AmqpError, Handshake, Method, Splitter, method
 

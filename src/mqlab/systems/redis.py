@@ -8,8 +8,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from mqlab.systems.base import Durability, SystemFailedError
-from mqlab.systems.getting import Debian, Part, place
+from mqlab.systems.api import Durability, SystemFailedError
+from mqlab.systems.install.download import Debian, Part, place
 from mqlab.systems.program import Launch, Program, ProgramRunning
 from mqlab.wire import resp
 

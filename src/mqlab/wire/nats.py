@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from mqlab.wire.bodies import Bodies
-from mqlab.wire.payload import Bytes
-from mqlab.wire.strides import Template, alike, bodies_at, bodies_between, joined
+from mqlab.wire.equal_frames import Template, alike, bodies_at, bodies_between, joined
+from mqlab.wire.native.bodies import Bodies
+from mqlab.wire.native.payload import Bytes
 
 PING: Final = b"PING\r\n"
 PONG: Final = b"PONG\r\n"

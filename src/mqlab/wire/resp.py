@@ -7,9 +7,9 @@ entries of a stream. An entry has the field `b`, its body, and before that maybe
 import re
 from typing import Final, NamedTuple
 
-from mqlab.wire.bodies import Bodies
-from mqlab.wire.payload import Bytes
-from mqlab.wire.strides import Template, alike, bodies_at, bodies_between
+from mqlab.wire.equal_frames import Template, alike, bodies_at, bodies_between
+from mqlab.wire.native.bodies import Bodies
+from mqlab.wire.native.payload import Bytes
 
 _END: Final = b"\r\n"
 _DEEPEST: Final = 8

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from mqlab.broker.core.broker import Core
-from mqlab.broker.core.links import Session
-from mqlab.broker.core.records import Prepare, Put
-from mqlab.broker.core.subscribing import Wish
-from mqlab.wire.bodies import decode
+from mqlab.broker.core.durability.records import Prepare, Put
+from mqlab.broker.core.model.sessions import Session
+from mqlab.broker.core.routing.subscriptions import Wish
+from mqlab.wire.native.bodies import decode
 
 from .checks import check
 from .commands import NOW
 from .effects import browsed, take_effects
-from .model import Model
 from .moves import CLIENT, DURABLE, SMALL, WANTED
 from .parts import SELECTORS, VISIBLE, ConsumerModel, ProducerModel, SessionModel
+from .reference_model import Model
 from .restarting import restart
 
 T = TypeVar("T")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mqlab.broker.core.queue import RELEASE_SHARE, Queue
+from mqlab.broker.core.model.queue import RELEASE_SHARE, Queue
 
-from .model import Model
 from .parts import ACKNOWLEDGED, DELAYED, DELIVERED, LEAVING, PENDING, VISIBLE, Entry, ProducerModel
+from .reference_model import Model
 
 # Where messages are moved to: their sizes depend on which of them are moved together.
 MOVED_TO = ("queue:dead-letters", "queue:late")

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from mqlab.broker.core.broker import Core
+from mqlab.broker.core.dispatch.correlation_index import Field, Key
+from mqlab.broker.core.durability.records import Record
 from mqlab.broker.core.effects import (
     Answer,
     Append,
@@ -20,14 +22,12 @@ from mqlab.broker.core.effects import (
     Seen,
     TakenBack,
 )
-from mqlab.broker.core.links import Consumer, Producer, Session
-from mqlab.broker.core.messages import Span
-from mqlab.broker.core.queue import Queue
-from mqlab.broker.core.records import Record
-from mqlab.broker.core.retrieval import Field, Key
-from mqlab.broker.core.subscribing import Wish
+from mqlab.broker.core.model.messages import Span
+from mqlab.broker.core.model.queue import Queue
+from mqlab.broker.core.model.sessions import Consumer, Producer, Session
+from mqlab.broker.core.routing.subscriptions import Wish
 from mqlab.broker.settings import Settings
-from mqlab.wire.bodies import Payload, decode, encode
+from mqlab.wire.native.bodies import Payload, decode, encode
 
 from .payloads import bodies_of
 from .replayed import Replayed

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from mqlab.broker.core.effects import Answer, Append, Credit, Deliver, Opened, Seen
-from mqlab.broker.core.links import Session
-from mqlab.broker.core.queue import Queue
-from mqlab.wire.bodies import decode
+from mqlab.broker.core.model.queue import Queue
+from mqlab.broker.core.model.sessions import Session
+from mqlab.wire.native.bodies import decode
 
-from .model import Model
 from .parts import DELIVERED, VISIBLE, ConsumerModel, Entry
+from .reference_model import Model
 
 
 def take_effects(model: Model) -> None:

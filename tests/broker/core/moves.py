@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from mqlab.broker.core.messages import FOOTPRINT
+from mqlab.broker.core.model.messages import FOOTPRINT
 from mqlab.broker.policy import Policies, Rule
 from mqlab.broker.settings import Settings
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mqlab.broker.core.links import Consumer, Producer, Session
-from mqlab.broker.core.queue import Queue
-from mqlab.broker.core.records import Prepare
-from mqlab.wire.bodies import Payload, encode
-from mqlab.wire.columns import Value
+from mqlab.broker.core.durability.records import Prepare
+from mqlab.broker.core.model.queue import Queue
+from mqlab.broker.core.model.sessions import Consumer, Producer, Session
+from mqlab.wire.native.bodies import Payload, encode
+from mqlab.wire.native.columns import Value
 
 from .payloads import batch, lone
 

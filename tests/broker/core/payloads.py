@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from mqlab.broker.core.messages import Span
-from mqlab.wire.bodies import Payload, decode
-from mqlab.wire.columns import HEADERS, PROPERTY, Value, column, encode_columns, encode_lone
+from mqlab.broker.core.model.messages import Span
+from mqlab.wire.native.bodies import Payload, decode
+from mqlab.wire.native.columns import HEADERS, PROPERTY, Value, column, encode_columns, encode_lone
 
 Row = tuple[bytes, Mapping[str, Value]]
 

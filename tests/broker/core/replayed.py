@@ -4,21 +4,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from mqlab.broker.core.broker import Core
-from mqlab.broker.core.duplicates import ids_of
-from mqlab.broker.core.messages import Span
-from mqlab.broker.core.records import (
-    Commit,
-    Decide,
-    Declare,
-    Forget,
-    Prepare,
-    Put,
-    Record,
-    Remember,
-    Remove,
-)
-from mqlab.broker.core.restoring import restore
-from mqlab.wire.bodies import Payload, decode
+from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
+from mqlab.broker.core.durability.restore import restore
+from mqlab.broker.core.model.messages import Span
+from mqlab.broker.core.routing.duplicates import ids_of
+from mqlab.wire.native.bodies import Payload, decode
 
 
 class Kept(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mqlab.broker.core.broker import Core
 
-from .model import Model
 from .parts import DELAYED, LEAVING, PENDING, VISIBLE, Entry
+from .reference_model import Model
 
 
 def restart(model: Model) -> None:

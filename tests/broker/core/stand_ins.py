@@ -1,7 +1,7 @@
 """A disk for payloads that are taken out of memory, made of a list."""
 
-from mqlab.broker.core.messages import OnDisk
-from mqlab.wire.bodies import Payload
+from mqlab.broker.core.model.messages import OnDisk
+from mqlab.wire.native.bodies import Payload
 
 from .commands import Driven
 

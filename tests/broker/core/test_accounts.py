@@ -5,9 +5,9 @@ import pytest
 from mqlab.broker import limits
 from mqlab.broker.core.effects import Answer
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.links import Producer, Session
-from mqlab.broker.core.messages import FOOTPRINT
-from mqlab.broker.core.subscribing import Wish
+from mqlab.broker.core.model.messages import FOOTPRINT
+from mqlab.broker.core.model.sessions import Producer, Session
+from mqlab.broker.core.routing.subscriptions import Wish
 
 from .commands import Driven
 from .payloads import lone

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.broker.core.links import Consumer
-from mqlab.broker.core.records import Commit, Remove
+from mqlab.broker.core.durability.records import Commit, Remove
+from mqlab.broker.core.model.sessions import Consumer
 
 from .commands import Driven
 from .payloads import lone

@@ -2,10 +2,10 @@
 
 import pytest
 
+from mqlab.broker.core.durability.records import Decide, Prepare, Put, Record
 from mqlab.broker.core.effects import Answer
-from mqlab.broker.core.messages import Span
-from mqlab.broker.core.records import Decide, Prepare, Put, Record
-from mqlab.wire.bodies import decode
+from mqlab.broker.core.model.messages import Span
+from mqlab.wire.native.bodies import decode
 
 from .commands import NOW, Driven
 from .payloads import batch, lone

@@ -1,13 +1,13 @@
 """The wall clock is set forward or back: it decides what is due, and nothing else depends on it."""
 
-from mqlab.broker.core.administration import delete, move, shown, totals
+from mqlab.broker.core.admin import delete, move, shown, totals
 from mqlab.broker.core.effects import Answer
 from mqlab.broker.core.flow import Episode
 
 from .commands import NOW, Driven
 from .payloads import lone
+from .routing.test_remote_queues import linked
 from .test_monitoring import SECOND, seen
-from .test_remote import linked
 
 MINUTES = 600_000
 

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.broker.core.messages import FOOTPRINT
-from mqlab.wire.joining import join_lone
-from mqlab.wire.payload import Payload
+from mqlab.broker.core.model.messages import FOOTPRINT
+from mqlab.wire.native.joining import join_lone
+from mqlab.wire.native.payload import Payload
 
 from .commands import Driven
 from .payloads import lone

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mqlab.broker.core.records import Commit, Remove
+from mqlab.broker.core.durability.records import Commit, Remove
 from mqlab.broker.policy import Policies, Rule
-from mqlab.wire.bodies import decode
+from mqlab.wire.native.bodies import decode
 
 from .commands import Driven
 from .payloads import lone

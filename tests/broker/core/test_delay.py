@@ -1,5 +1,6 @@
 """Delivery delay: a message is there, counts, and is kept, but nobody sees it before it is due."""
-from mqlab.broker.core.messages import FOOTPRINT
+
+from mqlab.broker.core.model.messages import FOOTPRINT
 
 from .commands import NOW, Driven
 from .payloads import alike, batch, lone

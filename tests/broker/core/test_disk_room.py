@@ -2,11 +2,11 @@
 
 import pytest
 
-from mqlab.broker.core import administration
+from mqlab.broker.core import admin
+from mqlab.broker.core.durability.pending_records import merged
+from mqlab.broker.core.durability.records import Remove
 from mqlab.broker.core.effects import Append
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.ledger import merged
-from mqlab.broker.core.records import Remove
 
 from .commands import Driven
 
@@ -60,7 +60,7 @@ def test_messages_are_not_moved_where_there_is_no_room() -> None:
     driven.sync()
     driven.core.ledger.room, driven.core.ledger.make_room = 0, lambda _: 0
     with pytest.raises(RefusedError, match="no space"):
-        administration.move(driven.core, "queue:q", "queue:r")
+        admin.move(driven.core, "queue:q", "queue:r")
     assert driven.queue("q").messages == 1
 
 
@@ -72,7 +72,7 @@ def test_on_a_full_disk_neighbours_that_were_consumed_share_a_record() -> None:
     driven.sync()
     driven.core.ledger.merges = True
     first = next(driven.queue("q").spans()).first_id
-    administration.purge(driven.core, "queue:q")
+    admin.purge(driven.core, "queue:q")
     assert not [effect for effect in driven.core.effects if isinstance(effect, Append)]
     driven.core.ledger.append_consumed()
     (effect,) = [effect for effect in driven.core.effects if isinstance(effect, Append)]

@@ -1,9 +1,9 @@
 """Persistent messages: nothing is shown or confirmed before the journal has it, and nothing overtakes them."""
 
+from mqlab.broker.core.durability.records import Commit, Declare, Put, Remove
 from mqlab.broker.core.effects import Committed, Finished
-from mqlab.broker.core.messages import FOOTPRINT, Span
-from mqlab.broker.core.records import Commit, Declare, Put, Remove
-from mqlab.wire.bodies import decode
+from mqlab.broker.core.model.messages import FOOTPRINT, Span
+from mqlab.wire.native.bodies import decode
 
 from .commands import Driven
 

@@ -3,8 +3,8 @@
 import pytest
 
 from mqlab.broker import limits
-from mqlab.broker.core.records import Commit, Remove
-from mqlab.wire.bodies import decode
+from mqlab.broker.core.durability.records import Commit, Remove
+from mqlab.wire.native.bodies import decode
 
 from .commands import NOW, Driven
 from .payloads import alike, batch, lone

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from mqlab.broker import limits
-from mqlab.broker.core import saving
+from mqlab.broker.core.durability import paging
 from mqlab.broker.core.effects import Credit
 from mqlab.broker.core.flow import OverdrawnError
-from mqlab.broker.core.links import Producer
-from mqlab.broker.core.messages import FOOTPRINT
+from mqlab.broker.core.model.messages import FOOTPRINT
+from mqlab.broker.core.model.sessions import Producer
 
 from .commands import Driven
 from .stand_ins import Disk
@@ -209,7 +209,7 @@ def test_a_channel_waits_for_its_queue_like_everybody() -> None:
 
 def test_a_channel_goes_on_when_its_messages_are_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody consumes; what the queue holds beyond its save extent takes no memory."""
-    monkeypatch.setattr(saving, "_MOST_TOGETHER", 1)
+    monkeypatch.setattr(paging, "_MOST_TOGETHER", 1)
     driven = Driven(memory_limit=40 * (100 + FOOTPRINT), producer_window=400, queue_limit=1 << 20)
     Disk(driven)
     plain = driven.producer("queue:idle")

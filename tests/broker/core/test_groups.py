@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker import limits
-from mqlab.broker.core import serving
-from mqlab.broker.core.links import Consumer
+from mqlab.broker.core.dispatch import selective
+from mqlab.broker.core.model.sessions import Consumer
 
 from .commands import Driven
 from .payloads import batch, lone
@@ -168,8 +168,8 @@ def test_a_group_that_waits_is_passed_over_once(monkeypatch: pytest.MonkeyPatch)
     for number in range(200):
         driven.put(producer, lone(b"a%d" % number, group="a"))
     looks: list[object] = []
-    groups = serving.groups
-    monkeypatch.setattr(serving, "groups", lambda span: looks.append(span) or groups(span))
+    groups = selective.groups
+    monkeypatch.setattr(selective, "groups", lambda span: looks.append(span) or groups(span))
     for number in range(100):
         driven.put(producer, lone(b"b%d" % number, group="b"))
     assert driven.got(quick) == [b"b%d" % number for number in range(100)]

@@ -2,12 +2,12 @@
 
 import pytest
 
-from mqlab.broker.core.administration import shown, totals
+from mqlab.broker.core.admin import shown, totals
+from mqlab.broker.core.durability.records import Remove
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import Episode
-from mqlab.broker.core.links import Consumer, Producer
-from mqlab.broker.core.messages import FOOTPRINT
-from mqlab.broker.core.records import Remove
+from mqlab.broker.core.model.messages import FOOTPRINT
+from mqlab.broker.core.model.sessions import Consumer, Producer
 from mqlab.broker.policy import Policies, Rule
 
 from .commands import NOW, Driven

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from mqlab.broker.core.subscribing import Wish
+from mqlab.broker.core.routing.subscriptions import Wish
 
 from .acting import Actions, pick
 from .moves import CLIENT, DURABLE, RECEIVED_FROM, SENT_TO, amount, commands, selector, share, which

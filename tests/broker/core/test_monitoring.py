@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from mqlab.broker.core import administration
-from mqlab.broker.core.messages import Span
+from mqlab.broker.core import admin
+from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.monitoring import Mean, Rate
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .commands import Driven
 
@@ -20,7 +20,7 @@ def at(driven: Driven, now: int) -> None:
 
 
 def seen(driven: Driven, name: str = "queue:q") -> dict[str, Any]:
-    found: dict[str, Any] = administration.shown(driven.core, name)["monitoring"]
+    found: dict[str, Any] = admin.shown(driven.core, name)["monitoring"]
     return found
 
 
@@ -95,7 +95,7 @@ def test_off_nobody_looks() -> None:
     consumer = driven.consumer("queue:q")
     assert seen(driven) is None
     assert consumer.queue.watch is None
-    assert administration.totals(driven.core)["monitoring"] == "off"
+    assert admin.totals(driven.core)["monitoring"] == "off"
     # The counters are always on.
     assert consumer.queue.counters.delivered == 1
 
@@ -144,4 +144,4 @@ def test_the_list_has_it_too() -> None:
     driven = Driven(monitoring="high")
     driven.send(driven.producer("queue:q"), b"1")
     driven.consumer("topic:t", durable="d", session=driven.session(client="me"))
-    assert [one["monitoring"]["looks"] for one in administration.listed(driven.core)] == [0, 0]
+    assert [one["monitoring"]["looks"] for one in admin.listed(driven.core)] == [0, 0]

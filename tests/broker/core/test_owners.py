@@ -4,9 +4,9 @@ from itertools import product
 
 import pytest
 
+from mqlab.broker.core.durability.records import Declare
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.records import Declare
-from mqlab.broker.core.subscribing import full_name, stored_name
+from mqlab.broker.core.routing.subscriptions import full_name, stored_name
 
 from .commands import Driven
 from .replayed import Replayed

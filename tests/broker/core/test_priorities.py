@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .commands import Driven
 from .payloads import batch, lone

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker import limits
-from mqlab.broker.core import serving
-from mqlab.broker.core.links import Consumer
+from mqlab.broker.core.dispatch import selective
+from mqlab.broker.core.model.sessions import Consumer
 from mqlab.broker.core.selectors import BadSelectorError
 
 from .commands import NOW, Driven
@@ -55,13 +55,13 @@ def test_room_is_kept_and_the_rest_waits(together: int) -> None:
 
 def test_the_selector_looks_at_many_lone_messages_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
-    chosen_of_lone = serving.chosen_of_lone
+    chosen_of_lone = selective.chosen_of_lone
 
     def counted(selector, spans):  # type: ignore[no-untyped-def]
         looks.append(len(spans))
         return chosen_of_lone(selector, spans)
 
-    monkeypatch.setattr(serving, "chosen_of_lone", counted)
+    monkeypatch.setattr(selective, "chosen_of_lone", counted)
     driven = Driven()
     numbered(driven, 3000)
     consumer = driven.consumer("queue:q", 1, selector="n >= 2990")
@@ -94,8 +94,8 @@ def test_what_was_passed_over_is_not_looked_at_again(monkeypatch: pytest.MonkeyP
     numbered(driven, 50, together=10)
     consumer = driven.consumer("queue:q", selector="n = 77")
     looks: list[object] = []
-    chosen_of = serving.chosen_of
-    monkeypatch.setattr(serving, "chosen_of", lambda *one, **more: looks.append(one) or chosen_of(*one, **more))
+    chosen_of = selective.chosen_of
+    monkeypatch.setattr(selective, "chosen_of", lambda *one, **more: looks.append(one) or chosen_of(*one, **more))
     driven.put(driven.producer("queue:q"), batch((b"77", {"n": 77}), (b"78", {"n": 78})))
     assert driven.got(consumer) == bodies(77)
     assert len(looks) == 1

@@ -3,9 +3,9 @@
 import pytest
 
 from mqlab.broker import limits
-from mqlab.broker.core.checkpoint import everything
+from mqlab.broker.core.durability.checkpoint import everything
 from mqlab.broker.core.effects import RolledBack, TakenBack
-from mqlab.broker.core.links import Consumer
+from mqlab.broker.core.model.sessions import Consumer
 
 from .commands import Driven
 from .payloads import bodies_of

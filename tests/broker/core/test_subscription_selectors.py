@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.broker.core.records import Commit, Put, Remove
-from mqlab.wire.bodies import decode
+from mqlab.broker.core.durability.records import Commit, Put, Remove
+from mqlab.wire.native.bodies import decode
 
 from .commands import Driven
 from .payloads import batch, lone

@@ -2,10 +2,10 @@
 
 import pytest
 
+from mqlab.broker.core.durability.records import Declare, Forget, Put, Remove
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.records import Declare, Forget, Put, Remove
-from mqlab.broker.core.subscribing import Wish
-from mqlab.wire.bodies import decode
+from mqlab.broker.core.routing.subscriptions import Wish
+from mqlab.wire.native.bodies import decode
 
 from .commands import Driven
 from .replayed import Replayed

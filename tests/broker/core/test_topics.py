@@ -1,5 +1,6 @@
 """Topics: each message to every subscription that exists when it is sent."""
-from mqlab.broker.core.messages import FOOTPRINT
+
+from mqlab.broker.core.model.messages import FOOTPRINT
 
 from .commands import Driven
 

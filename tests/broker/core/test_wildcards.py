@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.broker.core.destinations import BadNameError
+from mqlab.broker.core.model.destination_names import BadNameError
 from mqlab.broker.patterns import matches
 
 from .commands import Driven

@@ -6,14 +6,14 @@ from collections import Counter
 from typing import Any
 
 from mqlab.broker.core.broker import Core
-from mqlab.broker.core.checkpoint import everything
+from mqlab.broker.core.durability.checkpoint import everything
+from mqlab.broker.core.durability.records import Put
 from mqlab.broker.core.effects import Append
-from mqlab.broker.core.links import Session
-from mqlab.broker.core.messages import FOOTPRINT
-from mqlab.broker.core.queue import Queue
-from mqlab.broker.core.records import Put
-from mqlab.broker.core.routing import Topic
-from mqlab.wire.bodies import decode
+from mqlab.broker.core.model.messages import FOOTPRINT
+from mqlab.broker.core.model.queue import Queue
+from mqlab.broker.core.model.sessions import Session
+from mqlab.broker.core.routing.topics import Topic
+from mqlab.wire.native.bodies import decode
 
 from .parts import (
     ACKNOWLEDGED,

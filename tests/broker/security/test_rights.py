@@ -1,7 +1,7 @@
 import pytest
 
 from mqlab.broker import limits
-from mqlab.broker.security.covering import EVERYTHING
+from mqlab.broker.security.patterns import EVERYTHING
 from mqlab.broker.security.rights import ANYONE, RIGHTS, Rights, User, check_right
 from mqlab.broker.settings import SettingError
 

@@ -12,11 +12,11 @@ from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import RIGHTS, Rights
 from mqlab.broker.security.users import Users
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.wire import native
 from mqlab.wire.address import Address
-from mqlab.wire.native import Flag, Kind
+from mqlab.wire.native.frames import Flag, Kind
 
 from .talking import Raw
 
@@ -57,7 +57,7 @@ async def ask(raw: Raw, question: str, **arguments: object) -> dict[str, Any]:
 
 
 async def open_link(raw: Raw, kind: Kind, destination: str, link: int = 50, **more: object) -> str:
-    """"" if it is open, else why not."""
+    """ "" if it is open, else why not."""
     raw.say(native.frame(kind, {"destination": destination, **more}, session=1, link=link, amount=1))
     while True:
         frame = await raw.hear()
@@ -87,7 +87,11 @@ async def world(folder: Path, monkeypatch: Any) -> AsyncIterator[World]:
     write_users(folder / "users")
     channel = ChannelSettings("B", f"unix:{folder / 'nowhere'}")
     settings = Settings(
-        listen=("tcp:127.0.0.1:0",), users=folder / "users", data=folder / "data", name="A", channels=(channel,),
+        listen=("tcp:127.0.0.1:0",),
+        users=folder / "users",
+        data=folder / "data",
+        name="A",
+        channels=(channel,),
         segment_size=1024 * 1024,
     )
     async with running(settings) as (broker, (address,)):

@@ -15,8 +15,8 @@ from mqlab.client.errors import MessagingError
 from mqlab.client.message import Message
 from mqlab.wire import native
 from mqlab.wire.address import Address
-from mqlab.wire.bodies import encode
-from mqlab.wire.native import Frame, Kind
+from mqlab.wire.native.bodies import encode
+from mqlab.wire.native.frames import Frame, Kind
 
 # What the running test has opened; closed when it ends, however it ends.
 opened: list[Any] = []

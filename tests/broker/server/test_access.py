@@ -9,13 +9,13 @@ from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.security import commands
 from mqlab.broker.security.commands import FRAMES, PAGES, QUESTIONS, Rule
 from mqlab.broker.security.rights import ANYONE
-from mqlab.broker.server import metrics
 from mqlab.broker.server.access import Access, permitted_frames, permitted_pages
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.listen import running
-from mqlab.broker.server.native import Connection
+from mqlab.broker.server.http import metrics
+from mqlab.broker.server.native.connection import Connection
+from mqlab.broker.server.startup import running
 from mqlab.wire import native
-from mqlab.wire.native import Kind
+from mqlab.wire.native.frames import Kind
 
 from .access_world import DENIED, USERS, World, ask, logged_in, open_link, until, world
 from .talking import Raw, in_loop, local

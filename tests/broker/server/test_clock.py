@@ -8,7 +8,7 @@ import pytest
 
 from mqlab.broker.server import broker as server
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.client import aio, headers
 
 from .talking import client, in_loop, local

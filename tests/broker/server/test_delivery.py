@@ -3,10 +3,10 @@
 import asyncio
 from pathlib import Path
 
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.wire import native
-from mqlab.wire.bodies import encode
-from mqlab.wire.native import Flag, Kind
+from mqlab.wire.native.bodies import encode
+from mqlab.wire.native.frames import Flag, Kind
 
 from .talking import Raw, client, in_loop, local, seen
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.server.arriving import Arrival
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.listen import running
-from mqlab.broker.server.native import Connection
+from mqlab.broker.server.native.connection import Connection
+from mqlab.broker.server.protocol_detection import Arrival
+from mqlab.broker.server.startup import running
 from mqlab.broker.server.stomp.connection import Stomp
 from mqlab.broker.server.websocket.connection import WebSocket
 from mqlab.wire import native
 from mqlab.wire.address import Address
-from mqlab.wire.native import Kind
+from mqlab.wire.native.frames import Kind
 
 from .talking import Raw, in_loop, local
 

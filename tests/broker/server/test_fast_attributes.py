@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from broker.server.talking import in_loop, local
-from mqlab.broker.server.bound import BoundConnection
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.native import Connection
+from mqlab.broker.server.inprocess.connection import BoundConnection
+from mqlab.broker.server.native.connection import Connection
 
 # CPython 3.11 shares the keys of so many attributes among the objects of a class. With more, each lookup of an
 # attribute or a method is slower: a message costs some percent more.

@@ -1,9 +1,9 @@
 """Deliveries that a client gives back go to others, as if they had never left."""
 
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.wire import native
-from mqlab.wire.bodies import encode
-from mqlab.wire.native import Kind
+from mqlab.wire.native.bodies import encode
+from mqlab.wire.native.frames import Kind
 
 from .talking import Raw, client, in_loop, local, seen
 

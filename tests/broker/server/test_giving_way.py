@@ -3,9 +3,9 @@
 import asyncio
 import socket
 
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.wire import native
-from mqlab.wire.native import Flag, Kind
+from mqlab.wire.native.frames import Flag, Kind
 
 from .talking import Raw, in_loop, local
 

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from mqlab.broker import limits
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.wire import native
-from mqlab.wire.bodies import encode
-from mqlab.wire.native import Flag, Kind
+from mqlab.wire.native.bodies import encode
+from mqlab.wire.native.frames import Flag, Kind
 
 from .talking import Raw, in_loop, local
 

@@ -13,9 +13,9 @@ import trustme
 
 from mqlab.broker import limits
 from mqlab.broker.security.certificates import expiry_of
-from mqlab.broker.server.listen import running
 from mqlab.broker.server.listener import Listener
-from mqlab.broker.server.native import Connection
+from mqlab.broker.server.native.connection import Connection
+from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
 

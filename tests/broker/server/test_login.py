@@ -10,11 +10,11 @@ from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import RIGHTS, Rights
 from mqlab.broker.security.users import Users
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.wire import native
 from mqlab.wire.address import Address
-from mqlab.wire.native import Kind
+from mqlab.wire.native.frames import Kind
 
 from .talking import Raw, in_loop, local
 

@@ -19,8 +19,8 @@ from mqlab.client import aio
 from mqlab.client.errors import MessagingError
 from mqlab.wire import native
 from mqlab.wire.address import Address
-from mqlab.wire.bodies import encode
-from mqlab.wire.native import Flag, Kind
+from mqlab.wire.native.bodies import encode
+from mqlab.wire.native.frames import Flag, Kind
 
 from .talking import Raw, in_loop
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.wire import native
-from mqlab.wire.native import Flag, Kind
+from mqlab.wire.native.frames import Flag, Kind
 
 from .talking import Raw, in_loop, local
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from mqlab.broker import limits
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.client import aio
 from mqlab.wire import native
 from mqlab.wire.address import Address
-from mqlab.wire.bodies import encode
-from mqlab.wire.columns import encode_lone
-from mqlab.wire.native import Flag, Kind
+from mqlab.wire.native.bodies import encode
+from mqlab.wire.native.columns import encode_lone
+from mqlab.wire.native.frames import Flag, Kind
 
 from .talking import Raw, client, in_loop, local, seen
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from mqlab.broker import limits
-from mqlab.broker.server.asking import Asking
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.native.admin_requests import Asking
+from mqlab.broker.server.startup import running
 from mqlab.wire import native
-from mqlab.wire.native import Kind
+from mqlab.wire.native.frames import Kind
 
 from .talking import Raw, client, in_loop, local
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.listen import running
-from mqlab.broker.store.files import Files
-from mqlab.broker.store.group import Gathering
+from mqlab.broker.server.startup import running
+from mqlab.broker.store.files.layer import Files
+from mqlab.broker.store.group_commit import Gathering
 from mqlab.client.errors import MessagingError
 
 from .talking import client, in_loop, local

@@ -14,14 +14,14 @@ import pytest
 
 from broker.core.payloads import lone
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.listen import running
-from mqlab.broker.server.native import Connection
+from mqlab.broker.server.native.connection import Connection
 from mqlab.broker.server.scheduler import Scheduler
+from mqlab.broker.server.startup import running
 from mqlab.broker.server.stomp.connection import Stomp
-from mqlab.broker.server.tracing.records import WIDTH
+from mqlab.broker.server.trace.records import WIDTH
 from mqlab.wire import native
 from mqlab.wire.address import Address
-from mqlab.wire.native import Kind
+from mqlab.wire.native.frames import Kind
 
 from .stomp.serving import frame
 from .talking import Raw, in_loop, local

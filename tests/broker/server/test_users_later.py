@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from mqlab.broker.security import passwords
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.client.errors import MessagingError
 from mqlab.wire.address import Address
-from mqlab.wire.native import Flag, Kind
+from mqlab.wire.native.frames import Flag, Kind
 
 from .access_world import ask, logged_in, open_link, write_users
 from .talking import Raw, in_loop, local

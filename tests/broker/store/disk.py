@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from mqlab.broker.store.files import Files
+from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.manifest import NAME as MANIFEST
 
 Image = dict[str, bytes]

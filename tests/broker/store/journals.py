@@ -4,12 +4,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mqlab.broker.core.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove, Shut
+from mqlab.broker.core.durability.records import (
+    Commit,
+    Decide,
+    Declare,
+    Forget,
+    Prepare,
+    Put,
+    Record,
+    Remember,
+    Remove,
+    Shut,
+)
 from mqlab.broker.store.encoding import encode, encode_head
-from mqlab.broker.store.files import Files
-from mqlab.broker.store.recovery import Recovered, recover
+from mqlab.broker.store.files.layer import Files
+from mqlab.broker.store.recovery.recovery import Recovered, recover
 from mqlab.broker.store.segments import path_of
-from mqlab.wire.bodies import encode as encode_bodies
+from mqlab.wire.native.bodies import encode as encode_bodies
 
 DECLARED = [Declare(1, "orders", 1), Declare(2, "prices.eu", 1)]
 REMEMBERED = [Remember("queue:orders", ("an id", "another"))]

@@ -6,11 +6,11 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from mqlab.broker.core.records import Declare, Record, Remember
+from mqlab.broker.core.durability.records import Declare, Record, Remember
 from mqlab.broker.settings import Settings
 from mqlab.broker.store import journal as journal_module
 from mqlab.broker.store.journal import Journal
-from mqlab.broker.store.recovery import recover
+from mqlab.broker.store.recovery.recovery import recover
 
 from .disk import Call, RecordedFiles
 from .small_core import SmallCore

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 
-from mqlab.broker.core.messages import Span
-from mqlab.broker.core.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
-from mqlab.broker.store.recovery import Recovered
-from mqlab.wire.bodies import decode
-from mqlab.wire.columns import column
+from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
+from mqlab.broker.core.model.messages import Span
+from mqlab.broker.store.recovery.recovery import Recovered
+from mqlab.wire.native.bodies import decode
+from mqlab.wire.native.columns import column
 
 # Queue number -> message id -> body.
 Live = dict[int, dict[int, bytes]]

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from mqlab.broker.core.ledger import room_taken
-from mqlab.broker.core.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
-from mqlab.broker.store.recovery import Recovered
-from mqlab.wire.bodies import Payload, decode, encode
-from mqlab.wire.columns import encode_columns
+from mqlab.broker.core.durability.pending_records import room_taken
+from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
+from mqlab.broker.store.recovery.recovery import Recovered
+from mqlab.wire.native.bodies import Payload, decode, encode
+from mqlab.wire.native.columns import encode_columns
 
 from .meaning import ids_in, ids_of
 

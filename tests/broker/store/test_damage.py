@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.core.records import Put, Record, Remove
-from mqlab.broker.store.recovery import DamagedJournalError, recover
+from mqlab.broker.core.durability.records import Put, Record, Remove
+from mqlab.broker.store.recovery.recovery import DamagedJournalError, recover
 from mqlab.broker.store.segments import path_of
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .journals import DECLARED, REMEMBERED, MemoryFiles, Written, recovered, workload, written
 from .meaning import Applied, Meaning, differences, found_in
@@ -97,9 +97,7 @@ def test_every_bit_of_a_small_journal(tmp_path: Path, record_property: Callable[
 
 
 @pytest.mark.parametrize("part", range(16) if LONG else [3])
-def test_bits_of_a_large_journal(
-    tmp_path: Path, part: int, record_property: Callable[[str, object], None]
-) -> None:
+def test_bits_of_a_large_journal(tmp_path: Path, part: int, record_property: Callable[[str, object], None]) -> None:
     """All of them in the long form; in the short form one in so many, and every position in a byte is met."""
     journal = written(workload(64 * KIB, body=700, batch=6))
     expected = states(journal)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.store.files import Files
-from mqlab.broker.store.group import Gathering
-from mqlab.broker.store.recovery import recover
+from mqlab.broker.store.files.layer import Files
+from mqlab.broker.store.group_commit import Gathering
+from mqlab.broker.store.recovery.recovery import recover
 
 from .disk import RecordedFiles
 from .machine import KEEP_IN_MEMORY, Machine

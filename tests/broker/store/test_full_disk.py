@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.core.ledger import room_taken
-from mqlab.broker.core.records import Put, Remove
+from mqlab.broker.core.durability.pending_records import room_taken
+from mqlab.broker.core.durability.records import Put, Remove
 from mqlab.broker.settings import Settings
-from mqlab.broker.store.files import Files
-from mqlab.broker.store.recovery import recover
+from mqlab.broker.store.files.layer import Files
+from mqlab.broker.store.recovery.recovery import recover
 from mqlab.broker.store.segments import numbers_in
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .disk import RecordedFiles
 from .machine import KEEP_IN_MEMORY, Clock, Machine, small_settings

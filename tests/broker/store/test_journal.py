@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.core.records import Declare, Put, Remove
+from mqlab.broker.core.durability.records import Declare, Put, Remove
 from mqlab.broker.store.manifest import NAME as MANIFEST
-from mqlab.broker.store.records import Damaged, decode, decode_head
+from mqlab.broker.store.recovery.decoding import Damaged, decode, decode_head
 from mqlab.broker.store.segments import numbers_in, path_of
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .disk import Call, Disk, RecordedFiles
 from .machine import Machine, small_settings

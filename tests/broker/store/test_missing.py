@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.store.check import examine
-from mqlab.broker.store.files import Files
+from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.manifest import NAME
-from mqlab.broker.store.records import decode_head
-from mqlab.broker.store.recovery import DamagedJournalError, recover
+from mqlab.broker.store.recovery.check import examine
+from mqlab.broker.store.recovery.decoding import decode_head
+from mqlab.broker.store.recovery.recovery import DamagedJournalError, recover
 from mqlab.broker.store.segments import numbers_in, path_of
 
 from .disk import RecordedFiles

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.core.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remove
-from mqlab.broker.store.files import Files
-from mqlab.broker.store.recovery import recover
+from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remove
+from mqlab.broker.store.files.layer import Files
+from mqlab.broker.store.recovery.recovery import recover
 from mqlab.broker.store.segments import path_of
 
 from .disk import Call, Disk, RecordedFiles, write_image

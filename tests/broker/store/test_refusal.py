@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.core.ledger import merged, room_taken
-from mqlab.broker.core.records import Commit, Decide, Prepare, Put, Record, Remove
-from mqlab.broker.server.local import LocalBroker
+from mqlab.broker.core.durability.pending_records import merged, room_taken
+from mqlab.broker.core.durability.records import Commit, Decide, Prepare, Put, Record, Remove
+from mqlab.broker.server.inprocess.local_broker import LocalBroker
 from mqlab.broker.settings import Settings
-from mqlab.broker.store.files import Files
-from mqlab.broker.store.recovery import recover
+from mqlab.broker.store.files.layer import Files
+from mqlab.broker.store.recovery.recovery import recover
 from mqlab.client import connect
 from mqlab.client.errors import MessagingError
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .disk import RecordedFiles
 from .machine import Machine, small_settings

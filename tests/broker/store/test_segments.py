@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqlab.broker.core.records import Commit, Decide, Forget, Prepare, Put, Record, Remove
-from mqlab.broker.store.places import Places
+from mqlab.broker.core.durability.records import Commit, Decide, Forget, Prepare, Put, Record, Remove
+from mqlab.broker.store.message_locations import Places
 from mqlab.broker.store.segments import Segments
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 
 def put(first_id: int, rows: int = 1, queue: int = 1) -> Put:

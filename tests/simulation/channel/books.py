@@ -7,7 +7,7 @@ from itertools import count
 from typing import Literal
 
 from mqlab.client.message import Delivery
-from mqlab.wire.bodies import decode
+from mqlab.wire.native.bodies import decode
 from simulation.books import Fault
 from simulation.messages import Message, numbers_in
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mqlab.broker.server.tracing.links import TRACE_QUEUE
+from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
 from simulation.books import Fault
 
 from .books import Books

@@ -79,9 +79,7 @@ class Loop(asyncio.AbstractEventLoop):
     def time(self) -> float:
         return self.timeline.now
 
-    def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle

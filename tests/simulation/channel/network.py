@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mqlab.wire.bodies import Buffer
+from mqlab.wire.native.bodies import Buffer
 
 from .timeline import Timeline
 

@@ -12,7 +12,7 @@ from typing import Any
 from broker.store.disk import Disk, write_image
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.channels.channel import Channel
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from simulation.files import Crashed, SimulatedFiles
 

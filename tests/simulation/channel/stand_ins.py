@@ -9,11 +9,12 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-from mqlab.broker.server import broker, frame_reader, listen, scheduler
-from mqlab.broker.server.arriving import Arrival
+from mqlab.broker.server import broker, scheduler, startup
 from mqlab.broker.server.channels import channel, status
-from mqlab.broker.server.tracing import activity
-from mqlab.broker.server.worker import Done
+from mqlab.broker.server.disk_threads import Done
+from mqlab.broker.server.native import frame_reader
+from mqlab.broker.server.protocol_detection import Arrival
+from mqlab.broker.server.trace import activity_trace
 from mqlab.wire.address import Address
 from simulation.clock import in_place as store_in_place
 from simulation.files import SimulatedFiles
@@ -104,7 +105,7 @@ def in_place(timeline: Timeline) -> Iterator[None]:
         patch.object(frame_reader, "time_ns", timeline.clock.time_ns),
         patch.object(channel, "time", timeline.clock), patch.object(status, "time", timeline.clock),
         patch.object(broker, "Files", _files), patch.object(broker, "Worker", Threads),
-        patch.object(listen, "listen_at", _listen_at),
-        patch.object(broker, "FolderLock", NoLock), patch.object(activity, "time", timeline.clock),
+        patch.object(startup, "listen_at", _listen_at),
+        patch.object(broker, "FolderLock", NoLock), patch.object(activity_trace, "time", timeline.clock),
     ):  # fmt: skip
         yield

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mqlab.broker import limits
-from mqlab.broker.core.desk import Desk
+from mqlab.broker.core.context import Desk
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.settings import Settings
 
 if TYPE_CHECKING:
-    from mqlab.broker.core.queue import Queue
+    from mqlab.broker.core.model.queue import Queue
 
 
 class Account:

@@ -7,35 +7,35 @@ from heapq import heappush
 from itertools import count
 
 from mqlab.broker import limits
-from mqlab.broker.core.acknowledging import given_back, taken_back, taken_rows, taken_up_to
-from mqlab.broker.core.browsing import Browsing, give_room
-from mqlab.broker.core.checkpoint import carry_forward
-from mqlab.broker.core.desk import Desk
-from mqlab.broker.core.destinations import QUEUE, parse
+from mqlab.broker.core.context import Desk
+from mqlab.broker.core.dispatch.browser import Browsing, give_room
+from mqlab.broker.core.dispatch.correlation_index import Key
+from mqlab.broker.core.dispatch.direct import Known, hand_over, pick_up, set_down
+from mqlab.broker.core.durability.checkpoint import carry_forward
+from mqlab.broker.core.durability.pending_records import RECORD, Ledger
+from mqlab.broker.core.durability.records import Commit, Put
 from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, Opened, RolledBack, TakenBack
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import Flow, OverdrawnError
-from mqlab.broker.core.handing import Known, hand_over, pick_up, set_down
-from mqlab.broker.core.house import House
-from mqlab.broker.core.joined_sends import join_last
-from mqlab.broker.core.leaving import Leaving
-from mqlab.broker.core.ledger import RECORD, Ledger
-from mqlab.broker.core.links import Consumer, Producer, Session
-from mqlab.broker.core.messages import Span
+from mqlab.broker.core.model.delivery_ids import given_back, taken_back, taken_rows, taken_up_to
+from mqlab.broker.core.model.destination_names import QUEUE, parse
+from mqlab.broker.core.model.destinations import House
+from mqlab.broker.core.model.messages import Span
+from mqlab.broker.core.model.queue import Queue
+from mqlab.broker.core.model.sessions import Consumer, Producer, Session
+from mqlab.broker.core.model.wake_times import Wake, set_back, wake_due
 from mqlab.broker.core.monitoring import EVERY
-from mqlab.broker.core.placing import Ended, Placed, Placing, place
-from mqlab.broker.core.prepared import Preparing
-from mqlab.broker.core.queue import Queue
-from mqlab.broker.core.records import Commit, Put
-from mqlab.broker.core.refusing import reason_against
-from mqlab.broker.core.remote import TOKENS
-from mqlab.broker.core.retrieval import Key
+from mqlab.broker.core.refusal import reason_against
+from mqlab.broker.core.removal import Leaving
+from mqlab.broker.core.routing.placement import Ended, Placed, Placing, place
+from mqlab.broker.core.routing.remote_queues import TOKENS
+from mqlab.broker.core.routing.subscriptions import Wish, check_wish, full_name, subscribe, unused
 from mqlab.broker.core.selectors import compile_selector
-from mqlab.broker.core.subscribing import Wish, check_wish, full_name, subscribe, unused
-from mqlab.broker.core.transactions import drop_transaction, end_transaction
-from mqlab.broker.core.wakes import Wake, set_back, wake_due
+from mqlab.broker.core.transactions.commit import drop_transaction, end_transaction
+from mqlab.broker.core.transactions.joined_sends import join_last
+from mqlab.broker.core.transactions.two_phase_commit import Preparing
 from mqlab.broker.settings import Settings
-from mqlab.wire.bodies import COLUMNS, LONE, Payload
+from mqlab.wire.native.bodies import COLUMNS, LONE, Payload
 
 PLAIN = Wish()
 

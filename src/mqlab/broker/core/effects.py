@@ -5,9 +5,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from mqlab.broker.core.links import Consumer, Producer, Session
-    from mqlab.broker.core.messages import Span
-    from mqlab.broker.core.records import Record
+    from mqlab.broker.core.durability.records import Record
+    from mqlab.broker.core.model.messages import Span
+    from mqlab.broker.core.model.sessions import Consumer, Producer, Session
 
 
 class Deliver(NamedTuple):

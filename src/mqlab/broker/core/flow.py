@@ -13,13 +13,13 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from mqlab.broker import limits
-from mqlab.broker.core.desk import Desk
+from mqlab.broker.core.context import Desk
 from mqlab.broker.core.effects import Credit
-from mqlab.broker.core.links import Producer
-from mqlab.broker.core.messages import Span
-from mqlab.broker.core.queue import RELEASE_SHARE, Queue
-from mqlab.broker.core.remote import TOKENS
-from mqlab.broker.core.routing import Topic
+from mqlab.broker.core.model.messages import Span
+from mqlab.broker.core.model.queue import RELEASE_SHARE, Queue
+from mqlab.broker.core.model.sessions import Producer
+from mqlab.broker.core.routing.remote_queues import TOKENS
+from mqlab.broker.core.routing.topics import Topic
 from mqlab.broker.settings import Settings
 
 # The part of the memory limit that one producer may send ahead: messages that wait for the disk take more memory than

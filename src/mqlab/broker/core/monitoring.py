@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from mqlab.broker.core.queue import Queue
+    from mqlab.broker.core.model.queue import Queue
 
 # One look in so many messages (or batches); 0: none.
 EVERY: Final = {"off": 0, "low": 64, "medium": 8, "high": 1}

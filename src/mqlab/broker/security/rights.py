@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
 from mqlab.broker import limits
-from mqlab.broker.security.covering import EVERYTHING, check_pattern, covers
+from mqlab.broker.security.patterns import EVERYTHING, check_pattern, covers
 from mqlab.broker.settings import SettingError
 
 Right = Literal["read", "write", "create", "admin"]

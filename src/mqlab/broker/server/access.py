@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 from mqlab.broker.core.broker import Core
-from mqlab.broker.core.destinations import QUEUE, TEMPORARY
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.queue import Queue
-from mqlab.broker.core.remote import TRANSMISSION
+from mqlab.broker.core.model.destination_names import QUEUE, TEMPORARY
+from mqlab.broker.core.model.queue import Queue
+from mqlab.broker.core.routing.remote_queues import TRANSMISSION
 from mqlab.broker.security.commands import FRAMES, PAGES, QUESTIONS, Requirement, Rule
-from mqlab.broker.security.covering import EVERYTHING
+from mqlab.broker.security.patterns import EVERYTHING
 from mqlab.broker.security.rights import ANYONE, Right, User
-from mqlab.broker.server.tracing.links import TRACE_QUEUE
-from mqlab.wire.native import Kind
+from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
+from mqlab.wire.native.frames import Kind
 
 Arguments = Mapping[str, Any]
 _T = TypeVar("_T")

@@ -11,8 +11,10 @@ from pathlib import Path
 from time import monotonic_ns, time_ns
 from typing import Any, Final, TextIO
 
-from mqlab.broker.core.administration import totals
+from mqlab.broker.core.admin import totals
 from mqlab.broker.core.broker import Core
+from mqlab.broker.core.durability.records import Declare, Remember
+from mqlab.broker.core.durability.restore import restore
 from mqlab.broker.core.effects import (
     Answer,
     Append,
@@ -28,30 +30,28 @@ from mqlab.broker.core.effects import (
     Seen,
     TakenBack,
 )
-from mqlab.broker.core.messages import OnDisk
-from mqlab.broker.core.records import Declare, Remember
-from mqlab.broker.core.restoring import restore
+from mqlab.broker.core.model.messages import OnDisk
 from mqlab.broker.security.guard import Guard
 from mqlab.broker.security.users_file import UsersFile
-from mqlab.broker.server.awake import Awake
-from mqlab.broker.server.channels.all import Channels
+from mqlab.broker.server.busy_wait import Awake
+from mqlab.broker.server.channels.registry import Channels
+from mqlab.broker.server.disk_threads import Done, Worker
 from mqlab.broker.server.logins import Logins
-from mqlab.broker.server.refusals import RefusalLog
+from mqlab.broker.server.native.unfinished_frames import UnfinishedFrames
+from mqlab.broker.server.refusal_log import RefusalLog
 from mqlab.broker.server.scheduler import Scheduler
-from mqlab.broker.server.tracing.activity import Activity
-from mqlab.broker.server.tracing.api import ApiTrace
-from mqlab.broker.server.tracing.isolation import ObserverErrors
-from mqlab.broker.server.unfinished_frames import UnfinishedFrames
-from mqlab.broker.server.worker import Done, Worker
+from mqlab.broker.server.trace.activity_trace import Activity
+from mqlab.broker.server.trace.api_trace import ApiTrace
+from mqlab.broker.server.trace.isolation import ObserverErrors
 from mqlab.broker.settings import Settings
-from mqlab.broker.store.files import Files, TracedFiles, TurningDisk
-from mqlab.broker.store.group import MOST_UNDER_WAY
+from mqlab.broker.store.files.layer import Files, TracedFiles, TurningDisk
+from mqlab.broker.store.files.lock import FolderLock
+from mqlab.broker.store.group_commit import MOST_UNDER_WAY
 from mqlab.broker.store.host import SyncCounters
 from mqlab.broker.store.journal import Journal
-from mqlab.broker.store.lock import FolderLock
-from mqlab.broker.store.pages import Pages
-from mqlab.broker.store.recovery import recover
-from mqlab.wire.bodies import Payload
+from mqlab.broker.store.payloads.page_files import Pages
+from mqlab.broker.store.recovery.recovery import recover
+from mqlab.wire.native.bodies import Payload
 
 log = logging.getLogger("mqlab.broker")
 

@@ -13,8 +13,8 @@ from typing import Final
 
 from mqlab.broker import limits
 from mqlab.broker.security.certificates import expiry_of
-from mqlab.broker.server.arriving import Arrival
 from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.protocol_detection import Arrival
 from mqlab.broker.settings import SettingError
 from mqlab.wire.address import Address
 from mqlab.wire.tls import TlsError, server_context

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from mqlab.broker.core.records import Declare, Remember
+from mqlab.broker.core.durability.records import Declare, Remember
 
 
 class Host(Protocol):

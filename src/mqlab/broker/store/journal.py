@@ -16,17 +16,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from mqlab.broker.core.records import Record, Remove, Shut
+from mqlab.broker.core.durability.records import Record, Remove, Shut
 from mqlab.broker.settings import Settings
-from mqlab.broker.store.current import CurrentFile, NoRoomError
 from mqlab.broker.store.encoding import encode_head, encode_into
-from mqlab.broker.store.files import Files
+from mqlab.broker.store.files.disk_space import RETRY_SECONDS, Room, Sizes
+from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.host import Host, SyncCounters
+from mqlab.broker.store.journal_file import CurrentFile, NoRoomError
 from mqlab.broker.store.manifest import Manifest, ManifestFile
-from mqlab.broker.store.room import RETRY_SECONDS, Room, Sizes
 from mqlab.broker.store.segments import Segments, path_of
 from mqlab.broker.store.syncs import Sync, Syncs
-from mqlab.wire.bodies import Buffer
+from mqlab.wire.native.bodies import Buffer
 
 __all__ = ["Host", "Journal", "SyncCounters"]
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import google_crc32c
 
-from mqlab.broker.store.files import Files
+from mqlab.broker.store.files.layer import Files
 
 NAME: Final = "manifest"
 # Blocks of any disk: no write of one slot can harm the other.

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from mqlab.broker.core.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remove
-from mqlab.broker.store.places import Places
-from mqlab.broker.store.stored import Home
+from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remove
+from mqlab.broker.store.message_locations import Places
+from mqlab.broker.store.payloads.stored import Home
 
 # What stands around the messages of a put, about.
 _RECORD_SIZE: Final = 64
@@ -46,7 +46,6 @@ class _File:
     def needed_bytes(self) -> int:
         """About: its messages are taken to be of one size."""
         return self.put_size * max(0, sum(self.live.values())) // self.rows if self.rows else 0
-
 
     @property
     def most_needed_bytes(self) -> int:
@@ -186,9 +185,7 @@ class Segments:
 
     # What records do
 
-    def put(
-        self, queue: int, first_id: int, rows: int, size: int, lsn: int, number: int, carry_size: int = 0
-    ) -> None:
+    def put(self, queue: int, first_id: int, rows: int, size: int, lsn: int, number: int, carry_size: int = 0) -> None:
         """Messages with so many bytes lie in file `number`; `carry_size`: as they would be carried forward."""
         if queue in self.forgotten:
             return

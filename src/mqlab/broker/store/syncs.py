@@ -9,8 +9,8 @@ from math import inf
 from pathlib import Path
 from typing import Final, Protocol
 
-from mqlab.broker.store.files import Files
-from mqlab.broker.store.group import Gathering
+from mqlab.broker.store.files.layer import Files
+from mqlab.broker.store.group_commit import Gathering
 from mqlab.broker.store.host import Host, SyncCounters
 
 _NONE: Final[frozenset[int]] = frozenset()

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final
 import typer
 from rich.table import Table
 
-from mqlab.cli.broker.asking import AsJson, Asked, SelectorOption, over_the_wire
+from mqlab.cli.broker.connection import AsJson, Asked, SelectorOption, over_the_wire
 from mqlab.cli.broker.escaping import body_text, cell, show_plain_json
 from mqlab.cli.console import say, show
 from mqlab.client.message import Message
-from mqlab.wire.columns import Value
+from mqlab.wire.native.columns import Value
 
 _BODY_WIDTH: Final = 80
 

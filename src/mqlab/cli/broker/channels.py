@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from mqlab.broker.server.channels.sink import read_password
-from mqlab.cli.broker.asking import AsJson, Asked, over_the_wire
+from mqlab.broker.server.channels.receiving_end import read_password
+from mqlab.cli.broker.connection import AsJson, Asked, over_the_wire
 from mqlab.cli.broker.escaping import cell, plain, show_plain_json
 from mqlab.cli.console import Exit, fail, say, show
 

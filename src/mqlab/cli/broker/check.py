@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 import typer
 from rich.table import Table
 
-from mqlab.broker.store.check import Examination, FileReport, examine
-from mqlab.broker.store.lock import FolderInUseError, FolderLock
-from mqlab.cli.broker.asking import AsJson
+from mqlab.broker.store.files.lock import FolderInUseError, FolderLock
+from mqlab.broker.store.recovery.check import Examination, FileReport, examine
+from mqlab.cli.broker.connection import AsJson
 from mqlab.cli.broker.escaping import cell, plain, show_plain_json
 from mqlab.cli.console import Exit, fail, say, show
 

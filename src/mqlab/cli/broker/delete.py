@@ -1,6 +1,6 @@
 """`mqlab broker delete NAME`: a queue or subscription away."""
 
-from mqlab.cli.broker.asking import AsJson, Asked, NameArgument, YesOption, make_sure, over_the_wire
+from mqlab.cli.broker.connection import AsJson, Asked, NameArgument, YesOption, make_sure, over_the_wire
 from mqlab.cli.broker.escaping import plain, show_plain_json
 from mqlab.cli.console import say
 

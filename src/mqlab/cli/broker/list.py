@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.table import Table
 
-from mqlab.cli.broker.asking import AsJson, Asked, over_the_wire
+from mqlab.cli.broker.connection import AsJson, Asked, over_the_wire
 from mqlab.cli.broker.escaping import cell, show_plain_json
 from mqlab.cli.console import say, show
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mqlab.cli.broker.asking import AsJson, Asked, NameArgument, SelectorOption, over_the_wire
+from mqlab.cli.broker.connection import AsJson, Asked, NameArgument, SelectorOption, over_the_wire
 from mqlab.cli.broker.escaping import plain, show_plain_json
 from mqlab.cli.console import say
 

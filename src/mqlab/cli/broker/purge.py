@@ -1,6 +1,6 @@
 """`mqlab broker purge NAME`: messages away."""
 
-from mqlab.cli.broker.asking import AsJson, Asked, NameArgument, SelectorOption, YesOption, make_sure, over_the_wire
+from mqlab.cli.broker.connection import AsJson, Asked, NameArgument, SelectorOption, YesOption, make_sure, over_the_wire
 from mqlab.cli.broker.escaping import plain, show_plain_json
 from mqlab.cli.console import say
 

@@ -9,10 +9,10 @@ from typing import Any
 import typer
 
 from mqlab.broker.config import settings_from
-from mqlab.broker.server.listen import BrokerFailedError, serve
+from mqlab.broker.server.startup import BrokerFailedError, serve
 from mqlab.broker.settings import SettingError, Settings
-from mqlab.broker.store.lock import FolderInUseError
-from mqlab.broker.store.recovery import DamagedJournalError
+from mqlab.broker.store.files.lock import FolderInUseError
+from mqlab.broker.store.recovery.recovery import DamagedJournalError
 from mqlab.cli.broker.options import ConfigOption, chosen, option, parameters
 from mqlab.cli.console import Exit, fail
 from mqlab.wire.address import Address, BadAddressError

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from mqlab.cli.broker.asking import AsJson, Asked, NameArgument, over_the_wire
+from mqlab.cli.broker.connection import AsJson, Asked, NameArgument, over_the_wire
 from mqlab.cli.broker.escaping import show_plain_json
 from mqlab.cli.broker.values import values_table
 from mqlab.cli.console import show

@@ -1,6 +1,6 @@
 """`mqlab broker status`: the counters of a running broker."""
 
-from mqlab.cli.broker.asking import AsJson, Asked, over_the_wire
+from mqlab.cli.broker.connection import AsJson, Asked, over_the_wire
 from mqlab.cli.broker.escaping import show_plain_json
 from mqlab.cli.broker.values import values_table
 from mqlab.cli.console import show

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final
 import typer
 from rich.table import Table
 
-from mqlab.broker.server.tracing.reading import TraceReader
-from mqlab.cli.broker.asking import AsJson, Asked, over_the_wire
+from mqlab.broker.server.trace.reader import TraceReader
+from mqlab.cli.broker.connection import AsJson, Asked, over_the_wire
 from mqlab.cli.broker.escaping import cell, plain, show_plain_json
 from mqlab.cli.broker.trace_files import TraceFile, numbered
 from mqlab.cli.console import Exit, fail, say, show

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mqlab.broker.server.tracing.records import SCHEMA
+from mqlab.broker.server.trace.records import SCHEMA
 
 # Rows of one group in a file: fewer would make it large and slow to read.
 _GROUP: Final = 65_536

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from mqlab.cli.broker.asking import AsJson, Asked, over_the_wire
+from mqlab.cli.broker.connection import AsJson, Asked, over_the_wire
 from mqlab.cli.broker.escaping import cell, plain, show_plain_json
 from mqlab.cli.console import Exit, fail, say, show
 

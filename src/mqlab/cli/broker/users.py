@@ -11,7 +11,7 @@ from rich.table import Table
 from mqlab.broker.security.rights import RIGHTS, check_right
 from mqlab.broker.security.users import Users
 from mqlab.broker.settings import SettingError
-from mqlab.cli.broker.asking import AsJson
+from mqlab.cli.broker.connection import AsJson
 from mqlab.cli.broker.escaping import cell, plain, show_plain_json
 from mqlab.cli.console import Exit, fail, say, show
 

@@ -7,7 +7,7 @@ import typer
 
 from mqlab.cache import cache
 from mqlab.cli.console import Exit, fail, say, show_json
-from mqlab.cli.systems.naming import AsJson, loaded, named
+from mqlab.cli.systems.names import AsJson, loaded, named
 from mqlab.systems import SYSTEMS, System, SystemFailedError
 
 

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, show, show_json
-from mqlab.cli.systems.naming import AsJson, loaded, not_ready
+from mqlab.cli.systems.names import AsJson, loaded, not_ready
 from mqlab.systems import SYSTEMS
 
 

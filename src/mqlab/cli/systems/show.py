@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, show, show_json
-from mqlab.cli.systems.naming import AsJson, Named, named, not_ready
-from mqlab.load.absence import lacks
+from mqlab.cli.systems.names import AsJson, Named, named, not_ready
+from mqlab.runner.unsupported import lacks
 from mqlab.study.features import FEATURES
 from mqlab.systems import System, SystemFailedError
 from mqlab.systems.program import Program

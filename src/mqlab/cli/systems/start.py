@@ -15,7 +15,7 @@ import typer
 import uvloop
 
 from mqlab.cli.console import Exit, fail, show_json
-from mqlab.cli.systems.naming import AsJson, Named, named
+from mqlab.cli.systems.names import AsJson, Named, named
 from mqlab.cli.systems.started import Started, all_started, data_of, forget
 from mqlab.systems import Running, System, SystemFailedError
 from mqlab.systems.external import External

@@ -10,7 +10,7 @@ from typing import Any, Final
 import psutil
 
 from mqlab.regular_file import read_regular
-from mqlab.systems.getting import cache
+from mqlab.systems.install.download import cache
 
 _END_SECONDS: Final = 30.0
 # Room for some hundred addresses.

@@ -4,7 +4,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mqlab.cli.console import say, show, show_json
-from mqlab.cli.systems.naming import AsJson
+from mqlab.cli.systems.names import AsJson
 from mqlab.cli.systems.started import all_started
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from mqlab.cli.console import Exit, fail, say, show_json
-from mqlab.cli.systems.naming import AsJson
+from mqlab.cli.systems.names import AsJson
 from mqlab.cli.systems.started import all_started
 
 

@@ -20,7 +20,7 @@ from mqlab.wire.amqp.methods import (
     read_method,
 )
 from mqlab.wire.amqp.values import AmqpError
-from mqlab.wire.rows import leading, table_of
+from mqlab.wire.fixed_rows import leading, table_of
 
 # What RabbitMQ takes at most, so nobody can send us more.
 MAX_BODY: Final = 128 * 1024 * 1024

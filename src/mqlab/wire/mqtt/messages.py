@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from mqlab.wire.fixed_rows import Table
 from mqlab.wire.mqtt.packets import CORRELATION_DATA, RESPONSE_TOPIC, Version, data, packet, properties, text, varint
-from mqlab.wire.rows import Table
 
 
 class Publishing:

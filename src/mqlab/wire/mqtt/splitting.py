@@ -4,6 +4,7 @@ ids, the usual case at high rates, are taken apart all at once."""
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
+from mqlab.wire.fixed_rows import leading, table_of
 from mqlab.wire.mqtt.packets import (
     CORRELATION_DATA,
     FROM_BROKER,
@@ -15,7 +16,6 @@ from mqlab.wire.mqtt.packets import (
     read_properties,
     read_varint,
 )
-from mqlab.wire.rows import leading, table_of
 
 # As long as a packet may be; a broker that announces a longer one is not listened to.
 MAX_PACKET: Final = 128 * 1024 * 1024
@@ -56,9 +56,7 @@ Found = Published | Acknowledged | Packet
 class Splitter:
     """Bytes in, packets out, in their order. `kinds`: those that the other side may send."""
 
-    def __init__(
-        self, version: Version, max_packet: int = MAX_PACKET, kinds: Collection[int] = FROM_BROKER
-    ) -> None:
+    def __init__(self, version: Version, max_packet: int = MAX_PACKET, kinds: Collection[int] = FROM_BROKER) -> None:
         self._version = version
         self._max_packet = max_packet
         self._kinds = kinds

@@ -75,9 +75,7 @@ def test_sqlite_agrees(said: list[Said], ours: Outcomes, messages: dict[str, lis
     check(said, ours, theirs)
 
 
-def test_spark_agrees(
-    spark: SparkSession, said: list[Said], ours: Outcomes, messages: dict[str, list[Any]]
-) -> None:
+def test_spark_agrees(spark: SparkSession, said: list[Said], ours: Outcomes, messages: dict[str, list[Any]]) -> None:
     session = spark.newSession()
     # Each expression sees sixty rows once: to compile it takes far longer than to interpret it.
     session.conf.set("spark.sql.codegen.wholeStage", "false")

@@ -14,9 +14,9 @@ FLAGS = {
     "x": [{"T": 1, "F": 0, "U": None}[one] for one, _ in PAIRS],
     "y": [{"T": 1, "F": 0, "U": None}[other] for _, other in PAIRS],
 }
-AND = "TFU" "FFF" "UFU"
-OR = "TTT" "TFU" "TUU"
-EQUAL = "TFU" "FTU" "UUU"
+AND = "TFUFFFUFU"
+OR = "TTTTFUTUU"
+EQUAL = "TFUFTUUUU"
 
 
 @pytest.mark.parametrize(

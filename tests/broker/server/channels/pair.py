@@ -9,7 +9,7 @@ from typing import Any
 
 from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
 from mqlab.wire.address import Address

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from broker.server.talking import in_loop
-from mqlab.broker.core.checkpoint import everything
-from mqlab.broker.core.messages import Span
+from mqlab.broker.core.durability.checkpoint import everything
+from mqlab.broker.core.model.messages import Span
 from mqlab.client import aio
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .pair import Pair, bodies, until
 

@@ -9,7 +9,7 @@ import pytest
 from broker.server.talking import in_loop
 from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.client import aio
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .pair import Pair, until
 

@@ -8,7 +8,7 @@ import pytest
 from broker.server.talking import in_loop
 from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.client.headers import Int
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .pair import PATIENCE, Pair, bodies, until
 

@@ -12,7 +12,7 @@ from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import Rights
 from mqlab.broker.security.users import Users
 from mqlab.client import aio
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .pair import PATIENCE, Pair, bodies, until
 

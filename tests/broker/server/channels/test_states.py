@@ -14,15 +14,15 @@ from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import Rights
 from mqlab.broker.security.users import Users
 from mqlab.broker.server.channels import channel as channel_module
-from mqlab.broker.server.channels.sink import Sink
+from mqlab.broker.server.channels.receiving_end import Sink
 from mqlab.broker.server.channels.status import State
-from mqlab.broker.server.families import Families
+from mqlab.broker.server.http.prometheus import Families
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError, MessagingError
-from mqlab.client.opening import open_wire
+from mqlab.client.open_connection import open_wire
 from mqlab.wire import native
-from mqlab.wire.bodies import encode
-from mqlab.wire.native import Kind
+from mqlab.wire.native.bodies import encode
+from mqlab.wire.native.frames import Kind
 
 from .pair import Pair, bodies, until
 
@@ -232,9 +232,7 @@ async def test_who_may_see_and_change_channels(tmp_path: Path, monkeypatch: pyte
 
 
 @in_loop
-async def test_nobody_takes_over_a_connection_of_somebody_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nobody_takes_over_a_connection_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "COST", passwords.Cost(10, 8, 1))
     made, word = Users.empty(), "a long password"
     for name in ("ann", "bob"):

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqlab.broker.core.messages import Span
+from mqlab.broker.core.model.messages import Span
 from mqlab.broker.server.channels.batch import Batch, Given
 from mqlab.broker.server.channels.token import Token
-from mqlab.wire.bodies import LONE, Payload, decode, encode
-from mqlab.wire.columns import encode_lone
+from mqlab.wire.native.bodies import LONE, Payload, decode, encode
+from mqlab.wire.native.columns import encode_lone
 
 Ranges = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 9)), max_size=8)
 

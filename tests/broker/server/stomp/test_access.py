@@ -9,7 +9,7 @@ from broker.server.access_world import DENIED, PASSWORD, USERS, open_link, world
 from broker.server.talking import in_loop, opened
 from mqlab.broker.security.commands import FRAMES, QUESTIONS, STOMP
 from mqlab.wire.address import Address
-from mqlab.wire.native import Kind
+from mqlab.wire.native.frames import Kind
 from mqlab.wire.stomp import frames
 
 READERS, WRITERS, NOBODY = ("read", "all"), ("write", "all"), ()
@@ -36,7 +36,7 @@ class Client:
         return (await self._reader.readuntil(b"\0")).decode().strip("\n\0")
 
     async def done(self, command: str, **headers: str) -> str:
-        """"" if the broker gives a receipt, else its ERROR."""
+        """ "" if the broker gives a receipt, else its ERROR."""
         self.say(command, receipt="r", **headers)
         while not (heard := await self.hear()).startswith(("RECEIPT", "ERROR")):
             pass

@@ -9,9 +9,9 @@ import pytest
 import stomp
 import uvloop
 
-from mqlab.broker.server.tracing.reading import read_trace
+from mqlab.broker.server.trace.reader import read_trace
 from mqlab.client import Int, aio, connect
-from mqlab.wire.bodies import encode
+from mqlab.wire.native.bodies import encode
 
 from .serving import Client, Process, Raw, broker, frame
 

@@ -9,7 +9,7 @@ import pytest
 from broker.server.talking import client, in_loop, local, traced
 from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.broker.server.stomp.connection import Stomp
 from mqlab.wire.stomp import Limits, Splitter
 

@@ -7,7 +7,7 @@ import pytest
 from broker.server.talking import in_loop, local
 from mqlab.broker import limits
 from mqlab.broker.core.broker import Core
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.wire.address import Address
 
 from .serving import frame

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from broker.server.talking import in_loop, local
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.wire.address import Address
 from mqlab.wire.stomp import Frame, Limits, Splitter
 

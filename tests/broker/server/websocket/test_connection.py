@@ -15,9 +15,9 @@ from broker.server.stomp.serving import frame
 from broker.server.stomp.test_fuzz import Socket
 from broker.server.talking import client, in_loop, local
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.broker.server.websocket import connection
-from mqlab.broker.server.websocket.outlet import Outlet, frames_in
+from mqlab.broker.server.websocket.transport import Outlet, frames_in
 from mqlab.broker.settings import Settings
 from mqlab.wire.address import Address
 

@@ -13,7 +13,7 @@ from broker.server.stomp.test_fuzz import Sayings, Socket
 from broker.server.talking import in_loop, local, traced
 from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.broker.server.websocket.connection import WebSocket
 from mqlab.wire.stomp import Limits, Splitter
 

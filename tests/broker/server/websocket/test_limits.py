@@ -8,7 +8,7 @@ from wsproto.events import BytesMessage
 from broker.server.stomp.serving import frame
 from broker.server.talking import in_loop, local
 from mqlab.broker import limits
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 
 from .talking import CONNECT, Web
 

@@ -10,7 +10,7 @@ from mqlab.broker import limits
 from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import Rights
 from mqlab.broker.security.users import Users
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 
 from .talking import Web
 

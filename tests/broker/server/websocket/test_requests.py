@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker.server.talking import client, in_loop, local
 from mqlab.broker import limits
-from mqlab.broker.server.listen import running
+from mqlab.broker.server.startup import running
 from mqlab.broker.server.websocket.handshake import Handshake, NotOpenedError
 from mqlab.broker.server.websocket.origins import allows
 

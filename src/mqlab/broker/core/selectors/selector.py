@@ -86,9 +86,8 @@ def _names(tree: s.Node) -> Iterator[str]:
 def _lookup(tree: s.Node) -> tuple[str, str] | None:
     for part in tree.parts if isinstance(tree, s.Every) else (tree,):
         match part:
-            case (
-                s.Comparison("=", s.Identifier(name), s.Literal(str() as value))
-                | s.Comparison("=", s.Literal(str() as value), s.Identifier(name))
+            case s.Comparison("=", s.Identifier(name), s.Literal(str() as value)) | s.Comparison(
+                "=", s.Literal(str() as value), s.Identifier(name)
             ) if name in _INDEXED:
                 return name, value
     return None

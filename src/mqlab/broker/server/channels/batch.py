@@ -7,10 +7,10 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from mqlab.broker.core.messages import Span
+from mqlab.broker.core.model.messages import Span
 from mqlab.broker.server.channels.token import Ranges
-from mqlab.wire.bodies import LONE, Payload
-from mqlab.wire.joining import join_lone, listed_columns
+from mqlab.wire.native.bodies import LONE, Payload
+from mqlab.wire.native.joining import join_lone, listed_columns
 
 
 class Given(NamedTuple):
@@ -43,7 +43,7 @@ class Batch:
 
     @property
     def targets(self) -> list[str]:
-        """"" stands for messages that somebody put on the transmission queue itself."""
+        """ "" stands for messages that somebody put on the transmission queue itself."""
         return [*dict.fromkeys(span.origin for _, span in self.given)]
 
     def by_target(self) -> list[Batch]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mqlab.broker.channel_settings import ChannelError, ChannelSettings
 from mqlab.broker.server.channels.batch import Batch
-from mqlab.broker.server.channels.sink import Sink, read_password
-from mqlab.broker.server.channels.source import Source
+from mqlab.broker.server.channels.receiving_end import Sink, read_password
+from mqlab.broker.server.channels.sending_end import Source
 from mqlab.broker.server.channels.status import State, Status
 from mqlab.broker.server.channels.token import Token
 from mqlab.client.errors import MessagingError, RefusedError

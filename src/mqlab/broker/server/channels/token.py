@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mqlab.wire.bodies import Buffer, Payload, encode
+from mqlab.wire.native.bodies import Buffer, Payload, encode
 
 # Ids on the transmission queue: (first, rows).
 Ranges = list[tuple[int, int]]

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mqlab.broker.core.errors import RefusedError
-from mqlab.wire.bodies import Buffer
-from mqlab.wire.native import Frame, Kind
+from mqlab.wire.native.bodies import Buffer
+from mqlab.wire.native.frames import Frame, Kind
 
 Said = dict[str, Any]
 

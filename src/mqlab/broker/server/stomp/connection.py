@@ -10,14 +10,14 @@ from time import time_ns
 from typing import Final, cast
 
 from mqlab.broker import limits
-from mqlab.broker.server.bound import BoundConnection
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.saying import REFUSALS
-from mqlab.broker.server.stomp.beats import Beats
-from mqlab.broker.server.stomp.hearing import Hearing
-from mqlab.broker.server.stomp.outlet import Outlet
-from mqlab.broker.server.stomp.parts import Parts
-from mqlab.broker.server.stomp.talk import VARYING, Action, Talk
+from mqlab.broker.server.inprocess.connection import BoundConnection
+from mqlab.broker.server.native.refusal_frames import REFUSALS
+from mqlab.broker.server.stomp.components import Parts
+from mqlab.broker.server.stomp.decoder import VARYING, Action, Talk
+from mqlab.broker.server.stomp.encoder import Hearing
+from mqlab.broker.server.stomp.heartbeats import Beats
+from mqlab.broker.server.stomp.transport import Outlet
 from mqlab.wire import native
 from mqlab.wire.stomp import Frame, Limits, Run, Splitter, StompError
 

@@ -9,9 +9,9 @@ from typing import Final
 from mqlab.broker import limits
 from mqlab.broker.server.stomp.commands import Commands
 from mqlab.broker.server.stomp.receipts import Pending, Receipts
-from mqlab.wire.bodies import Payload
-from mqlab.wire.joining import as_singles
-from mqlab.wire.native import Flag, Kind
+from mqlab.wire.native.bodies import Payload
+from mqlab.wire.native.frames import Flag, Kind
+from mqlab.wire.native.joining import as_singles
 
 # The session that is no transaction.
 PLAIN: Final = 1

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from mqlab.broker.server.stomp.commands import Commands
-from mqlab.broker.server.stomp.naming import stomp_name
-from mqlab.broker.server.stomp.ranges import Range, Ranges, count, runs_of
+from mqlab.broker.server.stomp.messages.destination_names import stomp_name
+from mqlab.broker.server.stomp.messages.unpacking import Writer, line
 from mqlab.broker.server.stomp.receipts import Pending, Receipts
-from mqlab.broker.server.stomp.unpacking import Writer, line
-from mqlab.broker.server.stomp.wishes import Wishes
-from mqlab.wire.bodies import Payload
-from mqlab.wire.native import FORM, Flag, Frame, Kind
+from mqlab.broker.server.stomp.subscribe_headers import Wishes
+from mqlab.broker.server.stomp.unacknowledged import Range, Ranges, count, runs_of
+from mqlab.wire.native.bodies import Payload
+from mqlab.wire.native.frames import FORM, Flag, Frame, Kind
 from mqlab.wire.stomp import StompError
 
 _REDELIVERED, _PERSISTENT = int(Flag.REDELIVERED), int(Flag.PERSISTENT)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from mqlab.broker.server.stomp.commands import Commands
 from mqlab.broker.server.stomp.producers import PLAIN, Producers
-from mqlab.broker.server.stomp.ranges import Range
 from mqlab.broker.server.stomp.receipts import Pending, Receipts
-from mqlab.wire.native import Kind
+from mqlab.broker.server.stomp.unacknowledged import Range
+from mqlab.wire.native.frames import Kind
 from mqlab.wire.stomp import StompError
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from wsproto.events import BytesMessage, CloseConnection, Event, Ping, TextMessa
 from wsproto.frame_protocol import CloseReason
 
 from mqlab.broker import limits
-from mqlab.broker.server.answers import refusal
 from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.http.responses import refusal
 from mqlab.broker.server.stomp.connection import Stomp
 from mqlab.broker.server.websocket.handshake import Handshake, NotOpenedError
-from mqlab.broker.server.websocket.outlet import Outlet
+from mqlab.broker.server.websocket.transport import Outlet
 
 # Pieces of messages that are handled before others are heard: each costs some microseconds, however small it is.
 _MANY: Final = 1000

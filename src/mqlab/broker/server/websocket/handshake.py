@@ -10,7 +10,7 @@ from wsproto.events import AcceptConnection, RejectConnection, Request
 from wsproto.utilities import RemoteProtocolError
 
 from mqlab.broker import limits
-from mqlab.broker.server.answers import Answer, refusal, written
+from mqlab.broker.server.http.responses import Answer, refusal, written
 from mqlab.broker.server.websocket.origins import allows
 
 # The best first.

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from mqlab.broker.server.answers import is_certain
+from mqlab.broker.server.http.responses import is_certain
 
 
 def allows(origin: str, host: str, allowed: Collection[str], *, tls: bool) -> bool:

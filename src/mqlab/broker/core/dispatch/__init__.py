@@ -1,0 +1,1 @@
+"""Dispatch: which message of a queue goes to which consumer, and when."""

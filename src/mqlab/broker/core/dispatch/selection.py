@@ -1,0 +1,118 @@
+"""Selectors applied to spans: the columns they read, and the rows they choose."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from mqlab.broker import limits
+from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.model.messages import Span
+from mqlab.broker.core.routing.ordering import DEFAULT_PRIORITY
+from mqlab.broker.core.selectors import Selector
+from mqlab.wire.native.bodies import LONE, Payload
+from mqlab.wire.native.columns import PROPERTY, decode_batch, decode_lone
+
+ID_PREFIX: Final = "ID:"
+
+
+def as_text(message_id: bytes) -> str:
+    """A message id as people and selectors see it."""
+    return ID_PREFIX + message_id.hex()
+
+
+def as_id(text: str) -> bytes | None:
+    """The other way; None if the text is no message id."""
+    try:
+        found = bytes.fromhex(text.removeprefix(ID_PREFIX))
+    except ValueError:
+        return None
+    return found if text.startswith(ID_PREFIX) and len(found) == 16 else None
+
+
+# Header fields by their name in a selector: the column, and what it becomes.
+_FIELDS: Final[Mapping[str, str]] = {
+    "JMSMessageID": "id", "JMSTimestamp": "timestamp", "JMSCorrelationID": "correlation_id", "JMSType": "type",
+    "JMSPriority": "priority", "JMSXGroupID": "group",
+}  # fmt: skip
+
+
+def _as_texts(ids: pa.Array) -> pa.Array:
+    return pa.array([None if one is None else as_text(one) for one in ids.to_pylist()], pa.string())
+
+
+_MADE: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = {
+    "JMSMessageID": _as_texts,
+    "JMSPriority": lambda priorities: priorities.fill_null(DEFAULT_PRIORITY),
+}
+
+
+def weight_of(selector: Selector) -> int:
+    """Of so many short selectors: the time that a message takes grows with the text."""
+    return 1 + len(selector.text) // limits.SELECTOR_PART
+
+
+def check_selectors(selector: Selector, beside: Iterable[Selector | None]) -> None:
+    """Raises RefusedError if the consumers of a queue, which have these selectors, leave no room for this one."""
+    if weight_of(selector) + sum(weight_of(one) for one in beside if one is not None) > limits.SELECTORS_A_QUEUE:
+        raise RefusedError(
+            f"the consumers of a queue have at most {limits.SELECTORS_A_QUEUE} selectors; "
+            f"one counts again for each {limits.SELECTOR_PART} characters"
+        )
+
+
+def chosen(selector: Selector, span: Span) -> "np.ndarray[Any, Any]":
+    """A flag for each message of the span."""
+    flags: np.ndarray[Any, Any] = chosen_of(selector, span.whole(), persistent=span.persistent)[np.asarray(span.index)]
+    return flags
+
+
+def chosen_of(selector: Selector, payload: Payload, *, persistent: bool) -> "np.ndarray[Any, Any]":
+    """A flag for each message of a payload."""
+    batch = decode_batch(payload)
+    columns = _columns(selector.identifiers, batch.schema.names, batch.column, batch.num_rows, persistent)
+    return selector.mask(batch.num_rows, columns)
+
+
+def chosen_of_lone(selector: Selector, spans: list[Span]) -> "np.ndarray[Any, Any]":
+    """A flag for each of many lone messages: those with the same columns are looked at in one go."""
+    alike: dict[tuple[object, bool], list[int]] = {}
+    read = [decode_lone(span.whole()).values for span in spans]
+    for at, (span, values) in enumerate(zip(spans, read, strict=True)):
+        kinds = tuple((name, type(value)) for name, value in values.items())
+        alike.setdefault((kinds, span.persistent), []).append(at)
+    flags = np.zeros(len(spans), dtype=bool)
+    for (_, persistent), rows in alike.items():
+        names = read[rows[0]].keys()
+        columns = _columns(
+            selector.identifiers, names, lambda name, rows=rows: pa.array([read[at][name] for at in rows]),  # type: ignore[misc]
+            len(rows), persistent,
+        )  # fmt: skip
+        flags[rows] = selector.mask(len(rows), columns)
+    return flags
+
+
+def is_lone(span: Span) -> bool:
+    return isinstance(span.payload, Payload) and bool(span.payload.form & LONE)
+
+
+def _columns(
+    identifiers: Iterable[str], names: Iterable[str], column: Callable[[str], pa.Array], rows: int, persistent: bool
+) -> Mapping[str, pa.Array]:
+    found: dict[str, pa.Array] = {}
+    for identifier in identifiers:
+        name = _FIELDS.get(identifier, PROPERTY + identifier)
+        if name in names:
+            array = column(name)
+            made = _MADE.get(identifier)
+            found[identifier] = made(array) if made else array
+        elif identifier == "JMSPriority":
+            found[identifier] = pa.array(np.full(rows, DEFAULT_PRIORITY, dtype=np.int8))
+        elif identifier == "JMSDeliveryMode":
+            found[identifier] = pa.array([_mode(persistent)] * rows)
+    return found
+
+
+def _mode(persistent: bool) -> str:
+    return "PERSISTENT" if persistent else "NON_PERSISTENT"

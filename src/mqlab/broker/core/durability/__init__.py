@@ -1,0 +1,1 @@
+"""What the core asks the journal to keep: records, checkpoints, restoring, paging."""

@@ -1,0 +1,122 @@
+"""What a queue must know of messages before they stand in line: priority, due time, expiry, group."""
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mqlab.broker.core.model.messages import Span
+from mqlab.wire.native.bodies import COLUMNS, LONE, Payload
+from mqlab.wire.native.columns import decode_batch, decode_lone
+
+DEFAULT_PRIORITY: Final = 4
+# Different times of delivery in one batch.
+_MOST_TIMES: Final = 1024
+SORTED_BY: Final = frozenset(("priority", "deliver_at", "expiration", "group"))
+
+
+class Place(NamedTuple):
+    """Rows of a batch (None: all) that stand together."""
+
+    rows: "range | np.ndarray[Any, Any] | None" = None
+    priority: int = DEFAULT_PRIORITY
+    # When they may be delivered, and when the first of them expires, in ms since 1970; 0: at once, never.
+    due: int = 0
+    expires: int = 0
+    grouped: bool = False
+
+
+PLAIN: Final = (Place(),)
+
+
+def places(payload: Payload) -> tuple[Place, ...]:
+    """Usually one: only messages with a priority or delay of their own are told apart."""
+    if not payload.form & COLUMNS:
+        return PLAIN
+    if payload.form & LONE:
+        values: dict[str, Any] = decode_lone(payload).values
+        if SORTED_BY.isdisjoint(values):
+            return PLAIN
+        priority = values.get("priority", DEFAULT_PRIORITY)
+        due, expires = values.get("deliver_at", 0), values.get("expiration", 0)
+        return (Place(None, _clamped(priority), due, expires, "group" in values),)
+    batch = decode_batch(payload)
+    names = SORTED_BY.intersection(batch.schema.names)
+    return _of_batch(batch, names) if names else PLAIN
+
+
+def _of_batch(batch: pa.RecordBatch, names: frozenset[str]) -> tuple[Place, ...]:
+    rows = batch.num_rows
+    priority = _numbers(batch, "priority", DEFAULT_PRIORITY) if "priority" in names else None
+    due = _numbers(batch, "deliver_at", 0) if "deliver_at" in names else None
+    expires = _numbers(batch, "expiration", 0) if "expiration" in names else None
+    levels = np.full(rows, DEFAULT_PRIORITY) if priority is None else np.clip(priority, 0, 9)
+    times = np.zeros(rows, dtype=np.int64) if due is None else _few(due)
+    found = []
+    for chosen in _alike(levels, times):
+        first = 0
+        if expires is not None:
+            some = expires[chosen]
+            first = int(some[some > 0].min()) if bool((some > 0).any()) else 0
+        index = None if len(chosen) == rows else _index(chosen)
+        found.append(Place(index, int(levels[chosen[0]]), int(times[chosen[0]]), first, "group" in names))
+    return tuple(found)
+
+
+def _alike(levels: "np.ndarray[Any, Any]", times: "np.ndarray[Any, Any]") -> "list[np.ndarray[Any, Any]]":
+    """The rows that share a priority and a time, in their order; the highest first, for somebody may wait for it."""
+    order = np.lexsort((times, -levels))
+    changes = np.flatnonzero((np.diff(levels[order]) != 0) | (np.diff(times[order]) != 0)) + 1
+    return [np.sort(rows) for rows in np.split(order, changes)]
+
+
+def _few(times: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """No more different times than a queue can watch for one batch: neighbours wait for the latest of them."""
+    different, which = np.unique(times, return_inverse=True)
+    together = -(-len(different) // _MOST_TIMES)
+    last = np.minimum((np.arange(len(different)) // together + 1) * together, len(different)) - 1
+    few: np.ndarray[Any, Any] = different[last][which]
+    return few
+
+
+def expired(span: Span, now: int) -> "np.ndarray[Any, Any]":
+    """A flag for each of its messages."""
+    times = _numbers(decode_batch(span.whole()), "expiration", 0)[np.asarray(span.index)]
+    gone: np.ndarray[Any, Any] = (times > 0) & (times <= now)
+    return gone
+
+
+def next_expiry(span: Span, now: int) -> int:
+    """When the next of its messages expires; 0: none does."""
+    times = _numbers(decode_batch(span.whole()), "expiration", 0)[np.asarray(span.index)]
+    later = times[times > now]
+    return int(later.min()) if len(later) else 0
+
+
+def groups(span: Span) -> list[str | None]:
+    """The group of each of its messages."""
+    payload = span.whole()
+    if payload.form & LONE:
+        group: Any = decode_lone(payload).values.get("group")
+        return [group]
+    batch = decode_batch(payload)
+    if "group" not in batch.schema.names:
+        return [None] * span.rows
+    values: list[str | None] = batch.column("group").to_pylist()
+    return [values[row] for row in span.index]
+
+
+def _numbers(batch: pa.RecordBatch, name: str, otherwise: int) -> "np.ndarray[Any, Any]":
+    column = batch.column(name).cast(pa.int64()).fill_null(otherwise)
+    numbers: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _index(rows: "np.ndarray[Any, Any]") -> "range | np.ndarray[Any, Any]":
+    if int(rows[-1]) - int(rows[0]) == len(rows) - 1:
+        return range(int(rows[0]), int(rows[-1]) + 1)
+    return rows
+
+
+def _clamped(priority: int) -> int:
+    return min(9, max(0, priority))

@@ -1,0 +1,122 @@
+"""Opening what consumers receive from: a queue, a subscription of their own, one that is shared, one that lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.model.destination_names import QUEUE, check_name, parse
+from mqlab.broker.core.model.queue import Queue
+from mqlab.broker.core.model.sessions import Session
+from mqlab.broker.core.routing.topics import Routing, Subscription, Terms
+
+# Makes a queue for a subscription: its name, what it subscribes to, and whether it outlives the broker.
+NewQueue = Callable[[str, Subscription], Queue]
+# Deletes the queue of a subscription that has no consumer.
+DeleteQueue = Callable[[Queue], None]
+
+
+class Wish(NamedTuple):
+    """How a consumer wants to receive."""
+
+    selector: str = ""
+    # Names of a subscription: one that lasts while nobody receives from it, or one that several consumers share.
+    durable: str = ""
+    shared: str = ""
+    no_local: bool = False
+    browse: bool = False
+    exclusive: bool = False
+
+
+def check_wish(name: str, wish: Wish) -> None:
+    """Raises RefusedError for what does not go together."""
+    kind, _ = parse(name, patterns=True)
+    if kind == QUEUE and (wish.durable or wish.shared or wish.no_local):
+        raise RefusedError("durable, shared and no_local are for subscriptions to topics")
+    if kind != QUEUE and (wish.browse or wish.exclusive):
+        raise RefusedError("browse and exclusive are for queues")
+    for given in (wish.durable, wish.shared):
+        if given:
+            check_name(given, "the name of a subscription")
+    if wish.durable and wish.shared and wish.durable != wish.shared:
+        raise RefusedError("a shared durable subscription has one name: give durable and shared the same")
+
+
+def subscribe(
+    routing: Routing, session: Session, topic: str, wish: Wish, new_queue: NewQueue, delete_queue: DeleteQueue
+) -> Queue:
+    """The queue of the subscription, found again or made."""
+    terms = terms_of(session, topic, wish)
+    if wish.durable:
+        return _durable(routing, session, wish.durable, terms, new_queue, delete_queue)
+    owner = session.owner
+    if wish.shared:
+        name = full_name(session.client, wish.shared, session.user)
+        queue = routing.shared.get(name)
+        if queue is None:
+            queue = routing.shared[name] = new_queue(name, Subscription(terms, durable=False, owner=owner))
+            routing.add(queue)
+        elif queue.subscription is None or queue.subscription.terms != terms:
+            raise RefusedError(f"the shared subscription {name!r} is used with another topic or selector")
+        return queue
+    queue = new_queue(topic, Subscription(terms, durable=False, owner=owner))
+    routing.add(queue)
+    return queue
+
+
+def terms_of(session: Session, topic: str, wish: Wish) -> Terms:
+    client, user = (session.client, session.user) if wish.durable else ("", "")
+    return Terms(topic, wish.selector, wish.no_local, bool(wish.shared), client, user)
+
+
+def full_name(client: str, name: str, user: str = "") -> str:
+    """The name of a subscription in administration: NAME, CLIENT/NAME or USER/CLIENT/NAME.
+
+    A subscription belongs to a user (of a broker that has users) and a client id (if the client has one). A slash or a
+    percent sign in a part is escaped, so two owners never have the same full name.
+    """
+    parts = (user, client, name) if user else (client, name) if client else (name,)
+    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
+
+
+def stored_name(name: str, options: Mapping[str, Any]) -> str:
+    """The full name of a subscription that the journal declares, also in the form without escapes of old journals."""
+    if "user" in options:
+        return name
+    client = str(options.get("client", ""))
+    return full_name(client, name.removeprefix(f"{client}/") if client else name)
+
+
+def unused(routing: Routing, name: str) -> Queue:
+    """A durable subscription from which nobody receives. Raises RefusedError."""
+    queue = routing.durable.get(name)
+    if queue is None:
+        raise RefusedError(f"there is no durable subscription {name!r}")
+    if queue.consumers:
+        raise RefusedError(f"the durable subscription {name!r} is in use")
+    return queue
+
+
+def _durable(
+    routing: Routing, session: Session, short: str, terms: Terms, new_queue: NewQueue, delete_queue: DeleteQueue
+) -> Queue:
+    """A subscription with other terms replaces one of the same name that has no consumer, as JMS has it."""
+    name = full_name(session.client, short, session.user)
+    queue = routing.durable.get(name)
+    if queue is not None:
+        assert queue.subscription is not None
+        former = queue.subscription.terms
+        if former.shared != terms.shared:
+            raise RefusedError(f"the durable subscription {name!r} is {'' if former.shared else 'not '}a shared one")
+        if queue.consumers and (former != terms or not terms.shared):
+            raise RefusedError(f"the durable subscription {name!r} is in use")
+        if former == terms:
+            queue.subscription.owner = session.owner
+            return queue
+    # The record that declares the new one replaces the former one in the journal: a crash leaves one of them.
+    made = routing.durable[name] = new_queue(name, Subscription(terms, durable=True, owner=session.owner))
+    if queue is not None:
+        delete_queue(queue)
+    routing.add(made)
+    return made

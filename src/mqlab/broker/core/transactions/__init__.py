@@ -1,0 +1,1 @@
+"""Transactions: commit, rollback, two-phase commit, and the sends that a transaction gathers."""

@@ -1,0 +1,53 @@
+"""Sends of an open transaction put together: a commit of a few batches takes less time than one of many messages."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Final
+
+from mqlab.broker.core.model.messages import Span
+from mqlab.broker.core.model.sessions import Producer, Session
+from mqlab.broker.core.refusal import tells_apart
+from mqlab.wire.native.joining import join_lone, listed_columns
+from mqlab.wire.native.payload import LONE
+
+Send = tuple[Producer, Span]
+# Sends that are looked at together, and the bytes of a message above which a copy costs more than it saves.
+TOGETHER: Final = 64
+_MOST_BYTES: Final = 4096
+
+
+def join_last(session: Session) -> None:
+    """Those that were added last, if there are enough of them."""
+    transaction = session.transaction
+    if len(transaction.sends) < TOGETHER or len(transaction.sends) % TOGETHER:
+        return
+    last = transaction.sends[-TOGETHER:]
+    made = joined(last)
+    less = sum(span.memory for _, span in last) - sum(span.memory for _, span in made)
+    transaction.sends[-TOGETHER:] = made
+    transaction.charged -= less
+    session.account.release(less)
+
+
+def joined(sends: list[Send]) -> list[Send]:
+    """The same messages in the same order; lone ones of one producer that follow one another as one batch."""
+    made: list[Send] = []
+    for key, run in groupby(sends, _alike):
+        alike = [*run]
+        if key is None or len(alike) == 1:
+            made += alike
+        else:
+            producer, persistent, _ = key
+            made.append((producer, Span(join_lone([span.whole() for _, span in alike]), 0, persistent)))
+    return made
+
+
+def _alike(send: Send) -> tuple[Producer, bool, bytes] | None:
+    """What messages that can be one batch have in common; None: this one cannot."""
+    producer, span = send
+    payload = span.whole()
+    # One that knows of a step of the clock keeps its own.
+    if not payload.form & LONE or span.size > _MOST_BYTES or span.due or tells_apart(producer.destination):
+        return None
+    return producer, span.persistent, listed_columns(payload)

@@ -1,0 +1,1 @@
+"""HTTP: Prometheus metrics and status pages for programs on this machine."""

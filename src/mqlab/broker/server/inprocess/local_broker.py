@@ -1,0 +1,101 @@
+"""A broker inside a program: its applications use it without a socket, as `bindings:NAME`.
+
+async with LocalBroker(Settings(name="shop", listen=())):
+    connection = await aio.connect("bindings:shop")
+
+with LocalBroker.in_thread(Settings(name="shop", listen=())):
+    connection = connect("bindings:shop")
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, contextmanager
+from types import TracebackType
+
+import uvloop
+
+from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.inprocess.connection import BoundConnection
+from mqlab.broker.server.startup import running
+from mqlab.broker.settings import SettingError, Settings
+from mqlab.client.inprocess.bindings import Door
+from mqlab.wire.address import Address
+
+
+class LocalBroker:
+    """Runs in the event loop that starts it. It listens where its settings say, which may be nowhere."""
+
+    broker: Broker
+    # What it listens on, with the ports that were free.
+    addresses: list[Address]
+
+    def __init__(self, settings: Settings) -> None:
+        if not settings.name:
+            raise SettingError("name: a broker inside a program needs one: its clients use bindings:NAME")
+        self.name = settings.name
+        self._settings = settings
+        self._parts = AsyncExitStack()
+        self._ending: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(cls, settings: Settings) -> "LocalBroker":
+        """Raises SettingError, also if a broker of that name runs in this process, and OSError."""
+        return await cls(settings).__aenter__()
+
+    async def __aenter__(self) -> "LocalBroker":
+        async with AsyncExitStack() as parts:
+            broker, self.addresses = await parts.enter_async_context(running(self._settings))
+            door = Door(self.name, lambda: BoundConnection(broker))
+            try:
+                door.open()
+            except ValueError as error:
+                raise SettingError(f"name: {error}") from None
+            # Last in, first out: nobody comes in while the broker closes.
+            parts.callback(door.close)
+            self._parts = parts.pop_all()
+        self.broker = broker
+        broker.failure.add_done_callback(self._failed)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Its clients learn that it is gone."""
+        await self._parts.aclose()
+
+    def _failed(self, failure: "asyncio.Future[BaseException]") -> None:
+        """It has let its clients go, and must not let others in."""
+        if not failure.cancelled():
+            self._ending = asyncio.ensure_future(self.close())
+
+    @classmethod
+    @contextmanager
+    def in_thread(cls, settings: Settings) -> Iterator["LocalBroker"]:
+        """For programs that block: it gets a thread, and an event loop, of its own."""
+        local, started, stop = cls(settings), Future[asyncio.AbstractEventLoop](), asyncio.Event()
+
+        async def live() -> None:
+            try:
+                await local.__aenter__()
+            except BaseException as error:
+                started.set_exception(error)
+                return
+            started.set_result(asyncio.get_running_loop())
+            await stop.wait()
+            await local.close()
+
+        thread = threading.Thread(target=lambda: uvloop.run(live()), name="mqlab-broker", daemon=True)
+        thread.start()
+        try:
+            loop = started.result()
+            try:
+                yield local
+            finally:
+                loop.call_soon_threadsafe(stop.set)
+        finally:
+            thread.join()

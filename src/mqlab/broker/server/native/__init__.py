@@ -1,0 +1,1 @@
+"""The native protocol: frames to commands of the core, effects of the core to frames."""

@@ -1,0 +1,353 @@
+"""The adapter of the native protocol: frames to commands of the core, effects to frames."""
+
+import asyncio
+from collections.abc import Callable
+from time import time_ns
+from typing import Final, cast
+
+from mqlab.broker import limits
+from mqlab.broker.core import effects
+from mqlab.broker.core.dispatch.direct import Known
+from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.model.sessions import Consumer, Producer, Session
+from mqlab.broker.core.refusal import tells_apart
+from mqlab.broker.security.rights import User
+from mqlab.broker.server.access import Access, owner_name, permitted_frames
+from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.native.admin_requests import Asking
+from mqlab.broker.server.native.encoder import Telling
+from mqlab.broker.server.native.frame_reader import CHEAP, FrameReader
+from mqlab.broker.server.native.handshake import Greeter
+from mqlab.broker.server.native.refusal_frames import REFUSALS, destination_in, key_of, refusal, reply_wanted, wish_of
+from mqlab.broker.server.native.send_coalescing import KEEP_IN_PLACE, SEQUENCE_NUMBERS, Together, send_singly
+from mqlab.broker.server.peer_address import peer_of
+from mqlab.broker.server.refusal_log import logged
+from mqlab.broker.server.trace.operation_recorder import Spy, Watched
+from mqlab.wire import native
+from mqlab.wire.native.bodies import Buffer, Payload, check
+from mqlab.wire.native.frames import FORM, Flag, Frame, Kind, ProtocolError
+from mqlab.wire.native.payload import SINGLES, payload_of
+
+# Unsent bytes of a connection at which its consumers get no more for now.
+_UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
+
+_pack: Final = native.HEADER.pack
+_PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.PERSISTENT, Flag.CONFIRM, Flag.REDELIVERED))
+
+
+class Connection(FrameReader, Telling):
+    """One client. Anything but HELLO is refused until it is greeted back; a broken rule ends the connection."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker)
+        self._core = broker.core
+        self._sessions: dict[int, Session] = {}
+        self._producers: dict[int, Producer] = {}
+        self._consumers: dict[int, Consumer] = {}
+        self._transport: asyncio.Transport | None = None
+        self._login_deadline: asyncio.TimerHandle | None = None
+        self.peer = ""
+        self._unsent: list[Buffer] = []
+        # Who it is, once that is known; None: a stranger.
+        self._user: User | None = None
+        self.client_id = ""
+        # What its program calls itself, or "".
+        self.application = ""
+        self.number = next(broker.numbers)
+        self._since = time_ns()
+        # Who records what it does for the API trace, if anybody.
+        self.caller = broker.api_trace.caller(self) if broker.api_trace is not None else None
+        self.access = Access(broker.core, self)
+        self._greeter = Greeter(broker, self)
+        self._asking = Asking(broker, self)
+        self._together = Together(broker.core, self._producers, self._write)
+        commands: dict[int, Callable[[Frame], object]] = {
+            Kind.SEND: self._send, Kind.ACKNOWLEDGE: self._acknowledge, Kind.ACKNOWLEDGE_ROWS: self._acknowledge_rows,
+            Kind.RECEIVE: self._receive, Kind.REQUEST: self._request, Kind.CANCEL: self._cancel,
+            Kind.COMMIT: self._commit, Kind.ROLLBACK: self._rollback, Kind.OPEN_SESSION: self._open_session,
+            Kind.OPEN_PRODUCER: logged(broker.refusals, self, self._open_producer),
+            Kind.OPEN_CONSUMER: logged(broker.refusals, self, self._open_consumer),
+            Kind.CLOSE: self._close, Kind.ASK: self._ask,
+        }  # fmt: skip
+        self._plain = self._commands = permitted_frames(commands)
+
+    @property
+    def user(self) -> User:
+        assert self._user is not None
+        return self._user
+
+    @property
+    def is_gone(self) -> bool:
+        return self._transport is None
+
+    # From the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are not asyncio.Transport by inheritance, only by their methods.
+        self._transport = cast(asyncio.Transport, transport)
+        self.peer = peer_of(transport)
+        refusal = self._broker.guard.arrived(self.peer)
+        if refusal is not None:
+            self.fail("limit", refusal)
+            return
+        self._broker.connections.add(self)
+        self._guard_reading()
+        self._transport.set_write_buffer_limits(high=_UNSENT_HIGH, low=_UNSENT_LOW)
+        self._login_deadline = asyncio.get_running_loop().call_later(limits.HELLO_SECONDS, self._still_a_stranger)
+
+    def _guard_reading(self) -> None:
+        assert self._transport is not None
+        self._gate.guard(self._transport)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        for consumer in self._consumers.values():
+            self._core.pause(consumer)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        for consumer in self._consumers.values():
+            self._core.resume(consumer)
+        self._broker.carry_out()
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - gone is gone
+        self._transport = None
+        self._pending.clear()
+        self._broker.unfinished.forget(self)
+        self._take_at_once()
+        if self not in self._broker.connections:
+            return
+        began = time_ns()
+        self._broker.connections.discard(self)
+        self._broker.guard.left(self.peer)
+        for session in self._sessions.values():
+            self._core.close_session(session)
+        self._core.close_connection(self)
+        if self.spy is not None:
+            self.spy.disconnected(began)
+        if self.caller is not None:
+            self.caller.ended()
+        self._sessions.clear()
+        self._producers.clear()
+        self._consumers.clear()
+        self._broker.carry_out()
+
+    def drop(self) -> None:
+        """End it at once: what was not confirmed stays unconfirmed."""
+        if self._transport is not None:
+            self._transport.abort()
+            self.connection_lost(None)
+
+    # Commands
+
+    def _handle(self, frame: Frame) -> None:
+        if self._transport is None:
+            return
+        if self.caller is not None:
+            self.caller.came(frame)
+        if self._user is None:
+            self._greeter.hello(frame)
+            return
+        command = self._commands.get(frame.kind)
+        if command is None:
+            raise ProtocolError(f"frame kind {frame.kind} is not one that a client sends now")
+        try:
+            command(frame)
+        except REFUSALS as error:
+            self._write(refusal(frame, error))
+
+    def welcome(self, user: User, client_id: str) -> None:
+        """The greeter lets it in."""
+        self._user, self.client_id = user, client_id
+        settings = self._broker.settings
+        self._receiver.limit = settings.frame_limit
+        said = {"version": native.VERSION, "frame_limit": settings.frame_limit, "name": settings.name}
+        self._write(native.frame(Kind.HELLO, said))
+        self._take_at_once()
+        self._broker.activity.welcome(self, self._since)
+
+    def watch(self, spy: Spy | None) -> None:
+        """From now on this spy records what it does, or nobody."""
+        self.spy = spy
+        self._commands = self._plain if spy is None else spy.commands
+        self._take_at_once()
+
+    def _take_at_once(self) -> None:
+        if self._login_deadline is not None:
+            # The client is let in or gone; the timer would keep the ended connection in memory.
+            self._login_deadline.cancel()
+        unseen = self._user is not None and self._transport is not None and self.caller is None
+        self._at_once = {kind: self._commands[kind] for kind in CHEAP} if unseen else {}
+        self._direct = unseen and self._commands is self._plain
+
+    def watched(self) -> Watched:
+        links = self._sessions, self._producers, self._consumers
+        return Watched(self.number, self.application, *links, self._plain, self._broker)
+
+    def _open_session(self, frame: Frame) -> None:
+        if frame.session in self._sessions or not frame.session:
+            raise ProtocolError(f"session {frame.session} cannot be opened (again)")
+        if len(self._sessions) >= limits.SESSIONS_A_CONNECTION:
+            raise RefusedError(f"a connection has at most {limits.SESSIONS_A_CONNECTION} sessions")
+        transacted = bool(frame.json().get("transacted"))
+        owner = {"client": self.client_id, "user": owner_name(self.user)}
+        session = self._core.open_session(self, frame.session, transacted=transacted, **owner)
+        self._sessions[frame.session] = session
+        self._write(native.header(Kind.OPENED, session=frame.session))
+
+    def _open_producer(self, frame: Frame) -> None:
+        session, name = self._for_new_link(frame)
+        self.access.check_frame(Kind.OPEN_PRODUCER, destination=name)
+        self._producers[frame.link] = self._core.open_producer(session, frame.link, name)
+        self._write(native.header(Kind.OPENED, session=frame.session, link=frame.link))
+
+    def _open_consumer(self, frame: Frame) -> None:
+        session, name = self._for_new_link(frame)
+        if frame.amount > limits.PREFETCH:
+            raise RefusedError(f"room for {frame.amount} messages; the limit is {limits.PREFETCH}")
+        self.access.check_frame(Kind.OPEN_CONSUMER, destination=name)
+        # That it is open, and its first delivery, are effects, which are carried out after this.
+        self._consumers[frame.link] = self._core.open_consumer(
+            session, frame.link, name, frame.amount, wish_of(frame), paused=self._paused
+        )
+        self._names[frame.link] = self._origins[frame.link] = name
+
+    def _for_new_link(self, frame: Frame) -> tuple[Session, str]:
+        if frame.link in self._producers or frame.link in self._consumers or not frame.link:
+            raise ProtocolError(f"link {frame.link} cannot be opened (again)")
+        if len(self._producers) + len(self._consumers) >= limits.LINKS_A_CONNECTION:
+            raise RefusedError(f"a connection has at most {limits.LINKS_A_CONNECTION} producers and consumers")
+        return self._session(frame), destination_in(frame)
+
+    def _session(self, frame: Frame) -> Session:
+        session = self._sessions.get(frame.session)
+        if session is None:
+            raise ProtocolError(f"there is no session {frame.session}")
+        return session
+
+    def _consumer(self, frame: Frame) -> Consumer:
+        consumer = self._consumers.get(frame.link)
+        if consumer is None:
+            raise ProtocolError(f"there is no consumer {frame.link}")
+        return consumer
+
+    def _send(self, frame: Frame) -> Payload:
+        _, flags, _, link, first, rows, view = frame
+        payload = payload_of((self._kept(view) if len(view) >= KEEP_IN_PLACE else bytes(view), rows, flags & FORM))
+        self._take(link, first, payload, flags, check(payload))
+        return payload
+
+    def _take(self, link: int, first: int, payload: Payload, flags: int, headers: Known) -> None:
+        producer, last = self._producers.get(link), first + payload.rows - 1
+        if producer is None:
+            raise ProtocolError(f"there is no producer {link}")
+        if last >= SEQUENCE_NUMBERS:
+            raise ProtocolError("the sequence numbers are used up")
+        persistent, confirm = flags & _PERSISTENT > 0, flags & _CONFIRM > 0
+        if last > first and payload.form & SINGLES and tells_apart(producer.destination):
+            send_singly(self._core, producer, payload, first, persistent=persistent, confirm=confirm)
+        else:
+            self._core.send(producer, payload, last, persistent=persistent, confirm=confirm, headers=headers)
+
+    def _request(self, frame: Frame) -> Payload:
+        _, flags, _, link, first, number, view = frame
+        payload = payload_of((self._kept(view) if len(view) >= KEEP_IN_PLACE else bytes(view), 1, flags & FORM))
+        (headers, wanted), consumer = reply_wanted(payload), self._consumers.get(number)
+        if consumer is None:
+            raise ProtocolError(f"there is no consumer {number}")
+        if consumer.unacknowledged:
+            self._core.acknowledge(consumer, consumer.next_delivery - 1, 0)
+        self._core.receive(consumer, wanted)
+        self._take(link, first, payload, 0, headers)
+        return payload
+
+    def _acknowledge(self, frame: Frame) -> None:
+        consumer = self._consumers.get(frame.link) or self._consumer(frame)
+        self._core.acknowledge(consumer, frame.first, frame.amount)
+
+    def _acknowledge_rows(self, frame: Frame) -> None:
+        within = self._session(frame) if frame.session else None
+        self._core.acknowledge_rows(self._consumer(frame), frame.first, frame.amount, within)
+
+    def _receive(self, frame: Frame) -> None:
+        consumer = self._consumers.get(frame.link) or self._consumer(frame)
+        if frame.first:
+            self._core.acknowledge(consumer, frame.first, 0)
+        self._core.receive(consumer, key_of(frame))
+
+    def _cancel(self, frame: Frame) -> None:
+        self._core.cancel(self._consumer(frame))
+        self._write(native.header(Kind.CANCELLED, link=frame.link))
+
+    def _commit(self, frame: Frame) -> None:
+        self._core.commit(self._session(frame))
+
+    def _rollback(self, frame: Frame) -> None:
+        if frame.link and frame.amount:
+            tried = bool(frame.flags & _REDELIVERED)
+            self._core.give_back(self._consumer(frame), frame.first, frame.amount, tried=tried)
+        elif frame.link:
+            self._core.take_back(self._consumer(frame), frame.first)
+        else:
+            self._core.rollback(self._session(frame))
+
+    def _close(self, frame: Frame) -> None:
+        if frame.link in self._producers:
+            self._core.finish_producer(self._producers.pop(frame.link))
+        elif frame.link in self._consumers:
+            self._core.close_consumer(self._consumers.pop(frame.link), frame.first)
+            self._write(native.header(Kind.CLOSED, link=frame.link))
+        elif not frame.link and frame.session in self._sessions:
+            session = self._sessions.pop(frame.session)
+            for links in (self._producers, self._consumers):
+                for number in [n for n, link in links.items() if link.session is session]:
+                    del links[number]
+            self._core.close_session(session)
+            self._write(native.header(Kind.CLOSED, session=frame.session))
+        else:
+            raise ProtocolError("there is nothing of that number to close")
+
+    def _ask(self, frame: Frame) -> None:
+        session = self._sessions.get(frame.session)
+        try:
+            answer = self._asking.answer(frame.json(), frame.first, session)
+        except REFUSALS as error:
+            answer = {"error": str(error)}
+        if answer is not None:
+            self.answer(effects.Answer(self, frame.first, answer))
+
+    # The rest
+
+    def _kept(self, view: Buffer) -> Buffer:
+        return view
+
+    def _put(self, kind: int, flags: int, session: int, link: int, first: int, amount: int, payload: Buffer) -> None:
+        if not self._unsent:
+            self._broker.unsent.append(self)
+        self._unsent += (_pack(len(payload), kind, flags, session, link, first, amount), payload)
+
+    def _write(self, data: Buffer) -> None:
+        """Leaves with all else that this turn has for this client, in one system call."""
+        if not self._unsent:
+            self._broker.unsent.append(self)
+        self._unsent.append(data)
+
+    def flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if self.caller is not None:
+            self.caller.left(unsent)
+        if self._transport is not None:
+            self._transport.writelines(unsent)
+
+    def fail(self, code: str, message: str) -> None:
+        """End it, and say why."""
+        if self._transport is not None:
+            self._broker.refusals.ended(message)
+            self._write(native.frame(Kind.ERROR, {"code": code, "message": message}))
+            self.flush()
+            self._transport.close()
+            self.connection_lost(None)
+
+    def _still_a_stranger(self) -> None:
+        if self._user is None:
+            self.fail("protocol", f"not logged in within {limits.HELLO_SECONDS:g} seconds")

@@ -1,0 +1,89 @@
+"""What a client of the native protocol is told: effects of the core to frames."""
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from mqlab.broker.core import effects
+from mqlab.broker.server.trace.operation_recorder import Spy
+from mqlab.wire import native
+from mqlab.wire.native.bodies import Buffer
+from mqlab.wire.native.frames import Flag, Kind
+
+_MOST_COUNTED: Final = 0xFFFF
+_DELIVER, _CONFIRMED = int(Kind.DELIVER), int(Kind.CONFIRM)
+_PERSISTENT, _REDELIVERED = int(Flag.PERSISTENT), int(Flag.REDELIVERED)
+
+
+class Telling(ABC):
+    """The part of a connection that the broker calls when it carries out effects."""
+
+    def __init__(self) -> None:
+        # Who records what the client does for the activity trace, if anybody.
+        self.spy: Spy | None = None
+        # For each consumer: the name it receives from, and where its client thinks that the next delivery comes from.
+        self._names: dict[int, str] = {}
+        self._origins: dict[int, str] = {}
+
+    def deliver(self, effect: effects.Deliver) -> None:
+        consumer, first, span = effect
+        link = consumer.link
+        origin = span.origin or self._names[link]
+        if origin != self._origins[link]:
+            self._origins[link] = origin
+            self._put(Kind.ORIGIN, 0, 0, link, 0, 0, origin.encode())
+        payload = span.encoded()
+        flags, delivered = payload.form, span.delivered
+        if delivered:
+            flags |= _REDELIVERED
+            delivered = min(delivered, _MOST_COUNTED)
+        if span.persistent:
+            flags |= _PERSISTENT
+        self._put(_DELIVER, flags, delivered, link, first, payload.rows, payload.data)
+        if self.spy is not None:
+            self.spy.delivered(effect, payload)
+
+    def confirm(self, effect: effects.Confirm) -> None:
+        self._write(native.HEADER.pack(0, _CONFIRMED, 0, 0, effect.producer.link, effect.seq, 0))
+        if self.spy is not None:
+            self.spy.confirmed(effect)
+
+    def credit(self, effect: effects.Credit) -> None:
+        self._write(native.header(Kind.CREDIT, link=effect.producer.link, amount=effect.size))
+
+    def opened(self, effect: effects.Opened) -> None:
+        self._say(Kind.OPENED, session=effect.consumer.session.number, link=effect.consumer.link)
+
+    def finished(self, effect: effects.Finished) -> None:
+        self._say(Kind.CLOSED, link=effect.producer.link)
+
+    def committed(self, effect: effects.Committed) -> None:
+        self._say(Kind.COMMITTED, session=effect.session.number)
+
+    def rolled_back(self, effect: effects.RolledBack) -> None:
+        self._say(Kind.ROLLED_BACK, session=effect.session.number)
+
+    def taken_back(self, effect: effects.TakenBack) -> None:
+        self._say(Kind.ROLLED_BACK, session=effect.consumer.session.number, link=effect.consumer.link)
+
+    def seen(self, effect: effects.Seen) -> None:
+        self._write(native.header(Kind.SEEN, link=effect.consumer.link))
+
+    def answer(self, effect: effects.Answer) -> None:
+        self._write(native.frame(Kind.ANSWER, effect.value, first=effect.number))
+        if self.spy is not None:
+            self.spy.answered(Kind.ANSWER, effect.number, error=str(effect.value.get("error", "")))
+
+    def _say(self, kind: Kind, *, session: int = 0, link: int = 0) -> None:
+        self._write(native.header(kind, session=session, link=link))
+        if self.spy is not None:
+            self.spy.answered(kind, session, link)
+
+    # How it leaves
+
+    @abstractmethod
+    def _put(self, kind: int, flags: int, session: int, link: int, first: int, amount: int, payload: Buffer) -> None:
+        """A frame."""
+
+    @abstractmethod
+    def _write(self, data: Buffer) -> None:
+        """A frame that is packed already."""

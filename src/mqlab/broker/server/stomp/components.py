@@ -1,0 +1,62 @@
+"""What a connection that speaks STOMP consists of, beside its socket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from mqlab.broker.server.stomp.commands import Commands
+from mqlab.broker.server.stomp.handshake import Greeting
+from mqlab.broker.server.stomp.messages.unpacking import line
+from mqlab.broker.server.stomp.producers import Producers
+from mqlab.broker.server.stomp.receipts import Receipts
+from mqlab.broker.server.stomp.subscriptions import Subscriptions
+from mqlab.broker.server.stomp.temporary_queues import Temporaries
+from mqlab.broker.server.stomp.transactions import Transactions
+
+
+class Outside(Protocol):
+    """The socket, as far as the talk is concerned."""
+
+    def speaks(self, version: str) -> None:
+        """What the client says from now on is of this version."""
+
+    def varies(self, headers: frozenset[str]) -> None:
+        """Frames that differ in the values of these headers only can be handled together."""
+
+    def welcome(self, version: str, beat: int, expect: int) -> None:
+        """It is let in. Milliseconds between heart-beats that are sent, and expected; 0: none."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def refuse(self, message: str) -> None:
+        """Say so, and end the connection."""
+
+
+class Parts:
+    """`session` is the broker's name for the connection; `exists` tells whether there is a destination of a name."""
+
+    def __init__(self, outside: Outside, session: str, exists: Callable[[str], bool]) -> None:
+        self.outside = outside
+        self.session = session
+        self.exists = exists
+        self.commands = Commands()
+        self.receipts = Receipts(self._say_receipts)
+        self.producers = Producers(self.commands, self.receipts)
+        self.transactions = Transactions(self.commands, self.receipts, self.producers)
+        self.subscriptions = Subscriptions(self.commands, self.receipts, session)
+        self.temporaries = Temporaries(self.commands)
+        self.greeting: Greeting | None = None
+        self.let_in = False
+        # It was told of an error: the last that it is told. The broker itself would go on, if it has only refused.
+        self.failed = self.refused = False
+        # Of the frame that cannot be done: the receipt that was wanted for it.
+        self.culprit = ""
+
+    @property
+    def version(self) -> str:
+        return "1.0" if self.greeting is None else self.greeting.version
+
+    def _say_receipts(self, ids: Sequence[str]) -> None:
+        lines = (line("receipt-id", one, self.version) for one in ids)
+        self.outside.write(b"".join([b"RECEIPT\n%b\n\0" % one for one in lines]))

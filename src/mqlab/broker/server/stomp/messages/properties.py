@@ -1,0 +1,50 @@
+"""Names of headers as names of properties, which a selector can use, and back."""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from mqlab.wire.native.columns import is_property_name
+from mqlab.wire.stomp import StompError
+
+# As other brokers write what is common in headers and cannot be in a selector.
+_WORDS: Final = {"-": "_HYPHEN_", ".": "_DOT_"}
+_BACK: Final = {word: sign for sign, word in _WORDS.items()}
+_CODED: Final = re.compile("_HYPHEN_|_DOT_|_x([0-9a-f]{1,6})_")
+# For these there is a name that people expect.
+_SPECIAL: Final = {"content-type": "content_type"}
+_SPECIAL_BACK: Final = {name: header for header, name in _SPECIAL.items()}
+_LAST_CHARACTER: Final = 0x10FFFF
+
+
+@lru_cache(maxsize=1024)
+def property_name(header: str) -> str:
+    """Raises StompError for a name that is too long to be one."""
+    if header in _SPECIAL:
+        return _SPECIAL[header]
+    name = header
+    if not is_property_name(name):
+        name = "".join(_WORDS.get(sign) or (sign if f"_{sign}".isidentifier() else _coded(sign)) for sign in header)
+        if not is_property_name(name[:1]):
+            name = _coded(name[0]) + name[1:]
+    if not is_property_name(name):
+        raise StompError(f"{header[:80]!r} cannot be a property: its name is too long")
+    return name
+
+
+@lru_cache(maxsize=1024)
+def header_name(name: str) -> str:
+    if name in _SPECIAL_BACK:
+        return _SPECIAL_BACK[name]
+    return _CODED.sub(_sign, name)
+
+
+def _coded(sign: str) -> str:
+    return f"_x{ord(sign):x}_"
+
+
+def _sign(found: re.Match[str]) -> str:
+    if found[1] is None:
+        return _BACK[found[0]]
+    code = int(found[1], 16)
+    return chr(code) if code <= _LAST_CHARACTER and not 0xD800 <= code < 0xE000 else found[0]

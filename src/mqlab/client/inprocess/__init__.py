@@ -1,0 +1,1 @@
+"""The in-process transport: a client and a broker in one process, without a socket."""

@@ -1,0 +1,20 @@
+"""Asking for one message by its message id."""
+
+import re
+from typing import Final
+
+from mqlab.client.message import ID_PREFIX
+from mqlab.wire.native.frames import Flag, Frame, Kind
+
+_RECEIVE: Final = int(Kind.RECEIVE)
+_MESSAGE_ID: Final = re.compile(ID_PREFIX + "[0-9a-fA-F]{32}", re.ASCII)
+
+
+def asking_for(link: int, correlation_id: str | None, message_id: str) -> Frame:
+    """The frame that says which message id. Raises ValueError unless it could be one, and is all that is asked for."""
+    if correlation_id is not None:
+        raise ValueError("a message id or a correlation id: say one of them")
+    if _MESSAGE_ID.fullmatch(message_id) is None:
+        raise ValueError(f"{message_id[:80]!r} is no message id: {ID_PREFIX} and 32 hexadecimal digits")
+    value = bytes.fromhex(message_id.removeprefix(ID_PREFIX))
+    return Frame(_RECEIVE, int(Flag.LONE), 0, link, 0, 0, value)

@@ -1,0 +1,146 @@
+"""AMQP 0-9-1, as RabbitMQ speaks it: a channel for each role, a fanout exchange for each topic."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+from uuid import uuid4
+
+from mqlab.drivers.amqp.channel import AmqpStream, Channel
+from mqlab.drivers.amqp.links import AmqpReceiver, AmqpRequester, AmqpResponder, AmqpSender
+from mqlab.drivers.api import Connection, Driver, DriverError, Matrix, Receiver, Receiving, Requester, Responder, Sender
+from mqlab.wire.amqp import Handshake, Publishing
+
+_MOST_PREFETCH: Final = 0xFFFF
+_PRELOAD_BATCH: Final = 1000
+
+
+class AmqpDriver(Driver):
+    """Options: `user`, `password` (both guest unless said) and `virtual_host`."""
+
+    tells_taken = True
+    lacks: ClassVar[Mapping[str, str]] = {
+        "selectors": "an AMQP 0-9-1 consumer gets all that is on its queue",
+        "retrieval by correlation id": "a consumer cannot choose messages: each requester has its own queue",
+        "bindings": "AMQP needs a connection",
+        "distributed": "there are no channels between brokers in this driver",
+    }
+
+    async def connect(self, application: str = "") -> Connection:
+        user, password = self.options.get("user", "guest"), self.options.get("password", "guest")
+        handshake = Handshake(user, password, self.options.get("virtual_host", "/"), application)
+        stream = AmqpStream(handshake)
+        await stream.open(self.address)
+        return AmqpConnection(stream)
+
+
+class AmqpConnection(Connection):
+    """Queues and exchanges are durable whoever makes them first, since none of their users knows of the others: what
+    is persistent is decided by each message."""
+
+    def __init__(self, stream: AmqpStream) -> None:
+        self._stream = stream
+        self._lazy: list[AmqpReceiver] = []
+
+    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
+        channel = await self._stream.channel()
+        if transacted:
+            await channel.call("tx.select")
+        elif persistent:
+            await channel.confirm()
+        publishing = await self._publishing(channel, destination, persistent)
+        return AmqpSender(channel, publishing, transacted=transacted)
+
+    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+        if how.selector:
+            raise DriverError(AmqpDriver.lacks["selectors"])
+        channel = await self._stream.channel()
+        queue = await _subscribed(channel, destination, how.durable)
+        if how.acknowledge == "transacted":
+            await channel.call("tx.select")
+        await _consume(channel, queue, how.prefetch)
+        receiver = AmqpReceiver(channel, how.acknowledge, how.prefetch)
+        if how.acknowledge == "dups_ok":
+            self._lazy.append(receiver)
+        return receiver
+
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+        channel = await self._stream.channel()
+        publishing = await self._publishing(channel, destination, persistent)
+        queue = f"{reply_to.partition(':')[2]}.{uuid4().hex}"
+        # One that must outlive the system cannot end with this connection.
+        brief = not persistent
+        await channel.call("queue.declare", 0, queue, False, persistent, brief, brief, False, {})
+        # What ends with the connection can never come a second time: nobody has to say that it is done.
+        await _consume(channel, queue, 0, acknowledged=persistent)
+        return AmqpRequester(channel, publishing, queue, acknowledges=persistent)
+
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
+        channel = await self._stream.channel()
+        await _consume(channel, await _subscribed(channel, destination, ""), prefetch)
+        return AmqpResponder(channel, persistent=persistent)
+
+    async def subscribe(self, topic: str, how: Receiving) -> None:
+        if how.selector:
+            raise DriverError(AmqpDriver.lacks["selectors"])
+        channel = await self._stream.channel()
+        await _subscribed(channel, topic, how.durable)
+        await channel.close()
+
+    async def unsubscribe(self, durable: str) -> None:
+        channel = await self._stream.channel()
+        await channel.call("queue.delete", 0, f"subscription:{durable}", False, False, False)
+        await channel.close()
+
+    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
+        channel = await self._stream.channel()
+        publishing = await self._publishing(channel, queue, persistent)
+        await channel.confirm()
+        for first in range(0, len(bodies), _PRELOAD_BATCH):
+            some = bodies[first : first + _PRELOAD_BATCH]
+            frames = [publishing.one(row.tobytes(), f"preload-{first + at}") for at, row in enumerate(some)]
+            await channel.publish(b"".join(frames), len(frames))
+        await channel.confirmed()
+        await channel.close()
+
+    async def close(self) -> None:
+        for receiver in self._lazy:
+            await receiver.close()
+        await self._stream.close()
+
+    async def _publishing(self, channel: Channel, destination: str, persistent: bool) -> Publishing:
+        """Makes the queue or exchange first, if it is not there."""
+        kind, _, name = destination.partition(":")
+        exchange, key = (name, "") if kind == "topic" else ("", name)
+        if kind == "topic":
+            await _declare_exchange(channel, name)
+        else:
+            await _declare_queue(channel, name)
+        return Publishing(channel.number, exchange, key, persistent=persistent, frame_max=self._stream.frame_max)
+
+
+async def _declare_queue(channel: Channel, name: str) -> None:
+    await channel.call("queue.declare", 0, name, False, True, False, False, False, {})
+
+
+async def _declare_exchange(channel: Channel, name: str) -> None:
+    await channel.call("exchange.declare", 0, name, "fanout", False, True, False, False, False, {})
+
+
+async def _subscribed(channel: Channel, destination: str, durable: str) -> str:
+    """The queue to consume: of a topic, one that gets all that is sent to it from now on."""
+    kind, _, name = destination.partition(":")
+    if kind != "topic":
+        await _declare_queue(channel, name)
+        return name
+    await _declare_exchange(channel, name)
+    queue = f"subscription:{durable}" if durable else ""
+    lasts = bool(durable)
+    declared = await channel.call("queue.declare", 0, queue, False, lasts, not lasts, not lasts, False, {})
+    queue = str(declared.arguments[0])
+    await channel.call("queue.bind", 0, queue, name, "", False, {})
+    return queue
+
+
+async def _consume(channel: Channel, queue: str, prefetch: int, *, acknowledged: bool = True) -> None:
+    if prefetch:
+        await channel.call("basic.qos", 0, min(prefetch, _MOST_PREFETCH), False)
+    await channel.call("basic.consume", 0, queue, "c", False, not acknowledged, False, False, {})

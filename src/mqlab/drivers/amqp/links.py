@@ -1,0 +1,172 @@
+"""What a role holds of an AMQP 0-9-1 channel: the ends that send and receive, and both for request and reply."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from mqlab.drivers.amqp.channel import Channel
+from mqlab.drivers.api import (
+    Acknowledge,
+    Arrival,
+    DriverError,
+    Matrix,
+    Properties,
+    Receiver,
+    Reply,
+    Requester,
+    Responder,
+    Sender,
+)
+from mqlab.drivers.common.pieces import arrival_of
+from mqlab.wire.amqp import Publishing, asked, method
+
+# Bytes of one write: a batch of big messages is not built as a whole.
+_WRITE_SIZE: Final = 256 * 1024
+# Of the messages a consumer has room for, it owes the system at most this part's acknowledgement when it is lazy.
+_LAZY: Final = 0.5
+
+
+class AmqpSender(Sender):
+    """`publishing` goes through the channel. A persistent sender is confirmed even where nobody waits for it: only
+    then does the end of its work mean that the system has it."""
+
+    def __init__(self, channel: Channel, publishing: Publishing, *, transacted: bool) -> None:
+        self._channel = channel
+        self._publishing = publishing
+        self._transacted = transacted
+
+    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+        if properties is not None:
+            raise DriverError("properties are for selectors, and RabbitMQ has none")
+        if wait:
+            await self._channel.confirm()
+        rows = max(1, _WRITE_SIZE // self._publishing.row_size(bodies.shape[1]))
+        for first in range(0, len(bodies), rows):
+            some = bodies[first : first + rows]
+            await self._channel.publish(self._publishing.batch(some), len(some))
+        if wait:
+            await self._channel.confirmed()
+
+    async def taken(self, all_but: int) -> None:
+        await self._channel.taken(all_but)
+
+    async def commit(self) -> None:
+        await self._channel.call("tx.commit")
+
+    async def close(self) -> None:
+        if not self._transacted:
+            await self._channel.confirmed()
+        await self._channel.close()
+
+
+class AmqpReceiver(Receiver):
+    def __init__(self, channel: Channel, acknowledge: Acknowledge, prefetch: int) -> None:
+        self._channel = channel
+        self._acknowledge = acknowledge
+        self._owed = 0
+        self._lazily = int(prefetch * _LAZY) if acknowledge == "dups_ok" else 0
+        self._last_tag = 0
+
+    async def receive(self) -> Arrival:
+        if self._acknowledge != "transacted" and self._owed > self._lazily:
+            self._tell_done()
+        pieces, self._last_tag = await self._channel.arrived()
+        arrival = arrival_of(pieces)
+        self._owed += len(arrival.bodies)
+        return arrival
+
+    async def commit(self) -> None:
+        if self._owed:
+            self._tell_done()
+        await self._channel.call("tx.commit")
+
+    async def close(self) -> None:
+        # What was handed out is done, unless somebody has yet to say so.
+        if self._owed and self._acknowledge in ("auto", "dups_ok") and self._channel.failed is None:
+            self._tell_done()
+        await self._channel.close()
+
+    def _tell_done(self) -> None:
+        self._channel.tell("basic.ack", self._last_tag, True)
+        self._owed = 0
+
+
+class AmqpRequester(Requester):
+    """Has a queue of its own for its replies; `acknowledges` those that the system keeps until then."""
+
+    def __init__(self, channel: Channel, publishing: Publishing, reply_to: str, *, acknowledges: bool) -> None:
+        self._channel = channel
+        self._publishing = publishing
+        self._reply_to = reply_to
+        self._acknowledges = acknowledges
+
+    async def request(self, body: bytes, correlation_id: str) -> Reply:
+        channel = self._channel
+        await channel.publish(self._publishing.one(body, correlation_id, self._reply_to), 1)
+        while True:
+            pieces, tag = await channel.arrived(is_reply=True)
+            if self._acknowledges:
+                channel.tell("basic.ack", tag, True)
+            for piece in pieces:
+                # Another one is late: that to a request which was given up.
+                if asked(piece.properties).correlation_id == correlation_id:
+                    return Reply(piece.data, piece.redelivered)
+
+    async def close(self) -> None:
+        if self._channel.failed is None:
+            self._channel.leaving = True
+            await self._channel.call("queue.delete", 0, self._reply_to, False, False, False)
+        await self._channel.close()
+
+
+class AmqpResponder(Responder):
+    def __init__(self, channel: Channel, *, persistent: bool) -> None:
+        self._channel = channel
+        self._persistent = persistent
+        self._publishing: dict[str, Publishing] = {}
+        # Where and as what each request of the last arrival wants its reply.
+        self._wanted: list[tuple[str, str]] = []
+        self._last_tag = 0
+
+    async def receive(self) -> Arrival:
+        if self._last_tag:
+            self._channel.tell("basic.ack", self._last_tag, True)
+            self._last_tag = 0
+        pieces, self._last_tag = await self._channel.arrived()
+        self._wanted = []
+        for piece in pieces:
+            correlation_id, reply_to = asked(piece.properties)
+            if not reply_to or not correlation_id:
+                raise DriverError("a request does not say where its reply should go, or as what")
+            self._wanted += [(reply_to, correlation_id)] * piece.rows
+        return arrival_of(pieces)
+
+    async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
+        if wait:
+            await self._channel.confirm()
+        frames = [
+            self._to(reply_to).one(body, correlation_id)
+            for body, (reply_to, correlation_id) in zip(bodies, self._wanted, strict=True)
+        ]
+        done = b""
+        if not wait and self._last_tag:
+            # With nothing to wait for, the requests are done once their replies are on the same way before them.
+            done = method(self._channel.number, "basic.ack", self._last_tag, True)
+            self._last_tag = 0
+        await self._channel.publish(b"".join((*frames, done)), len(frames))
+        if wait:
+            await self._channel.confirmed()
+
+    async def close(self) -> None:
+        if self._channel.failed is None and self._last_tag:
+            self._channel.tell("basic.ack", self._last_tag, True)
+        await self._channel.confirmed()
+        await self._channel.close()
+
+    def _to(self, reply_to: str) -> Publishing:
+        publishing = self._publishing.get(reply_to)
+        if publishing is None:
+            channel = self._channel
+            publishing = self._publishing[reply_to] = Publishing(
+                channel.number, "", reply_to, persistent=self._persistent, frame_max=channel.stream.frame_max
+            )
+        return publishing

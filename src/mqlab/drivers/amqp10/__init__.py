@@ -1,0 +1,1 @@
+"""The AMQP 1.0 driver: engine, links, request/reply, transactions and its null server."""

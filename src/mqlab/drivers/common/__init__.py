@@ -1,0 +1,1 @@
+"""Parts that several drivers share: transport, inbox, timeouts, barriers, confirmations."""

@@ -1,0 +1,1 @@
+"""The JMS driver: a provider's Java library inside this process, and its null server."""

@@ -1,0 +1,129 @@
+"""Work that Java does for asyncio: each piece is a future, and no thread of Python is needed for it."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import jpype
+import numpy as np
+
+from mqlab.drivers.api import DriverError
+from mqlab.drivers.common.timeouts import ANSWER_SECONDS, owed
+from mqlab.drivers.jms.jvm import Library
+from mqlab.wire.native.payload import Bytes
+
+_SMALLEST: Final = 4096
+# The ticket of Desk.BROKEN.
+_BROKEN: Final = 2**63 - 1
+
+
+class Calls:
+    """Those of one connection. `place` begins every error, so that it says who failed."""
+
+    def __init__(self, library: Library, place: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.place = place
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        # Results of work that nobody waited for any more when it was done.
+        self._late: dict[asyncio.Future[Any], Any] = {}
+        self._ticket = 0
+        self._broken: str | None = None
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        self.bell = library.bell(self._writing)
+        self._take = self.bell.take
+        self._loop.add_reader(self._reading, self._look)
+
+    def order(self, work: Callable[..., None], *arguments: Any) -> "asyncio.Future[Any]":
+        """`work` takes a ticket, then the arguments. The future raises DriverError."""
+        if self._broken is not None:
+            raise DriverError(self._broken)
+        return self.order_anyway(work, *arguments)
+
+    def order_anyway(self, work: Callable[..., None], *arguments: Any) -> "asyncio.Future[Any]":
+        """Also of a connection that broke."""
+        self._ticket += 1
+        self._waiting[self._ticket] = future = self._loop.create_future()
+        work(self._ticket, *arguments)
+        return future
+
+    async def ask(self, work: Callable[..., None], *arguments: Any, seconds: float = ANSWER_SECONDS) -> Any:
+        """The result of what must be done in time. Raises DriverError."""
+        return await self.due(self.order(work, *arguments), seconds)
+
+    async def due(self, ordered: "asyncio.Future[Any]", seconds: float = ANSWER_SECONDS) -> Any:
+        """The result of what was ordered before, and must be done in time. Raises DriverError."""
+        return await owed(ordered, seconds, f"{self.place}: no answer")
+
+    def again(self, cancelled: "asyncio.Future[Any]") -> "asyncio.Future[Any]":
+        """Another future for the same work, which goes on."""
+        future = self._loop.create_future()
+        for ticket, waiting in self._waiting.items():
+            if waiting is cancelled:
+                self._waiting[ticket] = future
+                return future
+        # It was done before its task knew that it was cancelled.
+        future.set_result(self._late.pop(cancelled, None))
+        return future
+
+    def close(self) -> None:
+        """What is still waited for ends with an error."""
+        self._loop.remove_reader(self._reading)
+        self._fail("the connection is closed")
+        self.bell.close()
+        os.close(self._reading)
+        os.close(self._writing)
+
+    def _look(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._reading, 64)
+        for at, ticket in enumerate(np.frombuffer(memoryview(self._take()), dtype=np.int64).tolist()):
+            future = self._waiting.pop(abs(ticket), None)
+            if ticket == -_BROKEN:
+                self._fail(str(self.bell.error(at)))
+            elif future is not None:
+                self._finish(future, at if ticket < 0 else None)
+
+    def _finish(self, future: "asyncio.Future[Any]", at: int | None) -> None:
+        """`at`: where its result or error is, if it has one."""
+        error = None if at is None else self.bell.error(at)
+        result = None if at is None else self.bell.result(at)
+        if future.done():
+            if result is not None:
+                self._late[future] = result
+        elif error is None:
+            future.set_result(result)
+        else:
+            _raise_in(future, f"{self.place}: {error}")
+
+    def _fail(self, why: str) -> None:
+        self._broken = f"{self.place}: {why}"
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                _raise_in(future, self._broken)
+
+
+class Tray:
+    """Memory that Java reads as it is: bodies go there in one copy, however many they are."""
+
+    def __init__(self) -> None:
+        self.buffer: Any = None
+        self._view: Bytes = np.empty(0, dtype=np.uint8)
+
+    def put(self, data: Bytes) -> Any:
+        """The buffer. It must not be put to again before Java has read it."""
+        if len(data) > len(self._view):
+            size = max(_SMALLEST, len(data))
+            self.buffer = jpype.java.nio.ByteBuffer.allocateDirect(size)
+            self._view = np.frombuffer(memoryview(self.buffer), dtype=np.uint8)
+        self._view[: len(data)] = data
+        return self.buffer
+
+
+def _raise_in(future: "asyncio.Future[Any]", why: str) -> None:
+    future.set_exception(DriverError(why))
+    # Looked at, so that asyncio does not complain of one that nobody waits for any more.
+    future.exception()

@@ -1,0 +1,107 @@
+"""JMS, through the provider's own Java library and JPype: any provider that there are jars of."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from mqlab.drivers.api import Connection, Driver, DriverError, Matrix, Receiver, Receiving, Requester, Responder, Sender
+from mqlab.drivers.jms.calls import Calls
+from mqlab.drivers.jms.jvm import library
+from mqlab.drivers.jms.links import JmsReceiver, JmsRequester, JmsResponder, JmsSender, JmsTaker
+from mqlab.drivers.jms.options import complete, destination, jars
+
+# As javax.jms.Session numbers them.
+_MODES: Final = {"transacted": 0, "auto": 1, "client": 2, "dups_ok": 3}
+_TAKEN: Final = ("transacted", "client")
+# A system that does not answer is not waited for longer.
+_CLOSE_SECONDS: Final = 10.0
+
+
+class JmsDriver(Driver):
+    """Options: see docs/systems.md. A prefetch of its own JMS has not: the provider's settings say it."""
+
+    tells_taken = True
+
+    async def connect(self, application: str = "") -> Connection:  # noqa: ARG002 # JMS has no name for a client to show
+        options = complete(self.address, self.options)
+        loaded = library(jars(options["jars"]))
+        calls = Calls(loaded, f"jms {self.address}")
+        connection = JmsConnection(calls, loaded.desk(calls.bell, options), options)
+        try:
+            await connection.open()
+        except BaseException:
+            with suppress(DriverError):
+                await asyncio.shield(connection.close())
+            raise
+        return connection
+
+
+class JmsConnection(Connection):
+    def __init__(self, calls: Calls, desk: Any, options: dict[str, str]) -> None:
+        self._calls = calls
+        self._desk = desk
+        self._options = options
+        self._closed = False
+
+    async def open(self) -> None:
+        await self._calls.ask(self._desk.connect)
+
+    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
+        open_link = partial(self._link, destination, persistent=persistent, transacted=transacted)
+        waiting = None
+        if self._options["confirm"] == "commit" and not transacted:
+            # Only if it is needed: JMS says of a session as a whole whether it is transacted.
+            waiting = partial(open_link, waits=True)
+        return JmsSender(self._calls, await open_link(waits=False), persistent, waiting)
+
+    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+        mode = _MODES[how.acknowledge]
+        link = await self._calls.ask(
+            self._desk.receiver, *self._named(destination), max(1, how.prefetch), mode, how.selector, how.durable
+        )
+        return (JmsTaker if how.acknowledge in _TAKEN else JmsReceiver)(self._calls, link)
+
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+        stands = self._options["replies"] == "standing"
+        queues = self._queue(destination), self._queue(reply_to)
+        return JmsRequester(self._calls, await self._calls.ask(self._desk.requester, *queues, persistent, stands))
+
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
+        link = await self._calls.ask(self._desk.responder, self._queue(destination), max(1, prefetch), persistent)
+        return JmsResponder(self._calls, link)
+
+    async def subscribe(self, topic: str, how: Receiving) -> None:
+        await (await self.receiver(topic, Receiving(1, "client", how.selector, how.durable))).close()
+
+    async def unsubscribe(self, durable: str) -> None:
+        await self._calls.ask(self._desk.unsubscribe, durable)
+
+    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
+        link = await self._link(queue, persistent=persistent, transacted=False, waits=True)
+        sender = JmsSender(self._calls, link, persistent, None)
+        await sender.preload(bodies)
+        await sender.close()
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._calls.due(self._calls.order_anyway(self._desk.close), _CLOSE_SECONDS)
+        finally:
+            self._desk.abandon()
+            self._calls.close()
+
+    def _link(self, destination: str, *, persistent: bool, transacted: bool, waits: bool) -> Coroutine[Any, Any, Any]:
+        return self._calls.ask(self._desk.sender, *self._named(destination), persistent, transacted, waits)
+
+    def _named(self, name: str) -> tuple[bool, str]:
+        return destination(name, self._options)
+
+    def _queue(self, name: str) -> str:
+        is_topic, own = self._named(name)
+        if is_topic:
+            raise DriverError(f"{name}: requests and replies go over queues")
+        return own

@@ -1,0 +1,213 @@
+"""What a role holds of a JMS session. The loops over messages are in Java; here batches go in and out."""
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import jpype
+import numpy as np
+
+from mqlab.drivers.api import Arrival, DriverError, Matrix, Properties, Receiver, Reply, Requester, Responder, Sender
+from mqlab.drivers.common.timeouts import HELD_SECONDS, NO_REPLY, owed
+from mqlab.drivers.jms.calls import Calls, Tray
+from mqlab.wire.native.bodies import Bodies
+
+# A sender that does not wait is so far ahead of its thread at most: two batches, or so many messages.
+_AHEAD_BATCHES: Final = 2
+_AHEAD_MESSAGES: Final = 64
+# Rows, and whether redelivered; offsets and data follow.
+_HEAD: Final = struct.Struct("=ii")
+
+
+class JmsSender(Sender):
+    """`waiting` opens the link for those sends that `java` would not wait for, if there are any."""
+
+    def __init__(self, calls: Calls, java: Any, persistent: bool, waiting: Callable[[], Awaitable[Any]] | None) -> None:
+        self._calls = calls
+        self._java = java
+        self._waiting = waiting
+        self._waited: Any = None
+        self._persistent = persistent
+        self._free: list[Tray] = []
+        # What Java has not sent yet, with its trays and numbers of messages.
+        self._ahead: deque[tuple[asyncio.Future[Any], Tray, int]] = deque()
+        self._ahead_messages = 0
+        # Once somebody wants to know what is taken, each send is answered.
+        self._asks = False
+        self._without = (jpype.JArray(jpype.JString)(0), jpype.JArray(jpype.JObject)(0))
+        self._closed = False
+
+    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+        rows, size = bodies.shape
+        java = self._java
+        # A persistent message alone is confirmed when its `send` returns, whatever the provider.
+        if wait and self._waiting is not None and not (self._persistent and rows == 1):
+            self._waited = java = self._waited or await self._waiting()
+        tray = self._free.pop() if self._free else Tray()
+        names, columns = self._without if properties is None else self._columns(properties)
+        buffer = tray.put(bodies.reshape(-1))
+        mark = self._asks and not wait
+        self._ahead.append((self._calls.order(java.send, buffer, rows, size, wait, mark, names, columns), tray, rows))
+        self._ahead_messages += rows
+        while self._ahead and (wait or self._ahead[0][0].done() or self._is_far_ahead()):
+            await self._first()
+
+    async def taken(self, all_but: int) -> None:
+        """Of a provider that does not tell what its broker has taken: what its library has."""
+        self._asks = True
+        while self._ahead_messages > all_but:
+            await self._first()
+
+    async def commit(self) -> None:
+        await self._all()
+        await self._calls.ask(self._java.commit, seconds=HELD_SECONDS)
+
+    async def close(self) -> None:
+        if not self._closed:
+            await self._all()
+            self._closed = True
+            await self._calls.ask(self._java.close)
+            if self._waited is not None:
+                await self._calls.ask(self._waited.close)
+
+    async def preload(self, bodies: Matrix) -> None:
+        """Messages that nobody asks for."""
+        rows, size = bodies.shape
+        tray = Tray().put(bodies.reshape(-1))
+        await self._calls.ask(self._java.preload, tray, rows, size, seconds=HELD_SECONDS)
+
+    def _is_far_ahead(self) -> bool:
+        return len(self._ahead) >= _AHEAD_BATCHES and self._ahead_messages > _AHEAD_MESSAGES
+
+    async def _all(self) -> None:
+        while self._ahead:
+            await self._first()
+
+    async def _first(self) -> None:
+        done, tray, rows = self._ahead.popleft()
+        self._ahead_messages -= rows
+        await self._calls.due(done, HELD_SECONDS)
+        self._free.append(tray)
+
+    def _columns(self, properties: Properties) -> tuple[Any, Any]:
+        kinds = {"i8": jpype.JLong, "i4": jpype.JInt, "f8": jpype.JDouble}
+        columns = []
+        for name, values in properties.items():
+            kind = kinds.get(values.dtype.str[1:])
+            if kind is None:
+                raise DriverError(f"the jms driver cannot send the property {name!r} of type {values.dtype}")
+            columns.append(jpype.JArray(kind)(values))
+        return jpype.JArray(jpype.JString)(list(properties)), jpype.JArray(jpype.JObject)(columns)
+
+
+class JmsReceiver(Receiver):
+    """Of a session that acknowledges by itself: a listener in Java gathers what comes."""
+
+    def __init__(self, calls: Calls, java: Any) -> None:
+        self._calls = calls
+        self._java = java
+        self._asked: asyncio.Future[Any] | None = None
+        self._closed = False
+
+    async def receive(self) -> Arrival:
+        await self._answered()
+        self._asked = None
+        return arrival(self._java.take())
+
+    async def commit(self) -> None:
+        raise DriverError("this session is not transacted")
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await self._calls.ask(self._java.close)
+
+    async def _answered(self) -> Any:
+        """What is asked for is asked once: if nobody waits for it any more, it is there for the next who does."""
+        if self._asked is None:
+            self._asked = self._calls.order(self._java.ask)
+        try:
+            return await self._asked
+        except asyncio.CancelledError:
+            if self._asked.cancelled():
+                self._asked = self._calls.again(self._asked)
+            raise
+
+
+class JmsTaker(JmsReceiver):
+    """Of a session that is told when messages are done."""
+
+    async def receive(self) -> Arrival:
+        while True:
+            try:
+                batch = await self._answered()
+            except asyncio.CancelledError:
+                self._java.stop()
+                raise
+            self._asked = None
+            # None: it was stopped, and somebody asks again.
+            if batch is not None:
+                return arrival(batch)
+
+    async def commit(self) -> None:
+        # Only after a receive() that was cancelled. A commit takes all that the session has.
+        if self._asked is not None and await owed(self._answered()) is not None:
+            raise DriverError("messages came that nobody took: they cannot be left out of the transaction")
+        self._asked = None
+        await self._calls.ask(self._java.commit)
+
+
+class JmsRequester(Requester):
+    def __init__(self, calls: Calls, java: Any) -> None:
+        self._calls = calls
+        self._java = java
+        self._tray = Tray()
+        self._closed = False
+
+    async def request(self, body: bytes, correlation_id: str) -> Reply:
+        buffer = self._tray.put(np.frombuffer(body, dtype=np.uint8))
+        asked = self._calls.order(self._java.request, buffer, len(body), correlation_id)
+        bodies, redelivered = arrival(await owed(asked, HELD_SECONDS, NO_REPLY))
+        return Reply(bodies.data.tobytes(), redelivered)
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await self._calls.ask(self._java.close)
+
+
+class JmsResponder(JmsReceiver, Responder):
+    def __init__(self, calls: Calls, java: Any) -> None:
+        super().__init__(calls, java)
+        self._sizes = jpype.JArray(jpype.JInt)
+        # Under way: a reply that is not waited for leaves its tray to the next only when it is sent.
+        self._free: list[Tray] = []
+        self._ahead: deque[tuple[asyncio.Future[Any], Tray]] = deque()
+
+    async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
+        tray = self._free.pop() if self._free else Tray()
+        buffer = tray.put(np.frombuffer(b"".join(bodies), dtype=np.uint8))
+        sizes = self._sizes([len(body) for body in bodies])
+        self._ahead.append((self._calls.order(self._java.reply, buffer, sizes, wait), tray))
+        while self._ahead and (wait or self._ahead[0][0].done() or len(self._ahead) > _AHEAD_BATCHES):
+            await self._first()
+
+    async def close(self) -> None:
+        while self._ahead:
+            await self._first()
+        await super().close()
+
+    async def _first(self) -> None:
+        done, tray = self._ahead.popleft()
+        await self._calls.due(done, HELD_SECONDS)
+        self._free.append(tray)
+
+
+def arrival(packed: Any) -> Arrival:
+    """A packed Batch, of which one copy is made."""
+    data = np.frombuffer(memoryview(packed), dtype=np.uint8)
+    rows, redelivered = _HEAD.unpack_from(data.data)
+    begin = _HEAD.size + 4 * (rows + 1)
+    return Arrival(Bodies(data[begin:], data[_HEAD.size : begin].view(np.int32)), redelivered == 1)

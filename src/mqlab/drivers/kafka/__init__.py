@@ -1,0 +1,1 @@
+"""The Kafka driver: clients, links, request/reply and its null server."""

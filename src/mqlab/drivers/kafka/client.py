@@ -1,0 +1,124 @@
+"""What the drivers' Kafka clients have in common: their settings, threads to wait in, topics."""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, ParamSpec, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+
+from mqlab.drivers.api import DriverError
+from mqlab.drivers.common.timeouts import ANSWER_SECONDS, owed
+from mqlab.wire.address import Address, BadAddressError
+
+_PARTITIONS: Final = "4"
+_LOOK_SECONDS: Final = 0.01
+_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9.-]")
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class Cluster:
+    """Where the broker is and what a client must know of it. Its threads are where blocking calls wait."""
+
+    def __init__(self, address: str, options: Mapping[str, str], name: str) -> None:
+        try:
+            at = Address.parse(address)
+        except BadAddressError as error:
+            raise DriverError(str(error)) from error
+        if not at.host or at.tls:
+            raise DriverError(f"{address}: Kafka is spoken over tcp: only")
+        self._at = at
+        # Of every client.
+        self.settings: Mapping[str, object] = {
+            "bootstrap.servers": f"{at.host}:{at.port}", "client.id": name or "mqlab", "log_level": 0,
+            "socket.nagle.disable": "true", "socket.timeout.ms": int(ANSWER_SECONDS * 1000),
+            "topic.metadata.refresh.fast.interval.ms": 10, "reconnect.backoff.max.ms": 500,
+            "allow.auto.create.topics": "false",
+        }  # fmt: skip
+        self.syncs = options.get("sync", "no") == "yes"
+        self.partitions = int(options.get("partitions", _PARTITIONS))
+        # One for each call that waits; they are made when they are needed.
+        self._threads = ThreadPoolExecutor(256, "kafka")
+        self._admin: AdminClient | None = None
+
+    async def wait(
+        self, call: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
+    ) -> Result:
+        """A call that blocks, in a thread. Raises DriverError."""
+        try:
+            loop = asyncio.get_running_loop()
+            return await owed(loop.run_in_executor(self._threads, partial(call, *arguments, **named)))
+        except KafkaException as error:
+            raise DriverError(f"Kafka: {error.args[0].str()}") from error
+
+    async def open(self) -> None:
+        """The library tries for ever to reach a broker: whether there is one is found out first."""
+        try:
+            _, writer = await owed(asyncio.open_connection(self._at.host, self._at.port))
+            writer.close()
+        except OSError as error:
+            raise DriverError(f"cannot connect to {self._at}: {error}") from error
+        self._admin = AdminClient({**self.settings})
+        await self.wait(self._admin.list_topics, timeout=ANSWER_SECONDS)
+
+    async def make(self, destination: str, *, persistent: bool = False) -> str:
+        """The topic of a destination, which is made if it is not there; its name."""
+        assert self._admin is not None
+        name, admin = topic_of(destination), self._admin
+        partitions = self.partitions if destination.startswith("queue:") else 1
+
+        def made() -> None:
+            future = admin.create_topics([NewTopic(name, partitions, 1)], operation_timeout=ANSWER_SECONDS)[name]
+            try:
+                future.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+            self._await_topic(name)
+
+        await self.wait(made)
+        if persistent and self.syncs:
+            await self.wait(self._sync, name)
+        return name
+
+    def _await_topic(self, name: str) -> None:
+        """The controller has made it; the broker soon knows of it."""
+        assert self._admin is not None
+        give_up = time.monotonic() + ANSWER_SECONDS
+        while error := self._admin.list_topics(name, timeout=ANSWER_SECONDS).topics[name].error:
+            if time.monotonic() > give_up:
+                raise KafkaException(error)
+            time.sleep(_LOOK_SECONDS)
+
+    def _sync(self, name: str) -> None:
+        """Every message of the topic is synced before it is confirmed."""
+        assert self._admin is not None
+        entry = ConfigEntry("flush.messages", "1", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+        for future in self._admin.incremental_alter_configs([resource]).values():
+            future.result()
+
+    async def forget(self, group: str) -> None:
+        """The offsets of a group that nobody uses."""
+        assert self._admin is not None
+        for future in self._admin.delete_consumer_groups([group]).values():
+            await self.wait(future.result)
+
+    def close(self) -> None:
+        # A call that nobody waits for any more ends when the library gives it up.
+        self._threads.shutdown(wait=False)
+        self._admin = None
+
+
+def topic_of(destination: str) -> str:
+    kind, _, name = destination.partition(":")
+    if kind not in ("queue", "topic") or not name:
+        raise DriverError(f"{destination!r} is neither queue:NAME nor topic:NAME")
+    plain = _NOT_PLAIN.sub(lambda found: "".join(f"_{byte:02x}" for byte in found[0].encode()), name)
+    return f"{kind}.{plain}"

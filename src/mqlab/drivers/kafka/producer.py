@@ -1,0 +1,221 @@
+"""A producer of Kafka's C library, which takes a whole batch as it lies in memory.
+
+The library is the one that confluent-kafka brings. Its producer for Python makes several objects of every message,
+which costs five times as much as to send it.
+"""
+
+import ctypes
+import weakref
+from collections.abc import Callable, Mapping
+from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
+from typing import Any, Final
+
+import numpy as np
+from confluent_kafka import KafkaError, cimpl
+
+from mqlab.drivers.api import DriverError, Matrix
+
+_PRODUCER: Final = 0
+# The library copies bodies and keys: they are their owner's again when the call returns.
+_COPY: Final = 2
+_QUEUED_AND_UNDER_WAY: Final = 1 | 2
+_DELIVERY, _ERROR = 0x1, 0x8
+_ROOM_FOR_WHY: Final = 512
+
+
+class _Message(ctypes.Structure):
+    """rd_kafka_message_t."""
+
+    _fields_ = (
+        ("error", c_int), ("topic", c_void_p), ("partition", c_int32), ("body", c_void_p), ("size", c_size_t),
+        ("key", c_void_p), ("key_size", c_size_t), ("offset", c_int64), ("own", c_void_p),
+    )  # fmt: skip
+
+
+_MESSAGE: Final = np.dtype(_Message)
+# What the library calls, with an event, in a thread of its own.
+_Listener: Final = CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
+
+# Messages as the library reads them.
+Messages = np.ndarray[Any, Any]
+
+
+def _library() -> ctypes.CDLL:
+    """Found through the module of confluent-kafka that uses it, wherever it lies."""
+    found = ctypes.CDLL(cimpl.__file__)
+    for name, result, *arguments in (
+        ("conf_new", c_void_p),
+        ("conf_set", c_int, c_void_p, c_char_p, c_char_p, c_char_p, c_size_t),
+        ("conf_set_events", None, c_void_p, c_int),
+        ("conf_set_background_event_cb", None, c_void_p, _Listener),
+        ("new", c_void_p, c_int, c_void_p, c_char_p, c_size_t),
+        ("destroy", None, c_void_p),
+        ("queue_get_main", c_void_p, c_void_p),
+        ("queue_get_background", c_void_p, c_void_p),
+        ("queue_forward", None, c_void_p, c_void_p),
+        ("queue_destroy", None, c_void_p),
+        ("event_type", c_int, c_void_p),
+        ("event_error", c_int, c_void_p),
+        ("event_error_string", c_char_p, c_void_p),
+        ("event_destroy", None, c_void_p),
+        ("topic_new", c_void_p, c_void_p, c_char_p, c_void_p),
+        ("topic_destroy", None, c_void_p),
+        ("metadata", c_int, c_void_p, c_int, c_void_p, POINTER(c_void_p), c_int),
+        ("metadata_destroy", None, c_void_p),
+        ("produce", c_int, c_void_p, c_int32, c_int, c_char_p, c_size_t, c_char_p, c_size_t, c_void_p),
+        ("produce_batch", c_int, c_void_p, c_int32, c_int, c_void_p, c_int),
+        ("last_error", c_int),
+        ("flush", c_int, c_void_p, c_int),
+        ("outq_len", c_int, c_void_p),
+        ("purge", c_int, c_void_p, c_int),
+        ("init_transactions", c_void_p, c_void_p, c_int),
+        ("begin_transaction", c_void_p, c_void_p),
+        ("commit_transaction", c_void_p, c_void_p, c_int),
+        ("abort_transaction", c_void_p, c_void_p, c_int),
+        ("error_string", c_char_p, c_void_p),
+        ("error_destroy", None, c_void_p),
+        ("err2str", c_char_p, c_int),
+    ):
+        function = getattr(found, f"rd_kafka_{name}")
+        function.restype, function.argtypes = result, arguments
+    return found
+
+
+_rd: Final = _library()
+
+
+def messages_of(bodies: Matrix) -> Messages:
+    """One of each row. The bodies must lie one after the other, and stay where they are until they are sent."""
+    rows, size = bodies.shape
+    messages = np.zeros(rows, dtype=_MESSAGE)
+    messages["body"] = np.arange(rows, dtype=np.uint64) * np.uint64(size) + np.uint64(bodies.ctypes.data)
+    messages["size"] = size
+    return messages
+
+
+class Producer:
+    """All methods raise DriverError. Those that take seconds wait so long: they belong in a thread."""
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        # The codes of messages that were not taken, and why no more will be.
+        self.not_taken: set[int] = set()
+        self.gone: list[str] = []
+        listener = _listener(self.not_taken, self.gone)
+        self._rk = _new(settings, listener)
+        self._topics: dict[str, int] = {}
+        # Not when it is closed: a thread may still wait in it.
+        weakref.finalize(self, _destroy, self._rk, self._topics, listener)
+
+    def find(self, topic: str, seconds: float) -> None:
+        """Returns when it is connected and knows the topic."""
+        found = c_void_p()
+        error = _rd.rd_kafka_metadata(self._rk, 0, self._topic(topic), byref(found), _milliseconds(seconds))
+        if error:
+            raise DriverError(f"Kafka: {words(error)}")
+        _rd.rd_kafka_metadata_destroy(found)
+
+    def send(self, topic: str, messages: Messages, partition: int) -> int:
+        """How many it took: the first ones, as many as it has room for."""
+        place, count = self._topic(topic), len(messages)
+        taken: int = _rd.rd_kafka_produce_batch(place, partition, _COPY, messages.ctypes.data, count)
+        if taken < count:
+            _check_full(int(messages["error"][taken]))
+        return taken
+
+    def send_one(self, topic: str, body: bytes, key: bytes, partition: int) -> bool:
+        """Whether it had room for it."""
+        place = self._topic(topic)
+        if not _rd.rd_kafka_produce(place, partition, _COPY, body, len(body), key, len(key), None):
+            return True
+        _check_full(_rd.rd_kafka_last_error())
+        return False
+
+    def flush(self, seconds: float) -> int:
+        """How many messages are not confirmed in time."""
+        late = _rd.rd_kafka_flush(self._rk, _milliseconds(seconds))
+        return int(_rd.rd_kafka_outq_len(self._rk)) if late else 0
+
+    def purge(self) -> None:
+        """What is not confirmed is given up."""
+        _rd.rd_kafka_purge(self._rk, _QUEUED_AND_UNDER_WAY)
+
+    def init_transactions(self, seconds: float) -> None:
+        _check(_rd.rd_kafka_init_transactions(self._rk, _milliseconds(seconds)))
+
+    def begin_transaction(self) -> None:
+        _check(_rd.rd_kafka_begin_transaction(self._rk))
+
+    def commit_transaction(self, seconds: float) -> None:
+        _check(_rd.rd_kafka_commit_transaction(self._rk, _milliseconds(seconds)))
+
+    def abort_transaction(self, seconds: float) -> None:
+        _check(_rd.rd_kafka_abort_transaction(self._rk, _milliseconds(seconds)))
+
+    def _topic(self, name: str) -> int:
+        found = self._topics.get(name)
+        if found is None:
+            found = _rd.rd_kafka_topic_new(self._rk, name.encode(), None)
+            if found is None:
+                raise DriverError(f"Kafka: {words(_rd.rd_kafka_last_error())}")
+            self._topics[name] = found
+        return found
+
+
+def words(error: int) -> str:
+    said: bytes = _rd.rd_kafka_err2str(error)
+    return said.decode()
+
+
+def _listener(not_taken: set[int], gone: list[str]) -> Callable[..., None]:
+    """It knows no producer, which would then never end."""
+
+    def told(_: object, event: int, __: object) -> None:
+        error = _rd.rd_kafka_event_error(event)
+        if _rd.rd_kafka_event_type(event) == _DELIVERY:
+            not_taken.add(error)
+        elif error in (KafkaError._FATAL, KafkaError._ALL_BROKERS_DOWN):
+            gone.append(_rd.rd_kafka_event_error_string(event).decode())
+        # Who flushes waits for this.
+        _rd.rd_kafka_event_destroy(event)
+
+    return _Listener(told)
+
+
+def _new(settings: Mapping[str, object], listener: Callable[..., None]) -> int:
+    conf, why = _rd.rd_kafka_conf_new(), ctypes.create_string_buffer(_ROOM_FOR_WHY)
+    # To be told of every message that was taken would cost more than to send it.
+    for name, value in {**settings, "delivery.report.only.error": "true"}.items():
+        if _rd.rd_kafka_conf_set(conf, name.encode(), str(value).encode(), why, _ROOM_FOR_WHY):
+            raise DriverError(f"Kafka: {why.value.decode()}")
+    _rd.rd_kafka_conf_set_events(conf, _DELIVERY | _ERROR)
+    _rd.rd_kafka_conf_set_background_event_cb(conf, listener)
+    made: int | None = _rd.rd_kafka_new(_PRODUCER, conf, why, _ROOM_FOR_WHY)
+    if made is None:
+        raise DriverError(f"Kafka: {why.value.decode()}")
+    events, heard = _rd.rd_kafka_queue_get_main(made), _rd.rd_kafka_queue_get_background(made)
+    _rd.rd_kafka_queue_forward(events, heard)
+    _rd.rd_kafka_queue_destroy(events)
+    _rd.rd_kafka_queue_destroy(heard)
+    return made
+
+
+def _destroy(rk: int, topics: dict[str, int], _: object) -> None:
+    for topic in topics.values():
+        _rd.rd_kafka_topic_destroy(topic)
+    _rd.rd_kafka_destroy(rk)
+
+
+def _check(error: int | None) -> None:
+    if error is not None:
+        why = _rd.rd_kafka_error_string(error).decode()
+        _rd.rd_kafka_error_destroy(error)
+        raise DriverError(f"Kafka: {why}")
+
+
+def _check_full(error: int) -> None:
+    if error != KafkaError._QUEUE_FULL:
+        raise DriverError(f"Kafka refused a message: {words(error)}")
+
+
+def _milliseconds(seconds: float) -> int:
+    return int(seconds * 1000)

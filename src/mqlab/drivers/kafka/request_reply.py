@@ -1,0 +1,100 @@
+"""Request and reply over Kafka: all requesters share the topic of the replies, and each connection reads all of it.
+
+The key of a request, and of its reply, is the topic of the replies and the correlation id.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+
+from mqlab.drivers.api import Arrival, DriverError, Reply, Requester, Responder
+from mqlab.drivers.common.timeouts import HELD_SECONDS, NO_REPLY, owed
+from mqlab.drivers.kafka.consumer_thread import Mark, Pump
+from mqlab.drivers.kafka.links import Sending
+
+
+class Replies:
+    """What comes to a topic of replies, for all requesters of one connection; the others' is passed over."""
+
+    def __init__(self, pump: Pump) -> None:
+        self._pump = pump
+        self._waiting: dict[bytes, asyncio.Future[Reply]] = {}
+        self._reading = asyncio.ensure_future(self._read())
+
+    def expect(self, key: bytes) -> "asyncio.Future[Reply]":
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting[key] = reply
+        reply.add_done_callback(lambda _: self._waiting.pop(key, None))
+        if self._reading.done():
+            reply.set_exception(DriverError("the connection is closed"))
+        return reply
+
+    async def close(self) -> None:
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+        await self._pump.close()
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                bodies, marks, redelivered = await self._pump.inbox.take()
+                for row, key in enumerate(keys_of(marks)):
+                    waiting = self._waiting.get(key)
+                    if waiting is not None and not waiting.done():
+                        waiting.set_result(Reply(bodies[row], redelivered))
+        except DriverError as error:
+            for waiting in list(self._waiting.values()):
+                if not waiting.done():
+                    waiting.set_exception(error)
+
+
+class KafkaRequester(Requester):
+    def __init__(self, sending: Sending, replies: Replies, topic: str, partition: int, reply_to: str) -> None:
+        self._sending = sending
+        self._replies = replies
+        self._topic = topic
+        self._partition = partition
+        self._before = f"{reply_to} {secrets.token_hex(8)}-"
+
+    async def request(self, body: bytes, correlation_id: str) -> Reply:
+        key = f"{self._before}{correlation_id}".encode()
+        reply = self._replies.expect(key)
+        try:
+            await self._sending.send_one(self._topic, body, key, self._partition)
+            return await owed(reply, HELD_SECONDS, NO_REPLY)
+        finally:
+            reply.cancel()
+
+    async def close(self) -> None:
+        await self._sending.flushed()
+
+
+class KafkaResponder(Responder):
+    def __init__(self, sending: Sending, pump: Pump) -> None:
+        self._sending = sending
+        self._pump = pump
+        self._asked: list[Mark] = []
+
+    async def receive(self) -> Arrival:
+        if self._asked:
+            done, self._asked = self._asked, []
+            self._pump.acknowledge(done)
+        bodies, self._asked, redelivered = await self._pump.inbox.take()
+        return Arrival(bodies, redelivered)
+
+    async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
+        for key, body in zip(keys_of(self._asked), bodies, strict=True):
+            topic, found, _ = key.partition(b" ")
+            if not found:
+                raise DriverError("a request does not say where its reply should go, or as what")
+            await self._sending.send_one(topic.decode(), body, key, 0)
+        if wait:
+            await self._sending.flushed()
+
+    async def close(self) -> None:
+        await self._sending.flushed()
+        await self._pump.close()
+
+
+def keys_of(marks: list[Mark]) -> list[bytes]:
+    return [key for mark in marks for key in mark.keys]

@@ -1,0 +1,1 @@
+"""The MQTT driver: sessions, links, request/reply and its null server."""

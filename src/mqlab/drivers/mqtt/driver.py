@@ -1,0 +1,136 @@
+"""MQTT 5 and 3.1.1: a session with a connection of its own for each role, since a session is one subscriber."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+from uuid import uuid4
+
+from mqlab.drivers.api import Connection, Driver, DriverError, Matrix, Receiver, Receiving, Requester, Responder, Sender
+from mqlab.drivers.mqtt.links import MqttReceiver, MqttRequester, MqttResponder, MqttSender
+from mqlab.drivers.mqtt.session import Session
+from mqlab.wire.mqtt import Connect, Version
+
+# Members of one group share what is sent to a topic: MQTT's nearest to a queue.
+_SHARED = "$share/mqlab/"
+
+
+class MqttDriver(Driver):
+    """MQTT 5. Options: `user` and `password`, if the system asks for them."""
+
+    version: ClassVar[Version] = 5
+    lacks: ClassVar[Mapping[str, str]] = {
+        "transactions": "MQTT has none",
+        "client acknowledgement": "MQTT sends what was not acknowledged to the same session only, never to another",
+        "selectors": "MQTT messages are chosen by topic only",
+        "retrieval by correlation id": "an MQTT client cannot choose messages: each requester has its own topic",
+        "depth": "an MQTT topic keeps no messages, and cannot be asked",
+        "bindings": "MQTT needs a connection",
+        "distributed": "there are no channels between brokers in MQTT",
+    }
+
+    async def connect(self, application: str = "") -> Connection:
+        login = Connect("", self.version, self.options.get("user", ""), self.options.get("password", ""))
+        connection = MqttConnection(self.address, login, application or "mqlab", type(self).lacks)
+        # Nothing is to be done with it now, but whether the system can be reached at all is known.
+        await (await connection.session()).close()
+        return connection
+
+
+class Mqtt3Driver(MqttDriver):
+    """MQTT 3.1.1, for systems that do not speak 5."""
+
+    version: ClassVar[Version] = 4
+    lacks: ClassVar[Mapping[str, str]] = {
+        **MqttDriver.lacks,
+        "queues": "MQTT 3.1.1 has no shared subscriptions",
+        "competing consumers": "MQTT 3.1.1 has no shared subscriptions",
+        "request/reply": "MQTT 3.1.1 messages cannot say where their reply should go",
+    }
+
+
+class MqttConnection(Connection):
+    def __init__(self, address: str, login: Connect, application: str, lacks: Mapping[str, str]) -> None:
+        self._address = address
+        self._login = login
+        self._application = application
+        self._lacks = lacks
+        self._sessions: list[Session] = []
+
+    async def session(self, room: int = 0, durable: str = "") -> Session:
+        """`durable`: its name, which goes on without its connection."""
+        client_id = durable or f"{self._application}-{uuid4().hex}"
+        connect = replace(
+            self._login, client_id=client_id, lasts=bool(durable), anew=not durable,
+            receive_maximum=max(1, min(room, 0xFFFF)) if room else 0xFFFF,
+        )  # fmt: skip
+        session = Session(connect, room)
+        await session.open(self._address)
+        self._sessions.append(session)
+        return session
+
+    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
+        if transacted:
+            raise DriverError(self._lacks["transactions"])
+        topic = self._topic(destination)
+        session = await self.session()
+        session.needs_subscribers = destination.startswith("queue:")
+        return MqttSender(session, topic, persistent=persistent)
+
+    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+        self._check(how)
+        session = await self._subscribed(destination, how.prefetch, how.durable)
+        return MqttReceiver(session, how.prefetch // 2 if how.acknowledge == "dups_ok" else 0)
+
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+        self._check_has("request/reply")
+        session = await self.session(room=1)
+        session.needs_subscribers = True
+        response_topic = f"{self._topic(reply_to)}/{uuid4().hex}"
+        await session.subscribe(response_topic)
+        return MqttRequester(session, self._topic(destination), response_topic, persistent=persistent)
+
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
+        self._check_has("request/reply")
+        return MqttResponder(await self._subscribed(destination, prefetch, ""), persistent=persistent)
+
+    async def subscribe(self, topic: str, how: Receiving) -> None:
+        self._check(how)
+        session = await self.session(durable=how.durable)
+        await session.subscribe(self._topic(topic))
+        await session.close()
+
+    async def unsubscribe(self, durable: str) -> None:
+        session = Session(replace(self._login, client_id=durable))
+        await session.open(self._address)
+        await session.close()
+
+    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
+        raise DriverError(f"{queue}: {self._lacks['depth']} ({len(bodies)} messages, persistent: {persistent})")
+
+    async def close(self) -> None:
+        for session in self._sessions:
+            await session.close()
+
+    async def _subscribed(self, destination: str, room: int, durable: str) -> Session:
+        shared = _SHARED if destination.startswith("queue:") else ""
+        topic = shared + self._topic(destination)
+        session = await self.session(room, durable)
+        await session.subscribe(topic)
+        return session
+
+    def _topic(self, destination: str) -> str:
+        if destination.startswith("queue:"):
+            self._check_has("queues")
+        return destination.replace(":", "/", 1)
+
+    def _check(self, how: Receiving) -> None:
+        for asked, feature in (
+            (how.selector, "selectors"), (how.acknowledge == "client", "client acknowledgement"),
+            (how.acknowledge == "transacted", "transactions"),
+        ):  # fmt: skip
+            if asked:
+                self._check_has(feature)
+
+    def _check_has(self, feature: str) -> None:
+        if feature in self._lacks:
+            raise DriverError(self._lacks[feature])

@@ -1,0 +1,81 @@
+"""The native protocol of the embedded broker, through the batch API of its client library."""
+
+import pyarrow as pa
+
+from mqlab.client import aio
+from mqlab.drivers.api import Connection, Driver, Matrix, Receiver, Receiving, Requester, Responder, Sender
+from mqlab.drivers.common.timeouts import ANSWER_SECONDS
+from mqlab.drivers.native.links import (
+    NativeReceiver,
+    NativeRequester,
+    NativeResponder,
+    NativeSender,
+    column_of,
+    translated,
+)
+from mqlab.wire.native.columns import encode_columns
+
+_PRELOAD_BATCH = 1000
+
+
+class NativeDriver(Driver):
+    at_once = None
+
+    async def connect(self, application: str = "") -> Connection:
+        with translated():
+            return NativeConnection(await aio.connect(self.address, application=application, silence=ANSWER_SECONDS))
+
+
+class NativeConnection(Connection):
+    def __init__(self, connection: aio.Connection) -> None:
+        self._connection = connection
+
+    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
+        with translated():
+            session = await self._connection.session("transacted" if transacted else "auto")
+            return NativeSender(session, await session.producer(destination), persistent)
+
+    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+        with translated():
+            session = await self._connection.session(how.acknowledge)
+            consumer = await session.consumer(
+                destination, prefetch=how.prefetch, selector=how.selector, durable=how.durable
+            )
+            return NativeReceiver(session, consumer)
+
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+        with translated():
+            session = await self._connection.session()
+            # As all messages of the lab, requests carry nothing that is not needed.
+            return NativeRequester(
+                await session.requester(
+                    destination, reply_to=reply_to, persistent=persistent, ids=False, timestamps=False
+                )
+            )
+
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
+        with translated():
+            session = await self._connection.session()
+            return NativeResponder(session, await session.consumer(destination, prefetch=prefetch), persistent)
+
+    async def subscribe(self, topic: str, how: Receiving) -> None:
+        # With no room for a message: none must be delivered now.
+        await (await self.receiver(topic, Receiving(0, "auto", how.selector, how.durable))).close()
+
+    async def unsubscribe(self, durable: str) -> None:
+        with translated():
+            await self._connection.unsubscribe(durable)
+
+    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
+        with translated():
+            producer = await (await self._connection.session()).producer(queue)
+            for first in range(0, len(bodies), _PRELOAD_BATCH):
+                some = bodies[first : first + _PRELOAD_BATCH]
+                ids = pa.array([f"preload-{number}" for number in range(first, first + len(some))])
+                payload = encode_columns(column_of(some), {"correlation_id": ids})
+                await producer.send_batch(payload, persistent=persistent, confirm=persistent)
+            await producer.close()
+
+    async def close(self) -> None:
+        with translated():
+            await self._connection.close()

@@ -1,0 +1,1 @@
+"""The NATS driver: core NATS and JetStream, request/reply and its null server."""

@@ -1,0 +1,1 @@
+"""The Redis driver: pub/sub, streams, request/reply and its null server."""

@@ -1,0 +1,131 @@
+"""What a role holds of Redis: the sending and receiving ends."""
+
+from typing import Final
+
+from mqlab.drivers.api import Arrival, DriverError, Matrix, Properties, Receiver, Sender
+from mqlab.drivers.common.confirmations import Confirming
+from mqlab.drivers.common.inbox import Inbox
+from mqlab.drivers.redis.connection import Talk
+from mqlab.drivers.redis.streams import Reader
+from mqlab.wire import resp
+from mqlab.wire.equal_frames import Template
+
+# Messages and bytes that one sender has under way before it waits for their replies.
+_MOST_UNCONFIRMED: Final = 65_536
+_MOST_UNCONFIRMED_BYTES: Final = 8 << 20
+
+
+class Commands:
+    """Sends a command for each message: `words`, and then the body."""
+
+    def __init__(self, talk: Talk, words: tuple[bytes, ...]) -> None:
+        self._talk = talk
+        self._words = words
+        self._templates: dict[int, Template] = {}
+        self.confirming = Confirming()
+        talk.when_gone(self.confirming.fail)
+
+    async def send(self, bodies: Matrix) -> None:
+        size = bodies.shape[1]
+        template = self._templates.get(size)
+        if template is None:
+            template = self._templates[size] = resp.template(*self._words, size=size)
+        most = max(1, min(_MOST_UNCONFIRMED, _MOST_UNCONFIRMED_BYTES // (size + 64)))
+        for first in range(0, len(bodies), most):
+            some = bodies[first : first + most]
+            await self.confirming.sending(len(some), most)
+            self._talk.write(template.filled(some), len(some), self._replied)
+            await self._talk.room()
+
+    def _replied(self, values: list[resp.Value]) -> None:
+        refused = next((value for value in values if isinstance(value, resp.Refusal)), None)
+        if refused is not None:
+            self.confirming.fail(f"Redis refused: {refused.words}")
+        else:
+            self.confirming.confirm(len(values))
+
+
+class RespSender(Sender):
+    """Every command is answered, whether the role waits for that or not."""
+
+    def __init__(self, talk: Talk, words: tuple[bytes, ...], *, transacted: bool) -> None:
+        self._talk = talk
+        self._commands = Commands(talk, words)
+        self._transacted = transacted
+        self._in_transaction = False
+
+    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+        if properties is not None:
+            raise DriverError("Redis cannot choose messages by their properties")
+        if self._transacted and not self._in_transaction:
+            self._in_transaction = True
+            # A refusal is found with the end of the transaction.
+            self._talk.asked(resp.command(b"MULTI"))
+        await self._commands.send(bodies)
+        if wait:
+            await self._commands.confirming.all_but()
+
+    async def taken(self, all_but: int) -> None:
+        await self._commands.confirming.all_but(all_but)
+
+    async def commit(self) -> None:
+        if not self._transacted:
+            raise DriverError("the session is not transacted")
+        if not self._in_transaction:
+            return
+        self._in_transaction = False
+        results = await self._talk.ask(b"EXEC")
+        if not isinstance(results, list):
+            raise DriverError("Redis did not commit: the transaction was discarded")
+        refused = next((one for one in results if isinstance(one, resp.Refusal)), None)
+        if refused is not None:
+            raise DriverError(f"Redis did not commit: {refused.words}")
+
+    async def close(self) -> None:
+        """What was not committed is not sent."""
+        if self._in_transaction:
+            self._in_transaction = False
+            await self._talk.ask(b"DISCARD")
+        await self._commands.confirming.all_but()
+        await self._talk.close()
+
+
+class RespReceiver(Receiver):
+    """`reader`: of a stream. `subscribed`: what is published and not kept comes this way."""
+
+    def __init__(
+        self, inbox: Inbox[bytes], reader: Reader, subscribed: Talk | None, *, says_done: bool, transacted: bool
+    ) -> None:
+        self._inbox = inbox
+        self._reader = reader
+        self._subscribed = subscribed
+        self._says_done = says_done
+        self._transacted = transacted
+        self._unfinished: list[bytes] = []
+        self._closed = False
+
+    async def receive(self) -> Arrival:
+        if self._says_done:
+            if self._transacted:
+                self._reader.ask([])
+            else:
+                done, self._unfinished = self._unfinished, []
+                self._reader.ask(done)
+        bodies, marks, redelivered = await self._inbox.take()
+        self._unfinished += marks
+        return Arrival(bodies, redelivered)
+
+    async def commit(self) -> None:
+        if not self._transacted:
+            raise DriverError("the session is not transacted")
+        done, self._unfinished = self._unfinished, []
+        if done:
+            await self._reader.finish(done)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await self._reader.close(self._unfinished)
+        if self._subscribed is not None:
+            await self._subscribed.close()

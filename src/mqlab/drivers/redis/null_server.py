@@ -1,0 +1,106 @@
+"""The null peer of RESP: commands are answered as Redis does, streams are endless and nothing is kept.
+
+A reader of a topic listens to its stream as well as to what is published: the stream stays silent.
+"""
+
+import itertools
+import re
+from typing import ClassVar, Final
+
+import numpy as np
+
+from mqlab.drivers.null_server.api import NullPeer
+from mqlab.wire import resp
+from mqlab.wire.equal_frames import alike
+
+_WORD: Final = re.compile(rb"\$(\d+)\r\n")
+_COUNT: Final = re.compile(rb"\*(\d+)\r\n")
+# What Redis says to a command; to one that is not here, the number 1.
+_ANSWERS: Final = {
+    b"CLIENT SETNAME": b"+OK\r\n", b"XGROUP CREATE": b"+OK\r\n", b"EXISTS": b":0\r\n", b"SPOP": b"*0\r\n",
+    b"XREVRANGE": b"*0\r\n", b"XADD": b"$15\r\n1526919030474-0\r\n",
+}  # fmt: skip
+_NOTHING: Final = b"*-1\r\n"
+
+
+class RespNull(NullPeer):
+    by_domain = True
+    # Those that wait for what never comes, by their number: another connection tells them to stop.
+    _blocked: ClassVar[dict[bytes, "RespNull"]] = {}
+    _numbers: ClassVar["itertools.count[int]"] = itertools.count(1)
+
+    def __init__(self, size: int, batch: int) -> None:
+        super().__init__(size, batch)
+        self._number = b"%d" % next(self._numbers)
+        self._rest = b""
+        self._published = b""
+        self._entries: dict[tuple[bytes, int], bytes] = {}
+
+    def received(self, data: memoryview) -> None:
+        seen = self._rest + bytes(data)
+        table, at, said = np.frombuffer(seen, dtype=np.uint8), 0, []
+        while (found := _command(seen, at)) is not None:
+            words, body_at, end = found
+            rows = 1
+            if words[0] in (b"XADD", b"PUBLISH"):
+                # Those that differ in nothing but the body come in long rows.
+                rows = alike(table, at, body_at - at, end - body_at - 2, 2)
+            said.append(self._answer(words) * rows)
+            at += rows * (end - at)
+        self._rest = seen[at:]
+        self.write(b"".join(said))
+
+    def more(self) -> bytes | None:
+        return self._published or None
+
+    def _answer(self, words: list[bytes]) -> bytes:
+        name = words[0]
+        known = _ANSWERS.get(name) or _ANSWERS.get(b" ".join(words[:2]))
+        if known is not None:
+            return known
+        if name == b"SUBSCRIBE":
+            self._published = resp.template(b"message", words[1], size=self.size).filled(self.bodies)
+            return b"*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n" % (len(words[1]), words[1])
+        if name == b"XREADGROUP":
+            return self._read(words[-2], int(words[words.index(b"COUNT") + 1]))
+        if name == b"XREAD":
+            self._blocked[self._number] = self
+            return b""
+        if words[:2] == [b"CLIENT", b"ID"]:
+            return b":%s\r\n" % self._number
+        if words[:2] == [b"CLIENT", b"UNBLOCK"] and (blocked := self._blocked.pop(words[2], None)) is not None:
+            blocked.write(_NOTHING)
+        return b":1\r\n"
+
+    def _read(self, key: bytes, count: int) -> bytes:
+        """As many entries as are asked for, at most a batch of them."""
+        rows = min(count, self.batch)
+        if (key, rows) not in self._entries:
+            entries = [
+                b"*2\r\n%s*2\r\n$1\r\nb\r\n%s" % (_string(b"1526919030474-%d" % at), _string(body.tobytes()))
+                for at, body in enumerate(self.bodies[:rows])
+            ]
+            self._entries[key, rows] = b"*1\r\n*2\r\n%s*%d\r\n%s" % (_string(key), rows, b"".join(entries))
+        return self._entries[key, rows]
+
+
+def _string(text: bytes) -> bytes:
+    return b"$%d\r\n%s\r\n" % (len(text), text)
+
+
+def _command(seen: bytes, at: int) -> tuple[list[bytes], int, int] | None:
+    """The words of the command that begins here, where the last of them begins, and where it ends; None: not whole."""
+    count = _COUNT.match(seen, at)
+    if count is None:
+        return None
+    words, end, begin = [], count.end(), at
+    for _ in range(int(count[1])):
+        size = _WORD.match(seen, end)
+        if size is None:
+            return None
+        begin = size.end()
+        end = begin + int(size[1]) + 2
+        if end > len(seen):
+            return None
+        words.append(seen[begin : end - 2])
+    return words, begin, end

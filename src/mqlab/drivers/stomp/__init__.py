@@ -1,0 +1,1 @@
+"""The STOMP driver: connections, links, flavours of brokers, request/reply and its null server."""

@@ -1,0 +1,218 @@
+"""One STOMP connection. Each link of the driver has one of its own: to STOMP, a connection is what a session is."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, cast
+
+from mqlab.drivers.api import DriverError
+from mqlab.drivers.common.timeouts import HELD_SECONDS, coming, owed
+from mqlab.drivers.stomp.flavours import Flavour, flavour_of
+from mqlab.wire.address import Address, BadAddressError
+from mqlab.wire.stomp import Frame, Limits, Run, Splitter, StompError, encode
+from mqlab.wire.tls import client_context
+
+_VERSION: Final = "1.2"
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+# Written ahead of what the socket takes: enough for a batch, little to be lost.
+_HIGH_MARK: Final = 1024 * 1024
+_ROOM: Final = 1_000_000
+_CONNECT_SECONDS: Final = 10.0
+# A broker is trusted with larger messages than a client of ours would be.
+_LIMITS: Final = Limits(body=256 * 1024 * 1024)
+# Of the messages of one subscription these differ from one to the next; anything else is the same for most of them.
+_VARYING: Final = frozenset(
+    ("message-id", "ack", "timestamp", "correlation-id", "receipt-id", "seq", "producer", "JMSXDeliveryCount")
+)
+
+
+class Wire(asyncio.Protocol):
+    """Bytes out, messages and receipts in. All that can fail raises DriverError."""
+
+    flavour: Flavour
+
+    def __init__(self) -> None:
+        # What was received and not taken yet; beyond so many messages no more is read, whatever the broker sends.
+        self.inbox: list[Frame | Run] = []
+        self.room = _ROOM
+        self._held = False
+        self._splitter = Splitter(_LIMITS, "", _VARYING)
+        self._transport: asyncio.Transport | None = None
+        self._failed = ""
+        self._connected: Frame | None = None
+        self._asked = self._answered = 0
+        self._paused = False
+        self._waiters: list[asyncio.Future[None]] = []
+
+    @classmethod
+    async def open(cls, address: str, options: Mapping[str, str], more: Mapping[str, str] = _NONE) -> "Wire":
+        """`more` are further headers of its CONNECT."""
+        wire = cls()
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await _connect(wire, Address.parse(address))
+                headers = {"accept-version": _VERSION, "host": options.get("host", "/"), "heart-beat": "0,0"}
+                if "user" in options:
+                    headers |= {"login": options["user"], "passcode": options.get("password", "")}
+                wire.write(encode(Frame("CONNECT", {**headers, **more}), _VERSION))
+                await wire._until(lambda: wire._connected is not None)
+        except TimeoutError as error:
+            wire.abort()
+            raise DriverError(f"{address} did not answer within {_CONNECT_SECONDS:g} s") from error
+        except (OSError, BadAddressError) as error:
+            raise DriverError(f"{address}: {error}") from error
+        except BaseException:
+            wire.abort()
+            raise
+        assert wire._connected is not None
+        wire.flavour = flavour_of(options.get("flavour", ""), wire._connected.headers.get("server", ""))
+        return wire
+
+    # What links use.
+
+    @property
+    def closed(self) -> bool:
+        return self._transport is None
+
+    def write(self, data: bytes) -> None:
+        if self._failed or self._transport is None:
+            raise DriverError(self._failed or "the connection is closed")
+        self._transport.write(data)
+
+    async def drained(self) -> None:
+        """When there is room for more to be written."""
+        if self._paused or self._failed:
+            await self._until(lambda: not self._paused)
+
+    def receipts(self, count: int = 1) -> int:
+        """The number of the first of so many receipts that will now be asked for."""
+        self._asked += count
+        return self._asked - count
+
+    async def answered(self, all_but: int = 0) -> None:
+        """When all receipts that were asked for have come, or all but so many."""
+        target = self._asked - all_but
+        if self._answered < target:
+            self._read_on()
+            await self._until(lambda: self._answered >= target)
+
+    async def arrived(self, *, is_reply: bool = False) -> None:
+        """When there is something in the inbox."""
+        while not self.inbox:
+            await coming(self._next(), is_reply=is_reply)
+
+    def taken(self) -> None:
+        """Some of the inbox was: there is room again."""
+        if self._held and sum(map(_rows, self.inbox)) < self.room:
+            self._read_on()
+
+    async def command(self, frame: Frame) -> None:
+        """A frame that is waited for."""
+        self.write(encode(Frame(frame.command, {**frame.headers, "receipt": str(self.receipts())}), _VERSION))
+        await self.answered()
+
+    async def close(self) -> None:
+        """Returns when the broker has taken everything that was written before."""
+        if self._transport is None:
+            return
+        try:
+            await self.command(Frame("DISCONNECT"))
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+
+    async def _until(self, happened: Callable[[], bool]) -> None:
+        """A broker that is slow, but says something, is waited for."""
+        while not happened():
+            await owed(self._next(), HELD_SECONDS, "the broker did not answer")
+
+    def _next(self) -> "asyncio.Future[None]":
+        """Whatever happens next."""
+        if self._failed:
+            raise DriverError(self._failed)
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        return waiter
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _fail(self, why: str) -> None:
+        self._failed = self._failed or why
+        self._wake()
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(_HIGH_MARK)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._fail(f"the broker closed the connection{f' ({error})' if error else ''}")
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._wake()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for found in self._splitter.feed_runs(data):
+                self._received(found)
+        except StompError as error:
+            self._fail(f"the broker sent something that is not STOMP: {error}")
+            if self._transport is not None:
+                self._transport.abort()
+        if self._answered == self._asked and sum(map(_rows, self.inbox)) >= self.room:
+            self._hold()
+        self._wake()
+
+    def _hold(self) -> None:
+        if not self._held and self._transport is not None:
+            self._held = True
+            self._transport.pause_reading()
+
+    def _read_on(self) -> None:
+        if self._held and self._transport is not None:
+            self._held = False
+            self._transport.resume_reading()
+
+    def _received(self, found: Frame | Run) -> None:
+        command = found.command
+        if command == "MESSAGE":
+            self.inbox.append(found)
+        elif command == "RECEIPT":
+            self._answered += _rows(found)
+        elif command == "CONNECTED" and isinstance(found, Frame):
+            self._connected = found
+            self._splitter.version = found.headers.get("version", "1.0")
+            if self._splitter.version != _VERSION:
+                self._fail(f"the broker speaks STOMP {self._splitter.version}, not {_VERSION}")
+        else:
+            first, *_ = found.body.decode(errors="replace").splitlines() or [""] if isinstance(found, Frame) else [""]
+            said = dict.fromkeys(filter(None, (found.headers.get("message", command), first.strip())))
+            self._fail(f"the broker says: {': '.join(said)}")
+
+
+def _rows(found: Frame | Run) -> int:
+    return found.rows if isinstance(found, Run) else 1
+
+
+async def _connect(wire: Wire, address: Address) -> None:
+    loop = asyncio.get_running_loop()
+    if address.path:
+        await loop.create_unix_connection(lambda: wire, address.path)
+    elif address.host:
+        tls = client_context() if address.tls else None
+        await loop.create_connection(lambda: wire, address.host, address.port, ssl=tls)
+    else:
+        raise DriverError(f"{address}: STOMP needs a socket")

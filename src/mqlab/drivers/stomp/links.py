@@ -1,0 +1,206 @@
+"""What a role holds of a STOMP connection to send or to receive."""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from mqlab.drivers.api import Arrival, Matrix, Properties, Receiver, Receiving, Sender
+from mqlab.drivers.stomp.connection import Wire
+from mqlab.wire.native.bodies import Bodies
+from mqlab.wire.native.payload import equal_steps
+from mqlab.wire.stomp import Frame, Run, decimals, encode, encode_head, equal_widths, escape, paste
+
+VERSION: Final = "1.2"
+# Numbers for each message by what stands before them: the name of a header, a colon, and the begin of its value.
+Columns = Mapping[bytes, "np.ndarray[tuple[int], np.dtype[Any]]"]
+# One transaction is open at a time, so all can have the same name.
+_TRANSACTION: Final = {"transaction": "t"}
+
+
+class StompSender(Sender):
+    def __init__(self, wire: Wire, destination: str, *, persistent: bool, transacted: bool) -> None:
+        self._wire = wire
+        headers = wire.flavour.send_headers(destination, persistent=persistent)
+        self._head = encode_head("SEND", headers | (_TRANSACTION if transacted else {}), VERSION)
+        self._transacted = transacted
+        self._begun = False
+        # Once somebody wants to know what is taken, each send asks for a receipt: the messages of each, and of all.
+        self._asks = False
+        self._receipts: deque[int] = deque()
+        self._untaken = 0
+        # A message that need not be safe is confirmed by having been read, which happens in order.
+        self._each = persistent and wire.flavour.receipts == "each"
+
+    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+        wire = self._wire
+        if self._transacted and not self._begun:
+            wire.write(encode(Frame("BEGIN", _TRANSACTION), VERSION))
+            self._begun = True
+        columns = _columns(properties) if properties else {}
+        if not (wait or self._asks):
+            wire.write(frames_of(self._head, bodies, columns))
+        elif self._each and wait:
+            first = wire.receipts(len(bodies))
+            wire.write(frames_of(self._head, bodies, {**columns, b"receipt:": np.arange(first, first + len(bodies))}))
+        else:
+            wire.write(self._with_last_receipt(bodies, columns))
+            self._receipts.append(len(bodies))
+            self._untaken += len(bodies)
+        if wait:
+            await wire.answered()
+            self._receipts.clear()
+            self._untaken = 0
+        else:
+            await wire.drained()
+
+    async def taken(self, all_but: int) -> None:
+        self._asks = True
+        while self._untaken > all_but:
+            await self._wire.answered(all_but=len(self._receipts) - 1)
+            self._untaken -= self._receipts.popleft()
+
+    async def commit(self) -> None:
+        if self._begun:
+            self._begun = False
+            await self._wire.command(Frame("COMMIT", _TRANSACTION))
+
+    async def close(self) -> None:
+        # RabbitMQ forgets the receipts that it owes to one that leaves.
+        await self._wire.answered()
+        await self._wire.close()
+
+    def _with_last_receipt(self, bodies: Matrix, columns: Columns) -> bytes:
+        last = len(bodies) - 1
+        before = {name: values[:last] for name, values in columns.items()}
+        after = {name: values[last:] for name, values in columns.items()}
+        asking = self._head + b"receipt:%d\n" % self._wire.receipts()
+        end = frames_of(asking, bodies[last:], after)
+        return frames_of(self._head, bodies[:last], before) + end if last else end
+
+
+class StompReceiver(Receiver):
+    def __init__(self, wire: Wire, destination: str, how: Receiving) -> None:
+        self._wire = wire
+        # What it should hold to; a broker that does not is kept waiting.
+        wire.room = 2 * max(1, how.prefetch)
+        self._destination = destination
+        self._how = how
+        self._transacted = how.acknowledge == "transacted"
+        # Of what was handed out and not acknowledged: how many, and what acknowledges them all.
+        self._open = 0
+        self._last = b""
+        # Lazily: not before half of the room is taken, unless nothing else is there.
+        self._lazy = how.prefetch // 2 if how.acknowledge == "dups_ok" else 0
+        self._id = ""
+
+    async def subscribe(self) -> None:
+        """Returns when the broker knows of it."""
+        wire, how = self._wire, self._how
+        headers = wire.flavour.subscribe_headers(self._destination, how.prefetch, wire.flavour.selector(how.selector))
+        headers |= wire.flavour.durable_headers(how.durable)
+        await wire.command(Frame("SUBSCRIBE", headers))
+        self._id = headers["id"]
+
+    async def receive(self) -> Arrival:
+        wire = self._wire
+        if self._open and not self._transacted and (self._open > self._lazy or not wire.inbox):
+            self._acknowledge()
+        await wire.arrived()
+        messages = taken(wire)
+        arrival = Arrival(bodies_of(messages), _redelivered(messages[0]))
+        self._open += len(arrival.bodies)
+        self._last = ack_of(messages[-1])
+        return arrival
+
+    async def commit(self) -> None:
+        """As a transaction of its own, or, where there is no such thing, with one acknowledgement for all."""
+        if not self._open:
+            return
+        self._open = 0
+        if self._wire.flavour.transacted_acks:
+            self._wire.write(b"BEGIN\ntransaction:t\n\n\0ACK\nid:%b\ntransaction:t\n\n\0" % self._last)
+            await self._wire.command(Frame("COMMIT", _TRANSACTION))
+        else:
+            self._wire.write(b"ACK\nid:%b\nreceipt:%d\n\n\0" % (self._last, self._wire.receipts()))
+            await self._wire.answered()
+
+    async def close(self) -> None:
+        if self._wire.closed:
+            return
+        # A client that says when it is done, by asking for more or by a commit, has not said so.
+        if self._open and self._how.acknowledge in ("auto", "dups_ok"):
+            self._acknowledge()
+        if self._how.durable and self._id:
+            # A broker may answer a DISCONNECT before it has taken the consumer off: whoever wants the subscription next
+            # would find it in use. Without the headers that made it durable, this ends no more than the consumer.
+            await self._wire.command(Frame("UNSUBSCRIBE", {"id": self._id}))
+        await self._wire.close()
+
+    def _acknowledge(self) -> None:
+        self._wire.write(b"ACK\nid:%b\n\n\0" % self._last)
+        self._open = 0
+
+
+def frames_of(head: bytes, bodies: Matrix, columns: Columns) -> bytes:
+    """SEND frames with the same head, and each with its own body and numbers at the ends of further headers."""
+    rows, size = bodies.shape
+    length = b"content-length:%d\n\n" % size
+    if not columns:
+        return paste(rows, (head, length, bodies, b"\0"))
+    written = []
+    for begin, end in equal_widths(*columns.values()):
+        parts: list[bytes | Matrix] = [head]
+        for before, values in columns.items():
+            parts += [before, decimals(values[begin:end]), b"\n"]
+        written.append(paste(end - begin, (*parts, length, bodies[begin:end], b"\0")))
+    return b"".join(written)
+
+
+def _columns(properties: Properties) -> Columns:
+    return {f"{escape(name, VERSION)}:".encode(): values for name, values in properties.items()}
+
+
+def taken(wire: Wire) -> list[Frame | Run]:
+    """Takes what came first and all that is like it: come again, or not."""
+    inbox = wire.inbox
+    redelivered = _redelivered(inbox[0])
+    count = next((at for at, found in enumerate(inbox) if _redelivered(found) != redelivered), len(inbox))
+    some = inbox[:count]
+    del inbox[:count]
+    wire.taken()
+    return some
+
+
+def ack_of(message: Frame | Run) -> bytes:
+    """What an ACK for it says, as it is written."""
+    if isinstance(message, Run):
+        return bytes(message.written("ack")[-1])
+    return escape(message.headers["ack"], VERSION).encode()
+
+
+def bodies_of(messages: list[Frame | Run]) -> Bodies:
+    if len(messages) == 1:
+        [message] = messages
+        if isinstance(message, Run):
+            table = message.bodies()
+            return Bodies(np.ascontiguousarray(table).reshape(-1), equal_steps(*table.shape))
+        body = np.frombuffer(message.body, dtype=np.uint8)
+        return Bodies(body, equal_steps(1, len(body)))
+    bodies, sizes = [], []
+    for message in messages:
+        if isinstance(message, Run):
+            table = message.bodies()
+            bodies.append(table.tobytes())
+            sizes += [table.shape[1]] * table.shape[0]
+        else:
+            bodies.append(message.body)
+            sizes.append(len(message.body))
+    offsets = np.zeros(len(sizes) + 1, dtype=np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    return Bodies(np.frombuffer(b"".join(bodies), dtype=np.uint8), offsets)
+
+
+def _redelivered(message: Frame | Run) -> bool:
+    return message.headers.get("redelivered") == "true"

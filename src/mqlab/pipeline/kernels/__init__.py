@@ -1,0 +1,1 @@
+"""Computations that several measure tables share: deliveries, histograms, intervals, ratios."""

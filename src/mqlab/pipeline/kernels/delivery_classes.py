@@ -1,0 +1,70 @@
+"""How many messages of a run shared one fate: the classes of the audit, and how long the delivery took.
+
+Small however long the run was, since messages of the same classes and the same latency bucket are one row.
+"""
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from mqlab.pipeline.event_tables import within_measure
+from mqlab.pipeline.kernels.histogram import bucket, exact_total
+
+# A message counts once for each subscription, in every class that it belongs to.
+CLASSES: Final = (
+    "delivered",  # confirmed, and received at least once
+    "lost",  # confirmed, never received
+    "duplicated",  # received more than once, a second time without the redelivered mark
+    "duplicated_marked",  # received more than once, every extra copy with the mark
+    "recovered",  # its producer got no answer, yet it was received
+    "out_of_order",  # each of its unmarked copies came to a consumer that already had a later message
+    "unexpected",  # received, though never sent there, refused, or rolled back
+)
+
+
+def fates(segments: DataFrame, spans: DataFrame) -> DataFrame:
+    """The messages of each class, by run and latency `bucket`.
+
+    The bucket is null unless they were planned in the measure phase, sent and received. `messages` counts each once,
+    `nanoseconds` is the sum of their latencies, `longest` the highest.
+    """
+    latency_counts = fn.col("was_sent") & fn.col("was_received") & within_measure(fn.col("t_planned"))
+    # A receipt before its plan is within the error of the clocks.
+    latency = fn.greatest(fn.col("t_received") - fn.col("t_planned"), fn.lit(0))
+    in_class = [fn.sum(fn.when(fn.col(name), fn.col("messages")).otherwise(0)).alias(name) for name in CLASSES]
+    return (
+        _classed(segments)
+        .join(fn.broadcast(spans), "run", "left")
+        .withColumn("latency", fn.when(latency_counts, latency))
+        .withColumn("bucket", bucket(fn.col("latency")))
+        .groupBy("run", "bucket")
+        .agg(
+            fn.sum("messages").alias("messages"),
+            *in_class,
+            exact_total(fn.col("latency"), fn.col("messages")).alias("nanoseconds"),
+            fn.max("latency").alias("longest"),
+        )
+        .select("run", "bucket", "messages", *CLASSES, "nanoseconds", "longest")
+    )
+
+
+def _classed(segments: DataFrame) -> DataFrame:
+    was_confirmed = fn.col("confirmed") > 0
+    several = fn.col("was_sent") & (fn.col("copies") > 1)
+    unmarked_extra = fn.col("fresh") > 1
+    all_late = (fn.col("fresh") > 0) & (fn.col("late") == fn.col("fresh"))
+    return (
+        segments.withColumn("messages", fn.col("end") - fn.col("first"))
+        .withColumn("copies", fn.col("fresh") + fn.col("marked"))
+        .withColumn("was_sent", fn.col("confirmed") + fn.col("unknown") > 0)
+        .withColumn("was_received", fn.col("copies") > 0)
+        .withColumn("delivered", was_confirmed & fn.col("was_received"))
+        .withColumn("lost", was_confirmed & ~fn.col("was_received"))
+        .withColumn("duplicated", several & unmarked_extra)
+        .withColumn("duplicated_marked", several & ~unmarked_extra)
+        .withColumn("recovered", fn.col("was_sent") & ~was_confirmed & fn.col("was_received"))
+        .withColumn("out_of_order", fn.col("was_sent") & all_late)
+        .withColumn("unexpected", ~fn.col("was_sent") & fn.col("was_received"))
+        .select("run", "messages", "was_sent", "was_received", *CLASSES, *("t_planned", "t_received"))
+    )

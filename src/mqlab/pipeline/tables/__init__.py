@@ -1,0 +1,1 @@
+"""The measure tables, one module a table: its columns, and how Spark computes it."""

@@ -1,0 +1,52 @@
+"""Rates: totals over all roles in the measure phase, divided by its length."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from mqlab.pipeline.event_tables import NANOSECONDS
+from mqlab.pipeline.metrics import as_metrics
+
+
+def totals(activity: DataFrame, round_trips: DataFrame, spans: DataFrame, points: DataFrame) -> DataFrame:
+    """One row a run with a measure phase: its `seconds`, and what moved in them; null where its point moves no such.
+
+    `work` is what the point is about: round trips; with load: send what was sent; otherwise what was received.
+    """
+    moved = (
+        activity.where(fn.col("measured"))
+        .groupBy("run")
+        .agg(*(fn.sum(name).alias(name) for name in ("sent", "received", "bytes_received")))
+    )
+    answered = round_trips.groupBy("run").agg(fn.sum("arrived").alias("arrived"))
+    asks = fn.col("pattern") == "request-reply"
+    sends, receives = fn.col("load") != "receive", fn.col("load") != "send"
+    work = fn.when(asks, fn.col("round_trips")).when(~receives, fn.col("sent")).otherwise(fn.col("received"))
+    return (
+        points.join(fn.broadcast(spans), "run")
+        .where(fn.col("measure_end") > fn.col("measure_start"))
+        .join(fn.broadcast(moved), "run", "left")
+        .join(fn.broadcast(answered), "run", "left")
+        .fillna(0, ["sent", "received", "bytes_received", "arrived"])
+        .withColumn("seconds", (fn.col("measure_end") - fn.col("measure_start")) / NANOSECONDS)
+        .withColumn("sent", fn.when(sends, fn.col("sent")))
+        .withColumn("received", fn.when(receives, fn.col("received")))
+        .withColumn("bytes_received", fn.when(receives, fn.col("bytes_received")))
+        .withColumn("round_trips", fn.when(asks, fn.col("arrived")))
+        .withColumn("bytes_round_trips", fn.col("round_trips") * fn.col("size"))
+        .withColumn("work", work)
+        .select("run", "seconds", "sent", "received", "bytes_received", "round_trips", "bytes_round_trips", "work")
+    )
+
+
+def rates(totals: DataFrame) -> DataFrame:
+    """(run, metric, value): rate.* and bytes.*."""
+    metrics = {
+        "rate.work": "work",
+        "rate.received": "received",
+        "rate.sent": "sent",
+        "bytes.received": "bytes_received",
+        "rate.round_trips": "round_trips",
+        "bytes.round_trips": "bytes_round_trips",
+    }
+    values = {metric: fn.col(column) / fn.col("seconds") for metric, column in metrics.items()}
+    return as_metrics(totals, values).select("run", "metric", "value")

@@ -1,0 +1,79 @@
+"""Messages against time, since the start of the load: by the second, and finer."""
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from mqlab.pipeline.event_tables import NANOSECONDS
+from mqlab.pipeline.tables.activity import SLOT, SLOTS_A_SECOND
+
+_RUN: Final = ("run", "scenario", "point", "system", "repetition")
+
+
+def paces(activity: DataFrame, phases: DataFrame, spans: DataFrame, valid: DataFrame) -> DataFrame:
+    """Messages a second by slots, of which `seconds` is the beginning, up to the last message of a valid run.
+
+    A slot in which nothing moved is a row of zeros. `phase` is the one in its middle; after the last phase, the last.
+    """
+    moved = (
+        activity.where(fn.col("slot") >= 0)
+        .groupBy("run", "slot")
+        .agg(fn.sum("sent").alias("sent"), fn.sum("received").alias("received"))
+    )
+    phase_starts = phases.select("run", "phase", "t_start")
+    middle = fn.col("begin") + fn.col("slot").cast("long") * SLOT + SLOT // 2
+    return (
+        _slots(moved, spans)
+        .join(fn.broadcast(valid), "run")
+        .join(fn.broadcast(moved), ["run", "slot"], "left")
+        .join(fn.broadcast(phase_starts), "run")
+        .where(fn.col("t_start") <= middle)
+        .groupBy(*_RUN, "slot", "sent", "received")
+        .agg(fn.max_by("phase", "t_start").alias("phase"))
+        .fillna(0, ["sent", "received"])
+        .withColumn("seconds", fn.col("slot") / SLOTS_A_SECOND)
+        .withColumn("sent", fn.col("sent").cast("double") * SLOTS_A_SECOND)
+        .withColumn("received", fn.col("received").cast("double") * SLOTS_A_SECOND)
+        .select(*_RUN, "seconds", "sent", "received", "phase")
+    )
+
+
+def series(paces: DataFrame, looks: DataFrame) -> DataFrame:
+    """The same by the second: messages, the phase in its middle, and the depth at its last look."""
+    in_middle = fn.when(fn.round(fn.col("seconds") % 1 * SLOTS_A_SECOND) == SLOTS_A_SECOND // 2, fn.col("phase"))
+    return (
+        paces.withColumn("second", fn.floor("seconds").cast("int"))
+        .groupBy(*_RUN, "second")
+        .agg(
+            (fn.sum("sent") / SLOTS_A_SECOND).alias("sent"),
+            (fn.sum("received") / SLOTS_A_SECOND).alias("received"),
+            # The last second may end before its middle.
+            fn.coalesce(fn.max(in_middle), fn.max_by("phase", "seconds")).alias("phase"),
+        )
+        .join(fn.broadcast(_depth(looks)), ["run", "second"], "left")
+        .select(*_RUN, "second", "sent", "received", "phase", "depth")
+    )
+
+
+def _slots(moved: DataFrame, spans: DataFrame) -> DataFrame:
+    last_active = moved.groupBy("run").agg(fn.max("slot").alias("last_active"))
+    last_measured = fn.ceil((fn.col("measure_end") - fn.col("begin")) / SLOT).cast("int") - 1
+    return (
+        spans.join(fn.broadcast(last_active), "run", "left")
+        .withColumn("last", fn.greatest("last_active", last_measured))
+        .withColumn("slot", fn.explode(fn.sequence(fn.lit(0), fn.col("last"))))
+        .select("run", "begin", "slot")
+    )
+
+
+def _depth(looks: DataFrame) -> DataFrame:
+    """The messages in all brokers of a run at the last look of each second."""
+    return (
+        looks.where(fn.col("depth").isNotNull())
+        .withColumn("second", fn.floor(fn.col("nanoseconds") / NANOSECONDS).cast("int"))
+        .groupBy("run", "source", "second")
+        .agg(fn.max_by("depth", "nanoseconds").alias("depth"))
+        .groupBy("run", "second")
+        .agg(fn.sum("depth").cast("double").alias("depth"))
+    )

@@ -1,0 +1,1 @@
+"""Charts and diagrams as SVG. Nothing here reads a table or computes a figure."""

@@ -1,0 +1,152 @@
+"""What all charts share: colours, axes, legends, and the way from a chart to SVG."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import altair as alt
+import vl_convert
+
+from mqlab.report.render.content import MEASURED, PUBLISHED
+
+# The page's style sheet finds these two by value, to give them a tone that suits a dark ground.
+PUBLISHED_COLOUR: Final = "#9aa5b1"
+MEASURED_COLOUR: Final = "#1f6feb"
+FAINT: Final = "#808a96"
+# Lines of several systems, told apart by lightness as well as hue.
+PALETTE: Final = (MEASURED_COLOUR, "#d9730d", "#0f9d7a", "#a855c8", "#d6336c", "#5b8c2a", "#b0893b", "#7c6fd6")
+# Beyond this ratio the shortest bar of a linear axis is thinner than a line.
+LOG_FROM: Final = 50.0
+_PREFIXED: Final = "format(datum.value, '~s')"
+TIME_LABELS: Final = (
+    "datum.value == 0 ? '0' : datum.value >= 0.9995 ? format(datum.value, '~r') + ' s' : "
+    "datum.value >= 0.0009995 ? format(datum.value * 1e3, '~r') + ' ms' : "
+    "datum.value >= 9.995e-7 ? format(datum.value * 1e6, '~r') + ' \u00b5s' : format(datum.value * 1e9, '~r') + ' ns'"
+)
+_BYTE_LABELS: Final = "datum.value == 0 ? '0' : format(datum.value, '~s') + 'B'"
+
+
+_LOOK: Final = {
+    "background": "transparent",
+    "padding": 4,
+    "view": {"stroke": None},
+    "axis": {
+        "gridColor": FAINT,
+        "gridOpacity": 0.25,
+        "domainColor": FAINT,
+        "tickColor": FAINT,
+        "labelFontSize": 11,
+        "titleFontSize": 11,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+    },
+    "legend": {"labelFontSize": 11},
+}
+
+Row = Mapping[str, Any]
+Spec = dict[str, Any]
+
+
+class Sheet:
+    """The rows of a chart, by name: Altair copies whatever stands inside a chart with every step of building it."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[Row]] = {}
+
+    def chart(self, rows: Iterable[Row]) -> alt.Chart:
+        """A chart of these rows, to be given its marks."""
+        name = f"rows{len(self.rows)}"
+        self.rows[name] = list(rows)
+        return alt.Chart(alt.NamedData(name))
+
+
+def draw(chart: Spec, sheet: Sheet) -> str:
+    """SVG as Vega makes it; `svg.clean` must see it before a page does."""
+    made = {**chart, "config": _LOOK, "datasets": sheet.rows}
+    # No base URL is allowed: a chart holds its data and reads nothing else.
+    drawn: str = vl_convert.vegalite_to_svg(made, allowed_base_urls=[])
+    return drawn
+
+
+def layered(charts: Iterable[alt.Chart], **of_all: object) -> Spec:
+    """One above the other, with what is said of them as a whole, in the words of Vega-Lite.
+
+    Put together here: Altair would copy every chart many times over. For the same reason what charts encode is given
+    as `alt.Text("label:N")` and not as "label:N" alone, for which Altair searches all classes it has.
+    """
+    return {"layer": [_spec(chart) for chart in charts], **of_all}
+
+
+def _spec(chart: alt.Chart) -> Spec:
+    made: Spec = chart.to_dict(validate=False)
+    return {key: value for key, value in made.items() if key not in ("$schema", "config", "datasets")}
+
+
+def side_by_side(panels: Sequence[Spec], columns: int, spacing: int, shared: Sequence[str]) -> Spec:
+    """Panels in rows of so many."""
+    if len(panels) == 1:
+        return panels[0]
+    resolve = {"scale": dict.fromkeys(shared, "shared")}
+    return {"concat": list(panels), "columns": columns, "spacing": spacing, "resolve": resolve}
+
+
+def quantity_labels(unit: str) -> str | None:
+    """How Vega labels an axis of that unit; None where the number alone is enough."""
+    return {"s": TIME_LABELS, "bytes/s": f"{_BYTE_LABELS} + '/s'", "bytes": _BYTE_LABELS}.get(unit)
+
+
+def needs_log(values: Sequence[float]) -> bool:
+    positive = [value for value in values if value > 0]
+    return len(positive) > 1 and max(positive) / min(positive) > LOG_FROM
+
+
+def amounts() -> alt.Axis:
+    """A linear axis of rates. Each label has a prefix of its own, so that zero is 0 and not 0M."""
+    return alt.Axis(labelExpr=_PREFIXED, tickCount=5)
+
+
+def powers(start: float, end: float) -> alt.Axis:
+    """A log axis of rates, with a line at every power of ten."""
+    inside = range(math.ceil(math.log10(start) - 1e-9), math.floor(math.log10(end)) + 1)
+    return alt.Axis(labelExpr=_PREFIXED, values=[10.0**power for power in inside], labelOverlap=False)
+
+
+def names_axis(names: Sequence[str], grid: bool = False) -> alt.Axis:
+    """Names at the side of their rows; a line break in one, before its stamps, is kept."""
+    return alt.Axis(
+        labelLimit=300,
+        ticks=False,
+        domain=False,
+        grid=grid,
+        labelPadding=6,
+        minExtent=extent(names),
+        labelExpr="split(datum.label, '\\n')",
+    )
+
+
+def extent(names: Sequence[str]) -> float:
+    """A reader's font may be wider than the one the chart is measured with: room for the longest line is kept."""
+    longest = max((len(line) for name in names for line in name.split("\n")), default=0)
+    return min(longest, 36) * 7.2
+
+
+def by_origin(shown: Iterable[str]) -> alt.Color:
+    scale = alt.Scale(domain=[PUBLISHED, MEASURED], range=[PUBLISHED_COLOUR, MEASURED_COLOUR])
+    return alt.Color("origin:N", title=None, scale=scale, legend=legend("top", shown))
+
+
+def by_system(systems: Sequence[str], shown: Sequence[str]) -> alt.Color:
+    """A system has the same colour in every chart, whoever else is in it; the legend names those that are."""
+    scale = alt.Scale(domain=list(systems), range=[PALETTE[n % len(PALETTE)] for n in range(len(systems))])
+    present = list(dict.fromkeys(shown))
+    named = alt.Legend(orient="top", direction="vertical", labelLimit=400, symbolStrokeWidth=2, values=present)
+    return alt.Color("system:N", title=None, scale=scale, legend=named)
+
+
+def legend(side: Literal["top", "bottom"], shown: Iterable[str], columns: int = 0) -> alt.Legend:
+    """In one line, or in so many columns."""
+    present = list(dict.fromkeys(shown))
+    return alt.Legend(
+        orient=side, direction="horizontal", symbolStrokeWidth=2, columnPadding=18, values=present, columns=columns,
+        labelLimit=400,
+    )  # fmt: skip

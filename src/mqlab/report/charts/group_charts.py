@@ -1,0 +1,110 @@
+"""Charts of groups of bars: what was published and what was measured here, each on an axis of its own from zero."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import altair as alt
+
+from mqlab.report.charts.drawing import (
+    FAINT,
+    PALETTE,
+    Sheet,
+    Spec,
+    amounts,
+    draw,
+    layered,
+    names_axis,
+    quantity_labels,
+    side_by_side,
+)
+
+_WIDTH: Final = 300
+_BAR: Final = 15
+# Beside the longest bar there must be room for its figure.
+_ROOM: Final = 1.42
+
+
+@dataclass(frozen=True)
+class GroupBar:
+    """One bar: its group, the `key` that is its colour, and the figure at its end. Without a value, `label` alone."""
+
+    group: str
+    key: str
+    value: float | None
+    ci95: float | None
+    label: str
+    says: str
+
+
+@dataclass(frozen=True)
+class GroupPanel:
+    title: str
+    bars: Sequence[GroupBar]
+
+
+def groups(panels: Sequence[GroupPanel], keys: Sequence[str], unit: str) -> str:
+    """Groups from top to bottom; the names stand once, at the left."""
+    names = list(dict.fromkeys(bar.group for panel in panels for bar in panel.bars))
+    drawn = []
+    sheet = Sheet()
+    for number, panel in enumerate(panels):
+        here = [key for key in keys if any(bar.key == key for bar in panel.bars)]
+        height = len(names) * (len(here) * _BAR + 9)
+        made = _panel(sheet, panel, names, here, keys, unit, first=not number)
+        drawn.append({**made, "width": _WIDTH, "height": height})
+    return draw(side_by_side(drawn, 2, 20, ("color",)), sheet)
+
+
+def _panel(
+    sheet: Sheet,
+    panel: GroupPanel,
+    names: Sequence[str],
+    here: Sequence[str],
+    keys: Sequence[str],
+    unit: str,
+    first: bool,
+) -> Spec:
+    ends = [bar.value + (bar.ci95 or 0.0) for bar in panel.bars if bar.value is not None]
+    scale = alt.Scale(domain=[0, (max(ends, default=0.0) or 1.0) * _ROOM], nice=False)
+    labels = quantity_labels(unit)
+    axis = amounts() if labels is None else alt.Axis(labelExpr=labels, tickCount=4)
+    beside = names_axis(names) if first else alt.Axis(labels=False, ticks=False, domain=False, title=None)
+    base = sheet.chart([_row(bar) for bar in panel.bars]).encode(
+        y=alt.Y("group:N", sort=list(names), title=None, axis=beside, scale=alt.Scale(paddingInner=0.2)),
+        yOffset=alt.YOffset("key:N", sort=list(here), scale=alt.Scale(domain=list(here), paddingInner=0.12)),
+    )
+    known = base.transform_filter("datum.low !== null")
+    bars = base.transform_filter("datum.value !== null").mark_bar(cornerRadiusEnd=2)
+    layers = [
+        bars.encode(
+            x=alt.X("value:Q", scale=scale, axis=axis, title=unit),
+            color=_colour(keys),
+            description=alt.Description("says:N"),
+        ),
+        known.mark_rule(strokeWidth=1.5, color=FAINT).encode(x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q")),
+        base.mark_text(align="left", dx=5, fontSize=10).encode(x=alt.X("at:Q", scale=scale), text=alt.Text("label:N")),
+    ]
+    return layered(layers, title={"text": panel.title, "fontSize": 12, "anchor": "start", "offset": 6})
+
+
+def _colour(keys: Sequence[str]) -> alt.Color:
+    scale = alt.Scale(domain=list(keys), range=[PALETTE[n % len(PALETTE)] for n in range(len(keys))])
+    legend = alt.Legend(orient="top", direction="vertical", labelLimit=500, symbolType="square", title=None)
+    return alt.Color("key:N", title=None, scale=scale, legend=legend if len(keys) > 1 else None)
+
+
+def _row(bar: GroupBar) -> dict[str, Any]:
+    low = high = None
+    if bar.value is not None and bar.ci95:
+        low, high = max(0.0, bar.value - bar.ci95), bar.value + bar.ci95
+    return {
+        "group": bar.group,
+        "key": bar.key,
+        "value": bar.value,
+        "low": low,
+        "high": high,
+        "at": high or bar.value or 0.0,
+        "label": bar.label,
+        "says": bar.says,
+    }

@@ -1,0 +1,201 @@
+"""Charts of one or two figures against a swept parameter: a line for each setting, in panels side by side."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import altair as alt
+
+from mqlab.report.charts.drawing import (
+    PALETTE,
+    Sheet,
+    Spec,
+    amounts,
+    draw,
+    layered,
+    needs_log,
+    quantity_labels,
+    side_by_side,
+)
+
+_WIDE: Final = 620
+_NARROW: Final = 330
+_HEIGHT: Final = 240
+_DASHES: Final = [5, 4]
+# A legend of lines that have names this long stands in one column.
+_LONG: Final = 34
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One figure of a line; `x` is the number that was swept, or its place among names. `says` is its text."""
+
+    x: float
+    y: float
+    ci95: float | None
+    says: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """`key` is its colour and its entry in the legend; `second` lines belong to the axis on the right."""
+
+    key: str
+    marks: Sequence[Mark]
+    second: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """`joined` says whether the marks are joined by a line. All panels of a `family` share their axes."""
+
+    title: str
+    family: str
+    lines: Sequence[Line]
+    joined: bool = True
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What stands beside the axes. `labels` are the values of x as the study writes them.
+
+    Where these are no numbers, `named` is set: the axis has a place for each in their order.
+    """
+
+    x: str
+    y: str
+    unit: str
+    second: str = ""
+    second_unit: str = ""
+    labels: Mapping[float, str] = field(default_factory=dict)
+    named: bool = False
+
+
+def sweep(panels: Sequence[Panel], axes: Axes, keys: Sequence[str]) -> str:
+    """`keys` are all lines in the order of the legend: a key has one colour in all panels."""
+    width = _WIDE if len(panels) == 1 else _NARROW
+    sheet = Sheet()
+    size = {"width": width, "height": _HEIGHT}
+    drawn = [{**_panel(sheet, panel, panels, axes, keys), **size} for panel in panels]
+    return draw(side_by_side(drawn, 2, 34, ("color", "strokeDash")), sheet)
+
+
+def _panel(sheet: Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys: Sequence[str]) -> Spec:
+    kin = [other for other in panels if other.family == panel.family]
+    sides = [_side(sheet, panel, panels, axes, keys, second=False)]
+    if any(line.second for other in kin for line in other.lines):
+        sides.append(_side(sheet, panel, panels, axes, keys, second=True))
+    title = {"text": panel.title, "fontSize": 12, "anchor": "start"}
+    return {"layer": sides, "title": title, "resolve": {"scale": {"y": "independent"}}}
+
+
+def _side(sheet: Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys: Sequence[str], second: bool) -> Spec:
+    kin = [other for other in panels if other.family == panel.family]
+    lines = [line for line in panel.lines if line.second == second]
+    every = [mark for other in kin for line in other.lines if line.second == second for mark in line.marks]
+    named = axes.second if second else axes.y
+    rows = [_row(line, mark, named if axes.second else "") for line in lines for mark in line.marks]
+    up = _up(every, axes, second)
+    encoded = {
+        "x": _x(panels, axes),
+        "color": _colour(keys, axes),
+        "detail": alt.Detail("line:N"),
+    }
+    base = sheet.chart(rows)
+    layers = []
+    if panel.joined:
+        line = base.mark_line(strokeWidth=1.4 if second else 2)
+        dashed = {"order": alt.Order("x:Q"), "strokeDash": _dash(keys, axes)}
+        layers.append(line.encode(y=alt.Y("y:Q", **up), **dashed, **encoded))
+    shape = "square" if second else "circle"
+    points = base.mark_point(shape=shape, filled=not second, size=26 if second else 38, opacity=1, strokeWidth=1.4)
+    layers.append(points.encode(y=alt.Y("y:Q", **up), description=alt.Description("says:N"), **encoded))
+    whisker = base.transform_filter("datum.low !== null").mark_rule(strokeWidth=1, opacity=0.6)
+    layers.append(whisker.encode(y=alt.Y("low:Q", **up), y2=alt.Y2("high:Q"), **encoded))
+    return layered(layers)
+
+
+def _row(line: Line, mark: Mark, named: str) -> dict[str, Any]:
+    return {
+        "line": entry(line.key, named),
+        "x": mark.x,
+        "y": mark.y,
+        "low": None if mark.ci95 is None else max(0.0, mark.y - mark.ci95),
+        "high": None if mark.ci95 is None else mark.y + mark.ci95,
+        "says": mark.says,
+    }
+
+
+def entry(key: str, named: str) -> str:
+    """A line in the legend: with two figures, the line of each stands beside that of the other."""
+    return ": ".join(part for part in (key, named) if part)
+
+
+def _x(panels: Sequence[Panel], axes: Axes) -> alt.X:
+    """The same in all panels, so that their shapes can be compared."""
+    texts = f"({json.dumps({f'{place:g}': text for place, text in axes.labels.items()})})[format(datum.value, '.6~g')]"
+    if axes.named:
+        places = list(axes.labels)
+        scale = alt.Scale(domain=[-0.4, max(places) + 0.4], nice=False)
+        return alt.X("x:Q", title=axes.x, scale=scale, axis=alt.Axis(values=places, labelExpr=texts, grid=False))
+    values = sorted({mark.x for panel in panels for line in panel.lines for mark in line.marks})
+    log = values[0] > 0 and needs_log(values)
+    scale = alt.Scale(type="log", nice=False, padding=8) if log else alt.Scale(zero=True, nice=False, padding=8)
+    axis = alt.Axis(values=_spread(values, log), labelExpr=texts, grid=False, labelOverlap=True)
+    return alt.X("x:Q", title=f"{axes.x}, log scale" if log else axes.x, scale=scale, axis=axis)
+
+
+def _spread(values: Sequence[float], log: bool) -> list[float]:
+    """Labels at the values that were swept, as far as they do not fall on each other."""
+    room = 0.06 * (values[-1] - values[0])
+    kept: list[float] = []
+    for value in values:
+        if not kept or (value > 1.5 * kept[-1] if log else value - kept[-1] >= room):
+            kept.append(value)
+    return kept
+
+
+def _up(every: Sequence[Mark], axes: Axes, second: bool) -> dict[str, Any]:
+    """The axis upwards, from zero; the same for all panels of a family."""
+    top = max((mark.y + (mark.ci95 or 0.0) for mark in every), default=0.0) or 1.0
+    unit = axes.second_unit if second else axes.unit
+    labels = quantity_labels(unit)
+    axis = amounts() if labels is None else alt.Axis(labelExpr=labels, tickCount=5)
+    if second:
+        axis = alt.Axis(orient="right", grid=False, tickCount=5)
+    title = axes.second if second else axes.y
+    scale = alt.Scale(domain=[0, top * 1.06], nice=False)
+    return {"title": title if labels else f"{title}, {unit}", "scale": scale, "axis": axis}
+
+
+def _entries(keys: Sequence[str], axes: Axes) -> list[str]:
+    return [entry(key, named) for key in keys for named in ((axes.y, axes.second) if axes.second else ("",))]
+
+
+def _legend(keys: Sequence[str], axes: Axes) -> alt.Legend:
+    longest = max(map(len, _entries(keys, axes)))
+    columns = 2 if axes.second else 1 if longest > _LONG else 4
+    return alt.Legend(
+        orient="top",
+        columns=columns,
+        # A reader's font may be wider than the one that Vega measures with.
+        columnPadding=12 + 1.4 * longest,
+        labelLimit=420,
+        symbolType="stroke",
+        symbolStrokeWidth=2,
+        symbolSize=260,
+    )
+
+
+def _colour(keys: Sequence[str], axes: Axes) -> alt.Color:
+    each = 2 if axes.second else 1
+    colours = [PALETTE[n % len(PALETTE)] for n in range(len(keys)) for _ in range(each)]
+    scale = alt.Scale(domain=_entries(keys, axes), range=colours)
+    return alt.Color("line:N", title=None, scale=scale, legend=_legend(keys, axes))
+
+
+def _dash(keys: Sequence[str], axes: Axes) -> alt.StrokeDash:
+    dashes = [dash for _ in keys for dash in (([1, 0], _DASHES) if axes.second else ([1, 0],))]
+    scale = alt.Scale(domain=_entries(keys, axes), range=dashes)
+    return alt.StrokeDash("line:N", title=None, scale=scale, legend=_legend(keys, axes))

@@ -1,0 +1,1 @@
+"""Claims: evaluation of their checks, verdicts, and the tables that show them."""

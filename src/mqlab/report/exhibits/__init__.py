@@ -1,0 +1,1 @@
+"""Exhibits: the tables and figures of a report, before they are drawn."""

@@ -1,0 +1,253 @@
+"""The tables of the lab itself: every point with what shaped its rate, its latency and its resources; the systems."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mqlab.report.data.findings import Findings
+from mqlab.report.data.records import CLEAN, System
+from mqlab.report.exhibits.cells import absent, flag_notes, measured, own_cell
+from mqlab.report.render import formatting
+from mqlab.report.render.content import MEASURED, Cell, Table, number, row
+from mqlab.study import METRICS, Point
+from mqlab.study.language.units import format_rate
+
+_RATES: Final = ("rate.round_trips", "rate.received", "rate.sent")
+_HEADS: Final = {
+    "rate.round_trips": "Round trips",
+    "rate.received": "Received",
+    "rate.sent": "Sent",
+    "bytes.round_trips": "Bytes of round trips",
+    "bytes.received": "Received",
+}
+LATENCIES: Final = (
+    "response.p50",
+    "response.p90",
+    "response.p99",
+    "response.p99.9",
+    "response.max",
+    "response.mean",
+    "latency.p50",
+    "latency.p90",
+    "latency.p99",
+    "latency.p99.9",
+    "latency.max",
+    "latency.mean",
+    "confirm.p50",
+    "confirm.p99",
+)
+RESOURCES: Final = (
+    "cpu.broker",
+    "cpu.agents",
+    "cpu.message",
+    "rss.broker",
+    "rss.agents",
+    "syncs",
+    "sync.share",
+    "holds",
+    "held.seconds",
+    "onset",
+)
+
+_LEDGER: Final = {
+    "syncs": "Syncs",
+    "persistent": "A persistent send is confirmed",
+    "confirmed": "Any other send is confirmed",
+    "acknowledged": "A received message is gone",
+    "replies": "A reply is found",
+}
+
+_CALIBRATED: Final = {"sent": "Sends", "received": "Receives"}
+
+
+def points_table(findings: Findings) -> Table:
+    known = {measure.metric for measure in findings.measures}
+    rates = [metric for metric in _RATES if metric in known] or ["rate.received"]
+    counted = [metric for metric in ("bytes.round_trips", "bytes.received") if metric in known]
+    heads = [f"{_HEADS[metric]}, {METRICS[metric]}" for metric in rates] + [_HEADS[metric] for metric in counted]
+    head = ("Scenario", "System", *heads, "Bound by", "Batch", "Connections", "Send", "Load", "Runs")
+    rows = []
+    for point, system, name in _places(findings):
+        rows.append(
+            row(
+                Cell(point.label),
+                name,
+                *(measured(findings, system.name, point, metric, unit=False) for metric in rates),
+                *(measured(findings, system.name, point, metric) for metric in counted),
+                _bound(findings, system, point),
+                number(f"{point.batch:,}"),
+                Cell(str(point.clients) if point.clients else point.connections),
+                Cell(_sending(system, point)),
+                Cell("max" if point.rate is None else format_rate(point.rate)),
+                _runs(findings, system, point),
+            )
+        )
+    notes = (
+        "Batch: messages that move together, at most. Connections: each (a connection for each role) or shared (one "
+        "for the roles of an agent), or their number. Send: confirmed (a producer waits for each confirmation) or "
+        "free; with a time, no further ahead than by what the system takes in it. Load: max (as fast as the system "
+        "takes it) or a fixed rate.",
+        "Bound by: what was at its limit while the rate was measured: the client (the lab itself: the figure is a "
+        "lower bound), the broker, the disk, or the network where the speed of the line is known.",
+        *flag_notes(findings, findings.points),
+    )
+    title = f"Every point, {MEASURED}, with what shaped its rate"
+    return Table(title, head, tuple(rows), notes, folded=len(rows) > formatting.LONG)
+
+
+def _sending(system: System, point: Point) -> str:
+    if point.is_free and system.ahead_seconds is not None:
+        return f"{point.send}, {formatting.quantity(system.ahead_seconds, 's')} ahead"
+    return point.send
+
+
+def latency_table(findings: Findings) -> Table:
+    return _metrics_table(
+        findings,
+        f"Latency and confirmation, {MEASURED}",
+        LATENCIES,
+        (
+            "Latency: from the planned time of a message to its receipt; response time: of a request to its reply. "
+            "Confirm: from a send to its confirmation.",
+        ),
+    )
+
+
+def resource_table(findings: Findings) -> Table:
+    return _metrics_table(
+        findings,
+        f"CPU, memory and syncs, {MEASURED}",
+        RESOURCES,
+        ("CPU in percent of one core; memory is the most that was resident.",),
+    )
+
+
+def systems_table(findings: Findings) -> Table:
+    rows = [
+        row(
+            own_cell(findings, system.name),
+            Cell(system.version or formatting.NOT_AVAILABLE),
+            Cell("; ".join(f"{key}: {value}" for key, value in system.settings.items()) or "its defaults"),
+            Cell("; ".join(system.stamps) or "none"),
+        )
+        for system in findings.systems
+    ]
+    notes = ["A stamp marks a setting that changes what a figure means. It stands beside the system in every table."]
+    rehearsed = [f"{system.name} {system.rehearsals}" for system in findings.systems if system.rehearsals]
+    if rehearsed:
+        notes.append(
+            "A system of Java gets quicker for some seconds after its start, and again with a new kind of work. Before "
+            "runs of such a kind it was played with, a second at a time, until it got no quicker; these seconds count "
+            f"nowhere: {formatting.listed(rehearsed)}."
+        )
+    return Table("Systems that were run", ("System", "Version", "Settings", "Stamps"), tuple(rows), tuple(notes))
+
+
+def durability_table(findings: Findings) -> Table:
+    """What must have happened when a system says that it has a message, or lets go of one."""
+    rows = [
+        row(
+            own_cell(findings, system.name),
+            *(Cell(system.durability.get(key) or formatting.NOT_AVAILABLE) for key in _LEDGER),
+            Cell(system.witnessed) if system.witnessed else absent("nobody looked"),
+        )
+        for system in findings.systems
+    ]
+    note = (
+        "Figures of persistent messages are like for like only between systems that sync in the same way. Seen: the "
+        "system calls of the running system were watched while messages were sent to it one by one, each waited for."
+    )
+    return Table("What a system's word is worth", ("System", *_LEDGER.values(), "Seen"), tuple(rows), (note,))
+
+
+def calibration_table(findings: Findings) -> Table | None:
+    """The most that the lab itself can move, driver by driver."""
+    found = findings.meta.get("calibrations") or ()
+    without = findings.meta.get("uncalibrated") or {}
+    rows = [
+        row(
+            Cell(f"{one['driver']} {one.get('domain', '')}".strip()),
+            number(formatting.quantity(one["size"], "bytes")), number(f"{one['batch']:,}"),
+            *(absent("not found") if one[key] is None else number(formatting.number(one[key])) for key in _CALIBRATED),
+        )
+        for one in found
+    ]  # fmt: skip
+    rows += [row(Cell(driver), *[absent("no such peer")] * (2 + len(_CALIBRATED))) for driver in without]
+    if not rows:
+        return None
+    notes = [
+        "One producer and one consumer of the lab with a peer that does nothing but take and deliver, each alone on "
+        "this machine. A rate near these is the lab's, not the system's.",
+        *(
+            f"{driver} has no peer that does nothing: {why}. Whether the lab itself bounds a rate is told there by the "
+            "CPU of its processes alone." for driver, why in without.items()
+        ),
+    ]  # fmt: skip
+    heads = ("Driver", "Size", "Batch", *(f"{name}, messages/s" for name in _CALIBRATED.values()))
+    return Table(f"What the lab's drivers reach at most, {MEASURED}", heads, tuple(rows), tuple(notes))
+
+
+def machine_tables(findings: Findings) -> list[Table]:
+    meta = findings.meta
+    found = dict(meta.get("machine") or {})
+    if isinstance(found.get("memory"), int):
+        found["memory"] = formatting.quantity(found["memory"], "bytes")
+    machine = _pairs("Machine", ("Item", "Here"), found)
+    run = _pairs(
+        "Run",
+        ("Item", "Here"),
+        {
+            "run": meta.get("id"),
+            "command": meta.get("command"),
+            "started": formatting.moment(meta.get("started")),
+            "finished": formatting.moment(meta.get("finished")),
+            "status": meta.get("status"),
+            "mqlab": meta.get("mqlab"),
+        },
+    )
+    return [run, machine, _pairs("Packages", ("Package", "Version"), meta.get("packages") or {}, folded=True)]
+
+
+def _metrics_table(findings: Findings, title: str, metrics: Sequence[str], notes: tuple[str, ...]) -> Table:
+    """Only the metrics that were measured anywhere have a column; a gap inside one says why."""
+    known = {measure.metric for measure in findings.measures}
+    columns = [metric for metric in metrics if metric in known]
+    missing = [formatting.metric(metric) for metric in metrics if metric not in known]
+    rows = tuple(
+        row(Cell(point.label), name, *(measured(findings, system.name, point, metric) for metric in columns))
+        for point, system, name in _places(findings)
+    )
+    if missing:
+        notes = (*notes, f"{formatting.NOT_AVAILABLE}, not measured in any run: {formatting.listed(missing)}.")
+    heads = [formatting.capital(formatting.metric(metric)) for metric in columns]
+    notes = (*notes, *flag_notes(findings, findings.points))
+    return Table(title, ("Scenario", "System", *heads), rows, notes, folded=len(rows) > formatting.LONG)
+
+
+def _places(findings: Findings) -> Iterator[tuple[Point, System, Cell]]:
+    for point in findings.points:
+        for system in findings.systems:
+            yield point, system, own_cell(findings, system.name)
+
+
+def _bound(findings: Findings, system: System, point: Point) -> Cell:
+    found = findings.measure(system.name, point, point.work)
+    if found is None:
+        return absent(findings.absence(system.name, point, brief=True))
+    if found.bound_by is None:
+        sampled = findings.measure(system.name, point, "cpu.broker") is not None
+        return absent("no sample decided it" if sampled else "the broker is not sampled, and nothing else was busy")
+    return Cell(found.bound_by, "a lower bound" if found.lower_bound else "")
+
+
+def _runs(findings: Findings, system: System, point: Point) -> Cell:
+    audits = findings.audits_of(system.name, point)
+    valid = sum(audit.status == CLEAN for audit in audits)
+    return number(f"{valid} of {len(audits)}", "valid") if audits else absent("not run")
+
+
+def _pairs(title: str, head: tuple[str, str], pairs: dict[str, object], folded: bool = False) -> Table:
+    rows = tuple(
+        row(Cell(str(key)), absent("not recorded") if value in (None, "") else Cell(str(value)))
+        for key, value in pairs.items()
+    )
+    return Table(title, head, rows, folded=folded)

@@ -1,0 +1,79 @@
+"""The report as Markdown: the same sections and tables; pictures are files beside it."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from mqlab.report.render.content import Block, Cell, Figure, Link, Page, Prose, Section, Table
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!])")
+
+
+def render(page: Page) -> str:
+    return "\n".join(_lines(page)).rstrip() + "\n"
+
+
+def file_name(figure: Figure) -> str:
+    return f"{figure.name}.svg"
+
+
+def _lines(page: Page) -> Iterator[str]:
+    yield from (f"# {_text(page.title)}", "")
+    if page.source:
+        yield from (_text(page.source), "")
+    yield from _grid(("", ""), [[_text(key), _text(value)] for key, value in page.facts])
+    for warning in page.warnings:
+        yield from (f"> {_text(warning)}", "")
+    yield from ("## What was found", "")
+    yield from _grid(("", "Figure", ""), [[_text(t.label), _text(t.figure), _text(t.note)] for t in page.tiles])
+    for section in page.sections:
+        yield from _section(section, 2)
+
+
+def _section(section: Section, level: int) -> Iterator[str]:
+    yield from (f"{'#' * level} {_text(section.title)}", "")
+    for block in section.blocks:
+        yield from _block(block, level + 1, section.title)
+    for part in section.parts:
+        yield from _section(part, level + 1)
+
+
+def _block(block: Block, level: int, section: str) -> Iterator[str]:
+    if isinstance(block, Prose):
+        yield from (_text(block.text), "")
+        return
+    if isinstance(block, Link):
+        yield from (_linked(_text(block.text), block.link), "")
+        return
+    if block.title != section:
+        yield from (f"{'#' * level} {_text(block.title)}", "")
+    if isinstance(block, Table):
+        yield from _grid(
+            tuple(_text(head) for head in block.full_head), [[_cell(c) for c in row.cells] for row in block.rows]
+        )
+    else:
+        yield from (f"![{_text(block.description)}]({file_name(block)})", "")
+    for note in block.notes:
+        yield from (_text(note), "")
+
+
+def _grid(head: tuple[str, ...], rows: list[list[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+    yield ""
+
+
+def _cell(cell: Cell) -> str:
+    return _linked(_text(cell.words), cell.link)
+
+
+def _linked(text: str, link: str) -> str:
+    return f"[{text}]({quote(link)})" if link else text
+
+
+def _text(text: str) -> str:
+    """Plain text that stays plain: nothing in it is read as markup, and it stays on its line."""
+    escaped = _SPECIAL.sub(r"\\\1", text.replace("&", "&amp;"))
+    return " ".join(escaped.split())

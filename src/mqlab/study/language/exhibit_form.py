@@ -1,0 +1,210 @@
+"""How exhibits are written in a study file: one form for each kind, and the exhibit that it gives."""
+
+from typing import Annotated, Final, Literal, Self, get_args
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+
+from mqlab.study.exhibit import Exhibit, Figures, Form, Kind
+from mqlab.study.language.value_types import MetricName, Name, Shown, Strict, Sweep, Text, Word, wrong
+
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+FORMS: Final[tuple[Form, ...]] = (
+    "matrix", "bars", "table", "lines", "series", "diagram", "summary", "settings", "setup",
+)  # fmt: skip
+
+
+def _scenario_title(value: object) -> object:
+    if isinstance(value, str) and "{scenario}" not in value:
+        raise wrong(f"'{value}' names one exhibit for every scenario; put {{scenario}} into it")
+    return value
+
+
+EachTitle = Annotated[Text, BeforeValidator(_scenario_title)]
+
+
+def _one_of(*words: str) -> BeforeValidator:
+    def check(value: object) -> object:
+        if value not in words:
+            raise wrong(f"{value!r} is not accepted; write {' or '.join(words)}")
+        return value
+
+    return BeforeValidator(check)
+
+
+Axis = Annotated[Literal["system", "scenario"], _one_of("system", "scenario")]
+Each = Annotated[Literal["scenario"], _one_of("scenario")]
+OfSystem = Annotated[Literal["system"], _one_of("system")]
+
+
+class MatrixForm(Strict):
+    matrix: Text
+    rows: Axis
+    columns: Axis
+    value: MetricName
+
+    @model_validator(mode="after")
+    def _two_axes(self) -> Self:
+        if self.rows == self.columns:
+            raise wrong("rows and columns are the same; write system for one and scenario for the other")
+        return self
+
+    def exhibit(self) -> Exhibit:
+        return Exhibit("matrix", self.matrix, rows=self.rows, columns=self.columns, value=self.value)
+
+
+class BarsForm(Strict):
+    """A chart for every scenario."""
+
+    bars: EachTitle
+    each: Each
+    of: OfSystem
+    value: MetricName
+
+    def exhibit(self) -> Exhibit:
+        return Exhibit("bars", self.bars, each=self.each, bars=self.of, value=self.value)
+
+
+class Chosen(Strict):
+    """What exhibits of chosen points share. `of` left out: all scenarios."""
+
+    of: tuple[Name, ...] = ()
+    where: dict[Word, Sweep[Shown]] = Field(default_factory=dict)
+
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """A list of values is a pair for each: any of them will do."""
+        listed = {key: values if isinstance(values, tuple) else (values,) for key, values in self.where.items()}
+        return tuple((key, value) for key, values in listed.items() for value in values)
+
+
+class GroupedBarsForm(Chosen):
+    """One chart, a group of bars for every combination of `by`, a bar for every system."""
+
+    bars: Text
+    by: tuple[Word, ...]
+    value: MetricName
+
+    def exhibit(self) -> Exhibit:
+        return Exhibit("bars", self.bars, value=self.value, of=self.of, where=self.pairs(), by=self.by)
+
+
+class FiguresForm(Strict):
+    value: MetricName = ""
+    ratio: MetricName = ""
+    faster: MetricName = ""
+    impact: MetricName = ""
+    peak: MetricName = ""
+    head: Text = Field(default="", alias="as")
+    over: tuple[Word, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        kinds = [kind for kind in KINDS if kind in self.model_fields_set]
+        if len(kinds) != 1:
+            raise wrong(f"write one of {', '.join(KINDS)} with its metric")
+        if kinds[0] == "peak" and not self.over:
+            raise wrong("a peak is the greatest over swept parameters; name them, like over: [threads]")
+        if self.over and kinds[0] in ("value", "impact"):
+            raise wrong("over belongs to peak, ratio and faster", key="over")
+        return self
+
+    def figures(self) -> Figures:
+        kind = next(kind for kind in KINDS if getattr(self, kind))
+        return Figures(kind, getattr(self, kind), self.head, self.over)
+
+
+class TableForm(Chosen):
+    table: Text
+    by: tuple[Word, ...]
+    columns: tuple[FiguresForm, ...]
+
+    def exhibit(self) -> Exhibit:
+        figures = tuple(column.figures() for column in self.columns)
+        return Exhibit("table", self.table, of=self.of, where=self.pairs(), by=self.by, figures=figures)
+
+
+def _as_figures(value: object) -> object:
+    return {"value": value} if isinstance(value, str) else value
+
+
+class LinesForm(Chosen):
+    lines: Text
+    x: Word
+    by: tuple[Word, ...] = ()
+    values: tuple[Annotated[FiguresForm, BeforeValidator(_as_figures)], ...]
+
+    @model_validator(mode="after")
+    def _two_axes(self) -> Self:
+        if not 1 <= len(self.values) <= 2:
+            raise wrong("a chart has one or two values: the second gets an axis of its own", key="values")
+        return self
+
+    def exhibit(self) -> Exhibit:
+        figures = tuple(value.figures() for value in self.values)
+        return Exhibit("lines", self.lines, of=self.of, where=self.pairs(), by=self.by, x=self.x, figures=figures)
+
+
+class SeriesForm(Chosen):
+    series: Text
+
+    def exhibit(self) -> Exhibit:
+        return Exhibit("series", self.series, of=self.of, where=self.pairs())
+
+
+class DiagramForm(Strict):
+    diagram: EachTitle
+    each: Each
+
+    def exhibit(self) -> Exhibit:
+        return Exhibit("diagram", self.diagram, each=self.each)
+
+
+class SummaryForm(Strict):
+    summary: Text
+
+    def exhibit(self) -> Exhibit:
+        return Exhibit("summary", self.summary)
+
+
+class SettingsForm(Strict):
+    settings: Text
+
+    def exhibit(self) -> Exhibit:
+        return Exhibit("settings", self.settings)
+
+
+class SetupForm(Strict):
+    setup: Text
+
+    def exhibit(self) -> Exhibit:
+        return Exhibit("setup", self.setup)
+
+
+# Bars have two forms: a chart for each scenario, and one chart with groups.
+TAGS: Final = (*(f"<{form}>" for form in FORMS), "<grouped>")
+
+
+def _form(value: object) -> str | None:
+    if not isinstance(value, dict):
+        return None
+    if "bars" in value and "by" in value:
+        return "<grouped>"
+    return next((f"<{form}>" for form in FORMS if form in value), None)
+
+
+AnyForm = Annotated[
+    Annotated[MatrixForm, Tag("<matrix>")]
+    | Annotated[BarsForm, Tag("<bars>")]
+    | Annotated[GroupedBarsForm, Tag("<grouped>")]
+    | Annotated[TableForm, Tag("<table>")]
+    | Annotated[LinesForm, Tag("<lines>")]
+    | Annotated[SeriesForm, Tag("<series>")]
+    | Annotated[DiagramForm, Tag("<diagram>")]
+    | Annotated[SummaryForm, Tag("<summary>")]
+    | Annotated[SettingsForm, Tag("<settings>")]
+    | Annotated[SetupForm, Tag("<setup>")],
+    Discriminator(
+        _form,
+        custom_error_type="wrong",
+        custom_error_message=f"is not an exhibit; write one of {', '.join(FORMS)} with its title",
+    ),
+]

@@ -1,0 +1,217 @@
+"""The keys of a study file and of a claims file. docs/studies.md says what each is for.
+
+A `Layer` is what the lab, the study, a scenario and a scale each say about the parameters; a key that is not written
+stays unset, so that layers can be laid over each other.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Self
+
+from pydantic import Field, Tag, model_validator
+
+from mqlab.study.exhibit import Claim
+from mqlab.study.language.exhibit_form import AnyForm
+from mqlab.study.language.value_types import (
+    MANY,
+    ONE,
+    Acknowledge,
+    Batch,
+    ClientCpu,
+    Connections,
+    Count,
+    CountOrNone,
+    FileName,
+    Id,
+    Load,
+    MeasureTime,
+    Messages,
+    Name,
+    OneOrMany,
+    Pattern,
+    Prefetch,
+    Preload,
+    Rate,
+    Runs,
+    Selector,
+    Send,
+    Shown,
+    Size,
+    Strict,
+    Sweep,
+    Text,
+    Time,
+    Topology,
+    Transaction,
+    Until,
+    Word,
+    YesNo,
+    wrong,
+)
+
+# Says that a key was not written. It is never read: only keys that were written leave a layer.
+UNSET: Final[Any] = None
+
+
+class MessageLayer(Strict):
+    size: Sweep[Size] = UNSET
+    persistent: Sweep[YesNo] = UNSET
+
+
+class SessionLayer(Strict):
+    acknowledge: Sweep[Acknowledge] = UNSET
+    transaction: Sweep[Transaction] = UNSET
+
+
+class PhasesLayer(Strict):
+    warmup: Sweep[Time] = UNSET
+    measure: Sweep[MeasureTime] = UNSET
+    drain: Sweep[Time] = UNSET
+
+
+class RepeatLayer(Strict):
+    """Not part of a sweep: it says how well each point must be known, not what the point is."""
+
+    until: Until = UNSET
+    least: Runs = UNSET
+    most: Runs = UNSET
+
+
+class Layer(Strict):
+    pattern: Sweep[Pattern] = UNSET
+    topics: Sweep[Count] = UNSET
+    queues: Sweep[Count] = UNSET
+    producers: Sweep[Count] = UNSET
+    consumers: Sweep[CountOrNone] = UNSET
+    requesters: Sweep[Count] = UNSET
+    responders: Sweep[Count] = UNSET
+    clients: Sweep[Count] = UNSET
+    threads: Sweep[Count] = UNSET
+    message: MessageLayer = UNSET
+    session: SessionLayer = UNSET
+    selector: Sweep[Selector] = UNSET
+    durable: Sweep[YesNo] = UNSET
+    prefetch: Sweep[Prefetch] = UNSET
+    load: Sweep[Load] = UNSET
+    messages: Sweep[Messages] = UNSET
+    preload: Sweep[Preload] = UNSET
+    send: Sweep[Send] = UNSET
+    batch: Sweep[Batch] = UNSET
+    rate: Sweep[Rate] = UNSET
+    consume_rate: Sweep[Rate] = UNSET
+    connections: Sweep[Connections] = UNSET
+    topology: Sweep[Topology] = UNSET
+    settings: dict[Word, Sweep[Shown]] = UNSET
+    client_cpu: Sweep[ClientCpu] = UNSET
+    phases: PhasesLayer = UNSET
+    repeat: RepeatLayer = UNSET
+    together: tuple[tuple[Word, ...], ...] = UNSET
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if {"topics", "queues"} <= self.model_fields_set:
+            raise wrong("has topics and queues; write one of them")
+        if "requesters" in self.model_fields_set and {"clients", "threads"} & self.model_fields_set:
+            raise wrong("has requesters and clients or threads; clients x threads are the requesters")
+        if "messages" in self.model_fields_set and self.phases is not UNSET:
+            for key in sorted({"warmup", "measure"} & self.phases.model_fields_set):
+                raise wrong(
+                    f"a fixed amount of work (messages) has no {key} phase; leave one of them out", key=("phases", key)
+                )
+        for path, values in _lists(self.written()):
+            if len(set(values)) < len(values) and not any(path[-1] in words for words in self.together or ()):
+                raise wrong("holds a value twice; two points would be the same", key=path)
+        return self
+
+
+def _lists(written: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], tuple[Any, ...]]]:
+    for key, value in written.items():
+        if isinstance(value, dict):
+            yield from _lists(value, (*path, key))
+        elif isinstance(value, tuple) and key != "together":
+            yield (*path, key), value
+
+
+class ScenarioLayer(Layer):
+    title: Text = ""
+    base: dict[Word, Shown] = Field(default_factory=dict)
+    published: Sweep[Name] = ()
+
+
+class ScaleLayer(Layer):
+    """A shorter form of every scenario, and beyond that of single ones."""
+
+    scenarios: dict[Name, Layer] = Field(default_factory=dict)
+
+
+class ScalesForm(Strict):
+    quick: ScaleLayer = UNSET
+    standard: ScaleLayer = UNSET
+
+    @model_validator(mode="before")
+    @classmethod
+    def _full_is_the_study(cls, data: object) -> object:
+        if isinstance(data, dict) and "full" in data:
+            raise wrong("full is the study's own length; write it under defaults", key="full")
+        return data
+
+
+class SettingForm(Strict):
+    setting: Text
+    value: Text
+    effect: Text = "none stated"
+
+
+class SourceForm(Strict):
+    title: Text
+    authors: tuple[Text, ...] = ()
+    where: Text
+    conditions: dict[Name, Text] = Field(default_factory=dict)
+
+
+class ClaimForm(Strict):
+    id: Id
+    says: Text
+    source: Text
+    check: Text | None = None
+    not_testable: Text | None = None
+    note: Text | None = None
+
+    @model_validator(mode="after")
+    def _check_or_reason(self) -> Self:
+        if (self.check is None) == (self.not_testable is None):
+            raise wrong("write either check (an expression) or not_testable (the reason)")
+        return self
+
+    def claim(self) -> Claim:
+        return Claim(self.id, self.says, self.source, self.check, self.not_testable, self.note)
+
+
+class ProseForm(Strict):
+    """Printed values that stand in no table of measures: the claim that judges them, or why none does."""
+
+    table: Text
+    system: Text = ""
+    metric: Text = ""
+    claim: Id = ""
+    reason: Text = ""
+
+    @model_validator(mode="after")
+    def _claim_or_reason(self) -> Self:
+        if bool(self.claim) == bool(self.reason):
+            raise wrong("write either claim (the id of a claim) or reason")
+        return self
+
+
+class StudyForm(Strict):
+    study: Id
+    title: Text
+    source: SourceForm | None = None
+    systems: dict[Name, list[SettingForm]] = Field(default_factory=dict)
+    stand_ins: dict[Name, Text] = Field(default_factory=dict)
+    published: FileName | None = None
+    prose: tuple[ProseForm, ...] = ()
+    defaults: Layer = Layer()
+    scenarios: dict[Name, ScenarioLayer]
+    scales: ScalesForm = ScalesForm()
+    exhibits: list[AnyForm] | None = None
+    claims: Annotated[Annotated[FileName, Tag(ONE)] | Annotated[tuple[ClaimForm, ...], Tag(MANY)], OneOrMany] = ()

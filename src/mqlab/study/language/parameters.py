@@ -1,0 +1,108 @@
+"""The parameters of a point: the order in which lists of them multiply, how values are shown, and the defaults."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from mqlab.study.language.units import format_percent, format_rate, format_size, format_time
+from mqlab.study.repetition import Rule
+
+FULL: Final = "full"
+DEFAULT_SCALE: Final = "quick"
+
+# What holds where nothing is written. Destinations, roles and the size have no default: they are the study.
+LAB_DEFAULTS: Final[dict[str, Any]] = {
+    "pattern": "one-way",
+    "message": {"persistent": False},
+    "session": {"acknowledge": "auto", "transaction": 0},
+    "selector": "",
+    "durable": False,
+    "prefetch": None,
+    "load": "both",
+    "messages": None,
+    "preload": 0,
+    "send": "free",
+    "batch": "auto",
+    "rate": None,
+    "consume_rate": None,
+    "connections": "each",
+    "topology": "client",
+    "settings": {},
+    "client_cpu": None,
+    "phases": {"warmup": 5.0, "measure": 30.0, "drain": 30.0},
+    "repeat": {"until": Rule("interval", 0.03), "least": 2, "most": 5},
+}
+# For studies that say nothing of their own. `full` adds nothing: it is the study's own length.
+LAB_SCALES: Final[dict[str, dict[str, Any]]] = {
+    "quick": {"phases": {"warmup": 0.3, "measure": 2.0}, "repeat": {"least": 2, "most": 3}},
+    "standard": {
+        "phases": {"warmup": 5.0, "measure": 30.0},
+        "repeat": {"until": Rule("interval", 0.03), "least": 2, "most": 5},
+    },
+    FULL: {},
+}
+
+
+def _yes_no(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _or(word: str, show: Callable[[Any], str] = str) -> Callable[[Any], str]:
+    return lambda value: show(value) if value else word
+
+
+# Every parameter that may be a list, in the order in which lists multiply (the last varies fastest), and how a value
+# of it is shown in the name of a point. The settings of the system come after the topology.
+PARAMETERS: Final[dict[str, Callable[[Any], str]]] = {
+    "pattern": str,
+    "topics": str,
+    "queues": str,
+    "producers": str,
+    "consumers": str,
+    "requesters": str,
+    "responders": str,
+    "clients": str,
+    "threads": str,
+    "message.size": format_size,
+    "message.persistent": _yes_no,
+    "session.acknowledge": str,
+    "session.transaction": _or("none"),
+    "selector": _or("none"),
+    "durable": _yes_no,
+    "prefetch": _or("auto"),
+    "load": str,
+    "messages": _or("none"),
+    "preload": str,
+    "send": str,
+    "batch": str,
+    "rate": _or("max", format_rate),
+    "consume_rate": _or("max", format_rate),
+    "connections": str,
+    "topology": str,
+    "settings": str,
+    "client_cpu": _or("none", lambda percent: format_percent(percent / 100)),
+    "phases.warmup": format_time,
+    "phases.measure": format_time,
+    "phases.drain": format_time,
+}
+WORDS: Final = frozenset(name.rpartition(".")[2] for name in PARAMETERS)
+
+
+def flat(layered: dict[str, Any]) -> dict[str, Any]:
+    """The parameters by their full names (`message.size`, `settings.trace`), in the order in which lists multiply."""
+    found: dict[str, Any] = {}
+    for name in PARAMETERS:
+        group, _, key = name.rpartition(".")
+        if name == "settings":
+            found |= {f"settings.{setting}": value for setting, value in layered.get("settings", {}).items()}
+        elif key in (within := layered.get(group, {}) if group else layered):
+            found[name] = within[key]
+    return found
+
+
+def word(name: str) -> str:
+    """The last word of a full name: what exhibits, claims and names of points call it."""
+    return name.partition(".")[2] if name.startswith("settings.") else name.rpartition(".")[2]
+
+
+def shown(name: str, value: Any) -> str:
+    return str(value) if name.startswith("settings.") else PARAMETERS[name](value)

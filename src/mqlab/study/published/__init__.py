@@ -1,0 +1,1 @@
+"""Published values, and how they match the points, exhibits and claims of a study."""

@@ -1,0 +1,112 @@
+"""The values a study printed, from its published.csv."""
+
+import csv
+from dataclasses import dataclass, replace
+from io import StringIO
+from math import isfinite
+from pathlib import Path
+from typing import Final
+
+from mqlab.study.errors import StudyError
+from mqlab.study.language.text_file import read_text
+from mqlab.study.metric import METRICS
+
+COLUMNS: Final = ("study", "table", "system", "scenario", "parameters", "metric", "unit", "value")
+# What the studies print, in the words of the lab, and the factor to the lab's unit. Beside metrics there are: `impact`
+# (the change against the base, in percent), `ratio` (of two systems), `faster` (percent that one is ahead) and `at`
+# (where a peak is). Only the same thing is ever compared.
+_MEANINGS: Final = {
+    ("throughput", "messages/s"): ("rate.work", 1.0),
+    ("throughput_received", "messages/s"): ("rate.received", 1.0),
+    ("throughput_sent", "messages/s"): ("rate.sent", 1.0),
+    ("bytes_per_second", "KB/s (1 KB = 1000 bytes)"): ("bytes.round_trips", 1000.0),
+    ("response_time", "ms"): ("response.mean", 0.001),
+    ("cpu_percent", "%"): ("cpu.broker", 1.0),
+    ("flow_control_onset", "s"): ("onset", 1.0),
+    ("percent_overhead", "% throughput change against the no-trace row, sign as printed"): ("impact", 1.0),
+    ("percent_overhead", "% reduction of message rate"): ("impact", -1.0),
+    ("percent_decrease", "%"): ("impact", -1.0),
+    ("ratio", "times"): ("ratio", 1.0),
+    ("ratio", "fraction"): ("ratio", 1.0),
+    ("ratio", "%"): ("ratio", 0.01),
+    ("ratio", "% (Sun rate as percent of IBM rate)"): ("ratio", 0.01),
+    ("percent_faster", "%"): ("faster", 1.0),
+    ("percent_faster", "% (received rate)"): ("faster", 1.0),
+    ("percent_faster", "% (printed as ratio x 100)"): ("ratio", 0.01),
+    ("threads_at_peak", "threads"): ("at", 1.0),
+}
+
+
+@dataclass(frozen=True)
+class PublishedValue:
+    study: str
+    table: str
+    system: str
+    scenario: str
+    parameters: dict[str, str]
+    metric: str  # as the file says it
+    unit: str
+    value: float | None  # None where no number was printed ("N/A")
+    text: str  # as it was printed
+
+    @property
+    def meaning(self) -> tuple[str, float] | None:
+        """What it is in the words of the lab, and the factor to the lab's unit; None where the lab has no word."""
+        if METRICS.get(self.metric) == self.unit:
+            return self.metric, 1.0
+        return _MEANINGS.get((self.metric, self.unit))
+
+    @property
+    def measure(self) -> str | None:
+        """The lab's metric that counts the same thing; None where there is none."""
+        meaning = self.meaning
+        return meaning[0] if meaning and meaning[0] in METRICS else None
+
+    @property
+    def over(self) -> frozenset[str]:
+        """The parameters that it is the greatest over: `threads=1..15`."""
+        return frozenset(key for key, value in self.parameters.items() if ".." in value)
+
+    def in_our_units(self) -> "PublishedValue":
+        """The same with the number in the lab's unit; `text` stays as it was printed."""
+        if self.meaning is None or self.value is None:
+            return self
+        # Ten digits: a factor must not add noise to what was printed.
+        return replace(self, value=float(f"{self.value * self.meaning[1]:.10g}"))
+
+
+def read_published(path: Path, study: str) -> list[PublishedValue]:
+    """All values of that file, in its order. Raises StudyError."""
+    lines = csv.reader(StringIO(read_text(path), newline=""), strict=True)
+    try:
+        _check_header(path, next(lines, []))
+        return [_value(path, lines.line_num, study, row) for row in lines]
+    except csv.Error as error:
+        raise StudyError(f"is not CSV: {error}", path, lines.line_num) from None
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    if tuple(header) != COLUMNS:
+        raise StudyError(f"the first line must be {','.join(COLUMNS)}", path, 1)
+
+
+def _value(path: Path, line: int, study: str, row: list[str]) -> PublishedValue:
+    if len(row) != len(COLUMNS):
+        raise StudyError(f"{len(row)} columns, not {len(COLUMNS)} ({', '.join(COLUMNS)})", path, line)
+    if not all(cell.isprintable() for cell in row):
+        raise StudyError("holds signs that cannot be printed", path, line)
+    if row[0] != study:
+        raise StudyError(f"a value of the study '{row[0]}' in the file of '{study}'", path, line)
+    pairs = [part.partition("=") for part in row[4].split(";") if part]
+    if any(not key or not equals for key, equals, _ in pairs):
+        raise StudyError(f"parameters: '{row[4]}' is not a list like size=12;producers=1", path, line)
+    parameters = {key: value for key, _, value in pairs}
+    return PublishedValue(row[0], row[1], row[2], row[3], parameters, row[5], row[6], _number(row[7]), row[7])
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None

@@ -1,0 +1,156 @@
+"""From the files of a study to the study: everything that can be wrong is found here, with its file and line."""
+
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from mqlab.study.exhibit import Exhibit
+from mqlab.study.expansion import merge
+from mqlab.study.language.claim_checks import check_claims
+from mqlab.study.language.exhibit_checks import check_exhibits
+from mqlab.study.language.model import ClaimForm, ScaleLayer, ScalesForm, ScenarioLayer, StudyForm
+from mqlab.study.language.parameters import FULL, LAB_DEFAULTS, LAB_SCALES
+from mqlab.study.language.setting_values import check_settings
+from mqlab.study.language.validation import validated
+from mqlab.study.language.value_types import nearest
+from mqlab.study.language.yaml_file import YamlFile
+from mqlab.study.point import Point
+from mqlab.study.published.values import read_published
+from mqlab.study.study import Parameters, Prose, Scenario, Setting, Source, Study
+
+# For a study that asks for no exhibits: the tables and charts that any study can have.
+DEFAULT_EXHIBITS: Final = (
+    Exhibit("matrix", "Received rate", rows="system", columns="scenario", value="rate.received"),
+    Exhibit("bars", "Scenario {scenario}", each="scenario", bars="system", value="rate.received"),
+    Exhibit("summary", "Scenario summary"),
+)
+_STUDY: Final = TypeAdapter(StudyForm)
+_CLAIMS: Final = TypeAdapter(tuple[ClaimForm, ...])
+
+# What a scenario says that is no parameter of its points.
+_ABOUT_SCENARIO: Final = ("title", "base", "published")
+
+
+def read_study(path: Path, *, own: bool = False) -> Study:
+    """`own`: its settings are the user's own words, or it is read without being run; they may name any path."""
+    file = YamlFile(path, must_have="study")
+    form = validated(file, _STUDY)
+    lines = {} if own else check_settings(file, form)
+    scenarios = _scenarios(file, form)
+    scales = _scales(file, form)
+    points = _points(file, scenarios, scales)
+    _check_stand_ins(file, form)
+    check_exhibits(file, form, points)
+    claims_file, claims = _claims(file, form)
+    check_claims(claims_file, () if claims_file is not file else ("claims",), claims, points, list(form.systems))
+    _check_prose(file, form, [claim.id for claim in claims])
+    published = _beside(file, form.published, "published") if form.published else None
+    return Study(
+        id=form.study,
+        title=form.title,
+        source=_source(form),
+        systems_published=tuple(form.systems),
+        stand_ins=form.stand_ins,
+        settings={
+            system: tuple(Setting(each.setting, each.value, each.effect) for each in settings)
+            for system, settings in form.systems.items()
+        },
+        scenarios=scenarios,
+        scales=scales,
+        exhibits=tuple(each.exhibit() for each in form.exhibits) if form.exhibits else DEFAULT_EXHIBITS,
+        claims=tuple(each.claim() for each in claims),
+        published=tuple(read_published(published, form.study)) if published else (),
+        prose=tuple(Prose(each.table, each.system, each.metric, each.claim, each.reason) for each in form.prose),
+        folder=path.parent,
+        own=own,
+        setting_lines=lines,
+        files=(path, *([published] if published else []), *([claims_file.path] if claims_file is not file else [])),
+    )
+
+
+def _source(form: StudyForm) -> Source | None:
+    if form.source is None:
+        return None
+    return Source(form.source.title, form.source.authors, form.source.where, form.source.conditions)
+
+
+def _scenarios(file: YamlFile, form: StudyForm) -> dict[str, Scenario]:
+    if not form.scenarios:
+        raise file.error("is empty; write at least one scenario", ("scenarios",))
+    defaults = form.defaults.written()
+    return {
+        name: Scenario(
+            name, layer.title, merge(LAB_DEFAULTS, defaults, _parameters(layer)), layer.base, _published(name, layer)
+        )
+        for name, layer in form.scenarios.items()
+    }
+
+
+def _published(name: str, layer: ScenarioLayer) -> tuple[str, ...]:
+    return (layer.published,) if isinstance(layer.published, str) else layer.published or (name,)
+
+
+def _parameters(layer: ScenarioLayer) -> Parameters:
+    return {name: value for name, value in layer.written().items() if name not in _ABOUT_SCENARIO}
+
+
+def _scales(file: YamlFile, form: StudyForm) -> dict[str, Parameters]:
+    """A scale that the study writes takes the place of the lab's, whole: half of each would surprise."""
+    written = {
+        name: getattr(form.scales, name) for name in ScalesForm.model_fields if name in form.scales.model_fields_set
+    }
+    for name, scale in written.items():
+        for scenario in scale.scenarios:
+            if scenario not in form.scenarios:
+                accepted = nearest(scenario, list(form.scenarios))
+                raise file.error(f"there is no such scenario; {accepted}", ("scales", name, "scenarios", scenario))
+    return {**LAB_SCALES, **{name: _scale(scale) for name, scale in written.items()}}
+
+
+def _scale(layer: ScaleLayer) -> Parameters:
+    single = {name: own.written() for name, own in layer.scenarios.items()}
+    return {**layer.written(), "scenarios": single} if single else layer.written()
+
+
+def _points(file: YamlFile, scenarios: dict[str, Scenario], scales: dict[str, Parameters]) -> dict[str, list[Point]]:
+    """The points of each scenario at full scale; on the way, every scale of it is tried, before anything runs."""
+    found: dict[str, list[Point]] = {}
+    for scenario in scenarios.values():
+        for scale in (FULL, *scales):
+            try:
+                points = scenario.points(scales[scale])
+            except ValueError as error:
+                at = "" if scale == FULL else f"at scale {scale}: "
+                raise file.error(f"{at}{error}", ("scenarios", scenario.name)) from None
+            found.setdefault(scenario.name, points)
+    return found
+
+
+def _check_stand_ins(file: YamlFile, form: StudyForm) -> None:
+    for system in form.stand_ins:
+        if system not in form.systems:
+            accepted = nearest(system, list(form.systems)) if form.systems else "the study names no systems"
+            raise file.error(f"is not among the study's systems; {accepted}", ("stand_ins", system))
+
+
+def _check_prose(file: YamlFile, form: StudyForm, claims: list[str]) -> None:
+    for number, prose in enumerate(form.prose):
+        if prose.claim and prose.claim not in claims:
+            accepted = nearest(prose.claim, claims)
+            raise file.error(f"there is no claim '{prose.claim}'; {accepted}", ("prose", number, "claim"))
+
+
+def _claims(file: YamlFile, form: StudyForm) -> tuple[YamlFile, tuple[ClaimForm, ...]]:
+    if isinstance(form.claims, tuple):
+        return file, form.claims
+    beside = YamlFile(_beside(file, form.claims, "claims"))
+    return beside, validated(beside, _CLAIMS)
+
+
+def _beside(file: YamlFile, name: str, key: str) -> Path:
+    """A file that the study names. A link may not lead out of the study's folder."""
+    path = file.path.parent / name
+    if not path.resolve().is_relative_to(file.path.parent.resolve()):
+        raise file.error(f"{name} leads out of the study's folder; put the file itself beside the study", (key,))
+    return path

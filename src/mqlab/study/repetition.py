@@ -1,0 +1,64 @@
+"""The repetition rule: when the runs of a point agree well enough to stop."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite, sqrt
+from statistics import fmean, stdev
+from typing import Final
+
+from mqlab.study.language.units import format_percent, parse_percent
+from mqlab.study.statistics import t975
+
+
+def _interval(values: Sequence[float]) -> float:
+    return t975(len(values) - 1) * stdev(values) / sqrt(len(values))
+
+
+def _spread(values: Sequence[float]) -> float:
+    return max(values) - min(values)
+
+
+def _sigma2(values: Sequence[float]) -> float:
+    return 2 * stdev(values) / sqrt(len(values))
+
+
+WIDTHS: Final[dict[str, Callable[[Sequence[float]], float]]] = {
+    "interval": _interval,  # half of the 95 % interval of the mean
+    "spread": _spread,  # the greatest value less the least
+    "sigma2": _sigma2,  # two standard deviations of the mean
+}
+_FORM: Final = re.compile(r"(\w+)\((\w+)\)\s*<\s*(\S+)")
+_ACCEPTED: Final = "write interval(rate) < 3%, spread(rate) < 1%, sigma2(rate) < 5% or none"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`interval(rate) < 3%`: a point is known once the width of its runs' rates is below that share of their mean."""
+
+    kind: str
+    limit: float
+
+    @classmethod
+    def parse(cls, text: str) -> "Rule":
+        found = _FORM.fullmatch(text.strip())
+        if found is None or found[1] not in WIDTHS or found[2] != "rate":
+            raise ValueError(f"'{text}' is not a repetition rule; {_ACCEPTED}")
+        limit = parse_percent(found[3])
+        if not 0 < limit < 1:
+            raise ValueError(f"'{text}' has a limit of {found[3]}; write one above 0% and below 100%")
+        return cls(found[1], limit)
+
+    def __str__(self) -> str:
+        return f"{self.kind}(rate) < {format_percent(self.limit)}"
+
+    def width(self, values: Sequence[float]) -> float | None:
+        """The width as a share of the mean; None when it is not defined (one value, or a mean of zero)."""
+        if len(values) < 2:
+            return None
+        mean = fmean(values)
+        return WIDTHS[self.kind](values) / mean if mean > 0 and isfinite(mean) else None
+
+    def known(self, values: Sequence[float]) -> bool:
+        width = self.width(values)
+        return width is not None and width < self.limit

@@ -1,0 +1,1 @@
+"""The embedded broker as a system under test: its settings, its process, its trace."""

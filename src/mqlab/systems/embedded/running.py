@@ -1,0 +1,109 @@
+"""An embedded broker that is up, as the lab sees it: through an ordinary connection, and its process."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import psutil
+import pyarrow as pa
+
+from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
+from mqlab.client import aio
+from mqlab.client.errors import MessagingError, RefusedError
+from mqlab.systems.api import Running, SystemFailedError
+from mqlab.systems.embedded.trace import TraceReader
+
+_ANSWER_SECONDS: Final = 10.0
+
+
+class EmbeddedRunning(Running):
+    """`end` ends its process, where that is the lab's to do; `reader`: it traces, and this reads the records."""
+
+    def __init__(
+        self, address: str, watched: psutil.Process, control: aio.Connection,
+        end: Callable[[], Awaitable[None]] | None, reader: TraceReader | None,
+    ) -> None:  # fmt: skip
+        self.address = address
+        self.pid = watched.pid
+        self._watched = watched
+        self._control = control
+        self._end = end
+        self._reader = reader
+
+    async def sample(self) -> dict[str, Any]:
+        try:
+            status = await self._control.status()
+            cpu, moved = self._watched.cpu_times(), self._watched.io_counters()
+            rss = self._watched.memory_info().rss
+        except (MessagingError, psutil.Error) as error:
+            raise _gone(error) from error
+        return {
+            "cpu_seconds": cpu.user + cpu.system,
+            "rss": rss,
+            "syncs": status["syncs"],
+            "sync_seconds": status["sync_seconds"],
+            "bytes_read": moved.read_bytes,
+            "bytes_written": moved.write_bytes,
+            "depth": status["messages"],
+            "blocked": status["held_producers"],
+            "holds": status["holds"],
+            "held_seconds": status["held_ms"] / 1000,
+        }
+
+    async def empty(self) -> bool:
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                if self._reader is not None:
+                    await self._forget_trace()
+                return bool((await self._control.status())["messages"] == 0)
+        except (MessagingError, TimeoutError):
+            return False
+
+    async def depth(self, queue: str) -> int:
+        return int((await self._ask("show", name=queue))["messages"])
+
+    async def remove(self, queue: str) -> None:
+        await self._ask("delete", name=queue)
+
+    async def link(self, to: str, address: str) -> None:
+        await self._ask("add_channel", to=to, address=address)
+
+    async def unlink(self, to: str) -> None:
+        await self._ask("stop_channel", to=to)
+
+    async def operations(self) -> pa.Table | None:
+        if self._reader is None:
+            return None
+        try:
+            return await self._reader.read()
+        except (MessagingError, ValueError, OSError) as error:
+            raise SystemFailedError(f"the trace cannot be read: {error}") from error
+
+    async def stop(self) -> None:
+        try:
+            if self._reader is not None:
+                with suppress(MessagingError, ValueError, OSError):
+                    await self._reader.close()
+            with suppress(MessagingError):
+                await self._control.close()
+        finally:
+            if self._end is not None:
+                await self._end()
+
+    async def _forget_trace(self) -> None:
+        """What was traced of the end of a run, after its records were read."""
+        await self._control.ask("trace")  # whatever it has seen is on the queue now
+        with suppress(RefusedError):  # there is none, since nothing was traced
+            await self._control.ask("purge", name=TRACE_QUEUE)
+
+    async def _ask(self, asked: str, **said: Any) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await self._control.ask(asked, **said)
+        except (MessagingError, TimeoutError) as error:
+            raise SystemFailedError(f"the embedded broker does not {asked} {said}: {error}") from error
+
+
+def _gone(error: Exception) -> SystemFailedError:
+    return SystemFailedError(f"the embedded broker is gone: {error}")

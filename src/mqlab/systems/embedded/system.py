@@ -1,0 +1,189 @@
+"""The embedded broker, as a process of its own or inside its clients' process."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from mqlab import __version__
+from mqlab.broker.server.inprocess.local_broker import LocalBroker
+from mqlab.broker.settings import SettingError, Settings
+from mqlab.client import aio
+from mqlab.client.errors import MessagingError
+from mqlab.systems.api import Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
+from mqlab.systems.embedded.running import EmbeddedRunning
+from mqlab.systems.embedded.settings import FILE_SETTINGS, Chosen
+from mqlab.systems.embedded.trace import OWN_APPLICATION, TraceReader
+from mqlab.systems.supervise import die_with_parent
+
+_START_SECONDS = 30.0
+_STOP_SECONDS = 10.0
+# What drivers must know beside the address; and the one that needs no socket.
+_OPTIONS: Final[dict[str, dict[str, str]]] = {"stomp": {"flavour": "mqlab"}}
+_INSIDE: Final = "native"
+# Durability of confirmations and acknowledgements, with `sync: on` and `sync: off`. Reports and documents take these
+# texts from here (`scripts/tables.py`).
+_GONE: Final = "when the consumer asks for the next, or says so, or commits"
+_DURABILITY: Final = {
+    "on": Durability(
+        syncs="before confirming",
+        persistent="written to the journal and synced",
+        confirmed="taken by the broker, in memory",
+        acknowledged=f"{_GONE}; a commit is synced like a send, anything else is written within about 1 ms and synced "
+        "with the next record that a client waits for",
+        replies="retrieved by correlation id from a queue that all requesters share",
+    ),
+    "off": Durability(
+        syncs="never",
+        persistent="written to the journal, not synced",
+        confirmed="taken by the broker, in memory",
+        acknowledged=f"{_GONE}; a commit is written like a send, anything else within about 1 ms; nothing is synced",
+        replies="retrieved by correlation id from a queue that all requesters share",
+    ),
+}
+
+
+class Embedded(System):
+    name = "embedded"
+    title = "mqlab's own broker"
+    # Both at the same address.
+    drivers = ("native", "stomp")
+    file_settings = FILE_SETTINGS
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        super().__init__(settings)
+        if self.driver not in self.drivers:
+            raise SystemSettingError(f"embedded: driver: {self.driver[:80]!r} is none of {', '.join(self.drivers)}")
+        self._chosen = Chosen.of({key: value for key, value in settings.items() if key != "driver"})
+
+    def describe(self) -> dict[str, Any]:
+        settings = {"driver": self.driver, **self._chosen.shown()}
+        return {
+            "name": self.label, "version": f"mqlab {__version__}", "settings": settings,
+            "stamps": _stamps(self._chosen.settings()),
+        }  # fmt: skip
+
+    def durability(self) -> Durability:
+        return _DURABILITY[self._chosen.settings().sync]
+
+    def missing(self) -> str:
+        return ""
+
+    def install(self, say: Callable[[str], None]) -> None:
+        say("it comes with mqlab")
+
+    async def start(self, folder: Path) -> Running:
+        options = [_option(key, value) for key, value in self._chosen.placed(folder).items()]
+        log_file = folder.parent / f"{folder.name}.log"
+        with log_file.open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()),
+                sys.executable, "-m", "mqlab", "broker", f"--data={folder}", "--listen=tcp:127.0.0.1:0", *options,
+                stdout=asyncio.subprocess.PIPE, stderr=log, start_new_session=True, env=_environment(),
+            )  # fmt: skip
+        try:
+            address = await _announced(process)
+            return await self._watched(address, process.pid, folder, lambda: _end(process))
+        except (OSError, MessagingError) as error:
+            await _end(process)
+            said = log_file.read_text(errors="replace").strip().splitlines()
+            raise SystemFailedError(f"the embedded broker did not start: {said[-1] if said else error}") from error
+        except BaseException:
+            # It has a session of its own, so Ctrl-C does not reach it.
+            await asyncio.shield(_end(process))
+            raise
+
+    async def host(self, folder: Path, name: str) -> Hosted:
+        if self.driver != _INSIDE:
+            raise SystemFailedError(f"inside a process the embedded broker is used by the driver {_INSIDE} only")
+        settings = self._chosen.placed(folder)
+        try:
+            listening = Settings.flat(**settings, data=folder, name=name, listen=("tcp:127.0.0.1:0",))
+            return _Inside(await LocalBroker.start(listening))
+        except (SettingError, OSError) as error:
+            raise SystemFailedError(f"the embedded broker did not start: {error}") from error
+
+    async def attach(self, address: str, pid: int, folder: Path) -> Running:
+        try:
+            return await self._watched(address, pid, folder, None)
+        except (OSError, MessagingError) as error:
+            raise SystemFailedError(f"the embedded broker does not answer: {error}") from error
+
+    async def _watched(
+        self, address: str, pid: int, folder: Path, end: Callable[[], Awaitable[None]] | None
+    ) -> Running:
+        chosen = self._chosen
+        try:
+            watched = psutil.Process(pid)
+        except psutil.Error as error:
+            raise OSError(str(error)) from error
+        control = await aio.connect(address, application=OWN_APPLICATION)
+        reader = None
+        if chosen.traces:
+            records = folder.with_name(f"{folder.name}.records")
+            reader = await TraceReader.start(address, records if chosen.read_out else None)
+        running = EmbeddedRunning(address, watched, control, end, reader)
+        running.options = _OPTIONS.get(self.driver, {})
+        return running
+
+
+class _Inside(Hosted):
+    def __init__(self, local: LocalBroker) -> None:
+        self.address = str(local.addresses[0])
+        self._local = local
+
+    async def close(self) -> None:
+        await self._local.close()
+
+
+def _option(key: str, value: Any) -> str:
+    words = key.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{words}" if value else f"--no-{words}"
+    return f"--{words}={'none' if value in (None, '') else value}"
+
+
+def _stamps(chosen: Settings) -> list[str]:
+    """What changes the meaning of a figure."""
+    stamps = []
+    if chosen.sync == "off":
+        stamps.append("sync off: a power failure loses confirmed messages")
+    if chosen.disk_marks:
+        stamps.append(f"imitated disk: syncs complete at {chosen.disk_marks} marks a second")
+    if chosen.policy.when_full == "drop-oldest":
+        stamps.append("drop-oldest: a subscription that is full loses messages")
+    if chosen.policy.retrieval == "scan":
+        stamps.append("retrieval by scan: a receive by id costs by the depth of the queue")
+    return stamps
+
+
+def _environment() -> dict[str, str]:
+    """Without settings of a broker: what is measured is what the run's record says, and nothing else."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("MQLAB_BROKER_")}
+
+
+async def _announced(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None
+    try:
+        line = (await asyncio.wait_for(process.stdout.readline(), _START_SECONDS)).decode().strip()
+    except TimeoutError:
+        raise OSError(f"it said nothing for {_START_SECONDS:g} s") from None
+    if not line.startswith("listening on "):
+        raise OSError(line or "it ended")
+    return line.removeprefix("listening on ")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _STOP_SECONDS)
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

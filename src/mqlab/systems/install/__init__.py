@@ -1,0 +1,1 @@
+"""Installation of systems with the package clients of this machine."""

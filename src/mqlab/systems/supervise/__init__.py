@@ -1,0 +1,1 @@
+"""Supervision: a system's process ends with the lab that started it."""

@@ -1,0 +1,284 @@
+"""Columns of messages beside their bodies: headers and typed properties, and only those in use.
+
+A payload with columns begins with their list (length u16, then text such as `scorrelation_id,bpriority,i.count`: a
+letter for the type, and the name, which of a property begins with a full stop). What follows is, in a batch, one
+record batch of the bodies and these columns; in a lone message the values, in the order of the list: all of fixed
+size, with the length of each string, then the strings, then the body.
+"""
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mqlab.wire.native.arrow import BODY_ONLY, read_batch, serialized
+from mqlab.wire.native.payload import COLUMNS, LONE, Bodies, Buffer, MalformedPayloadError, Payload, payload_of
+
+Value = bool | int | float | str | bytes
+
+# Types by their letter: how Arrow keeps them, and how a lone message does ("I": the length of a string).
+_ARROW: Final = {
+    "?": pa.bool_(), "b": pa.int8(), "h": pa.int16(), "i": pa.int32(), "q": pa.int64(), "f": pa.float32(),
+    "d": pa.float64(), "s": pa.string(), "u": pa.binary(16),
+}  # fmt: skip
+_STRUCT: Final = {**{letter: letter for letter in "?bhiqfd"}, "s": "I", "u": "16s"}
+_LETTERS: Final = {str(kind): letter for letter, kind in _ARROW.items()}
+
+# The headers a message can have, and their types. Times are milliseconds since 1970.
+HEADERS: Final = {
+    "id": "u", "timestamp": "q", "correlation_id": "s", "reply_to": "s", "type": "s", "priority": "b",
+    "expiration": "q", "deliver_at": "q", "group": "s", "duplicate_id": "s",
+}  # fmt: skip
+PROPERTY: Final = "."
+_LONE_COLUMNS: Final = LONE | COLUMNS
+_MOST_COLUMNS: Final = 100
+_LENGTH: Final = struct.Struct("<H")
+# Of what a stranger wrote, an error repeats no more.
+_TOLD: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A list of columns, and what follows from it."""
+
+    # As it is written: its length, then its text; and how long both are.
+    written: bytes
+    size: int
+    names: tuple[str, ...]
+    schema: pa.Schema
+    # Of a lone message: what has a fixed size, which values are strings, and where the first of these begins.
+    fixed: struct.Struct
+    strings: tuple[int, ...]
+    strings_at: int
+    # Where the batch begins: 8 bytes are a step that every type likes.
+    batch_at: int
+
+
+def is_property_name(name: str) -> bool:
+    """As in JMS: an identifier, so that a selector can name it."""
+    return name.replace("$", "_").isidentifier() and len(name.encode()) <= 255
+
+
+# What is kept for each list can be 100 KiB, if somebody wants it to be.
+@lru_cache(maxsize=256)
+def columns(said: bytes) -> Columns:
+    """Reads a list of columns. Raises MalformedPayloadError."""
+    try:
+        parts = said.decode().split(",", _MOST_COLUMNS)
+    except UnicodeDecodeError as error:
+        raise MalformedPayloadError("the list of columns is not UTF-8") from error
+    letters, names = [part[:1] for part in parts], tuple(part[1:] for part in parts)
+    if len(parts) > _MOST_COLUMNS or len(set(names)) < len(names):
+        raise MalformedPayloadError(f"at most {_MOST_COLUMNS} columns, each once")
+    for letter, name in zip(letters, names, strict=True):
+        property_ = name.startswith(PROPERTY)
+        if letter not in _ARROW or (not property_ and HEADERS.get(name) != letter):
+            raise MalformedPayloadError(f"{(letter + name)[:_TOLD]!r} is no column that a message can have")
+        if property_ and (letter == "u" or not is_property_name(name[1:])):
+            raise MalformedPayloadError(f"{name[1:_TOLD]!r} is no name of a property")
+    written = _LENGTH.pack(len(said)) + said
+    fields = [pa.field(name, _ARROW[letter]) for letter, name in zip(letters, names, strict=True)]
+    fixed = struct.Struct("<" + "".join(_STRUCT[letter] for letter in letters))
+    strings = tuple(at for at, letter in enumerate(letters) if letter == "s")
+    return Columns(
+        written, len(written), names, pa.schema([*BODY_ONLY, *fields]), fixed, strings, len(written) + fixed.size,
+        -(-len(written) // 8) * 8,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def named(names: tuple[str, ...], letters: str) -> Columns:
+    return columns(",".join(letter + name for letter, name in zip(letters, names, strict=True)).encode())
+
+
+def encode_texts(body: bytes, listed: Columns, first: Mapping[str, Value], texts: Mapping[str, str]) -> Payload:
+    """One message whose headers are first these that are no texts, and then these that are: the shortest way.
+
+    Raises TypeError if one of these is none.
+    """
+    strings = [*map(str.encode, texts.values())]
+    data = b"".join((listed.written, listed.fixed.pack(*first.values(), *map(len, strings)), *strings, body))
+    if len(data) <= _MOST_REMEMBERED:
+        global _last
+        _last = _lone(({**first, **texts}, data, len(data) - len(body), body))
+    return payload_of((data, 1, _LONE_COLUMNS))
+
+
+def encode_lone(body: Buffer, names: tuple[str, ...], letters: str, values: Sequence[Value]) -> Payload:
+    """One message with these headers and properties (a property's name with a full stop in front)."""
+    if not names:
+        return Payload(bytes(body), 1, LONE)
+    listed = named(names, letters)
+    packed: list[Value] = [*values]
+    strings = []
+    for at in listed.strings:
+        text = values[at]
+        assert isinstance(text, str)
+        strings.append(text.encode())
+        packed[at] = len(strings[-1])
+    data = b"".join((listed.written, listed.fixed.pack(*packed), *strings, body))
+    # A property may be read as another value than was written: a short float, a type of the client's.
+    if names[-1][0] != PROPERTY and len(data) <= _MOST_REMEMBERED:
+        _remember(Lone(dict(zip(names, values)), data, len(data) - len(body)))  # noqa: B905 as below
+    return Payload(data, 1, LONE | COLUMNS)
+
+
+class Lone(NamedTuple):
+    """A lone message taken apart: its headers and properties, and where in its payload the body begins."""
+
+    values: dict[str, Any]
+    data: Buffer
+    begin: int
+    # The body by itself, if it was at hand.
+    alone: bytes | None = None
+
+    @property
+    def body(self) -> memoryview:
+        return memoryview(self.data)[self.begin :]
+
+    def own_body(self) -> bytes:
+        """A copy that nobody else can change, unless there is one already."""
+        return bytes(self.body) if self.alone is None else self.alone
+
+
+# The same in a third of the time, for whoever makes one for each message.
+_lone: Callable[[tuple[dict[str, Any], Buffer, int, bytes | None]], Lone] = partial(tuple.__new__, Lone)
+
+# The one that was written or read last: the parts of a broker, and a client in its process, look at the same message
+# one after the other. It is only ever replaced as a whole, so any thread may look.
+_last = Lone({}, bytearray(), 0)
+_MOST_REMEMBERED: Final = 64 * 1024
+
+
+def _remember(lone: Lone) -> None:
+    global _last
+    _last = lone
+
+
+def decode_lone(payload: Payload) -> Lone:
+    """What it returns is shared: nobody changes it. Raises MalformedPayloadError."""
+    data, _, form = payload
+    if not form & COLUMNS:
+        return Lone({}, data, 0)
+    last = _last
+    if last.data is data:
+        return last
+    listed = _list_of(data)
+    values, begin = values_of(data, listed)
+    lone = _lone((dict(zip(listed.names, values)), data, begin, None))  # noqa: B905 `strict` would cost a tenth of all this
+    # Only what can never change.
+    if isinstance(data, bytes) and len(data) <= _MOST_REMEMBERED:
+        _remember(lone)
+    return lone
+
+
+def values_of(data: Buffer, listed: Columns) -> tuple[Sequence[Any], int]:
+    """The values of a lone message, and where they end. Raises MalformedPayloadError."""
+    end = listed.strings_at
+    try:
+        values = listed.fixed.unpack_from(data, listed.size)
+        if not listed.strings:
+            return values, end
+        texts = [*values]
+        for at in listed.strings:
+            begin = end
+            end += values[at]
+            texts[at] = str(data[begin:end], "utf-8")
+    except (struct.error, UnicodeDecodeError) as error:
+        raise MalformedPayloadError(f"the headers of a message cannot be read: {error}") from error
+    if end > len(data):
+        raise MalformedPayloadError("a header reaches beyond the end of its message")
+    return texts, end
+
+
+def encode_columns(bodies: pa.Array, more: Mapping[str, pa.Array]) -> Payload:
+    """A batch with these columns, `bodies` of type binary. An array's type decides the type of a property."""
+    if not more:
+        return Payload(serialized(pa.RecordBatch.from_arrays([bodies], schema=BODY_ONLY)), len(bodies), 0)
+    letters = "".join(_LETTERS[str(array.type)] for array in more.values())
+    listed = named(tuple(more), letters)
+    batch = pa.RecordBatch.from_arrays([bodies, *more.values()], schema=listed.schema)
+    return Payload(b"".join((listed.written.ljust(listed.batch_at, b"\0"), serialized(batch))), len(bodies), COLUMNS)
+
+
+def decode_batch(payload: Payload) -> pa.RecordBatch:
+    """Bodies and columns of any payload, also of a lone message. Raises MalformedPayloadError."""
+    if payload.form & LONE:
+        message = decode_lone(payload)
+        schema = _list_of(payload.data).schema if message.values else BODY_ONLY
+        values = [bytes(message.body), *message.values.values()]
+        arrays = [pa.array([value], field.type) for value, field in zip(values, schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    if not payload.form & COLUMNS:
+        return read_batch(payload.data, payload.rows, BODY_ONLY)
+    listed = _list_of(payload.data)
+    return read_batch(memoryview(payload.data)[listed.batch_at :], payload.rows, listed.schema)
+
+
+def column(payload: Payload, name: str) -> pa.Array | None:
+    """One column, or None if no message of the payload has it."""
+    if not has_column(payload, name):
+        return None
+    return decode_batch(payload).column(name)
+
+
+def has_column(payload: Payload, name: str) -> bool:
+    return name in column_names(payload)
+
+
+def columns_of(payload: Payload) -> Columns | None:
+    """The list of its columns; None if it has none beside its bodies."""
+    return _list_of(payload.data) if payload.form & COLUMNS else None
+
+
+def column_names(payload: Payload) -> tuple[str, ...]:
+    return _list_of(payload.data).names if payload.form & COLUMNS else ()
+
+
+def bodies_of(payload: Payload) -> Bodies:
+    """The bodies of a payload with columns."""
+    if payload.form & LONE:
+        body = np.frombuffer(decode_lone(payload).body, dtype=np.uint8)
+        return Bodies(body, np.array((0, len(body)), dtype=np.int32))
+    array = decode_batch(payload).column(0)
+    _, offsets, data = array.buffers()
+    steps = np.frombuffer(offsets, dtype=np.int32, count=len(array) + 1, offset=4 * array.offset)
+    values = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, dtype=np.uint8)
+    return Bodies(values, steps)
+
+
+def take(payload: Payload, index: "range | np.ndarray[Any, Any]") -> Payload:
+    """These rows of a payload, as a payload of their own. A row alone becomes a lone message."""
+    if len(index) == payload.rows:
+        return payload
+    batch = decode_batch(payload)
+    if len(index) == 1:
+        return _as_lone(batch, int(index[0]))
+    part = batch.slice(index[0], len(index)) if isinstance(index, range) else batch.take(pa.array(index))
+    return encode_columns(part.column(0), dict(zip(part.schema.names[1:], part.columns[1:], strict=True)))
+
+
+def _as_lone(batch: pa.RecordBatch, row: int) -> Payload:
+    names, letters, values = [], "", []
+    for field, array in zip(list(batch.schema)[1:], batch.columns[1:], strict=True):
+        value = array[row].as_py()
+        if value is not None:
+            names.append(field.name)
+            letters += _LETTERS[str(field.type)]
+            values.append(value)
+    return encode_lone(batch.column(0)[row].as_py(), tuple(names), letters, values)
+
+
+def _list_of(data: Buffer) -> Columns:
+    try:
+        (length,) = _LENGTH.unpack_from(data)
+    except struct.error as error:
+        raise MalformedPayloadError("shorter than its list of columns") from error
+    end = _LENGTH.size + length
+    if end > len(data):
+        raise MalformedPayloadError("shorter than its list of columns")
+    return columns(bytes(data[_LENGTH.size : end]))

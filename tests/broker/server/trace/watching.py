@@ -1,0 +1,36 @@
+"""Clients with names, and what the trace has of them."""
+
+from typing import Any
+
+from broker.server import talking
+from mqlab.broker.server.trace.reader import read_trace
+from mqlab.client import aio
+from mqlab.wire.address import Address
+
+Record = dict[str, Any]
+
+
+async def named(address: Address, application: str) -> aio.Connection:
+    """A connection of that application, closed with the test."""
+    connection = await aio.connect(str(address), application=application)
+    talking.opened.append(connection)
+    return connection
+
+
+async def recorded(address: Address, application: str | None = None) -> list[Record]:
+    """What was recorded since the last look, in order of time; of one application, or of all but who looks here."""
+    reader = await aio.connect(str(address), application="reader")
+    table = await read_trace(reader)
+    await reader.close()
+    found: list[Record] = sorted(table.to_pylist(), key=lambda one: int(one["t"]))
+    wanted = [one for one in found if one["application"] != "reader"]
+    return [one for one in wanted if application is None or one["application"] == application]
+
+
+def operations(records: list[Record]) -> list[tuple[str, str]]:
+    return [(one["operation"], one["destination"]) for one in records]
+
+
+def one_of(records: list[Record], operation: str) -> Record:
+    (found,) = (one for one in records if one["operation"] == operation)
+    return found

@@ -1,0 +1,173 @@
+"""The form of the journal on disk: what was written is read, and anything else is found to be damaged."""
+
+import google_crc32c
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mqlab.broker.core.durability.records import (
+    Commit,
+    Decide,
+    Declare,
+    Forget,
+    Prepare,
+    Put,
+    Record,
+    Remember,
+    Remove,
+    Shut,
+)
+from mqlab.broker.store import journal_format
+from mqlab.broker.store.encoding import encode, encode_head
+from mqlab.broker.store.recovery.decoding import Damaged, OtherVersion, decode, decode_head
+from mqlab.wire.native.bodies import LONE, Payload
+from mqlab.wire.native.bodies import encode as encode_bodies
+
+u32, u64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
+text = st.text(max_size=30, alphabet=st.characters(exclude_categories=["Cs"]))
+forms = st.integers(0, 255)
+buffers = st.sampled_from([bytes, bytearray, memoryview])
+data = st.builds(lambda kind, said: kind(said), buffers, st.binary(max_size=40))
+payloads = st.builds(Payload, data, u32, forms)
+targets = st.lists(st.tuples(u32, u64), min_size=1, max_size=3).map(tuple)
+puts = st.builds(Put, targets, payloads, st.one_of(st.just(""), text))
+removes = st.builds(Remove, u32, st.lists(st.tuples(u64, u32), max_size=4).map(tuple))
+options = st.dictionaries(text, st.one_of(text, st.integers(), st.booleans(), st.none(), st.lists(text)), max_size=3)
+declares = st.builds(Declare, u32, text, u64, options)
+remembers = st.builds(Remember, text, st.lists(text, max_size=4).map(tuple))
+several_puts, several_removes = st.lists(puts, max_size=4).map(tuple), st.lists(removes, max_size=4).map(tuple)
+KINDS = {
+    Declare: declares, Forget: st.builds(Forget, u32), Put: puts, Remove: removes,
+    Commit: st.builds(Commit, several_puts, several_removes),
+    Prepare: st.builds(Prepare, text, several_puts, several_removes),
+    Decide: st.builds(Decide, text, st.booleans()), Remember: remembers, Shut: st.just(Shut()),
+}  # fmt: skip
+records = st.one_of(*KINDS.values())
+EXAMPLES: list[Record] = [
+    Put(((1, 2),), Payload(b"body", 1, LONE)),
+    Put(((1, 2), (7, 1)), encode_bodies([b"one", b"two"]), "topic:t"),
+    Remove(1, ((2, 3),)),
+    Remove(1, ((2, 3), (9, 1))),
+    Declare(1, "q", 1, {"topic": "a.*"}),
+    Forget(3),
+    Commit((Put(((1, 2),), Payload(b"body", 1, LONE)),), (Remove(1, ((2, 3),)),)),
+    Prepare("xid", (Put(((1, 2),), Payload(b"body", 1, LONE)),), (Remove(1, ((2, 3),)),)),
+    Decide("xid", True),
+    Remember("queue:q", ("a", "b")),
+    Shut(),
+]
+
+
+def plain(record: Record) -> object:
+    """Comparable: a payload may be any kind of buffer."""
+    if isinstance(record, Put):
+        return record._replace(payload=record.payload._replace(data=bytes(record.payload.data)))
+    if isinstance(record, Commit | Prepare):
+        return record._replace(puts=tuple(plain(put) for put in record.puts))
+    return record
+
+
+def test_there_is_an_example_of_every_kind() -> None:
+    assert {type(record) for record in EXAMPLES} == set(KINDS) == set(Record.__args__)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@settings(deadline=None)
+@given(data=st.data(), lsn=u64, durable=u64)
+def test_a_record_of_every_kind_comes_back(kind: type, data: st.DataObject, lsn: int, durable: int) -> None:
+    record = data.draw(KINDS[kind])
+    found = decode(b"before" + encode(record, lsn, durable), len(b"before"))
+    assert plain(found.record) == plain(record)
+    assert type(found.record) is kind
+    assert (found.lsn, found.durable) == (lsn, durable)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(records, u64, u64), max_size=6))
+def test_records_come_back_in_their_order(written: list[tuple[Record, int, int]]) -> None:
+    data = b"".join(encode(*one) for one in written)
+    at, read = 0, []
+    while at < len(data):
+        found = decode(data, at)
+        read.append((plain(found.record), found.lsn, found.durable))
+        at = found.end
+    assert read == [(plain(record), lsn, durable) for record, lsn, durable in written]
+
+
+@given(st.integers(1, 2**64 - 1), u64, st.lists(declares, max_size=5), st.lists(remembers, max_size=3), u32)
+def test_a_head_comes_back(
+    number: int, first_lsn: int, declared: list[Declare], remembered: list[Remember], last_queue: int
+) -> None:
+    data = encode_head(number, first_lsn, declared, remembered, last_queue)
+    head = decode_head(data + b"what follows")
+    assert (head.number, head.first_lsn, head.last_queue, head.size) == (number, first_lsn, last_queue, len(data))
+    assert ([*head.declarations], [*head.remembered]) == (declared, remembered)
+
+
+@settings(deadline=None)
+@given(records, u64, u64, st.data())
+def test_any_changed_bit_is_found(record: Record, lsn: int, durable: int, data: st.DataObject) -> None:
+    whole = bytearray(encode(record, lsn, durable))
+    bit = data.draw(st.integers(0, len(whole) * 8 - 1))
+    whole[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(Damaged):
+        decode(bytes(whole), 0)
+
+
+@given(st.lists(declares, max_size=3), st.lists(remembers, max_size=2), st.data())
+def test_any_changed_bit_of_a_head_is_found(
+    declared: list[Declare], remembered: list[Remember], data: st.DataObject
+) -> None:
+    whole = bytearray(encode_head(3, 77, declared, remembered, 5))
+    bit = data.draw(st.integers(0, len(whole) * 8 - 1))
+    whole[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(Damaged):
+        decode_head(bytes(whole))
+
+
+def test_every_end_cut_off_is_found() -> None:
+    for record in EXAMPLES:
+        whole = encode(record, 5, 4)
+        for size in range(len(whole)):
+            with pytest.raises(Damaged):
+                decode(whole[:size], 0)
+    head = encode_head(1, 1, [Declare(1, "q", 1)], [Remember("queue:q", ("a",))], 1)
+    for size in range(len(head)):
+        with pytest.raises(Damaged):
+            decode_head(head[:size])
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_random_bytes_are_damage(data: bytes) -> None:
+    with pytest.raises(Damaged):
+        decode(data, 0)
+    with pytest.raises(Damaged):
+        decode_head(data)
+
+
+def test_zeros_are_damage() -> None:
+    """What a file system leaves of blocks that were never written."""
+    with pytest.raises(Damaged):
+        decode(bytes(4096), 0)
+    with pytest.raises(Damaged):
+        decode_head(bytes(4096))
+
+
+def test_a_kind_that_is_not_known_is_damage() -> None:
+    """As a newer broker might write it."""
+    monkey = bytearray(encode(Shut(), 5, 4))
+    monkey[journal_format.BEGIN.size + journal_format.COVERED.size - 1] = 99
+    again = google_crc32c.value(bytes(monkey[journal_format.BEGIN.size :]))
+    journal_format.BEGIN.pack_into(monkey, 0, 0, again)
+    with pytest.raises(Damaged, match="kind 99"):
+        decode(bytes(monkey), 0)
+
+
+def test_the_form_of_another_version_is_called_so() -> None:
+    head = encode_head(1, 1, [], [], 0)
+    with pytest.raises(OtherVersion, match="mqlabJ01"):
+        decode_head(head.replace(journal_format.MAGIC, b"mqlabJ01"))
+    with pytest.raises(Damaged) as raised:
+        decode_head(head.replace(journal_format.MAGIC, b"mqlabJ\0\0"))
+    assert not isinstance(raised.value, OtherVersion)

@@ -1,0 +1,66 @@
+"""Brokers that hang: with `silence`, nobody waits for one without an end."""
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from broker.server.talking import in_loop, local
+from mqlab.broker.server import startup
+from mqlab.client import aio
+from mqlab.client.errors import ClosedError
+from mqlab.wire import native
+from mqlab.wire.native.frames import Kind
+
+_SHORT = 0.2
+
+
+class _Dumb(asyncio.Protocol):
+    """Answers the first thing it hears, if it was made to, and then nothing more."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)
+
+    def data_received(self, _: bytes) -> None:
+        answer, self._answer = self._answer, b""
+        self._transport.write(answer)
+
+
+async def hanging(answer: bytes) -> tuple[asyncio.AbstractServer, str]:
+    server = await asyncio.get_running_loop().create_server(lambda: _Dumb(answer), "127.0.0.1", 0)
+    return server, f"tcp:127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+@in_loop
+async def test_one_that_does_not_greet() -> None:
+    server, address = await hanging(b"")
+    with pytest.raises(ClosedError, match=r"did not answer within 0\.2 s"):
+        await aio.connect(address, silence=_SHORT)
+    server.close()
+
+
+@in_loop
+async def test_one_that_falls_silent_while_somebody_waits() -> None:
+    greeting = native.frame(Kind.HELLO, {"version": native.VERSION})
+    server, address = await hanging(greeting)
+    connection = await aio.connect(address, silence=_SHORT)
+    with pytest.raises(ClosedError, match=r"did not answer within 0\.2 s"):
+        await connection.session()
+    server.close()
+
+
+@in_loop
+async def test_one_that_only_has_nothing_to_say_is_kept() -> None:
+    async with startup.running(local()) as (broker, (address,)):
+        connection = await aio.connect(str(address), silence=_SHORT)
+        session = await connection.session()
+        consumer = await session.consumer("queue:q")
+        waiting = asyncio.ensure_future(consumer.receive())
+        await asyncio.sleep(6 * _SHORT)
+        await (await session.producer("queue:q")).send(b"still there")
+        assert (await asyncio.wait_for(waiting, 30)).body == b"still there"
+        assert len(broker.connections) == 1
+        await connection.close()

@@ -1,0 +1,160 @@
+import asyncio
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+import uvloop
+
+pytest.importorskip("proton", reason="python-qpid-proton is not installed")
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from proton import Message
+
+from drivers.amqp10_peer import OnLink, peer
+from mqlab.drivers import DRIVERS, DriverError, Receiving
+from mqlab.drivers.amqp10 import engine
+from mqlab.drivers.amqp10.messages import addressed, before_body, header, properties_section, received
+from mqlab.drivers.common.timeouts import owed
+
+_BODIES = st.binary(max_size=300)
+# Proton's own addresses end with a NUL.
+_TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=300)
+
+
+@settings(deadline=None)
+@given(_BODIES, st.booleans(), _TEXT, st.integers(-(2**63), 2**63 - 1))
+def test_proton_reads_what_is_written_here(body: bytes, persistent: bool, text: str, number: int) -> None:
+    sections = header(persistent=persistent) + addressed(text, f"{text}-1") + properties_section([("seq", number)])
+    message = Message()
+    message.decode(before_body(len(body), sections) + body)
+    assert bytes(message.body) == body
+    assert message.durable == persistent
+    assert (message.reply_to or "", message.correlation_id) == (text, f"{text}-1")
+    assert message.properties == {"seq": number}
+
+
+@settings(deadline=None)
+@given(_BODIES, st.integers(0, 300), st.booleans(), st.booleans())
+def test_what_proton_writes_is_read_here(body: bytes, count: int, durable: bool, inferred: bool) -> None:
+    message = Message(
+        body=body, delivery_count=count, durable=durable, inferred=inferred, correlation_id="7-12", subject="a" * 300,
+        properties={"x": 1, "y": "z" * 300}, annotations={"x-opt": 5}, ttl=3.0, priority=7,
+    )  # fmt: skip
+    assert received(message.encode()) == (body, count > 0)
+
+
+@pytest.mark.parametrize("data", [b"\x01", b"\x00\x53", b"\x00\x53\x70", b"\x00\x53\x75\xb0\x00", b"\x00\x53\x75\x01"])
+def test_what_is_no_message_is_refused(data: bytes) -> None:
+    with pytest.raises(DriverError, match="a message"):
+        received(data)
+
+
+def test_a_message_without_a_body_is_an_empty_one() -> None:
+    assert received(header(persistent=True)) == (b"", False)
+
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def served(serve: Serve) -> AbstractAsyncContextManager[str]:
+    @asynccontextmanager
+    async def serving() -> AsyncIterator[str]:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            yield "tcp:{}:{}".format(*server.sockets[0].getsockname())
+
+    return serving()
+
+
+@pytest.mark.parametrize(("says", "match"), [
+    (b"HTTP/1.1 400 Bad Request\r\n\r\n", "framing-error: Expected SASL"),
+    (b"", "closed the connection|framing"),
+])  # fmt: skip
+def test_a_peer_that_speaks_something_else(says: bytes, match: str) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(8)
+        writer.write(says)
+        writer.close()
+
+    async def played() -> Any:
+        async with served(serve) as address:
+            await DRIVERS["amqp10"](address).connect()
+
+    with pytest.raises(DriverError, match=match):
+        uvloop.run(played())
+
+
+def test_nobody_listens_there() -> None:
+    with pytest.raises(DriverError, match=r"127\.0\.0\.1:1"):
+        uvloop.run(DRIVERS["amqp10"]("tcp:127.0.0.1:1").connect())
+
+
+def test_a_flavour_that_is_none_is_refused() -> None:
+    with pytest.raises(DriverError, match="'vanilla' is none of artemis, activemq, rabbitmq, qpid"):
+        uvloop.run(DRIVERS["amqp10"]("tcp:127.0.0.1:1", {"flavour": "vanilla"}).connect())
+
+
+def _never(link: Any) -> None:
+    """It opens the link, and that is all."""
+    link.source.address, link.target.address = link.remote_source.address, link.remote_target.address
+    link.open()
+
+
+def _soon_closed(link: Any) -> None:
+    _never(link)
+    link.close()
+
+
+def _soon_left(link: Any) -> None:
+    _never(link)
+    link.detach()
+
+
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "owed", lambda waiting, _, what: owed(waiting, 0.1, what))
+
+
+async def _receive(on_link: OnLink) -> None:
+    async with peer(on_link) as address:
+        connection = await DRIVERS["amqp10"](address).connect()
+        try:
+            await (await connection.receiver("queue:q", Receiving(10))).receive()
+        finally:
+            await connection.close()
+
+
+async def _send(on_link: OnLink) -> None:
+    async with peer(on_link) as address:
+        connection = await DRIVERS["amqp10"](address).connect()
+        try:
+            sender = await connection.sender("queue:q", persistent=False, transacted=False)
+            await sender.send(np.zeros((1, 12), dtype=np.uint8), wait=True)
+        finally:
+            await connection.close()
+
+
+@pytest.mark.parametrize("on_link", [_soon_closed, _soon_left])
+@pytest.mark.parametrize("play", [_receive, _send])
+def test_a_link_that_the_broker_ends_without_a_word_is_not_waited_at(
+    play: Callable[[OnLink], Awaitable[None]], on_link: OnLink
+) -> None:
+    with pytest.raises(DriverError, match="the broker closed a link"):
+        uvloop.run(asyncio.wait_for(play(on_link), 60))
+
+
+@pytest.mark.parametrize("play", [_receive, _send])
+def test_a_link_that_is_never_opened(
+    play: Callable[[OnLink], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _impatient(monkeypatch)
+    with pytest.raises(DriverError, match="did not answer"):
+        uvloop.run(asyncio.wait_for(play(lambda _: None), 60))
+
+
+def test_a_broker_that_gives_no_room_holds_nobody_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    _impatient(monkeypatch)
+    with pytest.raises(DriverError, match="did not answer"):
+        uvloop.run(asyncio.wait_for(_send(_never), 60))

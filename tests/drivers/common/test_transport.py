@@ -1,0 +1,147 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+import uvloop
+
+from drivers.peer import Play, peer
+from mqlab.drivers import DriverError
+from mqlab.drivers.common.transport import Line
+from mqlab.wire.native.payload import Bytes
+
+
+class Taker:
+    """Frames of `LENGTH:` and so many bytes."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.looks = 0
+        self.lost: list[str] = []
+        self.line = Line("test", self.take, self.lost.append)
+
+    def take(self, data: Bytes) -> tuple[int, int]:
+        self.looks += 1
+        text, at = data.tobytes(), 0
+        while (colon := text.find(b":", at)) >= 0:
+            size = int(text[at:colon])
+            if colon + 1 + size > len(text):
+                return at, colon + 1 + size - at
+            self.frames.append(text[colon + 1 : colon + 1 + size])
+            at = colon + 1 + size
+        return at, 0
+
+
+def run(play: Play, test: Callable[[Taker, str], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(20), peer(play) as address:
+            taker = Taker()
+            try:
+                await test(taker, address)
+            finally:
+                await taker.line.close()
+
+    uvloop.run(main())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("size", [1, 1000, 300_000, 3_000_000])
+def test_frames_come_whole_however_they_are_torn(size: int) -> None:
+    frames = [bytes([n]) * (size + n) for n in range(20)]
+    data = b"".join(b"%d:%s" % (len(frame), frame) for frame in frames)
+
+    async def play(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        step = max(7, len(data) // 50)
+        for begin in range(0, len(data), step):
+            writer.write(data[begin : begin + step])
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    async def test(taker: Taker, address: str) -> None:
+        await taker.line.open(address)
+        await until(lambda: len(taker.frames) == 20)
+        assert taker.frames == frames
+        if size == 3_000_000:
+            # A large frame is not looked at again and again before it is whole.
+            assert taker.looks < 100
+
+    run(play, test)
+
+
+def test_what_is_not_read_holds_the_writer_back() -> None:
+    async def play(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.readexactly(1)
+        while await reader.read(1 << 20):
+            pass
+
+    async def test(taker: Taker, address: str) -> None:
+        await taker.line.open(address)
+        before = 0
+        while not taker.line.is_full:
+            taker.line.write(bytes(1 << 20))
+            before += 1
+        assert before < 100
+        await taker.line.room()
+        assert not taker.line.is_full
+
+    run(play, test)
+
+
+def test_a_line_that_is_held_reads_nothing() -> None:
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while word := await reader.readexactly(1):
+            writer.write(b"1:" + word)
+
+    async def test(taker: Taker, address: str) -> None:
+        await taker.line.open(address)
+        taker.line.hold("a")
+        taker.line.hold("b")
+        taker.line.write(b"xy")
+        taker.line.let_go("a")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(until(lambda: bool(taker.frames)), 0.05)
+        taker.line.let_go("b")
+        await until(lambda: taker.frames == [b"x", b"y"])
+
+    run(play, test)
+
+
+def test_the_end_of_a_connection_is_told_once() -> None:
+    async def play(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.readexactly(1)
+
+    async def test(taker: Taker, address: str) -> None:
+        await taker.line.open(address)
+        taker.line.write(b"x")
+        await until(lambda: bool(taker.lost))
+        with pytest.raises(DriverError, match="test server closed the connection"):
+            taker.line.write(b"x")
+        await taker.line.close()
+        assert len(taker.lost) == 1
+
+    run(play, test)
+
+
+def test_what_is_malformed_ends_the_connection() -> None:
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"no number: x")
+        await reader.read()
+
+    async def test(taker: Taker, address: str) -> None:
+        await taker.line.open(address)
+        await until(lambda: bool(taker.lost))
+        assert "invalid literal" in taker.lost[0]
+
+    run(play, test)
+
+
+@pytest.mark.parametrize("address", ["tcp:127.0.0.1:1", "tls:127.0.0.1:1", "bindings:x", "nonsense"])
+def test_an_address_where_nobody_is(address: str) -> None:
+    async def main() -> None:
+        with pytest.raises(DriverError, match=address):
+            await Taker().line.open(address)
+
+    uvloop.run(main())

@@ -1,0 +1,298 @@
+"""The MQTT driver against a peer that does what a broker may do, and what it should not."""
+
+import asyncio
+
+import pytest
+
+from drivers.peers import against, bodies, turns
+from mqlab.drivers import DRIVERS, Connection, DriverError, Receiving
+from mqlab.drivers.mqtt.null_server import MqttNull
+from mqlab.wire.mqtt import CONNECT, PINGREQ, SUBSCRIBE, Packet, Publishing, packet
+
+CONNACK = packet(0x20, b"\0\0\0")
+
+
+class Peer(MqttNull):
+    """Delivers nothing by itself; says something in place of the answer to some packets."""
+
+    peers: list["Peer"]
+    instead: dict[int, bytes]
+
+    def __init__(self) -> None:
+        super().__init__(12, 10)
+        self.read = b""
+        self.peers.append(self)
+
+    def received(self, data: memoryview) -> None:
+        self.read += bytes(data)
+        super().received(data)
+
+    def more(self) -> bytes | None:
+        return None
+
+    def _answer(self, asked: Packet) -> None:
+        if asked.kind in self.instead:
+            self.write(self.instead[asked.kind])
+        else:
+            super()._answer(asked)
+
+
+class Silent(Peer):
+    """Confirms no message."""
+
+    def write(self, data: bytes) -> None:
+        if not data.startswith(b"\x40"):
+            super().write(data)
+
+    def confirm(self, rows: int, reason: bytes = b"") -> None:
+        for number in range(rows):
+            super().write(packet(0x40, number.to_bytes(2, "big") + reason))
+
+
+@pytest.fixture
+def peer(monkeypatch: pytest.MonkeyPatch) -> type[Peer]:
+    monkeypatch.setattr(Peer, "peers", [], raising=False)
+    monkeypatch.setattr(Peer, "instead", {}, raising=False)
+    return Peer
+
+
+@pytest.fixture
+def silent(peer: type[Peer]) -> type[Silent]:
+    assert issubclass(Silent, peer)
+    return Silent
+
+
+def last() -> Silent:
+    found = Peer.peers[-1]
+    assert isinstance(found, Silent)
+    return found
+
+
+@pytest.mark.parametrize("driver", ["mqtt", "mqtt3"])
+@pytest.mark.parametrize(("rows", "size"), [(1, 12), (70_000, 12), (5, 300_000), (3, 0)])
+def test_every_message_of_a_batch_is_confirmed(peer: type[Peer], driver: str, rows: int, size: int) -> None:
+    async def play(connection: Connection) -> None:
+        sender = await connection.sender("topic:t", persistent=True, transacted=False)
+        await sender.send(bodies(rows, size), wait=True)
+        await sender.send(bodies(1, size), wait=False)
+        await sender.close()
+
+    against(driver, peer, play)
+
+
+@pytest.mark.parametrize("driver", ["mqtt", "mqtt3"])
+def test_what_was_received_is_acknowledged_with_the_next(peer: type[Peer], driver: str) -> None:
+    async def play(connection: Connection) -> None:
+        receiver = await connection.receiver("topic:t", Receiving(100))
+        broker, publishing = Peer.peers[-1], Publishing(5 if driver == "mqtt" else 4, "topic/t", qos=1)
+        before = broker.read
+        broker.write(publishing.one(b"first", 7) + publishing.one(b"another", 8))
+        assert (await receiver.receive()).bodies.tolist() == [b"first", b"another"]
+        await turns()
+        assert broker.read == before
+        broker.write(publishing.one(b"third", 9))
+        assert (await receiver.receive()).bodies.tolist() == [b"third"]
+        await turns()
+        assert broker.read == before + b"\x40\2\0\7\x40\2\0\10"
+
+    against(driver, peer, play)
+
+
+def test_messages_sent_again_are_told_apart(peer: type[Peer]) -> None:
+    async def play(connection: Connection) -> None:
+        receiver = await connection.receiver("topic:t", Receiving(100))
+        new = Publishing(5, "topic/t", qos=1).one(b"body", 1)
+        Peer.peers[-1].write(b"\x3a" + new[1:] + new)
+        arrivals = [await receiver.receive(), await receiver.receive()]
+        assert [(arrival.redelivered, len(arrival.bodies)) for arrival in arrivals] == [(True, 1), (False, 1)]
+
+    against("mqtt", peer, play)
+
+
+def test_a_receive_that_is_cancelled_loses_nothing(peer: type[Peer]) -> None:
+    async def play(connection: Connection) -> None:
+        receiver = await connection.receiver("topic:t", Receiving(100))
+        waiting = asyncio.ensure_future(receiver.receive())
+        await asyncio.sleep(0)
+        Peer.peers[-1].write(Publishing(5, "topic/t", qos=0).one(b"body"))
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        await turns()
+        assert (await receiver.receive()).bodies.tolist() == [b"body"]
+
+    against("mqtt", peer, play)
+
+
+def test_no_more_is_unconfirmed_than_the_broker_takes(silent: type[Silent]) -> None:
+    silent.instead = {CONNECT: packet(0x20, b"\0\0\3\x21\0\5")}
+
+    async def play(connection: Connection) -> None:
+        sender = await connection.sender("topic:t", persistent=True, transacted=False)
+        broker = last()
+        before = len(broker.read)
+        sending = asyncio.ensure_future(sender.send(bodies(12), wait=True))
+        size = len(Publishing(5, "topic/t", qos=1).one(bytes(12), 1))
+        for sent, confirmed in ((5, 3), (8, 5), (12, 3)):
+            await turns()
+            assert (len(broker.read) - before) / size == sent
+            broker.confirm(confirmed)
+        await turns()
+        assert not sending.done()
+        broker.confirm(1)
+        await sending
+        Peer.instead = {}
+
+    against("mqtt", silent, play)
+
+
+@pytest.mark.parametrize(
+    ("destination", "reason", "why"),
+    [
+        ("topic:t", b"\x97\0", "refused a message: reason 0x97"),
+        ("queue:q", b"\x10\0", "a queue that nobody receives from"),
+        ("topic:t", b"\x10\0", ""),
+    ],
+)
+def test_what_a_confirmation_says(silent: type[Silent], destination: str, reason: bytes, why: str) -> None:
+    async def play(connection: Connection) -> None:
+        sender = await connection.sender(destination, persistent=False, transacted=False)
+        sending = asyncio.ensure_future(sender.send(bodies(1), wait=True))
+        await turns()
+        last().confirm(1, reason)
+        if why:
+            with pytest.raises(DriverError, match=why):
+                await sending
+        else:
+            await sending
+
+    against("mqtt", silent, play)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (b"\xe0\2\x8e\0", "ended the session: reason 0x8e"),
+        (b"\x10\0", "a packet of type 1"),
+        (b"", "MQTT"),
+    ],
+)
+def test_a_broker_that_breaks_off_ends_every_wait(silent: type[Silent], said: bytes, why: str) -> None:
+    async def play(connection: Connection) -> None:
+        sender = await connection.sender("topic:t", persistent=True, transacted=False)
+        sending = asyncio.ensure_future(sender.send(bodies(1), wait=True))
+        await turns()
+        transport = last()._transport
+        assert transport is not None
+        if said:
+            last().write(said)
+        else:
+            transport.abort()
+        with pytest.raises(DriverError, match=why):
+            await sending
+        with pytest.raises(DriverError, match=why):
+            await sender.send(bodies(1), wait=False)
+
+    against("mqtt", silent, play)
+
+
+@pytest.mark.parametrize(
+    ("driver", "instead", "why"),
+    [
+        ("mqtt", {CONNECT: packet(0x20, b"\0\x87\0")}, "refuses the connection: reason 0x87"),
+        ("mqtt", {CONNECT: packet(0x20, b"\0\x86\7\x1f\0\4away")}, "refuses the connection: away"),
+        ("mqtt3", {CONNECT: packet(0x20, b"\0\5")}, "not authorised"),
+        ("mqtt", {SUBSCRIBE: packet(0x90, b"\0\1\0\x87")}, "refuses the subscription to topic/t: reason 0x87"),
+        ("mqtt3", {SUBSCRIBE: packet(0x90, b"\0\1\x80")}, "refuses the subscription to topic/t: reason 0x80"),
+        ("mqtt", {SUBSCRIBE: packet(0xD0, b"")}, "type 13 instead of 9"),
+    ],
+)
+def test_a_broker_that_refuses_is_quoted(peer: type[Peer], driver: str, instead: dict[int, bytes], why: str) -> None:
+    peer.instead = instead
+
+    async def play(connection: Connection) -> None:
+        await connection.receiver("topic:t", Receiving(100))
+
+    with pytest.raises(DriverError, match=why):
+        against(driver, peer, play)
+
+
+def test_a_receiver_that_is_full_stops_reading(peer: type[Peer]) -> None:
+    async def play(connection: Connection) -> None:
+        receiver = await connection.receiver("topic:t", Receiving(50))
+        broker, message = Peer.peers[-1], Publishing(5, "topic/t", qos=0).one(bytes(100_000))
+        for _ in range(300):
+            broker.write(message)
+        await turns()
+        # Far more than the sockets hold.
+        assert broker._paused
+        rows = 0
+        while rows < 300:
+            rows += len((await receiver.receive()).bodies)
+        assert rows == 300
+
+    against("mqtt", peer, play)
+
+
+def test_a_session_with_more_than_it_has_room_for_still_hears_answers(peer: type[Peer]) -> None:
+    many = Publishing(4, "topic/t", qos=1).one(bytes(10_000), 1) * 1000
+    peer.instead = {SUBSCRIBE: many + packet(0x90, b"\0\1\1")}
+
+    async def play(connection: Connection) -> None:
+        receiver = await connection.receiver("topic:t", Receiving(10, durable="lasting"))
+        rows = 0
+        while rows < 1000:
+            rows += len((await receiver.receive()).bodies)
+        assert rows == 1000
+
+    against("mqtt3", peer, play)
+
+
+@pytest.mark.parametrize(
+    ("driver", "destination", "how", "why"),
+    [
+        ("mqtt", "topic:t", Receiving(1, selector="a > 1"), "by topic only"),
+        ("mqtt", "topic:t", Receiving(1, "transacted"), "has none"),
+        ("mqtt", "topic:t", Receiving(1, "client"), "to the same session only"),
+        ("mqtt3", "queue:q", Receiving(1), "no shared subscriptions"),
+    ],
+)
+def test_what_it_has_not_is_said(peer: type[Peer], driver: str, destination: str, how: Receiving, why: str) -> None:
+    async def play(connection: Connection) -> None:
+        with pytest.raises(DriverError, match=why):
+            await connection.receiver(destination, how)
+
+    against(driver, peer, play)
+
+
+def test_a_sender_is_not_far_ahead_of_a_slow_system(peer: type[Peer]) -> None:
+    peer.instead = {PINGREQ: b""}
+
+    async def play(connection: Connection) -> None:
+        sender = await connection.sender("topic:t", persistent=False, transacted=False)
+        sending = asyncio.ensure_future(sender.send(bodies(2000, 1024), wait=False))
+        await turns()
+        assert not sending.done()
+        assert 256 * 1024 < len(Peer.peers[-1].read) < 1000 * 1024
+        peer.instead = {}
+        for _ in range(3):
+            Peer.peers[-1].write(packet(0xD0, b""))
+        await sending
+        await sender.close()
+        assert len(Peer.peers[-1].read) > 2000 * 1024
+
+    against("mqtt", peer, play)
+
+
+def test_a_system_that_says_nothing(peer: type[Peer], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mqlab.drivers.mqtt.session._OPEN_SECONDS", 0.05)
+    peer.instead = {CONNECT: b""}
+
+    async def play(_: Connection) -> None: ...
+
+    with pytest.raises(DriverError, match="does not answer in MQTT"):
+        against("mqtt", peer, play)
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(DriverError, match=r"127\.0\.0\.1:1"):
+        asyncio.run(DRIVERS["mqtt"]("tcp:127.0.0.1:1").connect())

@@ -1,0 +1,179 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import uvloop
+
+from mqlab.broker.server.startup import running
+from mqlab.broker.settings import Settings
+from mqlab.drivers import DRIVERS, Connection, DriverError, Receiving, Sender
+from mqlab.drivers.api import Matrix
+
+Connect = Callable[[], Awaitable[Connection]]
+Play = Callable[[Connection], Awaitable[None]]
+
+
+def bodies(*firsts: int, size: int = 12) -> Matrix:
+    """Message i is filled with its number."""
+    return np.array([[first] * size for first in firsts], dtype=np.uint8)
+
+
+async def send_for_ever(sender: Sender, some: Matrix) -> None:
+    while True:
+        await sender.send(some, wait=False)
+
+
+def near_a_broker(tmp_path: Path, play: Callable[[Connect], Awaitable[None]], **settings: object) -> None:
+    async def main() -> None:
+        chosen = Settings.flat(data=tmp_path / "data", listen=("tcp:127.0.0.1:0",), **settings)
+        async with asyncio.timeout(30), running(chosen) as (_, (address,)):
+            await play(DRIVERS["native"](str(address)).connect)
+
+    uvloop.run(main())
+
+
+def against_a_broker(tmp_path: Path, play: Play, **settings: object) -> None:
+    async def connected(connect: Connect) -> None:
+        connection = await connect()
+        try:
+            await play(connection)
+        finally:
+            await connection.close()
+
+    near_a_broker(tmp_path, connected, **settings)
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("wait", [True, False])
+def test_what_is_sent_arrives(tmp_path: Path, rows: int, wait: bool) -> None:
+    async def play(connection: Connection) -> None:
+        receiver = await connection.receiver("queue:q", Receiving(10))
+        sender = await connection.sender("queue:q", persistent=wait, transacted=False)
+        await sender.send(bodies(*range(rows)), wait=wait)
+        arrival = await receiver.receive()
+        assert arrival.bodies.tolist() == [bytes([n]) * 12 for n in range(rows)]
+        assert arrival.redelivered is False
+        await sender.close()
+        await receiver.close()
+
+    against_a_broker(tmp_path, play)
+
+
+def test_the_array_may_be_reused_at_once(tmp_path: Path) -> None:
+    async def play(connection: Connection) -> None:
+        receiver = await connection.receiver("queue:q", Receiving(1000))
+        sender = await connection.sender("queue:q", persistent=False, transacted=False)
+        same = bodies(0, 0, 0)
+        for n in range(100):
+            same[:] = n
+            await sender.send(same, wait=False)
+        same[:] = 255
+        await sender.close()
+        found: list[bytes] = []
+        while len(found) < 300:
+            found += (await receiver.receive()).bodies.tolist()
+        assert [body[0] for body in found] == [n for n in range(100) for _ in range(3)]
+
+    against_a_broker(tmp_path, play)
+
+
+def test_a_transaction_is_visible_after_its_commit_and_acknowledged_by_another(tmp_path: Path) -> None:
+    async def play(connect: Connect) -> None:
+        connection, other = await connect(), await connect()
+        receiver = await connection.receiver("queue:q", Receiving(10, "transacted"))
+        sender = await connection.sender("queue:q", persistent=True, transacted=True)
+        await sender.send(bodies(1, 2), wait=False)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await receiver.receive()
+        await sender.commit()
+        assert len((await receiver.receive()).bodies) == 2
+        await connection.close()
+        # Not committed, so they come again, and say so.
+        again = await other.receiver("queue:q", Receiving(10, "transacted"))
+        arrival = await again.receive()
+        assert (len(arrival.bodies), arrival.redelivered) == (2, True)
+        await again.commit()
+        await other.close()
+        # Committed, so they are gone.
+        last = await connect()
+        empty = await last.receiver("queue:q", Receiving(10, "transacted"))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await empty.receive()
+        await last.close()
+
+    near_a_broker(tmp_path, play)
+
+
+def test_closing_a_sender_means_that_the_system_has_all_of_it(tmp_path: Path) -> None:
+    async def play(connection: Connection) -> None:
+        sender = await connection.sender("queue:q", persistent=False, transacted=False)
+        for _ in range(50):
+            await sender.send(bodies(*range(20)), wait=False)
+        await sender.close()
+        receiver = await connection.receiver("queue:q", Receiving(5000))
+        number = 0
+        while number < 1000:
+            number += len((await receiver.receive()).bodies)
+        assert number == 1000
+
+    against_a_broker(tmp_path, play)
+
+
+class TestErrorsAreDriverErrors:
+    def test_nobody_listens(self, tmp_path: Path) -> None:
+        for address in ("tcp:127.0.0.1:1", f"unix:{tmp_path}/none"):
+            with pytest.raises(DriverError):
+                uvloop.run(DRIVERS["native"](address).connect())
+
+    def test_a_destination_that_is_none(self, tmp_path: Path) -> None:
+        async def play(connection: Connection) -> None:
+            with pytest.raises(DriverError):
+                await connection.sender("nonsense", persistent=False, transacted=False)
+            with pytest.raises(DriverError):
+                await connection.receiver("nonsense", Receiving(1))
+
+        against_a_broker(tmp_path, play)
+
+    def test_a_send_that_is_refused(self) -> None:
+        async def main() -> None:
+            async with running(Settings(listen=("tcp:127.0.0.1:0",))) as (_, (address,)):
+                connection = await DRIVERS["native"](str(address)).connect()
+                sender = await connection.sender("queue:q", persistent=True, transacted=False)
+                with pytest.raises(DriverError):
+                    await sender.send(bodies(1, 2), wait=True)
+                await connection.close()
+
+        uvloop.run(main())
+
+    def test_the_broker_goes_away(self, tmp_path: Path) -> None:
+        async def main() -> None:
+            async with running(Settings(data=tmp_path, listen=("tcp:127.0.0.1:0",))) as (_, (address,)):
+                connection = await DRIVERS["native"](str(address)).connect()
+                sender = await connection.sender("queue:q", persistent=True, transacted=True)
+                receiver = await connection.receiver("queue:q", Receiving(1))
+                waiting = asyncio.ensure_future(receiver.receive())
+                await asyncio.sleep(0)
+            async with asyncio.timeout(60):
+                # Above all a sender that is closed: it would say that the system has everything.
+                sent = sender.send(bodies(1), wait=False)
+                for attempt in (waiting, sender.commit(), receiver.receive(), sent, sender.close()):
+                    with pytest.raises(DriverError):
+                        await attempt
+                await connection.close()
+
+        uvloop.run(main())
+
+    def test_a_sender_that_is_held_back_can_be_left(self, tmp_path: Path) -> None:
+        """Nobody takes the messages away; the agent must still be able to end the run."""
+
+        async def play(connection: Connection) -> None:
+            sender = await connection.sender("queue:q", persistent=False, transacted=False)
+            large = bodies(*range(100), size=100)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(send_for_ever(sender, large), 0.3)
+
+        against_a_broker(tmp_path, play, queue_limit=10_000, producer_window=10_000)

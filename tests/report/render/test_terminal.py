@@ -1,0 +1,94 @@
+"""The summary in a terminal, in a pipe, and without colours."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from mqlab.events.folder import RunFolder
+from mqlab.report import print_summary
+from report.conftest import Write
+from report.made_up import MadeUp
+
+
+def summary(folder: RunFolder, **settings: object) -> str:
+    out = io.StringIO()
+    print_summary(folder, Console(file=out, **settings))  # type: ignore[arg-type]
+    return out.getvalue()
+
+
+def test_matrix_audit_and_verdicts(whole_run: RunFolder) -> None:
+    text = summary(whole_run)
+    assert "HornetQ, ActiveMQ, SwiftMQ and OpenMQ through JMS, scale quick" in text
+    row = next(line for line in text.splitlines() if line.strip().startswith("G "))
+    assert row.split() == ["G", "9,067", "107", "301", "268", "9,512", "±", "95.1"]
+    assert "≥ 98,123,456 ± 981 k" in text
+    assert "Delivery audit: 24 of 24 runs clean; 0 lost" in text
+    claim = next(
+        line for line in text.splitlines() if "Transactions of ten raise the rate of persistent messages." in line
+    )
+    assert claim.split()[-5:] == ["holds", "3,", "refuted", "1", "holds"]
+    assert "7 hold; 2 refuted, 2 inconclusive, 12 not testable here" in text
+
+
+def test_published_and_measured_are_labelled(whole_run: RunFolder) -> None:
+    assert "published        published     published    published          measured here" in summary(whole_run)
+
+
+def test_a_pipe_gets_plain_text_that_is_not_cut(whole_run: RunFolder) -> None:
+    text = summary(whole_run)
+    assert "\x1b" not in text
+    assert "…" not in text
+
+
+def test_no_color_is_obeyed(whole_run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    coloured = summary(whole_run, force_terminal=True, color_system="standard", width=120)
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = summary(whole_run, force_terminal=True, color_system="standard", width=120)
+    assert "\x1b[32m" in coloured
+    assert not [code for code in ("\x1b[3", "\x1b[9", ";3") if code in plain]
+
+
+def test_the_width_of_the_console_is_left_as_it_was(whole_run: RunFolder) -> None:
+    console = Console(file=io.StringIO())
+    width = console.width
+    print_summary(whole_run, console)
+    assert console.width == width
+
+
+def test_an_output_that_knows_only_ascii(whole_run: RunFolder) -> None:
+    raw = io.BytesIO()
+    with io.TextIOWrapper(raw, encoding="ascii", errors="strict") as out:
+        print_summary(whole_run, Console(file=out))
+        out.flush()
+        text = raw.getvalue().decode("ascii")
+    assert ">= 98,123,456 +- 981 k" in text
+
+
+def test_spoiled_runs_are_named_with_their_reason(made: MadeUp, write: Write) -> None:
+    made.drop("H")
+    made.run("H", status="void", reason="counts disagree", rate=7654321.0)
+    text = summary(write(made))
+    assert "! 1 run of 22 did not pass the audit and counts for no figure." in text
+    assert "run 22, H, embedded: void, counts disagree" in text
+    assert "7,654,321" not in text
+    row = next(line for line in text.splitlines() if line.strip().startswith("H "))
+    assert row.rstrip().endswith("n/a, no valid run")
+
+
+def test_names_are_neither_markup_nor_control_codes(made: MadeUp, write: Write) -> None:
+    name = "[bold]x[/bold] \x1b[31mred"
+    made.meta["systems"][0]["name"] = name
+    for rows in made.rows.values():
+        for row in rows:
+            row["system"] = name
+    text = summary(write(made))
+    assert "[bold]x[/bold]" in text
+    assert "\x1b" not in text
+
+
+def test_stamps_stand_beside_the_system(made: MadeUp, write: Write) -> None:
+    made.meta["systems"][0]["stamps"] = ["sync: off"]
+    text = summary(write(made))
+    assert "[sync: off]" in text
+    assert "! embedded was run with: sync: off." in text

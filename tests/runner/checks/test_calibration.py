@@ -1,0 +1,54 @@
+"""Every driver that has a null peer is faster with it than any system can be."""
+
+import pytest
+import uvloop
+
+from mqlab.drivers import DRIVERS
+from mqlab.drivers.null_server import NULLS
+from mqlab.runner.agents.handle import AgentProcess
+from mqlab.runner.checks.calibration import Calibration, calibrated, wanted, why_not
+from runner.points import point
+
+# That of JMS needs the library of a provider: it is with the tests of these.
+_HERE = sorted({*NULLS} - {"jms"})
+
+
+@pytest.mark.parametrize(("driver", "domain"), [*((name, "") for name in _HERE), ("resp", "topic")])
+@pytest.mark.parametrize(("size", "batch"), [(12, 1000), (1024, 1), (100_000, 4)])
+def test_both_ways(driver: str, domain: str, size: int, batch: int) -> None:
+    if driver == "amqp10":
+        pytest.importorskip("proton", reason="python-qpid-proton is not installed")
+
+    async def play() -> Calibration:
+        agent = await AgentProcess.start(1)
+        try:
+            return await calibrated(driver, size, batch, domain, point(), agent)
+        finally:
+            await agent.stop()
+
+    found = uvloop.run(play())
+    assert (found.driver, found.size, found.batch, found.domain) == (driver, size, batch, domain)
+    assert found.sent is not None
+    assert found.received is not None
+    assert found.sent > 0
+    assert found.received > 0
+
+
+def test_only_points_that_wait_for_nothing_are_bound_by_the_driver_alone() -> None:
+    points = [
+        point(size=12, batch=100), point(size=12, batch=100), point(size=1024, batch=10),
+        point(size=99, send="confirmed"), point(size=98, transaction=5),
+    ]  # fmt: skip
+    assert wanted("native", points) == [(12, 100, ""), (1024, 10, "")]
+    assert wanted("one without a null peer", points) == []
+
+
+def test_every_driver_of_the_lab_has_a_null_peer() -> None:
+    assert not [name for name in DRIVERS if why_not(name)]
+    assert why_not("one of somebody else") == "nobody has written one for it"
+
+
+def test_a_protocol_with_two_ways_is_calibrated_in_both() -> None:
+    points = [point(size=12, batch=100), point(size=12, batch=100, domain="topic")]
+    assert wanted("native", points) == [(12, 100, "")]
+    assert wanted("resp", points) == [(12, 100, "queue"), (12, 100, "topic")]

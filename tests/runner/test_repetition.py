@@ -1,0 +1,198 @@
+"""How often a point is run, and in which order: runs that take no time, with the rates that a test wants."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqlab.events.schema import COMPLETE, INCOMPLETE
+from mqlab.runner import conductor as conducting
+from mqlab.runner.conductor import Progress
+from mqlab.runner.run import OneRun, Outcome
+from mqlab.study import Point
+from mqlab.systems import Durability, Running, System
+from runner.lab import conducted, rows
+from runner.points import MEASURE, point
+
+
+class FakeSystem(System):
+    name = "fake"
+    title = "a fake"
+    drivers = ("native",)
+    starts: Counter[str] = Counter()  # noqa: RUF012 - a test has its own
+    empty = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__({"name": name})
+        self.label = name
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.label, "version": "0", "settings": {}, "stamps": []}
+
+    async def start(self, folder: Path) -> Running:
+        assert folder.parent.is_dir()
+        self.starts[self.label] += 1
+        return FakeRunning(self)
+
+    def durability(self) -> Durability:
+        return Durability("never", "", "", "", "")
+
+    def missing(self) -> str:
+        return ""
+
+    def install(self, _say: Callable[[str], None]) -> None:
+        raise AssertionError("nobody asked for it")
+
+
+class FakeRunning(Running):
+    address = "tcp:127.0.0.1:1"
+
+    def __init__(self, system: FakeSystem) -> None:
+        self._system = system
+
+    async def sample(self) -> dict[str, Any]:
+        return {}
+
+    async def empty(self) -> bool:
+        return self._system.empty
+
+    async def stop(self) -> None:
+        self._system.starts[f"{self._system.label} stopped"] += 1
+
+
+class IdleAgent:
+    """Plays nothing, since no run is played."""
+
+    @classmethod
+    async def start(cls, _: int) -> "IdleAgent":
+        return cls()
+
+    async def ask(self, _: str, **__: Any) -> dict[str, Any]:
+        return {}
+
+    async def stop(self) -> None: ...
+
+
+class Played:
+    """The runs that were asked for; `rates` are what the agents count, one after the other for each system."""
+
+    def __init__(self) -> None:
+        self.order: list[tuple[str, str, int]] = []
+        self.rates: dict[str, Iterator[float | None]] = {}
+
+    async def play(self, one: OneRun, _: Running) -> Outcome:
+        self.order.append((one.point.scenario, one.system.label, one.repetition))
+        one.watch("measure", one.point.phases.measure)
+        rate = next(self.rates[one.system.label])
+        if rate is None:
+            return Outcome(INCOMPLETE, "it broke")
+        measured = one.point.phases.measure
+        return Outcome(COMPLETE, "", counted_received=round(rate * measured), seconds=measured)
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Played:
+    found = Played()
+    monkeypatch.setattr(conducting.OneRun, "play", lambda one, running: found.play(one, running))
+    monkeypatch.setattr(conducting, "AgentProcess", IdleAgent)
+    monkeypatch.setattr(conducting, "machine", lambda _: {})
+    monkeypatch.setattr(conducting, "wanted", lambda *_: [])
+    monkeypatch.setattr(FakeSystem, "starts", Counter())
+    return found
+
+
+def play(
+    played: Played, tmp_path: Path, points: list[Point], seen: list[Progress] | None = None,
+    **rates: list[float | None],
+) -> list[tuple[str, str, int]]:  # fmt: skip
+    played.rates = {name: iter(values) for name, values in rates.items()}
+    watch = (lambda _: None) if seen is None else seen.append
+    conducted(tmp_path, points, systems=[FakeSystem(name) for name in rates], agents=1, watch=watch)
+    return played.order
+
+
+STEADY: list[float | None] = [1000.0, 1001.0, 1000.0, 1001.0, 1000.0]
+WILD: list[float | None] = [1000.0, 2000.0, 500.0, 3000.0, 100.0]
+RULE = "spread(rate) < 1%"
+
+
+def test_a_steady_point_runs_no_more_than_the_least(played: Played, tmp_path: Path) -> None:
+    order = play(played, tmp_path, [point(least=2, most=5, until=RULE)], one=STEADY)
+    assert order == [("A", "one", 1), ("A", "one", 2)]
+
+
+def test_a_wild_point_runs_until_its_budget_ends(played: Played, tmp_path: Path) -> None:
+    order = play(played, tmp_path, [point(least=2, most=5, until=RULE)], one=WILD)
+    assert [repetition for *_, repetition in order] == [1, 2, 3, 4, 5]
+
+
+def test_a_point_stops_as_soon_as_it_is_known(played: Played, tmp_path: Path) -> None:
+    rates: list[float | None] = [900.0, 1000.0, 1000.0, 1000.0, 1000.0, 1000.0, 1000.0, 1000.0, 1000.0]
+    order = play(played, tmp_path, [point(least=2, most=9, until="interval(rate) < 5%")], one=rates)
+    # 900 beside five of 1000: the half width is 4.4 % of the mean; beside four it is 5.7 %.
+    assert [repetition for *_, repetition in order] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_known_point_still_runs_the_least(played: Played, tmp_path: Path) -> None:
+    assert len(play(played, tmp_path, [point(least=4, most=5, until=RULE)], one=STEADY)) == 4
+
+
+def test_without_a_rule_the_budget_is_used(played: Played, tmp_path: Path) -> None:
+    assert len(play(played, tmp_path, [point(least=1, most=3)], one=STEADY)) == 3
+
+
+def test_a_broken_run_tells_nothing_about_the_rate_but_uses_the_budget(played: Played, tmp_path: Path) -> None:
+    order = play(played, tmp_path, [point(least=2, most=4, until=RULE)], one=[1000.0, None, 1000.0, 1.0])
+    assert [repetition for *_, repetition in order] == [1, 2, 3]
+
+
+def test_systems_take_turns_and_one_that_is_known_leaves_the_round(played: Played, tmp_path: Path) -> None:
+    points = [point("A", least=2, most=4, until=RULE), point("B", least=1, most=1)]
+    order = play(played, tmp_path, points, steady=STEADY, wild=WILD)
+    assert order == [
+        ("A", "steady", 1), ("A", "wild", 1), ("A", "wild", 2), ("A", "steady", 2), ("A", "wild", 3), ("A", "wild", 4),
+        ("B", "steady", 1), ("B", "wild", 1),
+    ]  # fmt: skip
+
+
+def test_a_system_stays_up_from_the_first_point_to_the_last(played: Played, tmp_path: Path) -> None:
+    play(played, tmp_path, [point("A", most=2), point("B", most=2)], one=STEADY, two=STEADY)
+    assert FakeSystem.starts == {"one": 1, "two": 1, "one stopped": 1, "two stopped": 1}
+
+
+def test_a_system_that_keeps_messages_of_an_earlier_run_is_started_anew(
+    played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeSystem, "empty", False)
+    play(played, tmp_path, [point(most=3)], one=STEADY)
+    assert FakeSystem.starts == {"one": 3, "one stopped": 3}
+
+
+def test_after_a_broken_run_the_system_is_started_anew(played: Played, tmp_path: Path) -> None:
+    play(played, tmp_path, [point(most=3)], one=[1.0, None, 1.0])
+    assert FakeSystem.starts == {"one": 2, "one stopped": 2}
+
+
+def test_progress_counts_the_runs_and_never_more_than_it_expects(played: Played, tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    points = [point("A", least=2, most=4, until=RULE), point("B")]
+    play(played, tmp_path, points, seen, steady=STEADY, wild=WILD)
+    assert [progress.runs_done for progress in seen] == list(range(8))
+    assert all(progress.runs_done < progress.runs_expected for progress in seen)
+    assert (seen[0].runs_expected, seen[-1].runs_expected) == (6, 8)
+    assert {(progress.phase, progress.phase_seconds) for progress in seen} == {("measure", MEASURE)}
+
+
+def test_two_real_systems_are_interleaved(tmp_path: Path) -> None:
+    points = [point("A", least=2, most=2), point("B", rate=500.0, least=2, most=5, until="spread(rate) < 50%")]
+    folder = conducted(tmp_path, points, systems=["embedded", "embedded:sync=off"])
+    on, off = "embedded", "embedded:sync=off"
+    found = [(run["run"], run["scenario"], run["system"], run["repetition"]) for run in rows(folder, "runs")]
+    assert found == [
+        (1, "A", on, 1), (2, "A", off, 1), (3, "A", off, 2), (4, "A", on, 2),
+        (5, "B", on, 1), (6, "B", off, 1), (7, "B", off, 2), (8, "B", on, 2),
+    ]  # fmt: skip
+    assert {run["status"] for run in rows(folder, "runs")} == {"complete"}
+    assert [(system["name"], len(system["stamps"])) for system in folder.meta()["systems"]] == [(on, 0), (off, 1)]
