@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
+from mqlab.errors import MqlabError
 from mqlab.wire.address import BROKER_NAME, Address, BadAddressError
 
 _REMOTE: Final = re.compile(r"queue:[^@]+@[A-Za-z0-9_-]{1,48}", re.ASCII)
@@ -14,7 +15,7 @@ _LONGEST_PAUSE: Final = 3600
 _ITS_OWN: Final = ("transmit.", "channel.", "temporary.")
 
 
-class ChannelError(ValueError):
+class ChannelError(MqlabError, ValueError):
     """A channel or the name of a remote queue cannot be as it was written."""
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from mqlab.broker.patterns import matches
+from mqlab.errors import MqlabError
 
 MIB = 1024 * 1024
 
@@ -11,7 +12,7 @@ WhenFull = Literal["hold", "refuse", "drop-oldest"]
 Retrieval = Literal["indexed", "scan"]
 
 
-class PolicyError(ValueError):
+class PolicyError(MqlabError, ValueError):
     """A policy has a value the broker cannot work with."""
 
 

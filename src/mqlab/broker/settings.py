@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, get_args
 from mqlab.broker import limits
 from mqlab.broker.channel_settings import ChannelError, ChannelSettings, check_remote
 from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, PolicyError
+from mqlab.errors import MqlabError
 from mqlab.wire.address import BROKER_NAME, Address, BadAddressError
 
 KIB, MIB = 1024, 1024 * 1024
@@ -20,7 +21,7 @@ Sync = Literal["on", "off"]
 Level = Literal["off", "low", "medium", "high"]
 
 
-class SettingError(ValueError):
+class SettingError(MqlabError, ValueError):
     """A setting has a value the broker cannot work with."""
 
 

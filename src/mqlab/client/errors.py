@@ -1,7 +1,9 @@
 """What can go wrong for a client."""
 
+from mqlab.errors import MqlabError
 
-class MessagingError(Exception):
+
+class MessagingError(MqlabError):
     """Any failure of messaging."""
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Bodies
 
 # Bodies of one size: row i is message i.
@@ -19,7 +20,7 @@ Properties = Mapping[str, "np.ndarray[tuple[int], np.dtype[Any]]"]
 Acknowledge = Literal["auto", "dups_ok", "client", "transacted"]
 
 
-class DriverError(Exception):
+class DriverError(MqlabError):
     """The system cannot be reached, refused, or went away. What was not confirmed may or may not have arrived."""
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mqlab.errors import MqlabError
 from mqlab.events.checksums import SUFFIX, file_name
 from mqlab.events.schema import SCHEMA_VERSION, TABLES
 from mqlab.regular_file import read_regular
@@ -18,7 +19,7 @@ from mqlab.regular_file import read_regular
 _META_BYTES: Final = 64_000_000
 
 
-class NotARunFolderError(ValueError):
+class NotARunFolderError(MqlabError, ValueError):
     """The path holds no records of a run, or records this version cannot read."""
 
 

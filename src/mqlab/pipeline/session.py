@@ -16,6 +16,8 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from mqlab.errors import MqlabError
+
 LOCAL: Final = "local[*]"
 _NEEDS_JAVA: Final = "the measures are computed by Spark, which needs a Java runtime, version 17 or later"
 
@@ -40,7 +42,7 @@ _EVERYWHERE: Final = {
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
 
 
-class SparkUnavailableError(RuntimeError):
+class SparkUnavailableError(MqlabError, RuntimeError):
     """Spark cannot be had here; the message is one sentence that says what is missing."""
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from mqlab.errors import MqlabError
 from mqlab.events.checksums import EventFile, checksum, examine, expected_checksum
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import DAMAGED, TABLES
@@ -23,7 +24,7 @@ _THREADS: Final = 4
 _UNKNOWN: Final = "unknown"
 
 
-class NotMeasuredError(ValueError):
+class NotMeasuredError(MqlabError, ValueError):
     """The run folder has no measures, or none of the events that are there now."""
 
 

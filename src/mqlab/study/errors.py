@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from mqlab.errors import MqlabError
 
-class StudyError(Exception):
+
+class StudyError(MqlabError):
     """A declaration is wrong: one sentence that names the file, the line and what is accepted."""
 
     def __init__(self, message: str, file: Path | str | None = None, line: int | None = None) -> None:

@@ -9,15 +9,17 @@ from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 
+from mqlab.errors import MqlabError
+
 FileUse = Literal["read", "write"]
 Syncs = Literal["before confirming", "later", "never", "unknown"]
 
 
-class SystemFailedError(Exception):
+class SystemFailedError(MqlabError):
     """The system cannot be started, or has stopped."""
 
 
-class SystemSettingError(ValueError):
+class SystemSettingError(MqlabError, ValueError):
     """There is no such system, or it has no such setting."""
 
 

@@ -4,10 +4,12 @@ import ipaddress
 import re
 from typing import Final, NamedTuple
 
+from mqlab.errors import MqlabError
+
 BROKER_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,48}", re.ASCII)
 
 
-class BadAddressError(ValueError):
+class BadAddressError(MqlabError, ValueError):
     """The text is no address."""
 
 

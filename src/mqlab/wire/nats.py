@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from mqlab.errors import MqlabError
 from mqlab.wire.equal_frames import Template, alike, bodies_at, bodies_between, joined
 from mqlab.wire.native.bodies import Bodies
 from mqlab.wire.native.payload import Bytes
@@ -21,7 +22,7 @@ _OTHER: Final = re.compile(rb"(INFO|PING|PONG|\+OK|-ERR)[ \t]*([^\r\n]*)\r\n")
 _STATUS: Final = re.compile(rb"NATS/1\.0(?: +(\d{3}))?(?: +([^\r\n]*))?\r\n")
 
 
-class MalformedNatsError(ValueError):
+class MalformedNatsError(MqlabError, ValueError):
     """What came is not what a NATS server says."""
 
 

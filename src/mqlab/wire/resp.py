@@ -7,6 +7,7 @@ entries of a stream. An entry has the field `b`, its body, and before that maybe
 import re
 from typing import Final, NamedTuple
 
+from mqlab.errors import MqlabError
 from mqlab.wire.equal_frames import Template, alike, bodies_at, bodies_between
 from mqlab.wire.native.bodies import Bodies
 from mqlab.wire.native.payload import Bytes
@@ -26,7 +27,7 @@ _ENTRY: Final = re.compile(
 )
 
 
-class MalformedRespError(ValueError):
+class MalformedRespError(MqlabError, ValueError):
     """What came is not what a Redis server says."""
 
 
@@ -56,7 +57,7 @@ class Split(NamedTuple):
     needed: int
 
 
-class _Torn(Exception):  # noqa: N818 - never leaves this file
+class _Torn(MqlabError):  # noqa: N818 - never leaves this file
     """The reply goes on; it will have so many bytes at least."""
 
     def __init__(self, until: int) -> None:

@@ -4,10 +4,11 @@ import ssl
 from pathlib import Path
 from typing import NoReturn
 
+from mqlab.errors import MqlabError
 from mqlab.regular_file import open_regular
 
 
-class TlsError(ValueError):
+class TlsError(MqlabError, ValueError):
     """A file of certificates or keys cannot be used."""
 
 

@@ -21,6 +21,7 @@ from mqlab.broker.core.model.sessions import Producer
 from mqlab.broker.core.routing.remote_queues import TOKENS
 from mqlab.broker.core.routing.topics import Topic
 from mqlab.broker.settings import Settings
+from mqlab.errors import MqlabError
 
 # The part of the memory limit that one producer may send ahead: messages that wait for the disk take more memory than
 # is counted for them, when they are small twice as much, and cannot be taken out of it.
@@ -29,7 +30,7 @@ _WINDOW_SHARE: Final = 8
 _EPISODES: Final = 1000
 
 
-class OverdrawnError(Exception):
+class OverdrawnError(MqlabError):
     """A producer breaks the rules of flow control: what it sends would have no bound."""
 
 

@@ -14,10 +14,11 @@ from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.http.metrics import Metrics, start_metrics
 from mqlab.broker.server.listener import Listener, listen_at
 from mqlab.broker.settings import SettingError, Settings
+from mqlab.errors import MqlabError
 from mqlab.wire.address import Address
 
 
-class BrokerFailedError(Exception):
+class BrokerFailedError(MqlabError):
     """The broker had to stop."""
 
 

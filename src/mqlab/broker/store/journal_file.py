@@ -8,12 +8,13 @@ from typing import Final
 
 from mqlab.broker.store.files.layer import Files, is_no_room
 from mqlab.broker.store.segments import path_of
+from mqlab.errors import MqlabError
 
 # Where space cannot be reserved.
 _UNKNOWN: Final = 1 << 62
 
 
-class NoRoomError(Exception):
+class NoRoomError(MqlabError):
     """The disk is full, or there are no more descriptors; nothing has changed."""
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final, Protocol
 
+from mqlab.errors import MqlabError
 from mqlab.report.claims.interval import Interval, greatest, least, less
 from mqlab.report.render import formatting
 from mqlab.study import Point
@@ -36,7 +37,7 @@ ARITHMETIC: Final[dict[type[ast.operator], Callable[[Interval, Interval], Interv
 _LESS_IS_BETTER: Final = ("latency.", "response.", "confirm.", "cpu.", "rss.", "sync.share", "holds", "held.")
 
 
-class MissingError(LookupError):
+class MissingError(MqlabError, LookupError):
     """A value the expression needs is not there; the message says why, for a reader of the report."""
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from mqlab.drivers.api import Matrix
+from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Bodies
 
 ID_SIZE: Final = 12
@@ -17,7 +18,7 @@ _LOW: Final = np.uint64(0xFFFFFFFF)
 _FEW: Final = 8
 
 
-class NotOursError(ValueError):
+class NotOursError(MqlabError, ValueError):
     """A message that the lab did not send: bodies of the lab begin with producer and sequence number."""
 
 

@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from mqlab.errors import MqlabError
+
 # Answers to a clock question are taken this often; the quickest has the least doubt.
 _CLOCK_QUESTIONS = 8
 # Anything but a whole run is answered at once, or the agent is given up: also on a machine that is busy.
@@ -16,7 +18,7 @@ _STOP_SECONDS = 5.0
 _LONGEST_LINE = 1 << 24
 
 
-class AgentLostError(Exception):
+class AgentLostError(MqlabError):
     """The agent's process is gone."""
 
 
@@ -24,7 +26,7 @@ class NoAnswerError(AgentLostError):
     """The agent's process is there, but did not do in time what it was asked for."""
 
 
-class BrokenRunError(Exception):
+class BrokenRunError(MqlabError):
     """The run cannot be completed."""
 
 

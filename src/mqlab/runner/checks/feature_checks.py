@@ -12,6 +12,7 @@ import numpy as np
 
 from mqlab.drivers import Arrival, Connection, Receiver, Receiving
 from mqlab.drivers.api import Matrix
+from mqlab.errors import MqlabError
 from mqlab.runner.agents.bodies import BodyMaker, ranges
 from mqlab.runner.unsupported import driver_of, lacks
 from mqlab.systems import Running, System
@@ -21,7 +22,7 @@ _PATIENCE: Final = 20.0
 _SHORTLY: Final = 0.5
 
 
-class NotConformingError(Exception):
+class NotConformingError(MqlabError):
     """What was seen is not what the interface promises."""
 
 

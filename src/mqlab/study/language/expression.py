@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from mqlab.errors import MqlabError
 from mqlab.study.language.reference import Reference
 from mqlab.study.metric import METRICS
 
@@ -41,7 +42,7 @@ _LONGEST: Final = 1000
 _DEEPEST: Final = 50
 
 
-class ExpressionError(ValueError):
+class ExpressionError(MqlabError, ValueError):
     """The text is no expression of this language; the message says what is accepted instead."""
 
 

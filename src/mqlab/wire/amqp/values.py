@@ -4,6 +4,8 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from mqlab.errors import MqlabError
+
 # A field table, whose values may be tables and lists of their own.
 Value = str | bytes | int | float | bool | None | list["Value"] | Mapping[str, "Value"]
 Table = Mapping[str, Value]
@@ -12,7 +14,7 @@ Table = Mapping[str, Value]
 MAX_DEPTH: Final = 8
 
 
-class AmqpError(ValueError):
+class AmqpError(MqlabError, ValueError):
     """The other side does not speak AMQP 0-9-1, or says more than the limits allow."""
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from mqlab.errors import MqlabError
+
 Version = Literal[4, 5]
 
 CONNECT: Final = 1
@@ -48,7 +50,7 @@ _REFUSALS: Final = {
 }  # fmt: skip
 
 
-class MqttError(ValueError):
+class MqttError(MqlabError, ValueError):
     """The other side does not speak MQTT, or says more than the limits allow."""
 
 

@@ -13,6 +13,7 @@ from enum import IntEnum, IntFlag
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Buffer
 from mqlab.wire.receive_memory import memory
 
@@ -95,7 +96,7 @@ class Frame(NamedTuple):
 _frame: Callable[[tuple[int, int, int, int, int, int, Buffer]], Frame] = partial(tuple.__new__, Frame)
 
 
-class ProtocolError(Exception):
+class ProtocolError(MqlabError):
     """The peer does not speak this protocol, or breaks its rules."""
 
 

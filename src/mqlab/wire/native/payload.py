@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mqlab.errors import MqlabError
+
 Buffer = bytes | bytearray | memoryview
 Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
 Offsets = np.ndarray[tuple[int], np.dtype[np.int32]]
@@ -20,7 +22,7 @@ SINGLES: Final = 32
 BINARY: Final = pa.binary()
 
 
-class MalformedPayloadError(ValueError):
+class MalformedPayloadError(MqlabError, ValueError):
     """The payload is not what its frame announced."""
 
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from mqlab.errors import MqlabError
+
 VERSIONS: Final = ("1.0", "1.1", "1.2")
 _SAID_BY_CLIENTS: Final = (
     "CONNECT", "STOMP", "SEND", "SUBSCRIBE", "UNSUBSCRIBE", "ACK", "NACK", "BEGIN", "COMMIT", "ABORT", "DISCONNECT",
@@ -27,7 +29,7 @@ _ESCAPED: Final = re.compile(r"\\.?", re.DOTALL)
 _UNSAFE: Final = re.compile("[\r\n\0]")
 
 
-class StompError(Exception):
+class StompError(MqlabError):
     """The peer does not speak STOMP, or breaks its rules or a limit; or a header cannot be written in this version."""
 
 

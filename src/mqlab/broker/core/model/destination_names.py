@@ -4,6 +4,7 @@ from typing import Final
 
 from mqlab.broker import limits
 from mqlab.broker.patterns import is_pattern
+from mqlab.errors import MqlabError
 
 QUEUE: Final = "queue"
 TOPIC: Final = "topic"
@@ -11,7 +12,7 @@ TOPIC: Final = "topic"
 TEMPORARY: Final = "temporary."
 
 
-class BadNameError(ValueError):
+class BadNameError(MqlabError, ValueError):
     """The name is none a destination can have."""
 
 

@@ -2,11 +2,13 @@
 
 from typing import Final
 
+from mqlab.errors import MqlabError
+
 # Enough to find the place; the rest of the text is known to whoever wrote it.
 _SHOWN: Final = 30
 
 
-class BadSelectorError(ValueError):
+class BadSelectorError(MqlabError, ValueError):
     """The text is no selector. The message is one sentence: where, and what was expected."""
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from mqlab.broker.server.trace.detail import More, Texts, told
+from mqlab.errors import MqlabError
 from mqlab.wire.native.payload import MalformedPayloadError
 
 _int, _text = pa.int64(), pa.string()
@@ -62,7 +63,7 @@ class Subject:
 Rows = list[Any]
 
 
-class BadRecordsError(ValueError):
+class BadRecordsError(MqlabError, ValueError):
     """What lies on the queue of the trace was not put there by the trace."""
 
 

@@ -12,6 +12,7 @@ from wsproto.utilities import RemoteProtocolError
 from mqlab.broker import limits
 from mqlab.broker.server.http.responses import Answer, refusal, written
 from mqlab.broker.server.websocket.origins import allows
+from mqlab.errors import MqlabError
 
 # The best first.
 _SUBPROTOCOLS: Final = ("v12.stomp", "v11.stomp", "v10.stomp")
@@ -19,7 +20,7 @@ _UPGRADE: Final = (("Upgrade", "websocket"), ("Connection", "Upgrade"))
 _NO_UPGRADE: Final = "a request that is not for WebSocket; this is a message broker, which has no pages"
 
 
-class NotOpenedError(Exception):
+class NotOpenedError(MqlabError):
     """The request is refused, with this answer."""
 
     def __init__(self, status: HTTPStatus, message: str, *headers: tuple[str, str]) -> None:

@@ -4,8 +4,10 @@ import fcntl
 import os
 from pathlib import Path
 
+from mqlab.errors import MqlabError
 
-class FolderInUseError(Exception):
+
+class FolderInUseError(MqlabError):
     """Another broker has the data folder."""
 
 

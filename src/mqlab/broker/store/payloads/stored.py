@@ -10,6 +10,7 @@ import google_crc32c
 import numpy as np
 
 from mqlab.broker.store.files.layer import Files, is_no_room
+from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Buffer, Payload
 
 # Who takes a few messages at a time comes back for the rest of a payload: so many are kept, if they are not too large.
@@ -17,7 +18,7 @@ _RECENT: Final = 8
 _LARGE: Final = 1024 * 1024
 
 
-class StoredPayloadError(Exception):
+class StoredPayloadError(MqlabError):
     """A payload that was written to disk cannot be read as it was."""
 
 

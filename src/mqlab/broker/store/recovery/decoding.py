@@ -19,6 +19,7 @@ from mqlab.broker.core.durability.records import (
     Shut,
 )
 from mqlab.broker.store import journal_format
+from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Payload
 
 FRAME_SIZE: Final = journal_format.FRAME.size
@@ -27,7 +28,7 @@ _UNCOVERED: Final = journal_format.BEGIN.size
 _ANY_VERSION: Final = journal_format.MAGIC[:6]
 
 
-class Damaged(Exception):  # noqa: N818 - the reader of a file decides whether this is an error
+class Damaged(MqlabError):  # noqa: N818 - the reader of a file decides whether this is an error
     """No record can be read here."""
 
 

@@ -17,11 +17,12 @@ from mqlab.broker.store.recovery.heap import give_back
 from mqlab.broker.store.recovery.live_ranges import extent
 from mqlab.broker.store.recovery.replay import RecoveredQueue, Replay, Unreadable
 from mqlab.broker.store.segments import Segments, numbers_in, path_of
+from mqlab.errors import MqlabError
 
 __all__ = ["DamagedJournalError", "Recovered", "RecoveredQueue", "recover"]
 
 
-class DamagedJournalError(Exception):
+class DamagedJournalError(MqlabError):
     """Something that was on disk can no longer be read. The files are left as they are."""
 
 

@@ -28,6 +28,7 @@ from mqlab.broker.store.recovery.live_ranges import Gone, Part, by_payload, left
 from mqlab.broker.store.recovery.payload_holder import EACH, Holding, followed_by
 from mqlab.broker.store.recovery.scanner import scan
 from mqlab.broker.store.recovery.single_messages import Lone, Run, runs
+from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import COLUMNS, LONE, Payload
 
 # What is left of a file is read record by record if it is no longer than this.
@@ -39,7 +40,7 @@ _new = tuple.__new__
 Targets = tuple[tuple[int, int], ...]
 
 
-class Unreadable(Exception):  # noqa: N818 - a fact; whether it is an error is decided by the evidence
+class Unreadable(MqlabError):  # noqa: N818 - a fact; whether it is an error is decided by the evidence
     """The file cannot be read from this byte on; `lost`: what is missing is known to have been on disk."""
 
     def __init__(self, at: int, why: str, *, lost: bool = False) -> None:
