@@ -1,8 +1,8 @@
 """How fast a journal is read after a stop: MB/s of journal, beside a plain read of the same files.
 
 recovery_over_read: recovery over reading and nothing else (1 is: the checks and the messages cost nothing), for a
-journal of which half is batches of 256 small messages and half is lone messages of 1 KiB. Half of them are consumed.
-Beside it each kind alone, and lone messages of 12 bytes: there four fifths of the journal stand around them.
+journal of which half is batches of 256 small messages and half is single messages of 1 KiB. Half of them are consumed.
+Beside it each kind alone, and single messages of 12 bytes: there four fifths of the journal stand around them.
 """
 
 import os
@@ -19,7 +19,7 @@ from mqlab.broker.store.encoding import encode, encode_head
 from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.recovery.recovery import recover
 from mqlab.broker.store.segments import path_of
-from mqlab.wire.native.bodies import LONE, Payload
+from mqlab.wire.native.bodies import SINGLE, Payload
 from mqlab.wire.native.bodies import encode as encode_bodies
 
 MB: Final = 1_000_000
@@ -28,10 +28,10 @@ KEEP_IN_MEMORY: Final = 1024 * 1024 * 1024
 QUEUES: Final = range(1, 5)
 
 BATCH: Final = encode_bodies([os.urandom(100)] * 256)
-KIB: Final = Payload(os.urandom(1024), 1, LONE)
-TINY: Final = Payload(os.urandom(12), 1, LONE)
+KIB: Final = Payload(os.urandom(1024), 1, SINGLE)
+TINY: Final = Payload(os.urandom(12), 1, SINGLE)
 # What is sent to each queue in turn.
-KINDS: Final = {"mixed": [BATCH] + [KIB] * 26, "batches": [BATCH], "lone_1024": [KIB], "lone_12": [TINY]}
+KINDS: Final = {"mixed": [BATCH] + [KIB] * 26, "batches": [BATCH], "single_1024": [KIB], "single_12": [TINY]}
 
 
 def records(payloads: list[Payload]) -> Iterator[Record]:
@@ -85,7 +85,7 @@ def main() -> None:
     for name, payloads in KINDS.items():
         with TemporaryDirectory(prefix="mqlab-bench-") as made:
             folder = Path(made)
-            size = write_journal(folder, payloads, least // 8 if name == "lone_12" else least)
+            size = write_journal(folder, payloads, least // 8 if name == "single_12" else least)
             say(f"{name}: a journal of {size / MB:,.0f} MB; the rates are MB/s")
             sides = {
                 name: partial(rate, folder, size, read_and_recover), f"{name}_read": partial(rate, folder, size, read),

@@ -74,7 +74,7 @@ async def test_who_sends_in_a_loop_lets_others_have_their_turns(headers: dict[st
 
 
 @in_loop
-async def test_a_lone_message_leaves_with_the_next_turn_of_the_loop() -> None:
+async def test_a_single_message_leaves_with_the_next_turn_of_the_loop() -> None:
     async with running(local()) as (_, (address,)):
         session = await (await client(address)).session()
         consumer, producer = await session.consumer("queue:q"), await session.producer("queue:q")

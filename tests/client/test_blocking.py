@@ -25,7 +25,7 @@ def test_one_message_through_a_queue(served: Served) -> None:
         assert session.consumer("queue:q").receive(timeout=30).body == b"hello"
 
 
-def test_a_lone_message_arrives_without_any_further_call(served: Served) -> None:
+def test_a_single_message_arrives_without_any_further_call(served: Served) -> None:
     with connect(served.address) as sender, connect(served.address) as receiver:
         consumer = receiver.session().consumer("queue:q")
         producer = sender.session().producer("queue:q")

@@ -8,7 +8,7 @@ from broker.server.talking import in_loop
 from mqlab.client.connection import Wire
 from mqlab.client.consumer import Consumer
 from mqlab.wire import native
-from mqlab.wire.native.columns import encode_lone
+from mqlab.wire.native.columns import encode_single
 from mqlab.wire.native.frames import Frame, Kind
 
 _LIMIT = 1 << 20
@@ -44,7 +44,7 @@ def deliver(wire: Wire, *ids: tuple[int, int]) -> None:
     """One read with a message for each link and delivery id."""
     data = b""
     for link, first in ids:
-        payload = encode_lone(b"body", ("correlation_id",), "s", ("id",))
+        payload = encode_single(b"body", ("correlation_id",), "s", ("id",))
         size = len(payload.data)
         head = native.header(Kind.DELIVER, flags=payload.form, link=link, first=first, amount=1, length=size)
         data += head + bytes(payload.data)

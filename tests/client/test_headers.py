@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mqlab.client import headers as module
 from mqlab.client.headers import Byte, Float, Headers, Int, Short, Stamp, Standing
 from mqlab.client.message import Delivery, Message
-from mqlab.wire.native.bodies import COLUMNS, LONE, Payload, check, decode
-from mqlab.wire.native.columns import column, column_names, decode_batch, decode_lone
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, check, decode
+from mqlab.wire.native.columns import column, column_names, decode_batch, decode_single
 
 NOW = 1_700_000_000_000
 
@@ -61,7 +61,7 @@ def test_ids_and_times_can_be_left_out(rows: int, timestamps: bool, ids: bool) -
     stamp = Stamp(Standing(ids=ids, timestamps=timestamps))
     payload = stamp.batch([b"%d" % row for row in range(rows)])
     assert column_names(payload) == ("id",) * ids + ("timestamp",) * timestamps
-    assert payload.form == (LONE if rows == 1 else 0) | (COLUMNS if ids or timestamps else 0)
+    assert payload.form == (SINGLE if rows == 1 else 0) | (COLUMNS if ids or timestamps else 0)
     messages = sent(payload)
     assert [message.body for message in messages] == [b"%d" % row for row in range(rows)]
     assert all((message.id is not None) is ids for message in messages)
@@ -84,7 +84,7 @@ def test_headers_arrive() -> None:
 
 def test_a_duplicate_id_is_for_the_broker() -> None:
     payload = Stamp(Standing()).message(b"", {"duplicate_id": "once"}, None)
-    assert decode_lone(payload).values["duplicate_id"] == "once"
+    assert decode_single(payload).values["duplicate_id"] == "once"
 
 
 def test_what_is_none_is_not_said() -> None:
@@ -94,7 +94,7 @@ def test_what_is_none_is_not_said() -> None:
     }  # fmt: skip
     assert nothing.keys() == Headers.__annotations__.keys()
     payload = Stamp(Standing(ids=False, timestamps=False)).message(b"body", nothing, {})
-    assert payload == Payload(b"body", 1, LONE)
+    assert payload == Payload(b"body", 1, SINGLE)
 
 
 def test_what_goes_without_saying_is_not_sent() -> None:
@@ -126,7 +126,7 @@ def test_times_become_absolute(said_of_one: Any, standing: Any, expiration: int,
 def test_what_a_producer_says_of_all_its_messages(rows: int) -> None:
     stamp = Stamp(Standing(priority=7, time_to_live=1_000, delay=10))
     payload = stamp.batch([b"x"] * rows)
-    assert payload.form == COLUMNS | (LONE if rows == 1 else 0)
+    assert payload.form == COLUMNS | (SINGLE if rows == 1 else 0)
     for message in sent(payload):
         assert (message.priority, message.expiration, message.deliver_at) == (7, NOW + 1_000, NOW + 10)
     (other,) = sent(stamp.message(b"", {"priority": 4, "time_to_live": 0, "delay": 0}, None))
@@ -279,6 +279,6 @@ def test_a_body_that_changes_later_is_sent_as_it_was() -> None:
     assert decode(payload).tolist() == [b"before"]
 
 
-def test_a_batch_has_the_types_of_a_lone_message() -> None:
+def test_a_batch_has_the_types_of_a_single_message() -> None:
     stamp = Stamp(Standing(priority=3, time_to_live=5, delay=5))
     assert decode_batch(stamp.batch([b"a"])).schema == decode_batch(stamp.batch([b"a", b"b"])).schema

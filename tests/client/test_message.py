@@ -7,7 +7,7 @@ import pytest
 
 from mqlab.client.message import Delivery, Message
 from mqlab.wire.native.bodies import Payload, cut, encode
-from mqlab.wire.native.columns import encode_columns, encode_lone
+from mqlab.wire.native.columns import encode_columns, encode_single
 from mqlab.wire.receive_memory import memory
 
 FULL: dict[str, tuple[str, Any]] = {
@@ -19,7 +19,7 @@ FULL: dict[str, tuple[str, Any]] = {
 
 def full() -> Payload:
     values = [value for _, value in FULL.values()]
-    return encode_lone(b"body", tuple(FULL), "".join(letter for letter, _ in FULL.values()), values)
+    return encode_single(b"body", tuple(FULL), "".join(letter for letter, _ in FULL.values()), values)
 
 
 def mixed() -> Payload:
@@ -56,13 +56,13 @@ NOTHING = {
 }  # fmt: skip
 
 
-def test_a_lone_message_with_everything() -> None:
+def test_a_single_message_with_everything() -> None:
     (message,) = delivered(full()).messages()
     assert seen(message) == ALL
 
 
 @pytest.mark.parametrize("payload", [encode([b"body"]), cut(mixed(), range(2, 3))], ids=["plain", "cut"])
-def test_a_lone_message_with_nothing(payload: Payload) -> None:
+def test_a_single_message_with_nothing(payload: Payload) -> None:
     (message,) = delivered(payload).messages()
     assert seen(message) == NOTHING | {"body": message.body}
 
@@ -79,7 +79,7 @@ def test_messages_that_came_together_with_nothing_but_bodies() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("payload", [full(), mixed()], ids=["lone", "batch"])
+@pytest.mark.parametrize("payload", [full(), mixed()], ids=["single", "batch"])
 def test_headers_of_a_delivery_that_was_never_taken_apart(payload: Payload) -> None:
     delivery, row = delivered(payload), payload.rows // 2
     assert delivery.header("correlation_id", row) == "c-1"
@@ -89,10 +89,10 @@ def test_headers_of_a_delivery_that_was_never_taken_apart(payload: Payload) -> N
 
 
 def test_one_column_of_all() -> None:
-    batch, lone = delivered(mixed()), delivered(full())
+    batch, single = delivered(mixed()), delivered(full())
     assert batch.column("correlation_id").to_pylist() == [None, "c-1", None]
-    assert batch.column(".count").type == lone.column(".count").type == pa.int32()
-    assert lone.column(".count").to_pylist() == [7]
+    assert batch.column(".count").type == single.column(".count").type == pa.int32()
+    assert single.column(".count").to_pylist() == [7]
     assert batch.column("duplicate_id") is None
     assert delivered(encode([b"a", b"b"])).column("correlation_id") is None
     assert batch.batch().schema.names == ["body", *FULL]
@@ -130,7 +130,7 @@ def test_the_rest_of_a_delivery(rows: int) -> None:
     assert [seen(message) for message in rest.messages()] == [seen(message) for message in whole.messages()[rows:]]
 
 
-@pytest.mark.parametrize("payload", [full(), mixed()], ids=["lone", "batch"])
+@pytest.mark.parametrize("payload", [full(), mixed()], ids=["single", "batch"])
 def test_while_a_message_lives_the_memory_it_came_in_is_not_used_again(payload: Payload) -> None:
     """Its headers are read only when somebody asks."""
     view = memory(64 * 1024)[: len(payload.data)]

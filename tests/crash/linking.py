@@ -75,7 +75,7 @@ class Link:
 
     def __init__(self, here: Victim, there: Victim, to: str, proxy: Proxy, ledger: Ledger, seed: int) -> None:
         self.here, self.there, self.to, self.proxy = here, there, to, proxy
-        # One queue for each producer: the channel puts lone messages together, and the ledger wants them by producer.
+        # One queue for each producer: the channel puts single messages together, and the ledger wants them by producer.
         self.kept, live, light = ["queue:kept", "queue:kept too"], ["queue:live", "queue:live too"], "queue:light"
         self.light = [Light(here, ledger, seed + 5, f"{light}@{to}", (light,), 0)]
         self.producers = [

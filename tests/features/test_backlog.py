@@ -56,7 +56,7 @@ async def drain(address: str, count: int) -> None:
 
 @pytest.mark.timeout(4 * SECONDS)
 @pytest.mark.parametrize("persistent", [False, True], ids=["express", "persistent"])
-@pytest.mark.parametrize("shape", ["batches", "lone"])
+@pytest.mark.parametrize("shape", ["batches", "single"])
 def test_ten_times_the_memory_limit(
     shape: str, persistent: bool, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

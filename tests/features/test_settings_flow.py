@@ -22,7 +22,7 @@ FRAME = 2 * 1024 * 1024
 
 
 async def accepted(connection: aio.Connection, producer: aio.Producer, body: bytes, most: int) -> int:
-    """How many lone messages a destination takes before it refuses one, or holds its producer back."""
+    """How many single messages a destination takes before it refuses one, or holds its producer back."""
     for n in range(most):
         sending = asyncio.ensure_future(producer.send_batch(encode([body]), confirm=True))
         await asyncio.sleep(0)

@@ -19,13 +19,13 @@ async def _show(connection: aio.Connection, name: str = "queue:q") -> dict[str, 
     return await connection.ask("show", name=name)
 
 
-@pytest.mark.parametrize("lone", [True, False])
+@pytest.mark.parametrize("single", [True, False])
 @pytest.mark.parametrize("persistent", [True, False])
 @in_loop
-async def test_save_retrieve_extent_spill_queue_to_disk(tmp_path: Path, persistent: bool, lone: bool) -> None:
+async def test_save_retrieve_extent_spill_queue_to_disk(tmp_path: Path, persistent: bool, single: bool) -> None:
     """Beyond the extent messages wait on disk, and come back in order."""
     bodies = [b"%-1000d" % n for n in range(4000)]
-    steps = 1 if lone else 100
+    steps = 1 if single else 100
     in_memory = []
     for extent in (0, 256 * KIB):
         settings = local(data=tmp_path / str(extent), save_extent=extent, queue_limit=64 * MIB)

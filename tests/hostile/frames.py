@@ -5,7 +5,7 @@ from typing import Any
 
 from mqlab.wire import native
 from mqlab.wire.native.bodies import encode
-from mqlab.wire.native.columns import encode_lone
+from mqlab.wire.native.columns import encode_single
 from mqlab.wire.native.frames import Flag, Kind
 
 # Numbers as no client of ours would send them.
@@ -15,9 +15,9 @@ LINKS = (0, 1, 2, 3, 4, 5, 99, 2**32 - 1)
 SESSIONS = (0, 1, 2, 9, 2**16 - 1)
 KINDS = [kind for kind in Kind if kind != Kind.HELLO]
 MESSAGES = [
-    encode([b"one"]), encode([b"a", b"b", b"c"]), encode_lone(b"x", ("correlation_id",), "s", ["id-1"]),
-    encode_lone(b"y", ("correlation_id", "reply_to", ".a"), "ssq", ["id-2", "queue:a", 2**62]),
-    encode_lone(b"z", (".long",), "s", ["x" * 5000]),
+    encode([b"one"]), encode([b"a", b"b", b"c"]), encode_single(b"x", ("correlation_id",), "s", ["id-1"]),
+    encode_single(b"y", ("correlation_id", "reply_to", ".a"), "ssq", ["id-2", "queue:a", 2**62]),
+    encode_single(b"z", (".long",), "s", ["x" * 5000]),
 ]  # fmt: skip
 ASKED: list[dict[str, Any]] = [
     {"ask": "ping"}, {"ask": "purge", "name": "queue:a"}, {"ask": "move", "name": "queue:a", "to": "queue:b"},

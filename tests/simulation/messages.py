@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from broker.core.payloads import batch, lone
+from broker.core.payloads import batch, single
 from mqlab.wire.native.bodies import Payload, decode, encode
 from mqlab.wire.native.columns import Value
 
@@ -49,7 +49,7 @@ def payload_of(messages: Sequence[Message]) -> Payload:
     if not any(headers):
         return encode([message.body for message in messages])
     if len(messages) == 1:
-        return lone(messages[0].body, **headers[0])
+        return single(messages[0].body, **headers[0])
     return batch(*((message.body, said) for message, said in zip(messages, headers, strict=True)))
 
 

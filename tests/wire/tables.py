@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from mqlab.wire.native.bodies import Payload
-from mqlab.wire.native.columns import HEADERS, decode_batch, encode_columns, encode_lone, is_property_name
+from mqlab.wire.native.columns import HEADERS, decode_batch, encode_columns, encode_single, is_property_name
 
 Row = dict[str, Any]
 
@@ -41,10 +41,10 @@ class Table:
         }
         return encode_columns(bodies, arrays)
 
-    def lone(self, row: int) -> Payload:
+    def single(self, row: int) -> Payload:
         values = {name: self.rows[row][name] for name in self.letters if name in self.rows[row]}
         letters = "".join(self.letters[name] for name in values)
-        return encode_lone(self.rows[row]["body"], tuple(values), letters, list(values.values()))
+        return encode_single(self.rows[row]["body"], tuple(values), letters, list(values.values()))
 
 
 @st.composite

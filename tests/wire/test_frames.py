@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mqlab.wire import native
-from mqlab.wire.native.bodies import COLUMNS, LONE, SINGLES
+from mqlab.wire.native.bodies import COALESCED, COLUMNS, SINGLE
 from mqlab.wire.native.frames import HEADER, HEADER_SIZE, Flag, Frame, Kind, ProtocolError, Receiver
 
 LIMIT = 100_000
@@ -158,7 +158,7 @@ def test_any_payload_is_a_json_object_or_the_protocols_own_error(payload: bytes)
 def test_the_header_has_the_size_that_is_written_down() -> None:
     """Other clients rely on it: 24 bytes, little-endian, in this order."""
     assert native.header(
-        Kind.SEND, flags=Flag.LONE | Flag.PERSISTENT, session=0x0102, link=0x03040506, first=0x0708090A0B0C0D0E,
+        Kind.SEND, flags=Flag.SINGLE | Flag.PERSISTENT, session=0x0102, link=0x03040506, first=0x0708090A0B0C0D0E,
         amount=0x0F101112, length=0x13141516,
     ) == bytes.fromhex("16151413 0d 03 0201 06050403 0e0d0c0b0a090807 1211100f")  # fmt: skip
     assert HEADER.size == HEADER_SIZE == 24
@@ -166,8 +166,8 @@ def test_the_header_has_the_size_that_is_written_down() -> None:
 
 def test_the_form_of_a_payload_is_among_the_flags() -> None:
     """A payload's form goes into the flags of its frame as it is, and comes out as it was."""
-    assert (Flag.LONE, Flag.COLUMNS, Flag.SINGLES) == (LONE, COLUMNS, SINGLES)
-    assert native.FORM == LONE | COLUMNS | SINGLES
+    assert (Flag.SINGLE, Flag.COLUMNS, Flag.COALESCED) == (SINGLE, COLUMNS, COALESCED)
+    assert native.FORM == SINGLE | COLUMNS | COALESCED
     assert not native.FORM & (Flag.PERSISTENT | Flag.CONFIRM | Flag.REDELIVERED)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.native.bodies import LONE, MalformedPayloadError, Payload, check, encode
+from mqlab.wire.native.bodies import SINGLE, MalformedPayloadError, Payload, check, encode
 
 from .forging import Forged, compressed, memory_of_arrow
 from .using import use
@@ -19,13 +19,13 @@ def _batch(column: pa.Array, name: str = "body") -> bytes:
 
 
 @settings(deadline=None, max_examples=300)
-@given(st.binary(max_size=300), st.integers(0, 5), st.sampled_from([0, LONE]))
+@given(st.binary(max_size=300), st.integers(0, 5), st.sampled_from([0, SINGLE]))
 @example(b"", 1, 0)
-@example(b"", 1, LONE)
+@example(b"", 1, SINGLE)
 @example(b"\xff\xff\xff\xff\x00\x00\x00\x00", 1, 0)
 def test_random_bytes(data: bytes, rows: int, form: int) -> None:
     accepted = use(Payload(data, rows, form))
-    assert accepted is (form == LONE and rows == 1)
+    assert accepted is (form == SINGLE and rows == 1)
 
 
 ORIGINALS = [

@@ -1,11 +1,11 @@
-"""Forms against the general way to write and read a lone message."""
+"""Forms against the general way to write and read a single message."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqlab.wire.native.columns import decode_lone, encode_lone
-from mqlab.wire.native.payload import LONE, Payload
+from mqlab.wire.native.columns import decode_single, encode_single
+from mqlab.wire.native.payload import SINGLE, Payload
 from mqlab.wire.templates import Form
 
 NAMES = ("correlation_id", "reply_to", "type")
@@ -14,7 +14,7 @@ bodies = st.binary(max_size=40)
 
 
 def written(values: list[str], body: bytes) -> Payload:
-    return encode_lone(body, NAMES[: len(values)], "s" * len(values), values)
+    return encode_single(body, NAMES[: len(values)], "s" * len(values), values)
 
 
 @given(st.lists(texts, min_size=1, max_size=3), bodies)
@@ -22,7 +22,7 @@ def test_a_message_is_written_as_any_other(values: list[str], body: bytes) -> No
     form = Form(NAMES[: len(values)], values[1:])
     message = form.message(values[0], body)
     assert message == written(values, body)
-    assert decode_lone(message).values == dict(zip(NAMES, values, strict=False))
+    assert decode_single(message).values == dict(zip(NAMES, values, strict=False))
 
 
 @given(st.lists(texts, min_size=1, max_size=3), bodies, st.booleans())
@@ -58,6 +58,6 @@ def test_of_what_is_cut_off_nothing_is_read(size: int, others: dict[str, str]) -
 
 def test_a_body_alone_is_not_of_any_form() -> None:
     form = Form(("correlation_id",))
-    lookalike = Payload(form.message("id", b"body").data, 1, LONE)
+    lookalike = Payload(form.message("id", b"body").data, 1, SINGLE)
     assert form.parts(lookalike) is None
     assert form.body(lookalike, "id") is None

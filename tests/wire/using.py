@@ -4,8 +4,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from mqlab.wire.native.bodies import LONE, MalformedPayloadError, Payload, check, cut, decode
-from mqlab.wire.native.columns import column, column_names, decode_batch, decode_lone, encode_columns
+from mqlab.wire.native.bodies import SINGLE, MalformedPayloadError, Payload, check, cut, decode
+from mqlab.wire.native.columns import column, column_names, decode_batch, decode_single, encode_columns
 
 from .tables import Row, rows_of
 
@@ -14,9 +14,9 @@ def use(payload: Payload) -> bool:
     """True if it was accepted: then all of it can be read, cut and written again. No error but the parser's own."""
     with suppress(MalformedPayloadError):
         decode_batch(payload)
-    if payload.form & LONE:
+    if payload.form & SINGLE:
         with suppress(MalformedPayloadError):
-            decode_lone(payload)
+            decode_single(payload)
     refusal = _refusal(payload)
     if refusal is not None:
         # It may be logged and sent back: short, and in one line.

@@ -19,7 +19,7 @@ from mqlab.wire.native.columns import (
     Columns,
     Value,
     encode_columns,
-    encode_lone,
+    encode_single,
     encode_texts,
     is_property_name,
     named,
@@ -172,14 +172,14 @@ class Stamp:
         if headers and self._plain and not properties and _TEXTS.issuperset(headers) and None not in headers.values():
             # The next one with the same texts, as most are, need not be taken apart.
             self._shapes[tuple(headers)] = named(tuple(names), letters)
-        return encode_lone(as_body(body), tuple(names), letters, values)
+        return encode_single(as_body(body), tuple(names), letters, values)
 
     def batch(self, bodies: Sequence[Buffer]) -> Payload:
         """Messages with nothing said of them."""
         rows = len(bodies)
         now = _now()
         if rows == 1 and self._plain:
-            return encode_lone(bodies[0], self._names, self._letters, [*self._stamped(now).values()])
+            return encode_single(bodies[0], self._names, self._letters, [*self._stamped(now).values()])
         if rows == 1:
             return self.message(bodies[0], {}, None)
         if self._plain and not self._names:

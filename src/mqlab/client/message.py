@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from mqlab.wire.native.bodies import COLUMNS, LONE, Bodies, Payload, cut, decode
-from mqlab.wire.native.columns import PROPERTY, Value, column, column_names, decode_batch, decode_lone
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, Bodies, Payload, cut, decode
+from mqlab.wire.native.columns import PROPERTY, Value, column, column_names, decode_batch, decode_single
 from mqlab.wire.templates import Form
 
 DEFAULT_PRIORITY: Final = 4
@@ -20,7 +20,7 @@ ID_PREFIX: Final = "ID:"
 class Delivery:
     """Messages that came together. Their headers are read when somebody asks for one."""
 
-    __slots__ = ("_columns", "_lone", "delivered", "destination", "first", "payload", "persistent")
+    __slots__ = ("_columns", "_single", "delivered", "destination", "first", "payload", "persistent")
 
     def __init__(self, first: int, payload: Payload, delivered: int, persistent: bool, destination: str) -> None:
         # Delivery id of the first of them.
@@ -32,8 +32,8 @@ class Delivery:
         # Where they were sent.
         self.destination = destination
         self._columns: dict[str, list[Any]] = {}
-        # Of a lone message, once it was taken apart: all it says beside its body.
-        self._lone: Mapping[str, Any] | None = None
+        # Of a single message, once it was taken apart: all it says beside its body.
+        self._single: Mapping[str, Any] | None = None
 
     @property
     def rows(self) -> int:
@@ -58,16 +58,16 @@ class Delivery:
         """The only one; it is probably of this form, with that text."""
         body = None if like is None else like.body(self.payload, text)
         if like is not None and body is not None:
-            self._lone = {like.name: text}
+            self._single = {like.name: text}
             return _message((body, 0, self))
-        if not self.payload.form & LONE:
+        if not self.payload.form & SINGLE:
             return self.messages()[0]
-        lone = decode_lone(self.payload)
-        self._lone = lone.values
-        return _message((lone.own_body(), 0, self))
+        single = decode_single(self.payload)
+        self._single = single.values
+        return _message((single.own_body(), 0, self))
 
     def messages(self) -> list[Message]:
-        if self.payload.form & LONE:
+        if self.payload.form & SINGLE:
             return [self.message()]
         return list(map(Message, self.bodies().tolist(), range(self.rows), repeat(self)))
 
@@ -77,8 +77,8 @@ class Delivery:
         return Delivery(self.first + rows, rest, self.delivered, self.persistent, self.destination)
 
     def header(self, name: str, row: int) -> Any:
-        if self._lone is not None:
-            return self._lone.get(name)
+        if self._single is not None:
+            return self._single.get(name)
         if not self.payload.form & COLUMNS:
             return None
         values = self._columns.get(name)

@@ -17,4 +17,4 @@ def asking_for(link: int, correlation_id: str | None, message_id: str) -> Frame:
     if _MESSAGE_ID.fullmatch(message_id) is None:
         raise ValueError(f"{message_id[:80]!r} is no message id: {ID_PREFIX} and 32 hexadecimal digits")
     value = bytes.fromhex(message_id.removeprefix(ID_PREFIX))
-    return Frame(_RECEIVE, int(Flag.LONE), 0, link, 0, 0, value)
+    return Frame(_RECEIVE, int(Flag.SINGLE), 0, link, 0, 0, value)

@@ -54,7 +54,7 @@ class Producer:
     ) -> None:  # fmt: skip
         """One message. A persistent one outside a transaction is on the broker's disk when this returns.
 
-        Others leave with all that are ready by the next turn of the loop; a lone one leaves with that turn.
+        Others leave with all that are ready by the next turn of the loop; a single one leaves with that turn.
         """
         if not persistent and (headers or properties) and self.sent_at_once(body, headers, properties):
             return

@@ -29,8 +29,8 @@ def _first_unused(buffers: list[Any], references: int) -> Any | None:
 
 def _references_without_a_view() -> int:
     """How many references the interpreter counts to a buffer that only the list above has: versions differ."""
-    lone: list[Any] = [np.empty(1, dtype=np.uint8)]
-    return next(count for count in range(1, 10) if _first_unused(lone, count) is not None)
+    single: list[Any] = [np.empty(1, dtype=np.uint8)]
+    return next(count for count in range(1, 10) if _first_unused(single, count) is not None)
 
 
 _UNUSED: Final = _references_without_a_view()

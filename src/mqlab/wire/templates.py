@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from mqlab.wire.native.columns import named
-from mqlab.wire.native.payload import COLUMNS, LONE, Buffer, Payload, payload_of
+from mqlab.wire.native.payload import COLUMNS, SINGLE, Buffer, Payload, payload_of
 
-_LONE_COLUMNS: Final = LONE | COLUMNS
+_SINGLE_COLUMNS: Final = SINGLE | COLUMNS
 _LENGTH: Final = struct.Struct("<I")
 _pack, _unpack = _LENGTH.pack, _LENGTH.unpack_from
 
 
 class Form:
-    """Lone messages whose headers are these texts: the first is another one each time, the others are always these."""
+    """Single messages whose headers are these texts: the first differs from message to message, the others do not."""
 
     def __init__(self, names: Sequence[str], others: Sequence[str] = ()) -> None:
         listed, rest = named(tuple(names), "s" * len(names)), [text.encode() for text in others]
@@ -31,20 +31,20 @@ class Form:
     def message(self, text: str, body: bytes) -> Payload:
         first = text.encode()
         parts = (self._listed, _pack(len(first)), self._lengths, first, self._rest, body)
-        return payload_of((b"".join(parts), 1, _LONE_COLUMNS))
+        return payload_of((b"".join(parts), 1, _SINGLE_COLUMNS))
 
     def body(self, payload: Payload, text: str) -> bytes | None:
         """Of a message of this form with that text; None: this is another one."""
         data, _, form = payload
         before = self.message(text, b"").data
         size = len(before)
-        return bytes(data[size:]) if form == _LONE_COLUMNS and data[:size] == before else None
+        return bytes(data[size:]) if form == _SINGLE_COLUMNS and data[:size] == before else None
 
     def parts(self, payload: Payload) -> tuple[str, Buffer] | None:
         """Text and body of a message of this form; None: this is another one."""
         data, _, form = payload
         lengths_at, text_at = self._lengths_at, self._text_at
-        if form != _LONE_COLUMNS or len(data) < text_at or data[: self._length_at] != self._listed:
+        if form != _SINGLE_COLUMNS or len(data) < text_at or data[: self._length_at] != self._listed:
             return None
         end = text_at + _unpack(data, self._length_at)[0]
         begin = end + len(self._rest)

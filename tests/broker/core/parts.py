@@ -13,7 +13,7 @@ from mqlab.broker.core.model.sessions import Consumer, Producer, Session
 from mqlab.wire.native.bodies import Payload, encode
 from mqlab.wire.native.columns import Value
 
-from .payloads import batch, lone
+from .payloads import batch, single
 
 # Where a message is: reserved, but not to be seen yet (for the disk, or for a decision); to be had; not due yet; with
 # a consumer; acknowledged in an open transaction; acknowledged for good, as soon as the disk (or somebody) says so.
@@ -142,7 +142,7 @@ def payload_of(wanted: list[tuple[bytes, Wanted]], now: int) -> Payload:
     if not any(values for _, values in rows):
         return encode([body for body, _ in rows])
     if len(rows) == 1:
-        return lone(rows[0][0], **rows[0][1])
+        return single(rows[0][0], **rows[0][1])
     return batch(*rows)
 
 

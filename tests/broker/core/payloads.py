@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from mqlab.broker.core.model.messages import Span
 from mqlab.wire.native.bodies import Payload, decode
-from mqlab.wire.native.columns import HEADERS, PROPERTY, Value, column, encode_columns, encode_lone
+from mqlab.wire.native.columns import HEADERS, PROPERTY, Value, column, encode_columns, encode_single
 
 Row = tuple[bytes, Mapping[str, Value]]
 
@@ -15,11 +15,11 @@ _ARROW = {
 }  # fmt: skip
 
 
-def lone(body: bytes, **values: Value) -> Payload:
+def single(body: bytes, **values: Value) -> Payload:
     """One message without a record batch. Names that are no header are properties."""
     names = tuple(_column(name) for name in values)
     letters = "".join(_letter(name, value) for name, value in values.items())
-    return encode_lone(body, names, letters, [*values.values()])
+    return encode_single(body, names, letters, [*values.values()])
 
 
 def batch(*rows: Row) -> Payload:

@@ -10,7 +10,7 @@ from mqlab.broker.core.model.sessions import Producer, Session
 from mqlab.broker.core.routing.subscriptions import Wish
 
 from .commands import Driven
-from .payloads import lone
+from .payloads import single
 
 KIB, MIB = 1024, 1024 * 1024
 MEMORY = 16 * MIB
@@ -27,7 +27,7 @@ def test_transactions_of_a_connection_have_a_part_of_memory(more: int) -> None:
     one, other = _senders(driven, 2, mine)
     share = MEMORY // limits.TRANSACTIONS_OF_A_CONNECTION
     driven.send(one, b"x" * (share - 10 * KIB))
-    rest = share - driven.memory - FOOTPRINT - len(lone(b"").data)
+    rest = share - driven.memory - FOOTPRINT - len(single(b"").data)
     if more <= 0:
         driven.send(other, b"x" * (rest + more))
         assert driven.memory == driven.core.house.accounts.bytes == share + more
@@ -131,7 +131,7 @@ def test_many_single_messages_of_a_transaction_become_few_batches() -> None:
     session = driven.session(transacted=True)
     one, other = driven.producer("queue:q", session), driven.producer("queue:r", session)
     for n in range(300):
-        driven.put(one if n % 100 else other, lone(b"%d" % n, n=n % 7), persistent=n > 200)
+        driven.put(one if n % 100 else other, single(b"%d" % n, n=n % 7), persistent=n > 200)
     sends = session.transaction.sends
     assert len(sends) < 80
     assert driven.memory == session.account.bytes == sum(span.memory for _, span in sends)
@@ -179,7 +179,7 @@ def test_waiting_receives_are_bounded(more: int, monkeypatch: pytest.MonkeyPatch
         driven.receive(first, "another")
     # Others have their own; what has come, and what is cancelled, makes room.
     driven.receive(driven.consumer("queue:q", 0, driven.session(owner=other)), "id9")
-    driven.put(driven.producer("queue:q"), lone(b"reply", correlation_id="id0"))
+    driven.put(driven.producer("queue:q"), single(b"reply", correlation_id="id0"))
     driven.receive(first, "again")
     driven.core.cancel(first)
     driven.close(second)
@@ -426,7 +426,7 @@ def test_answered_receives_are_charged_no_longer(monkeypatch: pytest.MonkeyPatch
         driven.receive(consumer, f"id{n}")
     assert driven.memory == before + most * limits.RECEIVE_BYTES
     for n in range(most):
-        driven.put(producer, lone(b"reply", correlation_id=f"id{n}"))
+        driven.put(producer, single(b"reply", correlation_id=f"id{n}"))
         driven.acknowledge(consumer, consumer.next_delivery - 1)
         assert consumer.session.account.receives * limits.RECEIVE_BYTES <= driven.memory - before
     assert driven.memory - before <= 4 * limits.RECEIVES_CHARGED * limits.RECEIVE_BYTES

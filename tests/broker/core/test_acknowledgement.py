@@ -8,7 +8,7 @@ from mqlab.broker.core.durability.records import Commit, Remove
 from mqlab.broker.core.model.sessions import Consumer
 
 from .commands import Driven
-from .payloads import lone
+from .payloads import single
 
 
 def holding(driven: Driven, *, batches: tuple[int, ...] = (4, 1, 3), transacted: bool = False) -> Consumer:
@@ -154,7 +154,7 @@ def test_messages_of_several_priorities_keep_their_delivery_ids() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
     for number in range(6):
-        driven.put(producer, lone(b"%d" % number, priority=number))
+        driven.put(producer, single(b"%d" % number, priority=number))
     consumer = driven.consumer("queue:q")
     assert driven.got(consumer) == [b"5", b"4", b"3", b"2", b"1", b"0"]
     driven.acknowledge_rows(consumer, 2, 3)
@@ -172,8 +172,8 @@ def test_any_acknowledgements_cover_what_they_say(
     driven = Driven()
     consumer = holding(driven, batches=tuple(batches), transacted=transacted)
     left = {*range(1, sum(batches) + 1)}
-    for single, first, rows in steps:
-        if single:
+    for by_rows, first, rows in steps:
+        if by_rows:
             driven.acknowledge_rows(consumer, first, rows)
             left -= {*range(first, first + rows)}
         else:

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from broker.core.commands import NOW, Driven
-from broker.core.payloads import batch, lone
+from broker.core.payloads import batch, single
 from mqlab.broker import limits
 from mqlab.broker.core import admin
 from mqlab.broker.core.durability.records import Commit, Forget, Remove
@@ -21,7 +21,7 @@ DONE = Answer(None, 1, {})
 def numbered(driven: Driven, count: int = 6, *, persistent: bool = True) -> None:
     producer = driven.producer("queue:q")
     driven.put(producer, batch(*((b"%d" % n, {"n": n}) for n in range(count - 1))), persistent=persistent)
-    driven.put(producer, lone(b"%d" % (count - 1), n=count - 1), persistent=persistent)
+    driven.put(producer, single(b"%d" % (count - 1), n=count - 1), persistent=persistent)
     driven.sync()
     driven.records.clear()
 
@@ -71,7 +71,7 @@ def test_purge_lets_producers_go_on() -> None:
 
 def test_delayed_messages_are_purged_too() -> None:
     driven = Driven()
-    driven.put(driven.producer("queue:q"), lone(b"1", deliver_at=NOW + 5), persistent=True)
+    driven.put(driven.producer("queue:q"), single(b"1", deliver_at=NOW + 5), persistent=True)
     driven.sync()
     assert driven.do(admin.purge, driven.core, "queue:q") == 1
     driven.tick(5)
@@ -285,7 +285,7 @@ def test_one_in_full() -> None:
     driven.close(consumer)
     about = admin.shown(driven.core, "queue:q")
     assert (about["messages"], about["full"], about["oldest_id"]) == (5, False, 2)
-    # Four messages of a batch of five are left, and a lone one.
+    # Four messages of a batch of five are left, and a single one.
     assert about["in_memory"] == about["bytes"] + FOOTPRINT * 4 // 5 + FOOTPRINT
     wanted = {
         "put": 6,
@@ -391,7 +391,7 @@ def delayed(driven: Driven, *, persistent: bool = False) -> None:
     producer = driven.producer("queue:q")
     rows = [(b"%d" % n, {"n": n} if n % 2 else {"n": n, "deliver_at": NOW + 100}) for n in range(5)]
     driven.put(producer, batch(*rows), persistent=persistent)
-    driven.put(producer, lone(b"5", n=5, deliver_at=NOW + 50), persistent=persistent)
+    driven.put(producer, single(b"5", n=5, deliver_at=NOW + 50), persistent=persistent)
     driven.sync()
 
 
@@ -436,12 +436,12 @@ def test_a_deep_queue_is_purged_moved_and_deleted_in_slices(monkeypatch: pytest.
     driven = Driven()
     producer = driven.producer("queue:q")
     for n in range(100):
-        driven.put(producer, lone(b"%d" % n, n=n))
+        driven.put(producer, single(b"%d" % n, n=n))
     work = admin.move_slices(driven.core, "queue:q", "queue:r")
     driven.do(next, work)
     assert driven.left("r") == [b"%d" % n for n in range(16)]
     consumer = driven.consumer("queue:q", 4)
-    driven.put(producer, lone(b"new", n=100))
+    driven.put(producer, single(b"new", n=100))
     driven.close(consumer, 0)
     slices = 1
     for _ in work:
@@ -463,7 +463,7 @@ def test_a_target_that_is_deleted_meanwhile_gets_no_more(monkeypatch: pytest.Mon
     driven = Driven()
     driven.send(driven.producer("queue:q"), b"1")
     for n in range(3):
-        driven.put(driven.producer("queue:q"), lone(b"%d" % n))
+        driven.put(driven.producer("queue:q"), single(b"%d" % n))
     work = admin.move_slices(driven.core, "queue:q", "queue:r")
     driven.do(next, work)
     driven.do(admin.delete, driven.core, "queue:r")

@@ -8,7 +8,7 @@ from mqlab.broker.core.model.messages import Span
 from mqlab.wire.native.bodies import decode
 
 from .commands import NOW, Driven
-from .payloads import batch, lone
+from .payloads import batch, single
 from .replayed import Replayed
 from .stand_ins import Disk
 
@@ -87,7 +87,7 @@ def test_a_subscription_says_where_its_messages_were_sent(selector: str) -> None
 def test_delayed_messages_and_those_on_their_way_to_disk() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
-    driven.put(producer, lone(b"1", deliver_at=NOW + 100), persistent=True)
+    driven.put(producer, single(b"1", deliver_at=NOW + 100), persistent=True)
     driven.sync()
     driven.send(producer, b"2", persistent=True)
     assert messages(carried(driven, {1: ALL})) == {(1, 1): b"1", (1, 2): b"2"}

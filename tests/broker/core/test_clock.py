@@ -5,7 +5,7 @@ from mqlab.broker.core.effects import Answer
 from mqlab.broker.core.flow import Episode
 
 from .commands import NOW, Driven
-from .payloads import lone
+from .payloads import single
 from .routing.test_remote_queues import linked
 from .test_monitoring import SECOND, seen
 
@@ -23,12 +23,12 @@ def set_clock(driven: Driven, step_ms: int) -> None:
 def test_a_delay_does_not_grow_when_the_clock_is_set_back() -> None:
     driven = Driven()
     consumer, producer = driven.consumer("queue:q"), driven.producer("queue:q")
-    driven.put(producer, lone(b"1", deliver_at=NOW + 5000))
-    driven.put(producer, lone(b"2", deliver_at=NOW + 5000))
+    driven.put(producer, single(b"1", deliver_at=NOW + 5000))
+    driven.put(producer, single(b"2", deliver_at=NOW + 5000))
     driven.tick(1000)
     set_clock(driven, -MINUTES)
     # By the clock as it is now.
-    driven.put(producer, lone(b"3", deliver_at=NOW + 1000 - MINUTES + 2000))
+    driven.put(producer, single(b"3", deliver_at=NOW + 1000 - MINUTES + 2000))
     assert driven.core.next_wake == NOW + 1000 - MINUTES + 2000
     driven.tick(3999)
     assert driven.got(consumer) == [b"3"]
@@ -39,7 +39,7 @@ def test_a_delay_does_not_grow_when_the_clock_is_set_back() -> None:
 def test_a_delay_ends_when_the_clock_says_so() -> None:
     driven = Driven()
     consumer, producer = driven.consumer("queue:q"), driven.producer("queue:q")
-    driven.put(producer, lone(b"1", deliver_at=NOW + MINUTES))
+    driven.put(producer, single(b"1", deliver_at=NOW + MINUTES))
     set_clock(driven, MINUTES)
     assert driven.got(consumer) == [b"1"]
 
@@ -48,12 +48,12 @@ def test_what_waits_for_the_disk_or_a_transaction_is_not_delayed_longer() -> Non
     driven = Driven()
     consumer, session = driven.consumer("queue:q"), driven.session(transacted=True)
     two_phases = driven.session(transacted=True)
-    driven.put(driven.producer("queue:q"), lone(b"disk", deliver_at=NOW + 5000), persistent=True)
-    driven.put(driven.producer("queue:q", session), lone(b"transaction", deliver_at=NOW + 5000))
-    driven.put(driven.producer("queue:q", two_phases), lone(b"prepared", deliver_at=NOW + 5000))
+    driven.put(driven.producer("queue:q"), single(b"disk", deliver_at=NOW + 5000), persistent=True)
+    driven.put(driven.producer("queue:q", session), single(b"transaction", deliver_at=NOW + 5000))
+    driven.put(driven.producer("queue:q", two_phases), single(b"prepared", deliver_at=NOW + 5000))
     driven.do(driven.core.prepare, two_phases, "xid", Answer(driven, 1, {}))
     set_clock(driven, -MINUTES)
-    driven.put(driven.producer("queue:q", session), lone(b"later", deliver_at=NOW - MINUTES + 6000))
+    driven.put(driven.producer("queue:q", session), single(b"later", deliver_at=NOW - MINUTES + 6000))
     driven.commit(session)
     driven.do(driven.core.decide, "xid", Answer(driven, 2, {}), commit=True)
     driven.sync()
@@ -68,9 +68,9 @@ def test_what_waits_for_the_disk_or_a_transaction_is_not_delayed_longer() -> Non
 def test_what_was_due_stays_so_on_another_queue() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
-    driven.put(producer, lone(b"due", deliver_at=NOW + 5000))
+    driven.put(producer, single(b"due", deliver_at=NOW + 5000))
     driven.tick(5000)
-    driven.put(producer, lone(b"delayed", deliver_at=NOW + 10_000))
+    driven.put(producer, single(b"delayed", deliver_at=NOW + 10_000))
     set_clock(driven, -MINUTES)
     driven.do(move, driven.core, "queue:q", "queue:other")
     consumer = driven.consumer("queue:other")
@@ -82,7 +82,7 @@ def test_what_was_due_stays_so_on_another_queue() -> None:
 def test_an_expiry_is_a_time_of_the_wall_clock() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
-    driven.put(producer, lone(b"1", expiration=NOW + 5000))
+    driven.put(producer, single(b"1", expiration=NOW + 5000))
     set_clock(driven, -MINUTES)
     driven.tick(MINUTES)
     assert driven.queue("q").messages == 1

@@ -4,11 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core.model.messages import FOOTPRINT
-from mqlab.wire.native.joining import join_lone
+from mqlab.wire.native.joining import join_singles
 from mqlab.wire.native.payload import Payload
 
 from .commands import Driven
-from .payloads import lone
+from .payloads import single
 
 
 def test_turns_are_fair_among_those_who_have_room() -> None:
@@ -131,7 +131,7 @@ def test_competing_consumers_among_priorities() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
     for priority in (1, 9, 5, 9):
-        driven.put(producer, lone(b"%d" % priority, priority=priority))
+        driven.put(producer, single(b"%d" % priority, priority=priority))
     consumers = [driven.consumer("queue:q", 1) for _ in range(3)]
     assert [driven.got(one) for one in consumers] == [[b"9"], [b"9"], [b"5"]]
 
@@ -167,14 +167,14 @@ def test_messages_sent_one_by_one_are_dealt_one_by_one() -> None:
     driven = Driven()
     consumers = [driven.consumer("queue:q", credit) for credit in (100, 1, 100, 100)]
     producer = driven.producer("queue:q")
-    driven.put(producer, join_lone([lone(b"%d" % n) for n in range(9)]))
+    driven.put(producer, join_singles([single(b"%d" % n) for n in range(9)]))
     assert [driven.got(one) for one in consumers] == [[b"0", b"4", b"7"], [b"1"], [b"2", b"5", b"8"], [b"3", b"6"]]
     # The next is for whoever would have been next.
-    driven.put(producer, lone(b"9"))
+    driven.put(producer, single(b"9"))
     assert driven.got(consumers[3]) == [b"3", b"6", b"9"]
     # Of many, each consumer gets its own together.
     before = [driven.frames[one] for one in consumers]
-    driven.put(producer, join_lone([lone(b"%d" % n) for n in range(10, 100)]))
+    driven.put(producer, join_singles([single(b"%d" % n) for n in range(10, 100)]))
     assert [driven.frames[one] - count for one, count in zip(consumers, before, strict=True)] == [1, 0, 1, 1]
     assert [len(driven.got(one)) for one in consumers] == [33, 1, 33, 33]
 
@@ -201,7 +201,7 @@ def test_dealing_does_not_depend_on_what_came_together(rooms: list[int], moves: 
             sent += count
             for payload in payloads:
                 alone.put(producers[0], payload)
-            together.put(producers[1], join_lone(payloads) if count > 1 else payloads[0])
+            together.put(producers[1], join_singles(payloads) if count > 1 else payloads[0])
         for driven, consumers in zip((alone, together), each, strict=True):
             consumer = consumers[at]
             if what == "room":
@@ -220,4 +220,4 @@ def test_dealing_does_not_depend_on_what_came_together(rooms: list[int], moves: 
 
 
 def _numbered(number: int, headers: bool) -> Payload:
-    return lone(b"%d" % number, correlation_id=str(number)) if headers else lone(b"%d" % number)
+    return single(b"%d" % number, correlation_id=str(number)) if headers else single(b"%d" % number)

@@ -7,7 +7,7 @@ from mqlab.broker.policy import Policies, Rule
 from mqlab.wire.native.bodies import decode
 
 from .commands import Driven
-from .payloads import lone
+from .payloads import single
 
 
 def deliver_in_vain(driven: Driven, times: int, credit: int = 1, name: str = "queue:q") -> None:
@@ -36,7 +36,7 @@ def test_only_those_that_were_delivered() -> None:
 
 def test_a_dead_letter_says_where_it_came_from_and_begins_anew() -> None:
     driven = Driven(redelivery_limit=1)
-    driven.put(driven.producer("queue:q"), lone(b"1", correlation_id="c"))
+    driven.put(driven.producer("queue:q"), single(b"1", correlation_id="c"))
     deliver_in_vain(driven, 1)
     consumer = driven.consumer("queue:dead-letters")
     assert driven.delivered[consumer] == [(b"1", False)]

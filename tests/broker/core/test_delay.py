@@ -3,13 +3,13 @@
 from mqlab.broker.core.model.messages import FOOTPRINT
 
 from .commands import NOW, Driven
-from .payloads import alike, batch, lone
+from .payloads import alike, batch, single
 
 
 def test_a_message_is_seen_when_it_is_due_and_not_before() -> None:
     driven = Driven()
     consumer, producer = driven.consumer("queue:q"), driven.producer("queue:q")
-    driven.put(producer, lone(b"1", deliver_at=NOW + 100), confirm=True)
+    driven.put(producer, single(b"1", deliver_at=NOW + 100), confirm=True)
     assert (driven.got(consumer), driven.confirmed, driven.core.next_wake) == ([], [(producer, 1)], NOW + 100)
     driven.tick(99)
     assert driven.got(consumer) == []
@@ -27,7 +27,7 @@ def test_a_time_that_is_over_is_no_delay() -> None:
 def test_it_counts_from_the_beginning() -> None:
     driven = Driven(queue_limit=100)
     producer = driven.producer("queue:q")
-    driven.put(producer, lone(b"x" * 100, deliver_at=NOW + 100))
+    driven.put(producer, single(b"x" * 100, deliver_at=NOW + 100))
     queue = driven.queue("q")
     assert (queue.messages, queue.full, driven.memory) == (1, True, queue.size + FOOTPRINT)
     assert driven.core.flow.held.keys() == {producer}
@@ -52,7 +52,7 @@ def test_messages_due_at_the_same_time_keep_their_order() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
     for number in range(5):
-        driven.put(producer, lone(b"%d" % number, deliver_at=NOW + 5))
+        driven.put(producer, single(b"%d" % number, deliver_at=NOW + 5))
     driven.tick(5)
     assert driven.left("q") == [b"%d" % number for number in range(5)]
 
@@ -69,7 +69,7 @@ def test_one_that_is_due_takes_the_place_it_always_had() -> None:
 def test_a_message_can_expire_before_it_is_due() -> None:
     driven = Driven()
     consumer = driven.consumer("queue:q")
-    driven.put(driven.producer("queue:q"), lone(b"1", deliver_at=NOW + 10, expiration=NOW + 5))
+    driven.put(driven.producer("queue:q"), single(b"1", deliver_at=NOW + 10, expiration=NOW + 5))
     driven.tick(10)
     assert (driven.got(consumer), driven.queue("q").messages, driven.memory) == ([], 0, 0)
     assert driven.queue("q").counters.expired == 1
@@ -78,8 +78,8 @@ def test_a_message_can_expire_before_it_is_due() -> None:
 def test_a_delayed_message_has_its_priority_when_it_is_due() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
-    driven.put(producer, lone(b"1", deliver_at=NOW + 5, priority=1))
-    driven.put(producer, lone(b"2", deliver_at=NOW + 5, priority=9))
+    driven.put(producer, single(b"1", deliver_at=NOW + 5, priority=1))
+    driven.put(producer, single(b"2", deliver_at=NOW + 5, priority=9))
     driven.send(producer, b"3")
     driven.tick(5)
     assert driven.left("q") == [b"2", b"3", b"1"]
@@ -88,7 +88,7 @@ def test_a_delayed_message_has_its_priority_when_it_is_due() -> None:
 def test_who_waits_for_just_that_message_waits_until_it_is_due() -> None:
     driven = Driven()
     consumer = driven.consumer("queue:q", 0)
-    driven.put(driven.producer("queue:q"), lone(b"1", deliver_at=NOW + 5, correlation_id="a"))
+    driven.put(driven.producer("queue:q"), single(b"1", deliver_at=NOW + 5, correlation_id="a"))
     driven.receive(consumer, "a")
     assert driven.got(consumer) == []
     driven.tick(5)
@@ -97,7 +97,7 @@ def test_who_waits_for_just_that_message_waits_until_it_is_due() -> None:
 
 def test_a_browser_does_not_see_it() -> None:
     driven = Driven()
-    driven.put(driven.producer("queue:q"), lone(b"1", deliver_at=NOW + 5))
+    driven.put(driven.producer("queue:q"), single(b"1", deliver_at=NOW + 5))
     assert driven.got(driven.consumer("queue:q", browse=True)) == []
 
 
@@ -116,7 +116,7 @@ def test_a_delayed_message_in_a_transaction() -> None:
     driven = Driven()
     session = driven.session(transacted=True)
     consumer, producer = driven.consumer("queue:q"), driven.producer("queue:q", session)
-    driven.put(producer, lone(b"1", deliver_at=NOW + 5))
+    driven.put(producer, single(b"1", deliver_at=NOW + 5))
     driven.tick(10)
     driven.commit(session)
     assert driven.got(consumer) == [b"1"]
@@ -124,7 +124,7 @@ def test_a_delayed_message_in_a_transaction() -> None:
 
 def test_a_queue_is_deleted_with_what_is_not_due() -> None:
     driven = Driven()
-    driven.put(driven.producer("queue:q"), lone(b"1", deliver_at=NOW + 5), persistent=True)
+    driven.put(driven.producer("queue:q"), single(b"1", deliver_at=NOW + 5), persistent=True)
     driven.sync()
     driven.do(driven.core.leaving.delete, driven.queue("q"))
     assert driven.memory == 0

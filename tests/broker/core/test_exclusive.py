@@ -3,7 +3,7 @@
 import pytest
 
 from .commands import Driven
-from .payloads import lone
+from .payloads import single
 
 
 def test_the_first_exclusive_consumer_gets_everything() -> None:
@@ -68,5 +68,5 @@ def test_exclusive_and_a_selector_go_together() -> None:
     other = driven.consumer("queue:q", 9)
     producer = driven.producer("queue:q")
     for number in range(4):
-        driven.put(producer, lone(b"%d" % number, n=number))
+        driven.put(producer, single(b"%d" % number, n=number))
     assert (driven.got(exclusive), driven.got(other)) == ([b"2", b"3"], [])

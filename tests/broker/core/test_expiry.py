@@ -7,20 +7,20 @@ from mqlab.broker.core.durability.records import Commit, Remove
 from mqlab.wire.native.bodies import decode
 
 from .commands import NOW, Driven
-from .payloads import alike, batch, lone
+from .payloads import alike, batch, single
 
 
 def test_a_message_can_be_had_until_its_time_and_not_after() -> None:
     for wait, got in ((99, [b"1"]), (100, []), (101, [])):
         driven = Driven()
-        driven.put(driven.producer("queue:q"), lone(b"1", expiration=NOW + 100))
+        driven.put(driven.producer("queue:q"), single(b"1", expiration=NOW + 100))
         driven.tick(wait)
         assert driven.got(driven.consumer("queue:q")) == got
 
 
 def test_it_leaves_by_itself() -> None:
     driven = Driven()
-    driven.put(driven.producer("queue:q"), lone(b"1", expiration=NOW + 100))
+    driven.put(driven.producer("queue:q"), single(b"1", expiration=NOW + 100))
     assert driven.core.next_wake == NOW + 100
     driven.tick(100)
     queue = driven.queue("q")
@@ -32,7 +32,7 @@ def test_nobody_needs_to_have_been_woken() -> None:
     """The clock may be looked at without a wake: what is late is late."""
     driven = Driven()
     producer = driven.producer("queue:q")
-    driven.put(producer, lone(b"1", expiration=NOW + 100))
+    driven.put(producer, single(b"1", expiration=NOW + 100))
     driven.send(producer, b"2")
     driven.core.desk.now = NOW + 100
     assert driven.got(driven.consumer("queue:q")) == [b"2"]
@@ -42,7 +42,7 @@ def test_nobody_needs_to_have_been_woken() -> None:
 def test_a_message_may_be_late_when_it_comes() -> None:
     driven = Driven()
     consumer, producer = driven.consumer("queue:q"), driven.producer("queue:q")
-    driven.put(producer, lone(b"1", expiration=NOW), confirm=True)
+    driven.put(producer, single(b"1", expiration=NOW), confirm=True)
     driven.put(producer, batch((b"2", {"expiration": NOW - 1}), (b"3", {}), (b"4", {"expiration": NOW + 1})))
     assert driven.got(consumer) == [b"3", b"4"]
     assert driven.confirmed == [(producer, 1)]
@@ -53,7 +53,7 @@ def test_a_message_may_be_late_when_it_comes() -> None:
 def test_while_the_disk_works_time_goes_by() -> None:
     driven = Driven()
     consumer, producer = driven.consumer("queue:q"), driven.producer("queue:q")
-    driven.put(producer, lone(b"1", expiration=NOW + 100), persistent=True, confirm=True)
+    driven.put(producer, single(b"1", expiration=NOW + 100), persistent=True, confirm=True)
     driven.tick(100)
     driven.sync()
     assert (driven.got(consumer), driven.confirmed) == ([], [(producer, 1)])
@@ -127,7 +127,7 @@ def test_expired_messages_can_be_kept_elsewhere() -> None:
 
 def test_they_are_moved_in_one_step() -> None:
     driven = Driven(expired="queue:late")
-    driven.put(driven.producer("queue:q"), lone(b"1", expiration=NOW + 9), persistent=True)
+    driven.put(driven.producer("queue:q"), single(b"1", expiration=NOW + 9), persistent=True)
     driven.sync()
     driven.tick(9)
     moved = driven.records[-1]
@@ -144,7 +144,7 @@ def test_they_are_moved_in_one_step() -> None:
 
 def test_there_is_no_way_round_in_the_queue_of_the_expired() -> None:
     driven = Driven(expired="queue:late")
-    driven.put(driven.producer("queue:late"), lone(b"1", expiration=NOW + 9))
+    driven.put(driven.producer("queue:late"), single(b"1", expiration=NOW + 9))
     driven.tick(9)
     assert (driven.left("late"), driven.memory) == ([], 0)
 
@@ -173,9 +173,9 @@ def test_who_waits_for_one_message_does_not_get_it_late() -> None:
     driven = Driven()
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 0)
     driven.receive(consumer, "a")
-    driven.put(producer, lone(b"late", correlation_id="a", expiration=NOW))
+    driven.put(producer, single(b"late", correlation_id="a", expiration=NOW))
     assert (driven.got(consumer), driven.queue("q").messages) == ([], 0)
-    driven.put(producer, lone(b"in time", correlation_id="a", expiration=NOW + 1))
+    driven.put(producer, single(b"in time", correlation_id="a", expiration=NOW + 1))
     assert driven.got(consumer) == [b"in time"]
 
 
@@ -210,7 +210,7 @@ def test_what_is_consumed_in_time_is_not_kept_in_mind() -> None:
     driven = Driven()
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 10_000)
     for number in range(5000):
-        driven.put(producer, lone(b"x", expiration=NOW + 86_400_000 + number % 7))
+        driven.put(producer, single(b"x", expiration=NOW + 86_400_000 + number % 7))
         driven.acknowledge(consumer, number + 1)
     queue = driven.queue("q")
     assert len(queue._expiring) < 200
@@ -224,8 +224,8 @@ def test_very_many_expire_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("queue:q", "queue:r"):
         producer = driven.producer(name)
         for _ in range(50):
-            driven.put(producer, lone(b"late", expiration=NOW + 5))
-        driven.put(producer, lone(b"good"))
+            driven.put(producer, single(b"late", expiration=NOW + 5))
+        driven.put(producer, single(b"good"))
     driven.tick(5)
     assert 101 - 16 - 2 <= driven.queue("q").messages + driven.queue("r").messages < 102
     assert driven.core.next_wake is not None

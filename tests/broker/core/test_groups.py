@@ -11,7 +11,7 @@ from mqlab.broker.core.dispatch import selective
 from mqlab.broker.core.model.sessions import Consumer
 
 from .commands import Driven
-from .payloads import batch, lone
+from .payloads import batch, single
 
 
 def groups_of(driven: Driven, consumer: Consumer) -> list[bytes]:
@@ -25,7 +25,7 @@ def test_a_group_stays_with_one_consumer() -> None:
     producer = driven.producer("queue:q")
     for number in range(30):
         group = "abc"[number % 3]
-        driven.put(producer, lone(b"%s%d" % (group.encode(), number), group=group))
+        driven.put(producer, single(b"%s%d" % (group.encode(), number), group=group))
     assert [groups_of(driven, one) for one in consumers] == [[b"a"], [b"b"], [b"c"]]
     assert [driven.got(one) for one in consumers] == [
         [b"%s%d" % (group, n) for n in range(at, 30, 3)] for at, group in enumerate((b"a", b"b", b"c"))
@@ -49,7 +49,7 @@ def test_a_consumer_without_room_keeps_its_groups_and_holds_up_no_other() -> Non
     producer = driven.producer("queue:q")
     for number in range(6):
         group = "ab"[number % 2]
-        driven.put(producer, lone(b"%s%d" % (group.encode(), number), group=group))
+        driven.put(producer, single(b"%s%d" % (group.encode(), number), group=group))
     assert (driven.got(one), driven.got(two)) == ([b"a0"], [b"b1", b"b3", b"b5"])
     driven.acknowledge(one, 1, 5)
     assert driven.got(one) == [b"a0", b"a2", b"a4"]
@@ -60,7 +60,7 @@ def test_a_group_is_claimed_with_its_first_message_and_not_before() -> None:
     driven = Driven()
     one, two = driven.consumer("queue:q", 1), driven.consumer("queue:q", 0)
     producer = driven.producer("queue:q")
-    driven.put(producer, lone(b"a0", group="a"))
+    driven.put(producer, single(b"a0", group="a"))
     driven.put(producer, batch((b"a1", {"group": "a"}), (b"b1", {"group": "b"})))
     driven.acknowledge(one, 1, 1)
     driven.acknowledge(two, 0, 9)
@@ -71,7 +71,7 @@ def test_messages_of_no_group_go_to_anybody() -> None:
     driven = Driven()
     one, two = driven.consumer("queue:q", 2), driven.consumer("queue:q", 100)
     producer = driven.producer("queue:q")
-    driven.put(producer, lone(b"a", group="a"))
+    driven.put(producer, single(b"a", group="a"))
     driven.put(producer, batch((b"1", {}), (b"a", {"group": "a"}), (b"2", {})))
     driven.send(producer, b"3")
     assert sorted(driven.got(one) + driven.got(two)) == [b"1", b"2", b"3", b"a", b"a"]
@@ -83,7 +83,7 @@ def test_a_group_is_released_when_its_consumer_goes() -> None:
     one, two = driven.consumer("queue:q", 2), driven.consumer("queue:q", 100)
     producer = driven.producer("queue:q")
     for number in range(6):
-        driven.put(producer, lone(b"a%d" % number, group="a"))
+        driven.put(producer, single(b"a%d" % number, group="a"))
     assert (driven.got(one), driven.got(two)) == ([b"a0", b"a1"], [])
     driven.acknowledge(one, 1)
     driven.close(one)
@@ -94,8 +94,8 @@ def test_it_is_released_also_by_one_that_has_nothing_in_hand() -> None:
     driven = Driven()
     one, two = driven.consumer("queue:q", 1), driven.consumer("queue:q", 100)
     producer = driven.producer("queue:q")
-    driven.put(producer, lone(b"a0", group="a"))
-    driven.put(producer, lone(b"a1", group="a"))
+    driven.put(producer, single(b"a0", group="a"))
+    driven.put(producer, single(b"a1", group="a"))
     driven.acknowledge(one, 1)
     driven.lose(one.session)
     assert driven.got(two) == [b"a1"]
@@ -106,7 +106,7 @@ def test_what_comes_back_goes_to_the_consumer_of_its_group() -> None:
     one, two = driven.consumer("queue:q", 9), driven.consumer("queue:q", 9)
     producer = driven.producer("queue:q")
     for number in range(3):
-        driven.put(producer, lone(b"a%d" % number, group="a"))
+        driven.put(producer, single(b"a%d" % number, group="a"))
     driven.do(driven.core.take_back, one, 3)
     assert driven.got(two) == []
     driven.acknowledge(one, 0, 9)
@@ -118,7 +118,7 @@ def test_groups_hold_after_a_restart() -> None:
     producer = driven.producer("queue:q")
     for number in range(6):
         group = "ab"[number % 2]
-        driven.put(producer, lone(b"%s%d" % (group.encode(), number), group=group), persistent=True)
+        driven.put(producer, single(b"%s%d" % (group.encode(), number), group=group), persistent=True)
     driven.sync()
     after = driven.restarted()
     one, two = after.consumer("queue:q", 1), after.consumer("queue:q", 100)
@@ -166,12 +166,12 @@ def test_a_group_that_waits_is_passed_over_once(monkeypatch: pytest.MonkeyPatch)
     slow, quick = driven.consumer("queue:q", 1), driven.consumer("queue:q", 1000)
     producer = driven.producer("queue:q")
     for number in range(200):
-        driven.put(producer, lone(b"a%d" % number, group="a"))
+        driven.put(producer, single(b"a%d" % number, group="a"))
     looks: list[object] = []
     groups = selective.groups
     monkeypatch.setattr(selective, "groups", lambda span: looks.append(span) or groups(span))
     for number in range(100):
-        driven.put(producer, lone(b"b%d" % number, group="b"))
+        driven.put(producer, single(b"b%d" % number, group="b"))
     assert driven.got(quick) == [b"b%d" % number for number in range(100)]
     assert len(looks) < 400
     driven.acknowledge(slow, 1, 1000)
@@ -183,7 +183,7 @@ def test_groups_are_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) 
     driven = Driven()
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q")
     for n in range(10):
-        driven.put(producer, lone(b"%d" % n, group=f"g{n}"))
+        driven.put(producer, single(b"%d" % n, group=f"g{n}"))
         assert len(driven.queue("q").groups) <= 3
     assert [*driven.queue("q").groups] == ["g7", "g8", "g9"]
     assert len(driven.got(consumer)) == 10

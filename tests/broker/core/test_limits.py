@@ -11,7 +11,7 @@ from mqlab.broker.core.model.sessions import Consumer, Producer
 from mqlab.broker.policy import Policies, Rule
 
 from .commands import NOW, Driven
-from .payloads import lone
+from .payloads import single
 
 BODY = b"x" * 100
 
@@ -144,7 +144,7 @@ def test_the_oldest_is_the_oldest_whatever_its_priority() -> None:
     driven = dropping()
     slow, producer = driven.consumer("topic:t", 0), driven.producer("topic:t")
     for number, priority in enumerate((1, 9, 1, 9, 1)):
-        driven.put(producer, lone(b"%d" % number, priority=priority))
+        driven.put(producer, single(b"%d" % number, priority=priority))
     kept = sorted(drain(driven, slow))
     assert kept == [b"%d" % n for n in range(5 - len(kept), 5)]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mqlab.wire.native.bodies import encode
 
 from .commands import Driven
-from .payloads import batch, lone
+from .payloads import batch, single
 
 level = st.integers(0, 9)
 # Sends of one or several messages, each of a priority or of none.
@@ -18,7 +18,7 @@ def test_the_highest_comes_first_and_each_keeps_its_order() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
     for number in range(20):
-        driven.put(producer, lone(b"%d" % number, priority=number % 10))
+        driven.put(producer, single(b"%d" % number, priority=number % 10))
     got = [int(body) for body in driven.got(driven.consumer("queue:q"))]
     assert got == [*(n for high in range(9, -1, -1) for n in (high, high + 10))]
 
@@ -27,7 +27,7 @@ def test_a_message_without_a_priority_has_the_middle_one() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
     for priority in (3, 4, 5):
-        driven.put(producer, lone(b"%d" % priority, priority=priority))
+        driven.put(producer, single(b"%d" % priority, priority=priority))
         driven.send(producer, b"none")
     assert driven.got(driven.consumer("queue:q")) == [b"5", b"none", b"4", b"none", b"none", b"3"]
 
@@ -68,10 +68,10 @@ def test_the_highest_of_a_batch_goes_to_who_waits_already() -> None:
 def test_a_priority_out_of_range_is_the_nearest(given_: int, counts_as: int) -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
-    driven.put(producer, lone(b"first", priority=counts_as))
-    driven.put(producer, lone(b"odd", priority=given_))
+    driven.put(producer, single(b"first", priority=counts_as))
+    driven.put(producer, single(b"odd", priority=given_))
     driven.put(producer, batch((b"odd, too", {"priority": given_}), (b"other", {"priority": 5})))
-    driven.put(producer, lone(b"last", priority=counts_as))
+    driven.put(producer, single(b"last", priority=counts_as))
     got = driven.got(driven.consumer("queue:q"))
     assert [body for body in got if body != b"other"] == [b"first", b"odd", b"odd, too", b"last"]
 
@@ -80,7 +80,7 @@ def test_a_higher_priority_goes_ahead_of_what_waits_already() -> None:
     driven = Driven()
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 2)
     driven.send(producer, b"1", b"2", b"3", b"4")
-    driven.put(producer, lone(b"urgent", priority=9))
+    driven.put(producer, single(b"urgent", priority=9))
     driven.acknowledge(consumer, 2, 3)
     assert driven.got(consumer) == [b"1", b"2", b"urgent", b"3", b"4"]
 
@@ -88,10 +88,10 @@ def test_a_higher_priority_goes_ahead_of_what_waits_already() -> None:
 def test_what_comes_back_stands_before_its_own_priority_only() -> None:
     driven = Driven()
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 2)
-    driven.put(producer, lone(b"low", priority=1))
-    driven.put(producer, lone(b"low too", priority=1))
-    driven.put(producer, lone(b"low at last", priority=1))
-    driven.put(producer, lone(b"high", priority=8))
+    driven.put(producer, single(b"low", priority=1))
+    driven.put(producer, single(b"low too", priority=1))
+    driven.put(producer, single(b"low at last", priority=1))
+    driven.put(producer, single(b"high", priority=8))
     driven.close(consumer)
     assert driven.left("q") == [b"high", b"low", b"low too", b"low at last"]
 
@@ -102,7 +102,7 @@ def test_priorities_hold_after_a_restart() -> None:
     driven.put(
         producer, batch((b"a", {"priority": 1}), (b"b", {"priority": 9}), (b"c", {"priority": 1})), persistent=True
     )
-    driven.put(producer, lone(b"d", priority=9), persistent=True)
+    driven.put(producer, single(b"d", priority=9), persistent=True)
     driven.sync()
     assert driven.restarted().left("q") == [b"b", b"d", b"a", b"c"]
 

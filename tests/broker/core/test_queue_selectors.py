@@ -10,7 +10,7 @@ from mqlab.broker.core.model.sessions import Consumer
 from mqlab.broker.core.selectors import BadSelectorError
 
 from .commands import NOW, Driven
-from .payloads import batch, bodies_of, lone
+from .payloads import batch, bodies_of, single
 
 
 def numbered(driven: Driven, count: int, *, together: int = 1, **values: int | str) -> None:
@@ -19,7 +19,7 @@ def numbered(driven: Driven, count: int, *, together: int = 1, **values: int | s
     for first in range(0, count, together):
         numbers = range(first, min(count, first + together))
         if together == 1:
-            driven.put(producer, lone(b"%d" % first, n=first, **values))
+            driven.put(producer, single(b"%d" % first, n=first, **values))
         else:
             driven.put(producer, batch(*((b"%d" % n, {"n": n, **values}) for n in numbers)))
 
@@ -53,15 +53,15 @@ def test_room_is_kept_and_the_rest_waits(together: int) -> None:
     assert driven.left("q") == bodies(1, 3, 5, 7, 9, 10, 11)
 
 
-def test_the_selector_looks_at_many_lone_messages_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_selector_looks_at_many_single_messages_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
-    chosen_of_lone = selective.chosen_of_lone
+    chosen_of_singles = selective.chosen_of_singles
 
     def counted(selector, spans):  # type: ignore[no-untyped-def]
         looks.append(len(spans))
-        return chosen_of_lone(selector, spans)
+        return chosen_of_singles(selector, spans)
 
-    monkeypatch.setattr(selective, "chosen_of_lone", counted)
+    monkeypatch.setattr(selective, "chosen_of_singles", counted)
     driven = Driven()
     numbered(driven, 3000)
     consumer = driven.consumer("queue:q", 1, selector="n >= 2990")
@@ -81,7 +81,7 @@ def test_a_deep_queue_is_looked_through_in_slices(monkeypatch: pytest.MonkeyPatc
     numbered(driven, 400)
     picky, other = driven.consumer("queue:q", selector="n >= 390"), driven.consumer("queue:q", 2, selector="n >= 0")
     assert driven.got(picky) == []
-    driven.put(driven.producer("queue:q"), lone(b"400", n=400))
+    driven.put(driven.producer("queue:q"), single(b"400", n=400))
     assert len(driven.later) == 1
     assert driven.go_on() >= 7
     assert driven.got(picky) == bodies(*range(390, 401))
@@ -126,7 +126,7 @@ def test_a_selector_and_priorities() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
     for number in range(10):
-        driven.put(producer, lone(b"%d" % number, n=number, priority=number % 3))
+        driven.put(producer, single(b"%d" % number, n=number, priority=number % 3))
     driven.put(producer, batch(*((b"%d" % n, {"n": n, "priority": 9 - n % 2}) for n in range(10, 14))))
     consumer = driven.consumer("queue:q", 1, selector="n <> 5 AND n <> 12")
     for more in range(13):
@@ -138,8 +138,8 @@ def test_a_selector_and_priorities() -> None:
 def test_a_selector_reads_headers() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
-    driven.put(producer, lone(b"1", type="order", priority=7))
-    driven.put(producer, lone(b"2", type="order"), persistent=True)
+    driven.put(producer, single(b"1", type="order", priority=7))
+    driven.put(producer, single(b"2", type="order"), persistent=True)
     driven.send(producer, b"3")
     driven.sync()
     selectors = (
@@ -157,11 +157,11 @@ def test_a_selector_reads_headers() -> None:
 
 
 def test_a_selector_on_other_types_of_one_property() -> None:
-    """Lone messages that do not look alike are looked at apart."""
+    """Single messages that do not look alike are looked at apart."""
     driven = Driven()
     producer = driven.producer("queue:q")
     for at, value in enumerate((1, "1", 1.0, True, 2)):
-        driven.put(producer, lone(b"%d" % at, v=value))
+        driven.put(producer, single(b"%d" % at, v=value))
     driven.send(producer, b"none")
     assert driven.got(driven.consumer("queue:q", selector="v = 1")) == bodies(0, 2)
     assert driven.got(driven.consumer("queue:q", selector="v = '1' OR v = TRUE")) == bodies(1, 3)
@@ -225,7 +225,7 @@ def test_every_message_goes_to_somebody_who_wants_it(sent: list[list[int]], step
     for some in sent:
         rows = [(b"%d" % (len(kinds) + at), {"kind": kind}) for at, kind in enumerate(some)]
         kinds |= {body: values["kind"] for body, values in rows}
-        driven.put(producer, batch(*rows) if len(rows) > 1 else lone(rows[0][0], **rows[0][1]))
+        driven.put(producer, batch(*rows) if len(rows) > 1 else single(rows[0][0], **rows[0][1]))
     gone: list[bytes] = []
     for what, of, amount in steps:
         consumer = consumers[of]

@@ -7,7 +7,7 @@ from mqlab.broker.core.durability.records import Commit, Put, Remove
 from mqlab.wire.native.bodies import decode
 
 from .commands import Driven
-from .payloads import batch, lone
+from .payloads import batch, single
 from .replayed import Replayed
 
 
@@ -16,8 +16,8 @@ def test_a_subscription_gets_what_its_selector_chooses() -> None:
     low, all_ = driven.consumer("topic:t", selector="n < 2"), driven.consumer("topic:t")
     producer = driven.producer("topic:t")
     driven.put(producer, batch(*((b"%d" % n, {"n": n}) for n in (3, 1, 2, 0))))
-    driven.put(producer, lone(b"1", n=1))
-    driven.put(producer, lone(b"2", n=2))
+    driven.put(producer, single(b"1", n=1))
+    driven.put(producer, single(b"2", n=2))
     assert driven.got(low) == [b"1", b"0", b"1"]
     assert driven.got(all_) == [b"3", b"1", b"2", b"0", b"1", b"2"]
     driven.acknowledge(low, 3)
@@ -60,7 +60,7 @@ def test_nothing_is_written_for_nobody() -> None:
     driven.consumer("topic:t", durable="d", selector="n > 9")
     producer = driven.producer("topic:t")
     before = len(driven.records)
-    driven.put(producer, lone(b"1", n=1), persistent=True, confirm=True)
+    driven.put(producer, single(b"1", n=1), persistent=True, confirm=True)
     assert (len(driven.records), driven.confirmed, driven.memory) == (before, [(producer, 1)], 0)
 
 
@@ -108,7 +108,7 @@ def test_what_is_durable_is_what_is_there(
     producer = driven.producer("topic:t", session)
     for rows in sends:
         payload = batch(*((b"%d" % n, {"n": n, "priority": 4 + high}) for n, high in rows))
-        driven.put(producer, payload if len(rows) > 1 else lone(b"%d" % rows[0][0], n=rows[0][0]), persistent=True)
+        driven.put(producer, payload if len(rows) > 1 else single(b"%d" % rows[0][0], n=rows[0][0]), persistent=True)
     if transacted:
         driven.commit(session)
     driven.sync()

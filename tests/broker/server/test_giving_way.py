@@ -17,7 +17,7 @@ READ = 64 * 1024
 def _frames(first: int, count: int) -> bytes:
     about = {"session": 1, "link": 1, "amount": 1, "length": len(BODY)}
     numbers = range(first, first + count)
-    return b"".join(native.header(Kind.SEND, flags=Flag.LONE, first=number, **about) + BODY for number in numbers)
+    return b"".join(native.header(Kind.SEND, flags=Flag.SINGLE, first=number, **about) + BODY for number in numbers)
 
 
 def _as_much_as_it_takes(raw: Raw) -> int:

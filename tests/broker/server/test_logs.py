@@ -111,7 +111,7 @@ def _malformed(odd: str) -> bytes:
     listed = f"s.{odd}".encode()
     data = len(listed).to_bytes(2, "little") + listed
     opening = native.frame(Kind.OPEN_PRODUCER, {"destination": "queue:odd"}, session=1, link=7)
-    flags = Flag.LONE | Flag.COLUMNS
+    flags = Flag.SINGLE | Flag.COLUMNS
     return opening + native.header(Kind.SEND, flags=flags, link=7, first=1, amount=1, length=len(data)) + data
 
 

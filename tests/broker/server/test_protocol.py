@@ -13,7 +13,7 @@ from mqlab.client import aio
 from mqlab.wire import native
 from mqlab.wire.address import Address
 from mqlab.wire.native.bodies import encode
-from mqlab.wire.native.columns import encode_lone
+from mqlab.wire.native.columns import encode_single
 from mqlab.wire.native.frames import Flag, Kind
 
 from .talking import Raw, client, in_loop, local, seen
@@ -98,7 +98,7 @@ def _send(payload: bytes, rows: int, *, flags: int = 0, first: int = 1) -> bytes
 
 
 def _request(number: int, *, first: int = 1, consumer: int = 2, link: int = 1, named: str = "correlation_id") -> bytes:
-    message = encode_lone(b"question %d" % number, (named,), "s", [f"id {number}"])
+    message = encode_single(b"question %d" % number, (named,), "s", [f"id {number}"])
     size = len(message.data)
     head = native.header(Kind.REQUEST, flags=message.form, link=link, first=first, amount=consumer, length=size)
     return head + bytes(message.data)
@@ -115,17 +115,17 @@ BATCH = bytes(encode([b"one", b"two"]).data)
         _send(BATCH, 3),
         _send(BATCH, 0),
         _send(BATCH[:-10], 2),
-        _send(b"lone", 2, flags=Flag.LONE),
-        _send(b"lone", 0, flags=Flag.LONE),
+        _send(b"single", 2, flags=Flag.SINGLE),
+        _send(b"single", 0, flags=Flag.SINGLE),
         _send(BATCH.replace(struct.pack("<qq", 0, 12), struct.pack("<qq", 0, 13)), 2),
         _send(BATCH, 2, first=2**64 - 1, flags=Flag.CONFIRM),
         native.header(Kind.SEND, session=1, link=7, amount=1),
         _request(1, consumer=9),
         _request(1, link=9),
         _request(1, named="type"),
-        native.header(Kind.REQUEST, flags=Flag.LONE, link=1, first=1, amount=2, length=4) + b"lone",
+        native.header(Kind.REQUEST, flags=Flag.SINGLE, link=1, first=1, amount=2, length=4) + b"single",
         native.header(Kind.REQUEST, link=1, first=1, amount=2, length=len(BATCH)) + BATCH,
-        native.header(Kind.REQUEST, flags=Flag.LONE | Flag.COLUMNS, link=1, first=1, amount=2, length=4) + b"none",
+        native.header(Kind.REQUEST, flags=Flag.SINGLE | Flag.COLUMNS, link=1, first=1, amount=2, length=4) + b"none",
         native.header(Kind.ACKNOWLEDGE, link=9, first=1),
         native.header(Kind.COMMIT, session=9),
         native.header(Kind.ROLLBACK, session=9),
@@ -167,7 +167,7 @@ async def test_noise_from_many_disturbs_no_neighbour(monkeypatch: pytest.MonkeyP
         native.frame(Kind.OPEN_SESSION, {"transacted": True}, session=2),
         native.frame(Kind.OPEN_PRODUCER, {"destination": "queue:noise"}, session=2, link=3),
         native.frame(Kind.OPEN_CONSUMER, {"destination": "topic:noise"}, session=2, link=4, amount=5),
-        _send(BATCH, 2), _send(b"lone", 1, flags=Flag.LONE | Flag.CONFIRM),
+        _send(BATCH, 2), _send(b"single", 1, flags=Flag.SINGLE | Flag.CONFIRM),
         native.header(Kind.ACKNOWLEDGE, link=4, first=1, amount=1),
         native.header(Kind.ACKNOWLEDGE_ROWS, link=4, first=1, amount=1), native.header(Kind.CANCEL, link=4),
         native.header(Kind.RECEIVE, link=4, length=2) + b"id", native.frame(Kind.ASK, {"ask": "temporary"}, first=1),
@@ -240,7 +240,7 @@ async def test_frames_may_come_in_any_pieces() -> None:
         await raw.open_session()
         await raw.open_producer("queue:q")
         await raw.open_consumer("queue:q")
-        frames = _send(BATCH, 2) + _send(b"three", 1, flags=Flag.LONE, first=3)
+        frames = _send(BATCH, 2) + _send(b"three", 1, flags=Flag.SINGLE, first=3)
         for begin in range(0, len(frames), 7):
             raw.say(frames[begin : begin + 7])
             await asyncio.sleep(0)

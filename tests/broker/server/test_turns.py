@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.payloads import lone
+from broker.core.payloads import single
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native.connection import Connection
 from mqlab.broker.server.scheduler import Scheduler
@@ -81,7 +81,7 @@ def _fill(broker: Broker, name: str, count: int = DEEP) -> None:
     with _filling(broker) as core:
         producer = core.open_producer(core.open_session(object(), 1, transacted=False), 1, name)
         for n in range(count):
-            core.send(producer, lone(b"x", correlation_id=str(n), n=n), n + 1, persistent=False, confirm=False)
+            core.send(producer, single(b"x", correlation_id=str(n), n=n), n + 1, persistent=False, confirm=False)
             producer.spent = 0
 
 

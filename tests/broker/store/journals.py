@@ -71,7 +71,7 @@ class Written:
 
 
 def workload(least: int, *, body: int = 900, batch: int = 1) -> list[Record]:
-    """Every kind of record: sends of batches and lone messages to two queues and to both, acknowledgements of parts,
+    """Every kind of record: sends of batches and single messages to two queues and to both, acknowledgements of parts,
     transactions in one phase and in two, messages carried forward, and a queue that comes and goes."""
     records: list[Record] = [*DECLARED]
     size, next_id, n = 0, {1: 1, 2: 1}, 0

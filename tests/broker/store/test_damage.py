@@ -207,12 +207,12 @@ def test_parts_of_batches_that_were_consumed_do_not_come_back(tmp_path: Path) ->
         Put(((1, 1),), encode(bodies)),
         Remove(1, ((1, 2),)),
         Remove(1, ((5, 1), (8, 1))),
-        Put(((1, 11),), encode([b"lone"])),
+        Put(((1, 11),), encode([b"single"])),
         Remove(1, ((3, 1),)),
     ]
     found, _ = recovered(tmp_path, {1: written(records).data})
     orders = found.queues[1]
     assert [span.ranges() for span in orders.spans()] == [[(4, 1), (6, 2), (9, 2)], [(11, 1)]]
     left = {n + 1: body for n, body in enumerate(bodies) if n + 1 in (4, 6, 7, 9, 10)}
-    assert found_in(found).live == {1: {**left, 11: b"lone"}}
+    assert found_in(found).live == {1: {**left, 11: b"single"}}
     assert orders.next_id == 12

@@ -14,9 +14,9 @@ from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.group_commit import MOST_UNDER_WAY, Gathering
 from mqlab.broker.store.journal import Journal
 from mqlab.broker.store.segments import Segments
-from mqlab.wire.native.bodies import LONE, Payload
+from mqlab.wire.native.bodies import SINGLE, Payload
 
-PAYLOAD = Payload(b"x" * 12, 1, LONE)
+PAYLOAD = Payload(b"x" * 12, 1, SINGLE)
 TURN = 0.004
 FAST = 50e-6
 
@@ -209,7 +209,7 @@ def test_a_journal_under_constant_load_goes_on_in_new_files(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("disk", [steady, turning, lambda now: now + 50e-6])
-def test_a_lone_sender_waits_for_nobody(disk: Callable[[float], float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_sender_waits_for_nobody(disk: Callable[[float], float], monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = Simulation(monkeypatch, disk)
     sent: list[float] = []
     (producer,) = producers(simulation, 1, seed=1)

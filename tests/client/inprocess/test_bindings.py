@@ -17,7 +17,7 @@ from mqlab.client import aio, blocking
 from mqlab.client.errors import ClosedError, MessagingError
 from mqlab.client.inprocess.pipe import End, ThreadEnd, Turns
 from mqlab.wire.address import Address
-from mqlab.wire.native.bodies import LONE, Payload, encode, encode_equal
+from mqlab.wire.native.bodies import SINGLE, Payload, encode, encode_equal
 from mqlab.wire.native.frames import Frame
 
 HERE = Address.parse("bindings:here")
@@ -79,7 +79,7 @@ async def test_what_is_sent_is_neither_copied_nor_read_again() -> None:
     async with here():
         session = await (await client(HERE)).session()
         producer, consumer = await session.producer("queue:q"), await session.consumer("queue:q")
-        for sent in (encode([b"lone"]), encode_equal(np.zeros(400, dtype=np.uint8), 100)):
+        for sent in (encode([b"single"]), encode_equal(np.zeros(400, dtype=np.uint8), 100)):
             await producer.send_batch(sent)
             assert (await consumer.receive_batch(timeout=30)).payload.data is sent.data
 
@@ -92,7 +92,7 @@ async def test_what_its_owner_changes_later_was_sent_as_it_was() -> None:
         body = bytearray(b"before")
         for data in (body, memoryview(body)):
             body[:] = b"before"
-            await producer.send_batch(Payload(data, 1, LONE))
+            await producer.send_batch(Payload(data, 1, SINGLE))
             body[:] = b"after!"
             assert (await consumer.receive(timeout=30)).body == b"before"
 

@@ -10,7 +10,7 @@ from client.inprocess.test_bindings import HERE, here
 from mqlab.broker.server.inprocess.connection import BoundConnection
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError, RefusedError
-from mqlab.wire.native.bodies import COLUMNS, LONE, Payload
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
 from mqlab.wire.native.frames import Frame, Kind
 
 
@@ -113,7 +113,7 @@ async def test_who_breaks_a_rule_is_let_go(caplog: pytest.LogCaptureFixture) -> 
     async with here() as local:
         connection = await client(HERE)
         producer = await (await connection.session()).producer("queue:q")
-        await producer.send_batch(Payload(b"\xff\xff", 1, LONE | COLUMNS))
+        await producer.send_batch(Payload(b"\xff\xff", 1, SINGLE | COLUMNS))
         with pytest.raises(ClosedError, match="shorter than its list of columns"):
             await connection.status()
         with pytest.raises(ClosedError):

@@ -121,7 +121,7 @@ def test_a_part_of_a_batch_has_ranges_of_its_own(messages: list[Message], data: 
 
 @pytest.mark.parametrize("seq", [0, BORDER - 1, BORDER, 2**62])
 @pytest.mark.parametrize("size", [12, 1024])
-def test_a_lone_message(seq: int, size: int) -> None:
+def test_a_single_message(seq: int, size: int) -> None:
     assert ranges(as_arrived([(5, seq, size)])) == [(5, seq, 1, size)]
 
 

@@ -114,7 +114,7 @@ class Producer(Application):
     def _messages(self) -> list[Message]:
         persistent = self._chance.random() < self._persistent
         rows = self._chance.choice((1, 1, 2, 5))
-        # With headers a lone message has another form.
+        # With headers a single message has another form.
         colour = self._chance.choice(("", "", "red"))
         return [
             Message(next(self._books.numbers), persistent, padding=self._chance.choice((0, 10, 60)), colour=colour)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.wire.native.bodies import (
-    LONE,
+    SINGLE,
     MalformedPayloadError,
     Payload,
     as_body,
@@ -26,7 +26,7 @@ def read(payload: Payload) -> list[bytes]:
 
 
 def form_of(rows: int) -> int:
-    return LONE if rows == 1 else 0
+    return SINGLE if rows == 1 else 0
 
 
 @settings(deadline=None)
@@ -118,9 +118,9 @@ def test_a_cut_does_not_carry_the_bodies_that_were_cut_off(rows: "range | np.nda
 
 
 @pytest.mark.parametrize("rows", [0, 2, -1])
-def test_a_lone_message_is_one_message(rows: int) -> None:
+def test_a_single_message_is_one_message(rows: int) -> None:
     with pytest.raises(MalformedPayloadError):
-        check(Payload(b"body", rows, LONE))
+        check(Payload(b"body", rows, SINGLE))
 
 
 @pytest.mark.parametrize("said", [0, 1, 2, 4, 2**32 - 1])

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.native.bodies import COLUMNS, LONE, MalformedPayloadError, Payload, check, cut, decode
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, MalformedPayloadError, Payload, check, cut, decode
 from mqlab.wire.native.columns import (
     HEADERS,
     Value,
     column,
     column_names,
     decode_batch,
-    decode_lone,
+    decode_single,
     encode_columns,
-    encode_lone,
+    encode_single,
     has_column,
     is_property_name,
 )
@@ -46,25 +46,25 @@ def test_a_batch_comes_back(table: Table) -> None:
 
 @settings(deadline=None)
 @given(tables(most_rows=1))
-def test_a_lone_message_comes_back(table: Table) -> None:
-    payload, (row,) = table.lone(0), table.rows
+def test_a_single_message_comes_back(table: Table) -> None:
+    payload, (row,) = table.single(0), table.rows
     values = {name: value for name, value in row.items() if name != "body"}
-    assert (payload.rows, payload.form) == (1, LONE | COLUMNS if values else LONE)
-    message = decode_lone(payload)
+    assert (payload.rows, payload.form) == (1, SINGLE | COLUMNS if values else SINGLE)
+    message = decode_single(payload)
     assert (message.values, bytes(message.body)) == (values, row["body"])
     assert read(payload) == [row]
 
 
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview])
 def test_the_bytes_may_lie_in_any_buffer(make: Any) -> None:
-    for payload, rows in ((EVERY_TYPE.payload(), EVERY_TYPE.rows), (EVERY_TYPE.lone(2), EVERY_TYPE.rows[2:])):
+    for payload, rows in ((EVERY_TYPE.payload(), EVERY_TYPE.rows), (EVERY_TYPE.single(2), EVERY_TYPE.rows[2:])):
         assert read(Payload(make(payload.data), payload.rows, payload.form)) == rows
 
 
-def test_a_lone_message_and_a_batch_have_the_same_types() -> None:
-    lone, batch = decode_batch(EVERY_TYPE.lone(2)), decode_batch(EVERY_TYPE.payload())
-    assert lone.schema == batch.schema
-    assert lone.equals(batch.slice(2, 1))
+def test_a_single_message_and_a_batch_have_the_same_types() -> None:
+    single, batch = decode_batch(EVERY_TYPE.single(2)), decode_batch(EVERY_TYPE.payload())
+    assert single.schema == batch.schema
+    assert single.equals(batch.slice(2, 1))
 
 
 LIMITS: dict[str, list[Any]] = {
@@ -83,12 +83,12 @@ LIMITS: dict[str, list[Any]] = {
 def test_values_at_the_limits_of_their_type_come_back(letter: str) -> None:
     table = Table({".p": letter}, [{"body": b"", ".p": value} for value in LIMITS[letter]])
     assert read(table.payload()) == table.rows
-    assert [read(table.lone(row)) for row in range(len(table.rows))] == [[row] for row in table.rows]
+    assert [read(table.single(row)) for row in range(len(table.rows))] == [[row] for row in table.rows]
 
 
 def test_what_is_no_number_stays_none() -> None:
     table = Table({".f": "f", ".d": "d"}, [{"body": b"", ".f": math.nan, ".d": math.nan}] * 2)
-    for payload in (table.payload(), table.lone(0)):
+    for payload in (table.payload(), table.single(0)):
         check(payload)
         found = rows_of(payload)[0]
         assert math.isnan(found[".f"])
@@ -116,13 +116,13 @@ def test_every_split_in_two_gives_all_rows(table: Table) -> None:
 
 @settings(deadline=None)
 @given(tables())
-def test_a_row_alone_becomes_a_lone_message_with_the_same_values(table: Table) -> None:
+def test_a_row_alone_becomes_a_single_message_with_the_same_values(table: Table) -> None:
     payload = table.payload()
     for at, row in enumerate(table.rows if len(table.rows) > 1 else ()):
         for index in (range(at, at + 1), np.array([at])):
             part = cut(payload, index)
-            assert part == table.lone(at)
-            assert decode_lone(part).values == {name: value for name, value in row.items() if name != "body"}
+            assert part == table.single(at)
+            assert decode_single(part).values == {name: value for name, value in row.items() if name != "body"}
 
 
 @settings(deadline=None)
@@ -149,17 +149,17 @@ def test_all_rows_are_the_payload_itself() -> None:
     assert cut(payload, range(3)) is payload
 
 
-def test_one_column_of_a_batch_or_of_a_lone_message() -> None:
+def test_one_column_of_a_batch_or_of_a_single_message() -> None:
     for payload, texts, flags in (
         (EVERY_TYPE.payload(), ["grün", None, "c"], [True, None, False]),
-        (EVERY_TYPE.lone(2), ["c"], [False]),
+        (EVERY_TYPE.single(2), ["c"], [False]),
     ):
         for name, values in (("correlation_id", texts), (".known", flags)):
             found = column(payload, name)
             assert found is not None
             assert found.to_pylist() == values
         assert has_column(payload, ".known")
-    for nothing in (encode_columns(pa.array([b"a", b"b"], pa.binary()), {}), encode_lone(b"a", (), "", ())):
+    for nothing in (encode_columns(pa.array([b"a", b"b"], pa.binary()), {}), encode_single(b"a", (), "", ())):
         assert column(nothing, "correlation_id") is None
         assert not has_column(nothing, "correlation_id")
         assert column_names(nothing) == ()
@@ -174,13 +174,13 @@ def test_so_many_columns_are_allowed(count: int) -> None:
     row = {"body": b"x"} | {name: values[letter] for name, letter in letters.items()}
     table = Table(letters, [row, {"body": b"y"}])
     assert read(table.payload()) == table.rows
-    assert read(table.lone(0)) == [row]
+    assert read(table.single(0)) == [row]
 
 
 def test_one_column_more_is_not_allowed() -> None:
     letters = {f".p{number}": "b" for number in range(101)}
     table = Table(letters, [{"body": b"x"} | dict.fromkeys(letters, 1)] * 2)
-    for encode in (table.payload, lambda: table.lone(0)):
+    for encode in (table.payload, lambda: table.single(0)):
         with pytest.raises(MalformedPayloadError, match="100"):
             encode()
 
@@ -190,7 +190,7 @@ def test_the_longest_names_fit_a_hundred_times() -> None:
     assert {len(name[1:].encode()) for name in names} == {255}
     table = Table(dict.fromkeys(names, "s"), [{"body": b"x"} | dict.fromkeys(names, "text")] * 2)
     assert read(table.payload()) == table.rows
-    assert read(table.lone(0)) == table.rows[:1]
+    assert read(table.single(0)) == table.rows[:1]
 
 
 @pytest.mark.parametrize("name", ["a", "_", "$", "$a$", "a1", "straße", "名前", "Ω", "x" * 255, "é" * 127])
@@ -198,7 +198,7 @@ def test_names_of_properties(name: str) -> None:
     assert is_property_name(name)
     table = Table({"." + name: "i"}, [{"body": b"x", "." + name: 5}] * 2)
     assert read(table.payload()) == table.rows
-    assert read(table.lone(0)) == table.rows[:1]
+    assert read(table.single(0)) == table.rows[:1]
 
 
 @pytest.mark.parametrize("name", ["", "1a", "a b", "a.b", "a,b", "\0", "a\n", "\ud800", "x" * 256, "é" * 128, "'"])
@@ -206,11 +206,11 @@ def test_what_is_no_name_of_a_property(name: str) -> None:
     assert not is_property_name(name)
 
 
-def test_how_a_lone_message_is_written() -> None:
+def test_how_a_single_message_is_written() -> None:
     """Other clients rely on it."""
     said = b"uid,scorrelation_id,bpriority,s.colour,d.weight"
     values: list[Value] = [bytes(range(16)), "c-1", 7, "grün", 2.5]
-    payload = encode_lone(b"body", ("id", "correlation_id", "priority", ".colour", ".weight"), "usbsd", values)
+    payload = encode_single(b"body", ("id", "correlation_id", "priority", ".colour", ".weight"), "usbsd", values)
     fixed = bytes(range(16)) + struct.pack("<IbId", 3, 7, 5, 2.5)
     assert payload.data == struct.pack("<H", len(said)) + said + fixed + b"c-1" + "grün".encode() + b"body"
 

@@ -1,4 +1,4 @@
-"""Lone messages put together: which of them can be, and that the batch has what they had, in their order."""
+"""Single messages put together: which of them can be, and that the batch has what they had, in their order."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from mqlab.client.headers import Byte, Float, Headers, Int, Short, Stamp, Standing
 from mqlab.wire.native.bodies import Payload, check, cut, decode, encode
-from mqlab.wire.native.columns import Value, columns_of, decode_lone, encode_columns
+from mqlab.wire.native.columns import Value, columns_of, decode_single, encode_columns
 from mqlab.wire.native.frames import Flag, Frame, Kind
-from mqlab.wire.native.joining import join_lone, runs, split
-from mqlab.wire.native.payload import SINGLES
+from mqlab.wire.native.joining import join_singles, runs, split
+from mqlab.wire.native.payload import COALESCED
 
 BODIES = [b"", b"x", bytes(range(256)) * 8, "größe".encode()]
 EVERY_TYPE: dict[str, Value] = {
@@ -30,16 +30,16 @@ EVERY_HEADER: Headers = {
 @pytest.mark.parametrize("standing", [Standing(), Standing(ids=False, timestamps=False)])
 def test_each_message_is_found_again(standing: Standing, headers: Headers, properties: dict[str, Value]) -> None:
     stamp = Stamp(standing)
-    lone = [stamp.message(body, headers, properties) for body in BODIES]
-    joined = join_lone(lone)
+    single = [stamp.message(body, headers, properties) for body in BODIES]
+    joined = join_singles(single)
     check(joined)
-    assert joined.rows == len(lone)
+    assert joined.rows == len(single)
     assert decode(joined).tolist() == BODIES
-    for row, one in enumerate(lone):
-        # A row that is cut out is a lone message again, byte by byte.
+    for row, one in enumerate(single):
+        # A row that is cut out is a single message again, byte by byte.
         assert _told(cut(joined, range(row, row + 1))) == _told(one)
     # As are all, if it is taken apart.
-    assert [_told(one) for one in split(joined)] == [_told(one) for one in lone]
+    assert [_told(one) for one in split(joined)] == [_told(one) for one in single]
     assert {one.rows for one in split(joined)} == {1}
 
 
@@ -53,8 +53,8 @@ def test_a_message_taken_from_a_batch_has_only_its_own_headers() -> None:
 
 @pytest.mark.parametrize("bodies", [BODIES, [b"", b""], [b"same", b"size"]])
 def test_bodies_alone_become_a_plain_batch(bodies: list[bytes]) -> None:
-    joined, plain = join_lone([encode([body]) for body in bodies]), encode(bodies)
-    assert (bytes(joined.data), *joined[1:]) == (bytes(plain.data), plain.rows, plain.form | SINGLES)
+    joined, plain = join_singles([encode([body]) for body in bodies]), encode(bodies)
+    assert (bytes(joined.data), *joined[1:]) == (bytes(plain.data), plain.rows, plain.form | COALESCED)
 
 
 def test_messages_with_the_same_columns_can_be_known_by_their_list() -> None:
@@ -66,13 +66,13 @@ def test_messages_with_the_same_columns_can_be_known_by_their_list() -> None:
 
 
 def _told(payload: Payload) -> tuple[dict[str, object], bytes]:
-    lone = decode_lone(payload)
-    return lone.values, bytes(lone.body)
+    single = decode_single(payload)
+    return single.values, bytes(single.body)
 
 
 def _frame(number: int, **other: Any) -> Frame:
-    """The send of a lone message, all alike but for their numbers and what is said otherwise."""
-    about = {"kind": Kind.SEND, "flags": Flag.LONE, "session": 1, "link": 1, "amount": 1, "payload": b"body"}
+    """The send of a single message, all alike but for their numbers and what is said otherwise."""
+    about = {"kind": Kind.SEND, "flags": Flag.SINGLE, "session": 1, "link": 1, "amount": 1, "payload": b"body"}
     return Frame(**{**about, "first": number, **other})
 
 
@@ -87,16 +87,16 @@ def test_sends_that_follow_one_another_are_a_run() -> None:
     assert _sizes([]) == []
     assert _sizes([_frame(number) for number in range(5, 12)]) == [7]
     assert _sizes([_frame(number, payload=b"x" * number) for number in range(9)]) == [9]
-    marked = Flag.LONE | Flag.PERSISTENT | Flag.CONFIRM
+    marked = Flag.SINGLE | Flag.PERSISTENT | Flag.CONFIRM
     assert _sizes([_frame(number, flags=marked) for number in range(3)]) == [3]
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        {"kind": Kind.ACKNOWLEDGE}, {"flags": Flag.NONE}, {"flags": Flag.LONE | Flag.PERSISTENT}, {"link": 2},
-        {"flags": Flag.LONE | Flag.CONFIRM}, {"session": 2}, {"amount": 2}, {"first": 7}, {"payload": b"x" * 100},
-        {"flags": Flag.LONE | Flag.COLUMNS},
+        {"kind": Kind.ACKNOWLEDGE}, {"flags": Flag.NONE}, {"flags": Flag.SINGLE | Flag.PERSISTENT}, {"link": 2},
+        {"flags": Flag.SINGLE | Flag.CONFIRM}, {"session": 2}, {"amount": 2}, {"first": 7}, {"payload": b"x" * 100},
+        {"flags": Flag.SINGLE | Flag.COLUMNS},
     ],
 )  # fmt: skip
 def test_what_is_not_alike_stands_by_itself(other: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ def test_what_is_not_alike_stands_by_itself(other: dict[str, Any]) -> None:
 
 
 def test_messages_with_headers_are_a_run_as_long_as_they_have_the_same() -> None:
-    stamp, flags = Stamp(Standing()), Flag.LONE | Flag.COLUMNS
+    stamp, flags = Stamp(Standing()), Flag.SINGLE | Flag.COLUMNS
     kinds: list[Headers] = [{"type": "a"}, {"type": "bb"}, {"type": ""}, {}, {}, {"type": "a", "group": "g"}]
     frames = [_frame(at, flags=flags, payload=stamp.message(b"x", one, {}).data) for at, one in enumerate(kinds)]
     assert _sizes(frames) == [3, 2, 1]

@@ -35,7 +35,7 @@ from mqlab.broker.core.transactions.commit import drop_transaction, end_transact
 from mqlab.broker.core.transactions.joined_sends import join_last
 from mqlab.broker.core.transactions.two_phase_commit import Preparing
 from mqlab.broker.settings import Settings
-from mqlab.wire.native.bodies import COLUMNS, LONE, Payload
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
 
 PLAIN = Wish()
 
@@ -179,13 +179,13 @@ class Core:
         self, producer: Producer, payload: Payload, seq: int, *, persistent: bool, confirm: bool,
         headers: Known = None, cost: int | None = None,
     ) -> None:  # fmt: skip
-        """`seq`: of the last row; `headers`: of a lone message, if they were read; `cost`: other than the payload's."""
+        """`seq`: of the last row; `headers`: if already decoded; `cost`: if it is not the size of the payload."""
         session, spent, last_lsn = producer.session, producer.spent, producer.last_lsn
         if spent >= producer.window:
             raise OverdrawnError("the producer sends without credit")
         producer.spent = spent = spent + (len(payload.data) if cost is None else cost)
         at_once = not (persistent or session.transacted or (last_lsn and self.ledger.is_awaited(last_lsn)))
-        if at_once and payload.form & LONE and hand_over(producer, payload, headers):
+        if at_once and payload.form & SINGLE and hand_over(producer, payload, headers):
             if confirm:
                 self.effects.append(Confirm(producer, seq))
             if spent * 2 >= producer.window or self.flow.short:
@@ -202,7 +202,7 @@ class Core:
             session.transaction.add(producer, Span(payload, 0, persistent=persistent))
             join_last(session)
             return
-        if persistent and payload.form & LONE and (alone := set_down(producer, payload, headers)) is not None:
+        if persistent and payload.form & SINGLE and (alone := set_down(producer, payload, headers)) is not None:
             queue, span = alone
             put = Put(((queue.number, span.base),), payload, producer.origin)
             told = Confirm(producer, seq) if confirm else None

@@ -10,8 +10,8 @@ from mqlab.client import aio
 from mqlab.client.errors import MessagingError
 from mqlab.drivers.api import Arrival, DriverError, Matrix, Properties, Receiver, Reply, Requester, Responder, Sender
 from mqlab.drivers.common.timeouts import HELD_SECONDS, NO_REPLY
-from mqlab.wire.native.bodies import BINARY, LONE, Bodies, Buffer, MalformedPayloadError, Payload, encode_equal
-from mqlab.wire.native.columns import PROPERTY, decode_lone, encode_columns, encode_lone
+from mqlab.wire.native.bodies import BINARY, SINGLE, Bodies, Buffer, MalformedPayloadError, Payload, encode_equal
+from mqlab.wire.native.columns import PROPERTY, decode_single, encode_columns, encode_single
 from mqlab.wire.templates import Form
 
 # What requests and replies of the lab have beside their bodies.
@@ -19,7 +19,7 @@ _REQUEST = ("correlation_id", "reply_to")
 _REPLY = Form(("correlation_id",))
 # So many replies are sent one by one sooner than as a batch, unless each is waited for.
 _FEW = 16
-# Types of properties, as a lone message writes them.
+# Types of properties, as a single message writes them.
 _LETTERS = {np.dtype(np.int64): "q", np.dtype(np.int32): "i"}
 
 
@@ -158,11 +158,11 @@ class NativeResponder(Responder):
                 correlation_id, body = known
                 bodies.append(body)
                 wanted.append((self._to, correlation_id))
-            elif payload.form & LONE:
-                lone = decode_lone(payload)
-                bodies.append(lone.body)
-                wanted += _asked([(lone.values.get("reply_to"), lone.values.get("correlation_id"))])
-                if (*lone.values,) == _REQUEST:
+            elif payload.form & SINGLE:
+                single = decode_single(payload)
+                bodies.append(single.body)
+                wanted += _asked([(single.values.get("reply_to"), single.values.get("correlation_id"))])
+                if (*single.values,) == _REQUEST:
                     self._to = wanted[-1][0]
                     self._form = Form(_REQUEST, (self._to,))
             else:
@@ -192,7 +192,7 @@ def _with_properties(bodies: Matrix, properties: Properties) -> Payload:
         return encode_columns(column_of(bodies), columns)
     names = tuple(PROPERTY + name for name in properties)
     letters = "".join(_LETTERS[values.dtype] for values in properties.values())
-    return encode_lone(bodies.tobytes(), names, letters, [values.item(0) for values in properties.values()])
+    return encode_single(bodies.tobytes(), names, letters, [values.item(0) for values in properties.values()])
 
 
 def column_of(bodies: Matrix) -> pa.Array:

@@ -55,7 +55,7 @@ class _Partial:
     parts: list[bytes] = field(default_factory=list)
 
 
-class _Lone(NamedTuple):
+class _SingleDelivery(NamedTuple):
     """Where the first message of a run lies: its tag, body and end, in bytes from its beginning."""
 
     channel: int
@@ -89,9 +89,9 @@ class Splitter:
             if at + size + FRAME_EXTRA > end:
                 break
             if kind == METHOD and buffer[at + 7 : at + 11] == _DELIVER and channel not in self._partial:
-                lone = _lone(buffer, at, channel, size)
-                if lone is not None:
-                    at = _run(buffer, at, lone, found)
+                single = _single(buffer, at, channel, size)
+                if single is not None:
+                    at = _run(buffer, at, single, found)
                     continue
             payload = buffer[at + FRAME.size : at + FRAME.size + size]
             at += size + FRAME_EXTRA
@@ -146,7 +146,7 @@ class Splitter:
         found.append(Delivered(channel, tag, 1, redelivered, data, partial.properties))
 
 
-def _lone(buffer: bytes, at: int, channel: int, size: int) -> _Lone | None:
+def _single(buffer: bytes, at: int, channel: int, size: int) -> _SingleDelivery | None:
     """The message that begins here, if all of it is here, in three frames or (without a body) two."""
     header_at, end = at + size + FRAME_EXTRA, len(buffer)
     # The method of a message has 4 + 1 + 8 + 1 + 1 + 1 bytes and its names; its header CONTENT.
@@ -170,12 +170,12 @@ def _lone(buffer: bytes, at: int, channel: int, size: int) -> _Lone | None:
     if at + length > end or not buffer[header_at - 1] == buffer[body_frame_at - 1] == buffer[at + length - 1] == END:
         return None
     properties = buffer[header_at + FRAME.size + CONTENT.size - 2 : body_frame_at - 1]
-    return _Lone(channel, tag_at, properties, body_at, body_size, length)
+    return _SingleDelivery(channel, tag_at, properties, body_at, body_size, length)
 
 
-def _run(buffer: bytes, at: int, lone: _Lone, found: list[Method | Delivered]) -> int:
+def _run(buffer: bytes, at: int, single: _SingleDelivery, found: list[Method | Delivered]) -> int:
     """Appends this message and those like it that follow; returns where they end."""
-    channel, tag_at, properties, body_at, size, length = lone
+    channel, tag_at, properties, body_at, size, length = single
     tag = int.from_bytes(buffer[at + tag_at : at + tag_at + 8], "big")
     redelivered = bool(buffer[at + tag_at + 8] & 1)
     body = buffer[at + body_at : at + body_at + size]
@@ -186,7 +186,7 @@ def _run(buffer: bytes, at: int, lone: _Lone, found: list[Method | Delivered]) -
     while buffer[at : at + tag_at] == fixed:
         rows = min(step, (len(buffer) - at) // length)
         # Compared with the row before, which is like the first.
-        alike = _alike(buffer, at - length, rows, tag, lone) if rows else 0
+        alike = _alike(buffer, at - length, rows, tag, single) if rows else 0
         if alike:
             table = table_of(buffer, at, alike, length)
             tag += alike
@@ -199,9 +199,9 @@ def _run(buffer: bytes, at: int, lone: _Lone, found: list[Method | Delivered]) -
     return at
 
 
-def _alike(buffer: bytes, at: int, rows: int, tag: int, lone: _Lone) -> int:
+def _alike(buffer: bytes, at: int, rows: int, tag: int, single: _SingleDelivery) -> int:
     """How many of these rows go on where the one at `at` stands: with the next tags, and otherwise the same."""
-    _, tag_at, _, body_at, size, length = lone
+    _, tag_at, _, body_at, size, length = single
     table = table_of(buffer, at, rows + 1, length)
     like_first = leading(table, ((0, tag_at), (tag_at + 8, body_at), (body_at + size, length))) - 1
     tags = np.ascontiguousarray(table[1 : like_first + 1, tag_at : tag_at + 8]).view(">u8").reshape(-1)

@@ -1,7 +1,7 @@
-"""The payload of a message frame: one Arrow record batch, or a lone message.
+"""The payload of a message frame: one Arrow record batch, or a single message.
 
-Encoding or decoding a record batch costs the same few microseconds for one row or for thousands, which a lone
-message cannot afford: a frame with the flag LONE holds just its body (and its headers, if it has any). There is no
+Encoding or decoding a record batch costs the same few microseconds for one row or for thousands, which a single
+message cannot afford: a frame with the flag SINGLE holds just its body (and its headers, if it has any). There is no
 third form. Messages with nothing but bodies, the usual case at high rates, are never taken apart by Arrow at all.
 """
 
@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from mqlab.wire.native.arrow import BODY_ONLY, Layout, check_batch, layout_of, serialized
-from mqlab.wire.native.columns import Value, bodies_of, decode_batch, decode_lone, take
+from mqlab.wire.native.columns import Value, bodies_of, decode_batch, decode_single, take
 from mqlab.wire.native.payload import (
     BINARY,
+    COALESCED,
     COLUMNS,
-    LONE,
-    SINGLES,
+    SINGLE,
     Bodies,
     Buffer,
     Bytes,
@@ -31,7 +31,7 @@ from mqlab.wire.native.payload import (
 __all__ = [
     "BINARY",
     "COLUMNS",
-    "LONE",
+    "SINGLE",
     "Bodies",
     "Buffer",
     "MalformedPayloadError",
@@ -59,28 +59,28 @@ def as_body(body: Buffer) -> bytes:
 def encode(bodies: Sequence[Buffer]) -> Payload:
     """Any bodies, one message each."""
     if len(bodies) == 1:
-        return Payload(bytes(bodies[0]), 1, LONE)
+        return Payload(bytes(bodies[0]), 1, SINGLE)
     return _batch(pa.array(bodies, type=BINARY))
 
 
 def encode_equal(data: Bytes, rows: int) -> Payload:
     """`rows` bodies of one size that lie one after the other in `data`: no row is touched."""
     if rows == 1:
-        return Payload(data.tobytes(), 1, LONE)
+        return Payload(data.tobytes(), 1, SINGLE)
     before, after = _around_equal(rows, len(data) // rows)
     return Payload(b"".join((before, data.data, after)), rows, 0)
 
 
 def check(payload: Payload) -> Mapping[str, Value] | None:
-    """Returns the headers and properties of a lone message, which it has read; None: of others.
+    """Returns the headers and properties of a single message, which it has read; None: of others.
 
     Raises MalformedPayloadError unless anybody could decode it.
     """
     _, rows, form = payload
-    if form & LONE:
+    if form & SINGLE:
         if rows != 1:
-            raise MalformedPayloadError(f"a lone message cannot have {rows} rows")
-        return decode_lone(payload).values if form & COLUMNS else _NO_HEADERS
+            raise MalformedPayloadError(f"a single message cannot have {rows} rows")
+        return decode_single(payload).values if form & COLUMNS else _NO_HEADERS
     if form & COLUMNS:
         check_batch(decode_batch(payload))
     else:
@@ -95,7 +95,7 @@ def decode(payload: Payload) -> Bodies:
     """The bodies of a payload that was checked (a broker checks before it passes on), without a copy."""
     if payload.form & COLUMNS:
         return bodies_of(payload)
-    if payload.form & LONE:
+    if payload.form & SINGLE:
         check(payload)
         data = np.frombuffer(payload.data, dtype=np.uint8)
         return Bodies(data, equal_steps(1, len(data)))
@@ -109,13 +109,13 @@ def cut(payload: Payload, index: "range | np.ndarray[Any, Any]") -> Payload:
     if len(index) == payload.rows:
         return payload
     data, rows, form = take(payload, index) if payload.form & COLUMNS else _cut_bodies(payload, index)
-    return Payload(data, rows, form if rows == 1 else form | payload.form & SINGLES)
+    return Payload(data, rows, form if rows == 1 else form | payload.form & COALESCED)
 
 
 def _cut_bodies(payload: Payload, index: "range | np.ndarray[Any, Any]") -> Payload:
     bodies = decode(payload)
     if len(index) == 1:
-        return Payload(bodies[int(index[0])], 1, LONE)
+        return Payload(bodies[int(index[0])], 1, SINGLE)
     if isinstance(index, range):
         return _batch(bodies.column().slice(index[0], len(index)))
     table = bodies.table()

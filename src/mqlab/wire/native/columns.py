@@ -2,7 +2,7 @@
 
 A payload with columns begins with their list (length u16, then text such as `scorrelation_id,bpriority,i.count`: a
 letter for the type, and the name, which of a property begins with a full stop). What follows is, in a batch, one
-record batch of the bodies and these columns; in a lone message the values, in the order of the list: all of fixed
+record batch of the bodies and these columns; in a single message the values, in the order of the list: all of fixed
 size, with the length of each string, then the strings, then the body.
 """
 
@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from mqlab.wire.native.arrow import BODY_ONLY, read_batch, serialized
-from mqlab.wire.native.payload import COLUMNS, LONE, Bodies, Buffer, MalformedPayloadError, Payload, payload_of
+from mqlab.wire.native.payload import COLUMNS, SINGLE, Bodies, Buffer, MalformedPayloadError, Payload, payload_of
 
 Value = bool | int | float | str | bytes
 
-# Types by their letter: how Arrow keeps them, and how a lone message does ("I": the length of a string).
+# Types by their letter: how Arrow keeps them, and how a single message does ("I": the length of a string).
 _ARROW: Final = {
     "?": pa.bool_(), "b": pa.int8(), "h": pa.int16(), "i": pa.int32(), "q": pa.int64(), "f": pa.float32(),
     "d": pa.float64(), "s": pa.string(), "u": pa.binary(16),
@@ -34,7 +34,7 @@ HEADERS: Final = {
     "expiration": "q", "deliver_at": "q", "group": "s", "duplicate_id": "s",
 }  # fmt: skip
 PROPERTY: Final = "."
-_LONE_COLUMNS: Final = LONE | COLUMNS
+_SINGLE_COLUMNS: Final = SINGLE | COLUMNS
 _MOST_COLUMNS: Final = 100
 _LENGTH: Final = struct.Struct("<H")
 # Of what a stranger wrote, an error repeats no more.
@@ -50,7 +50,7 @@ class Columns:
     size: int
     names: tuple[str, ...]
     schema: pa.Schema
-    # Of a lone message: what has a fixed size, which values are strings, and where the first of these begins.
+    # Of a single message: what has a fixed size, which values are strings, and where the first of these begins.
     fixed: struct.Struct
     strings: tuple[int, ...]
     strings_at: int
@@ -104,14 +104,14 @@ def encode_texts(body: bytes, listed: Columns, first: Mapping[str, Value], texts
     data = b"".join((listed.written, listed.fixed.pack(*first.values(), *map(len, strings)), *strings, body))
     if len(data) <= _MOST_REMEMBERED:
         global _last
-        _last = _lone(({**first, **texts}, data, len(data) - len(body), body))
-    return payload_of((data, 1, _LONE_COLUMNS))
+        _last = _single_message(({**first, **texts}, data, len(data) - len(body), body))
+    return payload_of((data, 1, _SINGLE_COLUMNS))
 
 
-def encode_lone(body: Buffer, names: tuple[str, ...], letters: str, values: Sequence[Value]) -> Payload:
+def encode_single(body: Buffer, names: tuple[str, ...], letters: str, values: Sequence[Value]) -> Payload:
     """One message with these headers and properties (a property's name with a full stop in front)."""
     if not names:
-        return Payload(bytes(body), 1, LONE)
+        return Payload(bytes(body), 1, SINGLE)
     listed = named(names, letters)
     packed: list[Value] = [*values]
     strings = []
@@ -123,18 +123,18 @@ def encode_lone(body: Buffer, names: tuple[str, ...], letters: str, values: Sequ
     data = b"".join((listed.written, listed.fixed.pack(*packed), *strings, body))
     # A property may be read as another value than was written: a short float, a type of the client's.
     if names[-1][0] != PROPERTY and len(data) <= _MOST_REMEMBERED:
-        _remember(Lone(dict(zip(names, values)), data, len(data) - len(body)))  # noqa: B905 as below
-    return Payload(data, 1, LONE | COLUMNS)
+        _remember(SingleMessage(dict(zip(names, values)), data, len(data) - len(body)))  # noqa: B905 as below
+    return Payload(data, 1, SINGLE | COLUMNS)
 
 
-class Lone(NamedTuple):
-    """A lone message taken apart: its headers and properties, and where in its payload the body begins."""
+class SingleMessage(NamedTuple):
+    """A single message taken apart: its headers and properties, and where in its payload the body begins."""
 
     values: dict[str, Any]
     data: Buffer
     begin: int
     # The body by itself, if it was at hand.
-    alone: bytes | None = None
+    body_copy: bytes | None = None
 
     @property
     def body(self) -> memoryview:
@@ -142,42 +142,44 @@ class Lone(NamedTuple):
 
     def own_body(self) -> bytes:
         """A copy that nobody else can change, unless there is one already."""
-        return bytes(self.body) if self.alone is None else self.alone
+        return bytes(self.body) if self.body_copy is None else self.body_copy
 
 
 # The same in a third of the time, for whoever makes one for each message.
-_lone: Callable[[tuple[dict[str, Any], Buffer, int, bytes | None]], Lone] = partial(tuple.__new__, Lone)
+_single_message: Callable[[tuple[dict[str, Any], Buffer, int, bytes | None]], SingleMessage] = partial(
+    tuple.__new__, SingleMessage
+)
 
 # The one that was written or read last: the parts of a broker, and a client in its process, look at the same message
 # one after the other. It is only ever replaced as a whole, so any thread may look.
-_last = Lone({}, bytearray(), 0)
+_last = SingleMessage({}, bytearray(), 0)
 _MOST_REMEMBERED: Final = 64 * 1024
 
 
-def _remember(lone: Lone) -> None:
+def _remember(single: SingleMessage) -> None:
     global _last
-    _last = lone
+    _last = single
 
 
-def decode_lone(payload: Payload) -> Lone:
+def decode_single(payload: Payload) -> SingleMessage:
     """What it returns is shared: nobody changes it. Raises MalformedPayloadError."""
     data, _, form = payload
     if not form & COLUMNS:
-        return Lone({}, data, 0)
+        return SingleMessage({}, data, 0)
     last = _last
     if last.data is data:
         return last
     listed = _list_of(data)
     values, begin = values_of(data, listed)
-    lone = _lone((dict(zip(listed.names, values)), data, begin, None))  # noqa: B905 `strict` would cost a tenth of all this
+    single = _single_message((dict(zip(listed.names, values)), data, begin, None))  # noqa: B905 `strict` would cost a tenth of all this
     # Only what can never change.
     if isinstance(data, bytes) and len(data) <= _MOST_REMEMBERED:
-        _remember(lone)
-    return lone
+        _remember(single)
+    return single
 
 
 def values_of(data: Buffer, listed: Columns) -> tuple[Sequence[Any], int]:
-    """The values of a lone message, and where they end. Raises MalformedPayloadError."""
+    """The values of a single message, and where they end. Raises MalformedPayloadError."""
     end = listed.strings_at
     try:
         values = listed.fixed.unpack_from(data, listed.size)
@@ -206,9 +208,9 @@ def encode_columns(bodies: pa.Array, more: Mapping[str, pa.Array]) -> Payload:
 
 
 def decode_batch(payload: Payload) -> pa.RecordBatch:
-    """Bodies and columns of any payload, also of a lone message. Raises MalformedPayloadError."""
-    if payload.form & LONE:
-        message = decode_lone(payload)
+    """Bodies and columns of any payload, also of a single message. Raises MalformedPayloadError."""
+    if payload.form & SINGLE:
+        message = decode_single(payload)
         schema = _list_of(payload.data).schema if message.values else BODY_ONLY
         values = [bytes(message.body), *message.values.values()]
         arrays = [pa.array([value], field.type) for value, field in zip(values, schema, strict=True)]
@@ -241,8 +243,8 @@ def column_names(payload: Payload) -> tuple[str, ...]:
 
 def bodies_of(payload: Payload) -> Bodies:
     """The bodies of a payload with columns."""
-    if payload.form & LONE:
-        body = np.frombuffer(decode_lone(payload).body, dtype=np.uint8)
+    if payload.form & SINGLE:
+        body = np.frombuffer(decode_single(payload).body, dtype=np.uint8)
         return Bodies(body, np.array((0, len(body)), dtype=np.int32))
     array = decode_batch(payload).column(0)
     _, offsets, data = array.buffers()
@@ -252,17 +254,17 @@ def bodies_of(payload: Payload) -> Bodies:
 
 
 def take(payload: Payload, index: "range | np.ndarray[Any, Any]") -> Payload:
-    """These rows of a payload, as a payload of their own. A row alone becomes a lone message."""
+    """These rows of a payload, as a payload of their own. A row alone becomes a single message."""
     if len(index) == payload.rows:
         return payload
     batch = decode_batch(payload)
     if len(index) == 1:
-        return _as_lone(batch, int(index[0]))
+        return _as_single(batch, int(index[0]))
     part = batch.slice(index[0], len(index)) if isinstance(index, range) else batch.take(pa.array(index))
     return encode_columns(part.column(0), dict(zip(part.schema.names[1:], part.columns[1:], strict=True)))
 
 
-def _as_lone(batch: pa.RecordBatch, row: int) -> Payload:
+def _as_single(batch: pa.RecordBatch, row: int) -> Payload:
     names, letters, values = [], "", []
     for field, array in zip(list(batch.schema)[1:], batch.columns[1:], strict=True):
         value = array[row].as_py()
@@ -270,7 +272,7 @@ def _as_lone(batch: pa.RecordBatch, row: int) -> Payload:
             names.append(field.name)
             letters += _LETTERS[str(field.type)]
             values.append(value)
-    return encode_lone(batch.column(0)[row].as_py(), tuple(names), letters, values)
+    return encode_single(batch.column(0)[row].as_py(), tuple(names), letters, values)
 
 
 def _list_of(data: Buffer) -> Columns:

@@ -36,7 +36,9 @@ class Kind(IntEnum):
     SEND = 13  # first: sequence number of the first row; amount: rows
     ACKNOWLEDGE = 14  # first: the last delivery id that is done; amount: room for that many more
     ACKNOWLEDGE_ROWS = 15  # first: a delivery id; amount: so many from it on are done; session: in its transaction
-    RECEIVE = 16  # one message by the id that is the payload: flag NONE a correlation id, LONE a message id (16 bytes);
+    RECEIVE = (
+        16  # one message by the id that is the payload: flag NONE a correlation id, SINGLE a message id (16 bytes);
+    )
     # first: as of ACKNOWLEDGE
     CANCEL = 17  # of a consumer: it has no room, and waits for no message; answered with CANCELLED
     COMMIT = 18
@@ -44,7 +46,7 @@ class Kind(IntEnum):
     # with an amount: just so many deliveries from first on, as if they had never left or (REDELIVERED) as tried in
     # vain; this is not answered
     ASK = 20  # JSON: anything else a client wants to know or have done; first: the number of the question
-    REQUEST = 21  # SEND of a lone message, and RECEIVE of the one with the same correlation id by the consumer whose
+    REQUEST = 21  # SEND of a single message, and RECEIVE of the one with the same correlation id by the consumer whose
     # link is the amount: all it was given is done
     # broker to client
     OPENED = 30  # a session, producer or consumer is there
@@ -61,16 +63,16 @@ class Kind(IntEnum):
 
 class Flag(IntFlag):
     NONE = 0
-    LONE = 1  # the payload is one message, without a record batch
+    SINGLE = 1  # the payload is one message, without a record batch
     PERSISTENT = 2
     CONFIRM = 4  # the producer wants to be told when its rows are safe
     REDELIVERED = 8
     COLUMNS = 16  # the payload has headers or properties beside the bodies
-    SINGLES = 32  # the rows were sent one by one and are dealt to consumers one by one
+    COALESCED = 32  # the rows were sent one by one and are dealt to consumers one by one
 
 
 # The form of a payload is among the flags of its frame.
-FORM: Final = int(Flag.LONE | Flag.COLUMNS | Flag.SINGLES)
+FORM: Final = int(Flag.SINGLE | Flag.COLUMNS | Flag.COALESCED)
 
 
 class Frame(NamedTuple):

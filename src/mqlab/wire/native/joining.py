@@ -1,4 +1,4 @@
-"""Many lone messages as one batch: where they move or lie together, none should cost what a batch does."""
+"""Many single messages as one batch: where they move or lie together, none should cost what a batch does."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from mqlab.wire.native.bodies import decode, encode, encode_equal
-from mqlab.wire.native.columns import columns_of, decode_batch, encode_columns, encode_lone, values_of
+from mqlab.wire.native.columns import columns_of, decode_batch, encode_columns, encode_single, values_of
 from mqlab.wire.native.frames import FORM, Frame, Kind
-from mqlab.wire.native.payload import BINARY, LONE, SINGLES, Buffer, MalformedPayloadError, Payload, payload_of
+from mqlab.wire.native.payload import BINARY, COALESCED, SINGLE, Buffer, MalformedPayloadError, Payload, payload_of
 
 _SEND: Final = int(Kind.SEND)
 
@@ -17,14 +17,14 @@ _SEND: Final = int(Kind.SEND)
 def runs(frames: Sequence[Frame], most: int) -> Iterator[Sequence[Frame]]:
     """All frames in their order. Those together that could be one: sends of one producer that follow one another.
 
-    They are lone messages of less than `most` bytes each, with the same flags, and with the same columns if any.
+    They are single messages of less than `most` bytes each, with the same flags, and with the same columns if any.
     """
     begin, count = 0, len(frames)
     while begin < count:
         kind, flags, session, link, number, rows, payload = frames[begin]
         end = begin + 1
-        is_lone = kind == _SEND and flags & LONE and rows == 1 and len(payload) < most
-        listed = _listed_in(payload, flags) if is_lone else None
+        is_single = kind == _SEND and flags & SINGLE and rows == 1 and len(payload) < most
+        listed = _listed_in(payload, flags) if is_single else None
         if listed is not None:
             size = len(listed)
             while end < count:
@@ -46,15 +46,15 @@ def listed_columns(payload: Payload) -> bytes:
     return b"" if listed is None else listed.written
 
 
-def join_lone(payloads: Sequence[Payload]) -> Payload:
-    """Lone messages with the same `listed_columns`, in their order. Raises MalformedPayloadError."""
+def join_singles(payloads: Sequence[Payload]) -> Payload:
+    """Single messages with the same `listed_columns`, in their order. Raises MalformedPayloadError."""
     return as_singles(_joined(payloads))
 
 
 def as_singles(payload: Payload) -> Payload:
     """The same messages, marked as sent one by one."""
     data, rows, form = payload
-    return payload if rows == 1 else payload_of((data, rows, form | SINGLES))
+    return payload if rows == 1 else payload_of((data, rows, form | COALESCED))
 
 
 def _joined(payloads: Sequence[Payload]) -> Payload:
@@ -72,22 +72,22 @@ def _joined(payloads: Sequence[Payload]) -> Payload:
 
 
 def split(payload: Payload) -> list[Payload]:
-    """The other way: each message of a batch as a lone one."""
+    """The other way: each message of a batch as a single one."""
     listed = columns_of(payload)
     if listed is None:
-        return [payload_of((body, 1, LONE)) for body in decode(payload).tolist()]
+        return [payload_of((body, 1, SINGLE)) for body in decode(payload).tolist()]
     letters = "".join(part[0] for part in listed.written[2:].decode().split(","))
     rows = zip(*(column.to_pylist() for column in decode_batch(payload).columns), strict=True)
-    return [_lone(body, listed.names, letters, values) for body, *values in rows]
+    return [_single(body, listed.names, letters, values) for body, *values in rows]
 
 
-def _lone(body: bytes, names: tuple[str, ...], letters: str, values: list[Any]) -> Payload:
+def _single(body: bytes, names: tuple[str, ...], letters: str, values: list[Any]) -> Payload:
     """A message has not every header that others have."""
     if None in values:
         said = [one for one in zip(names, letters, values, strict=True) if one[2] is not None]
         names, letters = tuple(name for name, _, _ in said), "".join(letter for _, letter, _ in said)
         values = [value for _, _, value in said]
-    return encode_lone(body, names, letters, values)
+    return encode_single(body, names, letters, values)
 
 
 def _join_bodies(bodies: Sequence[Buffer]) -> Payload:
@@ -98,7 +98,7 @@ def _join_bodies(bodies: Sequence[Buffer]) -> Payload:
 
 
 def _listed_in(data: Buffer, flags: int) -> bytes | None:
-    """Of a lone message that anybody may have sent; None: it cannot be read."""
+    """Of a single message that anybody may have sent; None: it cannot be read."""
     try:
         return listed_columns(payload_of((data, 1, flags & FORM)))
     except MalformedPayloadError:

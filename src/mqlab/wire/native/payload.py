@@ -15,9 +15,9 @@ Offsets = np.ndarray[tuple[int], np.dtype[np.int32]]
 
 # The forms of a payload, as bits: one message without a record batch; columns beside the bodies; a batch of messages
 # that an application sent one by one, so that a queue deals them to its consumers one by one.
-LONE: Final = 1
+SINGLE: Final = 1
 COLUMNS: Final = 16
-SINGLES: Final = 32
+COALESCED: Final = 32
 
 BINARY: Final = pa.binary()
 
@@ -49,7 +49,7 @@ class Bodies:
 
     @classmethod
     def of(cls, bodies: Sequence[Buffer]) -> "Bodies":
-        """These, one after the other: several in a copy of them, a lone one where it is."""
+        """These, one after the other: several in a copy of them, a single one where it is."""
         if len(bodies) == 1:
             return cls(np.frombuffer(bodies[0], dtype=np.uint8), equal_steps(1, len(bodies[0])))
         data, sizes = np.frombuffer(b"".join(bodies), dtype=np.uint8), {*map(len, bodies)}

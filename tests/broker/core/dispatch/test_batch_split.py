@@ -5,14 +5,14 @@ import pytest
 from broker.core.commands import Driven
 from broker.core.payloads import alike, batch, values_of
 from mqlab.broker.core.model.messages import FOOTPRINT
-from mqlab.wire.native.bodies import LONE
+from mqlab.wire.native.bodies import SINGLE
 
 MANY = 600
 BODIES = [b"%d" % number for number in range(MANY)]
 
 
-def lone_in_line(driven: Driven) -> int:
-    return sum(span.whole().form & LONE for span in driven.queue("q").spans())
+def singles_in_list(driven: Driven) -> int:
+    return sum(span.whole().form & SINGLE for span in driven.queue("q").spans())
 
 
 @pytest.mark.parametrize("room", [1, 2, 3, 4])
@@ -30,7 +30,7 @@ def test_they_are_counted_as_what_they_are() -> None:
     driven = Driven()
     driven.send(driven.producer("queue:q"), *BODIES)
     driven.consumer("queue:q", 1)
-    assert lone_in_line(driven) == MANY - 1
+    assert singles_in_list(driven) == MANY - 1
     assert driven.memory == sum(map(len, BODIES)) + MANY * FOOTPRINT
     assert driven.left("q") == BODIES[1:]
 
@@ -39,7 +39,7 @@ def test_a_batch_that_is_too_large_stays_together() -> None:
     driven = Driven()
     driven.send(driven.producer("queue:q"), *(b"%d" % number for number in range(5000)))
     consumer = driven.consumer("queue:q", 1)
-    assert (driven.got(consumer), lone_in_line(driven)) == ([b"0"], 0)
+    assert (driven.got(consumer), singles_in_list(driven)) == ([b"0"], 0)
 
 
 def test_who_has_more_room_gets_a_part_and_a_small_batch_stays() -> None:
@@ -47,10 +47,10 @@ def test_who_has_more_room_gets_a_part_and_a_small_batch_stays() -> None:
     producer = driven.producer("queue:q")
     driven.send(producer, *BODIES[:15])
     consumer = driven.consumer("queue:q", 1)
-    assert lone_in_line(driven) == 0
+    assert singles_in_list(driven) == 0
     driven.send(producer, *BODIES[15:])
     driven.acknowledge(consumer, 0, 99)
-    assert (driven.got(consumer), lone_in_line(driven)) == (BODIES[:100], 0)
+    assert (driven.got(consumer), singles_in_list(driven)) == (BODIES[:100], 0)
 
 
 def test_who_waits_for_room_goes_on_when_messages_have_left() -> None:
@@ -119,7 +119,7 @@ def test_messages_are_found_by_their_ids_before_and_after() -> None:
         if asks_first:
             driven.receive(other, "c30")
         one = driven.consumer("queue:q", 1)
-        assert lone_in_line(driven) == (0 if asks_first else 39)
+        assert singles_in_list(driven) == (0 if asks_first else 39)
         for number in (25, 35):
             driven.receive(other, f"c{number}")
         assert (driven.got(one), driven.got(other)[asks_first:]) == ([b"0"], [b"25", b"35"])
@@ -130,7 +130,7 @@ def test_messages_that_come_back_are_found_among_those_taken_apart() -> None:
     driven.put(driven.producer("queue:q"), CORRELATED)
     holder = driven.consumer("queue:q", 10)
     driven.consumer("queue:q", 1)
-    assert lone_in_line(driven) == 29
+    assert singles_in_list(driven) == 29
     driven.close(holder)
     other = driven.consumer("queue:q", 0)
     for number in (9, 39, 3, 20):

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.core.commands import NOW, Driven
-from broker.core.payloads import batch, lone
+from broker.core.payloads import batch, single
 from mqlab.broker import limits
 from mqlab.broker.core.effects import Seen
 from mqlab.broker.core.errors import RefusedError
@@ -32,7 +32,7 @@ def test_it_sees_the_order_of_delivery() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
     for priority in (1, 9, 4, 9):
-        driven.put(producer, lone(b"%d" % priority, priority=priority))
+        driven.put(producer, single(b"%d" % priority, priority=priority))
     assert driven.got(driven.consumer("queue:q", browse=True)) == [b"9", b"9", b"4", b"1"]
 
 
@@ -70,7 +70,7 @@ def test_the_place_where_it_stands_may_leave(priority: int) -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
     for n in range(6):
-        driven.put(producer, lone(b"%d" % n, priority=priority))
+        driven.put(producer, single(b"%d" % n, priority=priority))
     browser = driven.consumer("queue:q", 3, browse=True)
     consumer = driven.consumer("queue:q", 4)
     driven.close(consumer, 0)
@@ -86,7 +86,7 @@ def test_a_deep_queue_is_seen_in_slices(selector: str, monkeypatch: pytest.Monke
     driven = Driven()
     producer = driven.producer("queue:q")
     for n in range(100):
-        driven.put(producer, lone(b"%d" % n, n=n))
+        driven.put(producer, single(b"%d" % n, n=n))
     memory = driven.memory
     browser = driven.consumer("queue:q", browse=True, selector=selector)
     assert 0 < len(driven.got(browser)) <= 16
@@ -101,7 +101,7 @@ def test_a_closed_browser_is_shown_no_more(monkeypatch: pytest.MonkeyPatch) -> N
     driven = Driven()
     producer = driven.producer("queue:q")
     for n in range(10):
-        driven.put(producer, lone(b"%d" % n))
+        driven.put(producer, single(b"%d" % n))
     browser = driven.consumer("queue:q", browse=True)
     driven.close(browser)
     driven.go_on()
@@ -112,8 +112,8 @@ def test_with_a_selector() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
     driven.put(producer, batch(*((b"%d" % n, {"n": n}) for n in range(6))))
-    driven.put(producer, lone(b"6", n=6))
-    driven.put(producer, lone(b"none"))
+    driven.put(producer, single(b"6", n=6))
+    driven.put(producer, single(b"none"))
     browser = driven.consumer("queue:q", 2, browse=True, selector="n >= 3")
     assert driven.got(browser) == [b"3", b"4"]
     driven.acknowledge(browser, 2, 10)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.core.commands import Driven
-from broker.core.payloads import alike, batch, lone
+from broker.core.payloads import alike, batch, single
 from mqlab.broker import limits
 from mqlab.broker.core.dispatch import correlation_index
 from mqlab.broker.core.dispatch.correlation_index import Index, Key
@@ -17,10 +17,10 @@ IDS = [number.to_bytes(16, "big") for number in range(10)]
 
 
 @both_ways
-def test_from_lone_messages_and_from_batches(way: str) -> None:
+def test_from_single_messages_and_from_batches(way: str) -> None:
     driven = Driven(retrieval=way)
     producer = driven.producer("queue:q")
-    driven.put(producer, lone(b"a", correlation_id="a"))
+    driven.put(producer, single(b"a", correlation_id="a"))
     driven.put(producer, batch(*((name.encode(), {"correlation_id": name}) for name in "bcd")))
     driven.send(producer, b"none")
     driven.put(producer, batch((b"none", {}), (b"e", {"correlation_id": "e"})))
@@ -38,7 +38,7 @@ def test_from_lone_messages_and_from_batches(way: str) -> None:
 def test_by_message_id(way: str) -> None:
     driven = Driven(retrieval=way)
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 0)
-    driven.put(producer, lone(b"1", id=IDS[1], correlation_id="x"))
+    driven.put(producer, single(b"1", id=IDS[1], correlation_id="x"))
     driven.put(producer, batch((b"2", {"id": IDS[2], "correlation_id": "y"}), (b"3", {"id": IDS[3]})))
     for number in (3, 1):
         driven.receive(consumer, IDS[number], "id")
@@ -51,7 +51,7 @@ def test_the_oldest_with_that_id_comes_first(way: str) -> None:
     driven = Driven(retrieval=way)
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 0)
     for number in range(4):
-        driven.put(producer, lone(b"%d" % number, correlation_id="a"))
+        driven.put(producer, single(b"%d" % number, correlation_id="a"))
     for _ in range(3):
         driven.receive(consumer, "a")
     driven.close(consumer)
@@ -68,7 +68,7 @@ def test_of_several_priorities(way: str, order: list[int]) -> None:
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 0)
     driven.receive(consumer, "an index is there from now on")
     for priority in (1, 9, 5, 9):
-        driven.put(producer, lone(b"%d" % priority, correlation_id="a", priority=priority))
+        driven.put(producer, single(b"%d" % priority, correlation_id="a", priority=priority))
     for _ in range(4):
         driven.receive(consumer, "a")
     assert driven.got(consumer) == [b"%d" % priority for priority in order]
@@ -84,9 +84,9 @@ def test_who_asks_first_is_served_first() -> None:
         producer,
         batch((b"0", {"correlation_id": "a"}), (b"x", {"correlation_id": "b"}), (b"1", {"correlation_id": "a"})),
     )
-    driven.put(producer, lone(b"2", correlation_id="a"))
-    driven.put(producer, lone(b"3", correlation_id="a"))
-    driven.put(producer, lone(b"4", correlation_id="a"))
+    driven.put(producer, single(b"2", correlation_id="a"))
+    driven.put(producer, single(b"3", correlation_id="a"))
+    driven.put(producer, single(b"4", correlation_id="a"))
     assert [driven.got(one) for one in consumers] == [[b"2"], [b"0", b"3"], [b"1"]]
     assert driven.left("q") == [b"x", b"4"]
 
@@ -103,7 +103,7 @@ def test_it_needs_no_room_and_takes_none() -> None:
     driven = Driven()
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 1)
     driven.receive(consumer, "a")
-    driven.put(producer, lone(b"a", correlation_id="a"))
+    driven.put(producer, single(b"a", correlation_id="a"))
     driven.send(producer, b"1")
     driven.send(producer, b"2")
     assert driven.got(consumer) == [b"a", b"1"]
@@ -124,7 +124,7 @@ def test_one_that_waits_no_more_gets_nothing(how: str) -> None:
         driven.lose(one.session)
     producer = driven.producer("queue:q")
     for name in "ab":
-        driven.put(producer, lone(name.encode(), correlation_id=name))
+        driven.put(producer, single(name.encode(), correlation_id=name))
     assert (driven.got(one), driven.got(two), driven.left("q")) == ([], [b"a"], [b"b"])
 
 
@@ -139,7 +139,7 @@ def test_what_comes_back_can_be_had_again(way: str) -> None:
     for _ in range(4):
         driven.receive(two, "a")
     assert driven.delivered[two] == [(b"1", True), (b"2", False), (b"3", False)]
-    driven.put(driven.producer("queue:q"), lone(b"4", correlation_id="a"))
+    driven.put(driven.producer("queue:q"), single(b"4", correlation_id="a"))
     assert driven.got(two) == [b"1", b"2", b"3", b"4"]
 
 
@@ -178,12 +178,12 @@ def test_the_index_costs_the_same_at_any_depth(monkeypatch: pytest.MonkeyPatch) 
     driven = Driven()
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 0)
     for number in range(2000):
-        driven.put(producer, lone(b"unretrieved", correlation_id=f"old {number}"))
+        driven.put(producer, single(b"unretrieved", correlation_id=f"old {number}"))
     driven.receive(consumer, "an index is there from now on")
     driven.go_on()
     monkeypatch.setattr(correlation_index, "keys", counted)
     for number in range(500):
-        driven.put(producer, lone(b"%d" % number, correlation_id=f"new {number}"))
+        driven.put(producer, single(b"%d" % number, correlation_id=f"new {number}"))
         driven.receive(consumer, f"new {number}")
         driven.acknowledge(consumer, number + 1)
     assert driven.got(consumer) == [b"%d" % n for n in range(500)]
@@ -206,9 +206,9 @@ def test_scanning_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     driven = Driven(retrieval="scan")
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 0)
     for number in range(100):
-        driven.put(producer, lone(b"unretrieved", correlation_id=f"old {number}"))
+        driven.put(producer, single(b"unretrieved", correlation_id=f"old {number}"))
     for _ in range(10):
-        driven.put(producer, lone(b"new", correlation_id="new"))
+        driven.put(producer, single(b"new", correlation_id="new"))
         driven.receive(consumer, "new")
     assert len(driven.got(consumer)) == 10
     assert next(looked) >= 1000
@@ -218,12 +218,12 @@ def test_a_worn_index_is_built_anew() -> None:
     """Messages that others took leave their entries behind: not for ever, and nothing is lost by the sweep."""
     driven = Driven()
     producer, keyed = driven.producer("queue:q"), driven.consumer("queue:q", 0)
-    driven.put(producer, lone(b"kept", correlation_id="kept"))
+    driven.put(producer, single(b"kept", correlation_id="kept"))
     driven.receive(keyed, "an index is there from now on")
     first = driven.consumer("queue:q", 1)
     greedy = driven.consumer("queue:q", 5000)
     for number in range(3000):
-        driven.put(producer, lone(b"x", correlation_id=str(number)))
+        driven.put(producer, single(b"x", correlation_id=str(number)))
         driven.acknowledge(greedy, number + 1)
     (index,) = driven.queue("q").finding.indexes.values()
     assert isinstance(index, Index)
@@ -238,7 +238,7 @@ def test_ids_are_told_apart_by_their_kind() -> None:
     driven = Driven()
     consumer = driven.consumer("queue:q", 0)
     driven.receive(consumer, "a", "id")
-    driven.put(driven.producer("queue:q"), lone(b"1", correlation_id="a"))
+    driven.put(driven.producer("queue:q"), single(b"1", correlation_id="a"))
     assert driven.got(consumer) == []
     assert Key("id", "a") != Key("correlation_id", "a")
 
@@ -247,7 +247,7 @@ def test_in_a_transaction_it_comes_back_with_a_rollback() -> None:
     driven = Driven()
     session = driven.session(transacted=True)
     consumer = driven.consumer("queue:q", 0, session)
-    driven.put(driven.producer("queue:q"), lone(b"1", correlation_id="a"))
+    driven.put(driven.producer("queue:q"), single(b"1", correlation_id="a"))
     driven.receive(consumer, "a")
     driven.acknowledge(consumer, 1)
     driven.rollback(session)
@@ -271,7 +271,7 @@ def test_both_ways_find_the_same(actions: list[tuple[str, int]]) -> None:
         keyed, other = driven.consumer("queue:q", 0), driven.consumer("queue:q", 0)
         for what, of in actions:
             if what == "put":
-                driven.put(producer, lone(b"%d" % next(number), correlation_id=str(of)))
+                driven.put(producer, single(b"%d" % next(number), correlation_id=str(of)))
             elif what == "batch":
                 driven.put(
                     producer, batch(*((b"%d" % next(number), {"correlation_id": str((of + n) % 4)}) for n in range(3)))
@@ -294,13 +294,13 @@ def test_the_index_of_a_deep_queue_is_built_in_slices(priority: int, monkeypatch
     driven = Driven()
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 0)
     for n in range(100):
-        driven.put(producer, lone(b"%d" % n, correlation_id=str(n % 90), priority=priority if n % 2 else 4))
+        driven.put(producer, single(b"%d" % n, correlation_id=str(n % 90), priority=priority if n % 2 else 4))
     driven.receive(consumer, "5")
     driven.receive(consumer, "85")
     driven.receive(consumer, "none")
     assert driven.got(consumer) == [b"5"]
-    driven.put(producer, lone(b"new 85", correlation_id="85"))
-    driven.put(producer, lone(b"none", correlation_id="none"))
+    driven.put(producer, single(b"new 85", correlation_id="85"))
+    driven.put(producer, single(b"none", correlation_id="none"))
     assert driven.go_on() >= 8
     assert sorted(driven.got(consumer)) == sorted([b"5", b"85", b"none"])
     driven.receive(consumer, "85")

@@ -1,4 +1,4 @@
-"""The short way of a lone message to who waits for it: nobody can tell it from the long one."""
+"""The short way of a single message to who waits for it: nobody can tell it from the long one."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.core.commands import NOW, Driven
-from broker.core.payloads import lone
+from broker.core.payloads import single
 from mqlab.broker.core import broker
 from mqlab.broker.core.dispatch.direct import hand_over
 from mqlab.broker.core.durability.records import Put, Remove
@@ -46,10 +46,10 @@ def test_who_has_room_gets_it_without_a_place_in_line(monkeypatch: pytest.Monkey
 def test_who_waits_for_its_id_gets_it_whatever_stands_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
     driven = Driven(stored=False)
     consumer, producer = driven.consumer("queue:q", 0), driven.producer("queue:q")
-    driven.put(producer, lone(b"other", correlation_id="o"))
+    driven.put(producer, single(b"other", correlation_id="o"))
     driven.receive(consumer, "mine")
     short = ways(monkeypatch)
-    driven.put(producer, lone(b"reply", correlation_id="mine"))
+    driven.put(producer, single(b"reply", correlation_id="mine"))
     assert (short, driven.got(consumer), driven.left("q")) == ([True], [b"reply"], [b"other"])
     # It is the consumer's until it says that it is done.
     queue = driven.queue("q")
@@ -66,7 +66,7 @@ def test_what_must_be_looked_at_goes_the_long_way(headers: dict[str, Any], monke
     driven = Driven(stored=False)
     consumer, producer = driven.consumer("queue:q"), driven.producer("queue:q")
     short = ways(monkeypatch)
-    driven.put(producer, lone(b"x", **headers))
+    driven.put(producer, single(b"x", **headers))
     assert short == [False]
     driven.tick(9)
     assert driven.got(consumer) == [b"x"]
@@ -134,7 +134,7 @@ def _take(
     if what == "send":
         headers: dict[str, Any] = {"correlation_id": which} if which else {}
         headers |= {"priority": 7} if special == "priority" else {"group": "g"} if special == "group" else {}
-        message = lone(b"%d" % number, **headers, colour="red" if number % 2 else "blue")
+        message = single(b"%d" % number, **headers, colour="red" if number % 2 else "blue")
         driven.put(producer, message, persistent=persistent, confirm=bool(number % 3), seq=number + 1)
         return
     if what == "sync":

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.core.commands import NOW, Driven
-from broker.core.payloads import batch, bodies_of, lone
+from broker.core.payloads import batch, bodies_of, single
 from broker.core.stand_ins import Disk
 from mqlab.broker.core.durability import paging
 from mqlab.broker.core.durability.checkpoint import everything
 from mqlab.broker.core.model.messages import FOOTPRINT, OnDisk
 from mqlab.broker.policy import Policies, Rule
-from mqlab.wire.native.bodies import LONE, Payload
+from mqlab.wire.native.bodies import SINGLE, Payload
 
 KIB = 1024
 
@@ -77,13 +77,13 @@ def test_no_extent_means_memory() -> None:
     assert (disk.pages, driven.memory) == ([], 100 * (1000 + FOOTPRINT))
 
 
-def test_lone_messages_are_put_together_first() -> None:
-    """A lone message on disk would still cost the memory that says where it is."""
+def test_single_messages_are_put_together_first() -> None:
+    """A single message on disk would still cost the memory that says where it is."""
     driven, disk = driven_with_disk(KIB)
     producer = driven.producer("queue:q")
     for number in range(2000):
-        driven.put(producer, lone(b"%10d" % number, correlation_id=str(number)))
-    assert all(page.rows > 10 and not page.form & LONE for page in disk.pages)
+        driven.put(producer, single(b"%10d" % number, correlation_id=str(number)))
+    assert all(page.rows > 10 and not page.form & SINGLE for page in disk.pages)
     assert len([*driven.queue("q").spans()]) < 2000 / 10 + 200
     assert driven.left("q") == [b"%10d" % n for n in range(2000)]
     assert sizes_are_right(driven)
@@ -94,7 +94,7 @@ def test_what_they_were_sent_with_stays_with_them() -> None:
     producer = driven.producer("queue:q")
     for number in range(300):
         values = {"correlation_id": str(number), "n": number} if number % 3 else {"type": "other"}
-        driven.put(producer, lone(b"%10d" % number, **values))
+        driven.put(producer, single(b"%10d" % number, **values))
     browser = driven.consumer("queue:q", browse=True, selector="n > 290 OR JMSType = 'other'")
     driven.go_on()
     wanted = [n for n in range(300) if n % 3 == 0 or n > 290]
@@ -111,7 +111,7 @@ def test_an_index_that_was_there_before_leads_to_them() -> None:
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 0)
     driven.receive(consumer, "an index is there from now on")
     for number in range(300):
-        driven.put(producer, lone(b"%10d" % number, correlation_id=str(number)))
+        driven.put(producer, single(b"%10d" % number, correlation_id=str(number)))
     assert disk.pages
     numbers = [*range(299, -1, -7), *range(0, 299, 7)]
     for number in numbers:
@@ -137,7 +137,7 @@ def test_priorities_and_marks_are_not_mixed_up() -> None:
     driven, disk = driven_with_disk(KIB)
     producer = driven.producer("queue:q")
     for number in range(600):
-        driven.put(producer, lone(b"%10d" % number, priority=number % 3), persistent=number % 2 == 0)
+        driven.put(producer, single(b"%10d" % number, priority=number % 3), persistent=number % 2 == 0)
     driven.sync()
     assert disk.pages
     order = sorted(range(600), key=lambda number: (-(number % 3), number))
@@ -151,7 +151,7 @@ def test_messages_that_expire_do_so_on_disk() -> None:
     driven, disk = driven_with_disk(KIB)
     producer = driven.producer("queue:q")
     for number in range(300):
-        driven.put(producer, lone(b"%10d" % number, expiration=NOW + 5 if number % 3 else 0))
+        driven.put(producer, single(b"%10d" % number, expiration=NOW + 5 if number % 3 else 0))
     assert disk.pages
     driven.tick(5)
     assert [int(body) for body in driven.left("q")] == [*range(0, 300, 3)]
@@ -219,7 +219,8 @@ def test_memory_that_was_saved_lets_producers_of_other_queues_go_on() -> None:
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["lone", "lone", "batch", "room", "acknowledge", "back", "receive", "many"]), st.integers(0, 9)
+        st.sampled_from(["single", "single", "batch", "room", "acknowledge", "back", "receive", "many"]),
+        st.integers(0, 9),
     ),
     max_size=40,
 )
@@ -249,9 +250,9 @@ def _play(driven: Driven, actions: list[tuple[str, int]]) -> None:
     consumer = driven.consumer("queue:q", 0)
     driven.receive(consumer, "an index is there from now on")
     for what, amount in actions:
-        if what in ("lone", "many"):
-            for _ in range(1 if what == "lone" else 30):
-                driven.put(producer, lone(b"%50d" % sent, correlation_id=str(sent % 10)))
+        if what in ("single", "many"):
+            for _ in range(1 if what == "single" else 30):
+                driven.put(producer, single(b"%50d" % sent, correlation_id=str(sent % 10)))
                 sent += 1
         elif what == "batch":
             driven.put(
@@ -271,4 +272,4 @@ def _play(driven: Driven, actions: list[tuple[str, int]]) -> None:
 
 def test_the_stand_in_is_what_the_core_asks_for() -> None:
     stored: Callable[[Payload], OnDisk | None] = Disk(Driven()).page_out
-    assert stored(Payload(b"abc", 1, LONE)) is not None
+    assert stored(Payload(b"abc", 1, SINGLE)) is not None

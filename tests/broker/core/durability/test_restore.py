@@ -1,7 +1,7 @@
 """A core as the journal left it: nothing is appended while the journal has not begun."""
 
 from broker.core.commands import NOW, Driven
-from broker.core.payloads import lone
+from broker.core.payloads import single
 from broker.core.replayed import Replayed
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.durability.records import Commit, Remove
@@ -13,8 +13,8 @@ def left_behind(**settings: object) -> tuple[Replayed, Settings]:
     """A message that expires at NOW + 10, and one that does not."""
     driven = Driven(**settings)
     producer = driven.producer("queue:q")
-    driven.put(producer, lone(b"short", expiration=NOW + 10), persistent=True)
-    driven.put(producer, lone(b"long"), persistent=True)
+    driven.put(producer, single(b"short", expiration=NOW + 10), persistent=True)
+    driven.put(producer, single(b"long"), persistent=True)
     driven.sync()
     return Replayed(driven.records), driven.core.settings
 

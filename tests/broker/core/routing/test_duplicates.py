@@ -3,7 +3,7 @@
 import pytest
 
 from broker.core.commands import Driven
-from broker.core.payloads import alike, batch, lone
+from broker.core.payloads import alike, batch, single
 from mqlab.broker.core import admin
 from mqlab.broker.core.durability.records import Put, Remember
 from mqlab.broker.core.effects import Answer, Committed
@@ -16,8 +16,8 @@ DONE = Answer(None, 1, {})
 def test_the_second_is_confirmed_and_forgotten() -> None:
     driven = Driven()
     one, two = driven.producer("queue:q"), driven.producer("queue:q")
-    driven.put(one, lone(b"first", duplicate_id="a"), confirm=True, seq=1)
-    driven.put(two, lone(b"second", duplicate_id="a"), confirm=True, seq=7)
+    driven.put(one, single(b"first", duplicate_id="a"), confirm=True, seq=1)
+    driven.put(two, single(b"second", duplicate_id="a"), confirm=True, seq=7)
     assert driven.left("q") == [b"first"]
     assert driven.confirmed == [(one, 1), (two, 7)]
 
@@ -25,7 +25,7 @@ def test_the_second_is_confirmed_and_forgotten() -> None:
 def test_only_those_of_a_batch_that_came_before_are_left_out() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
-    driven.put(producer, lone(b"a", duplicate_id="a"))
+    driven.put(producer, single(b"a", duplicate_id="a"))
     driven.put(producer, batch(*((name.encode(), {"duplicate_id": name}) for name in "bacb")), persistent=True)
     driven.sync()
     assert driven.left("q") == [b"a", b"b", b"c"]
@@ -45,7 +45,7 @@ def test_each_destination_remembers_its_own() -> None:
     driven = Driven()
     consumer = driven.consumer("topic:q")
     for name in ("queue:q", "queue:r", "topic:q", "topic:q"):
-        driven.put(driven.producer(name), lone(name.encode(), duplicate_id="a"))
+        driven.put(driven.producer(name), single(name.encode(), duplicate_id="a"))
     assert (driven.left("q"), driven.left("r"), driven.got(consumer)) == ([b"queue:q"], [b"queue:r"], [b"topic:q"])
 
 
@@ -53,9 +53,9 @@ def test_the_window_has_its_size() -> None:
     driven = Driven(duplicate_window=3)
     producer = driven.producer("queue:q")
     for name in "abcd":
-        driven.put(producer, lone(name.encode(), duplicate_id=name))
-    driven.put(producer, lone(b"b again", duplicate_id="b"))
-    driven.put(producer, lone(b"a again", duplicate_id="a"))
+        driven.put(producer, single(name.encode(), duplicate_id=name))
+    driven.put(producer, single(b"b again", duplicate_id="b"))
+    driven.put(producer, single(b"a again", duplicate_id="a"))
     assert driven.left("q") == [b"a", b"b", b"c", b"d", b"a again"]
 
 
@@ -63,7 +63,7 @@ def test_a_window_of_nothing_finds_nothing() -> None:
     driven = Driven(duplicate_window=0)
     producer = driven.producer("queue:q")
     driven.put(producer, alike([b"1", b"2"], duplicate_id="a"))
-    driven.put(producer, lone(b"3", duplicate_id="a"))
+    driven.put(producer, single(b"3", duplicate_id="a"))
     assert driven.left("q") == [b"1", b"2", b"3"]
     assert driven.core.house.remembered() == []
 
@@ -84,8 +84,8 @@ def test_a_repetition_does_not_renew_an_id() -> None:
 def test_a_repetition_is_not_safe_before_the_first_is() -> None:
     driven = Driven()
     one, two = driven.producer("queue:q"), driven.producer("queue:q")
-    driven.put(one, lone(b"a", duplicate_id="a"), persistent=True, confirm=True)
-    driven.put(two, lone(b"a", duplicate_id="a"), persistent=True, confirm=True)
+    driven.put(one, single(b"a", duplicate_id="a"), persistent=True, confirm=True)
+    driven.put(two, single(b"a", duplicate_id="a"), persistent=True, confirm=True)
     assert driven.confirmed == []
     driven.sync()
     assert driven.confirmed == [(one, 1), (two, 1)]
@@ -98,9 +98,9 @@ def test_that_holds_whatever_was_written_since() -> None:
     driven.send(driven.producer("queue:other"), b"1", persistent=True)
     driven.sync()
     one, two = driven.producer("queue:q"), driven.producer("queue:q")
-    driven.put(one, lone(b"a", duplicate_id="a"), persistent=True)
+    driven.put(one, single(b"a", duplicate_id="a"), persistent=True)
     driven.acknowledge(consumer, 1)
-    driven.put(two, lone(b"a", duplicate_id="a"), persistent=True, confirm=True)
+    driven.put(two, single(b"a", duplicate_id="a"), persistent=True, confirm=True)
     assert driven.confirmed == []
     driven.sync()
     assert driven.confirmed == [(two, 1)]
@@ -109,7 +109,7 @@ def test_that_holds_whatever_was_written_since() -> None:
 def test_and_for_a_batch_of_which_only_some_came_before() -> None:
     driven = Driven()
     one, two = driven.producer("queue:q"), driven.producer("queue:q")
-    driven.put(one, lone(b"a", duplicate_id="a"), persistent=True)
+    driven.put(one, single(b"a", duplicate_id="a"), persistent=True)
     driven.put(two, batch((b"a", {"duplicate_id": "a"}), (b"b", {"duplicate_id": "b"})), confirm=True)
     assert driven.confirmed == []
     driven.sync()
@@ -120,10 +120,10 @@ def test_in_a_transaction() -> None:
     driven = Driven()
     session = driven.session(transacted=True)
     producer = driven.producer("queue:q", session)
-    driven.put(producer, lone(b"a", duplicate_id="a"))
-    driven.put(producer, lone(b"a again", duplicate_id="a"))
+    driven.put(producer, single(b"a", duplicate_id="a"))
+    driven.put(producer, single(b"a again", duplicate_id="a"))
     driven.commit(session)
-    driven.put(producer, lone(b"a at last", duplicate_id="a"))
+    driven.put(producer, single(b"a at last", duplicate_id="a"))
     driven.commit(session)
     assert driven.left("q") == [b"a"]
     assert driven.answers == [(Committed, session)] * 2
@@ -133,9 +133,9 @@ def test_what_was_rolled_back_was_not_sent() -> None:
     driven = Driven()
     session = driven.session(transacted=True)
     producer = driven.producer("queue:q", session)
-    driven.put(producer, lone(b"a", duplicate_id="a"))
+    driven.put(producer, single(b"a", duplicate_id="a"))
     driven.rollback(session)
-    driven.put(producer, lone(b"a again", duplicate_id="a"))
+    driven.put(producer, single(b"a again", duplicate_id="a"))
     driven.commit(session)
     assert driven.left("q") == [b"a again"]
 
@@ -143,8 +143,8 @@ def test_what_was_rolled_back_was_not_sent() -> None:
 def test_a_commit_of_nothing_new_waits_for_the_first() -> None:
     driven = Driven()
     session = driven.session(transacted=True)
-    driven.put(driven.producer("queue:q"), lone(b"a", duplicate_id="a"), persistent=True)
-    driven.put(driven.producer("queue:q", session), lone(b"a", duplicate_id="a"), persistent=True)
+    driven.put(driven.producer("queue:q"), single(b"a", duplicate_id="a"), persistent=True)
+    driven.put(driven.producer("queue:q", session), single(b"a", duplicate_id="a"), persistent=True)
     driven.commit(session)
     assert driven.answers == []
     driven.sync()
@@ -158,12 +158,12 @@ def test_a_prepared_one_that_is_rolled_back_was_not_sent(persistent: bool, name:
     consumer = driven.consumer(name)
     session = driven.session(transacted=True)
     producer = driven.producer(name, session)
-    driven.put(producer, lone(b"a", duplicate_id="a"), persistent=persistent)
+    driven.put(producer, single(b"a", duplicate_id="a"), persistent=persistent)
     driven.do(driven.core.prepare, session, "x", DONE)
-    driven.put(driven.producer(name), lone(b"meanwhile", duplicate_id="a"))
+    driven.put(driven.producer(name), single(b"meanwhile", duplicate_id="a"))
     driven.do(driven.core.decide, "x", DONE, commit=False)
     driven.sync()
-    driven.put(driven.producer(name), lone(b"a again", duplicate_id="a"))
+    driven.put(driven.producer(name), single(b"a again", duplicate_id="a"))
     assert driven.got(consumer) == [b"a again"]
 
 
@@ -171,16 +171,16 @@ def test_a_prepared_one_that_is_rolled_back_was_not_sent(persistent: bool, name:
 def test_a_prepared_one_over_a_restart(commit: bool) -> None:
     driven = Driven()
     session = driven.session(transacted=True)
-    driven.put(driven.producer("queue:q", session), lone(b"a", duplicate_id="a"), persistent=True)
+    driven.put(driven.producer("queue:q", session), single(b"a", duplicate_id="a"), persistent=True)
     driven.do(driven.core.prepare, session, "x", DONE)
     driven.sync()
     assert driven.core.house.remembered() == []
     after = driven.restarted()
-    after.put(after.producer("queue:q"), lone(b"meanwhile", duplicate_id="a"))
+    after.put(after.producer("queue:q"), single(b"meanwhile", duplicate_id="a"))
     assert after.left("q") == []
     after.do(after.core.decide, "x", DONE, commit=commit)
     after.sync()
-    after.put(after.producer("queue:q"), lone(b"a again", duplicate_id="a"))
+    after.put(after.producer("queue:q"), single(b"a again", duplicate_id="a"))
     assert after.left("q") == [b"a" if commit else b"a again"]
 
 
@@ -195,7 +195,7 @@ def test_ids_are_known_after_a_restart() -> None:
     after = driven.restarted()
     again = after.producer("queue:q")
     for name in "abcd":
-        after.put(again, lone(name.encode(), duplicate_id=name))
+        after.put(again, single(name.encode(), duplicate_id=name))
     assert after.left("q") == [b"d"]
 
 
@@ -203,8 +203,8 @@ def test_a_new_journal_file_says_which_ids_must_be_known() -> None:
     driven = Driven(duplicate_window=2)
     producer = driven.producer("queue:q")
     for name in "abc":
-        driven.put(producer, lone(b"1", duplicate_id=name), persistent=True)
-    driven.put(driven.producer("queue:other"), lone(b"1", duplicate_id="not kept"))
+        driven.put(producer, single(b"1", duplicate_id=name), persistent=True)
+    driven.put(driven.producer("queue:other"), single(b"1", duplicate_id="not kept"))
     driven.send(driven.producer("queue:plain"), b"1")
     assert driven.core.house.remembered() == [Remember("queue:q", ("b", "c"))]
 
@@ -214,16 +214,16 @@ def test_the_window_follows_the_policy_of_its_destination() -> None:
     driven.core.house.restore_remembered("queue:q", ["a", "b"])
     producer = driven.producer("queue:q")
     for name in "ba":
-        driven.put(producer, lone(name.encode(), duplicate_id=name))
+        driven.put(producer, single(name.encode(), duplicate_id=name))
     assert driven.left("q") == [b"a"]
 
 
 def test_a_queue_that_is_deleted_takes_its_ids_with_it() -> None:
     driven = Driven()
-    driven.put(driven.producer("queue:q"), lone(b"old", duplicate_id="a"), persistent=True)
+    driven.put(driven.producer("queue:q"), single(b"old", duplicate_id="a"), persistent=True)
     driven.do(admin.delete, driven.core, "queue:q")
     assert driven.core.house.remembered() == []
-    driven.put(driven.producer("queue:q"), lone(b"new", duplicate_id="a"), persistent=True)
+    driven.put(driven.producer("queue:q"), single(b"new", duplicate_id="a"), persistent=True)
     driven.sync()
     assert driven.left("q") == [b"new"]
 
@@ -232,7 +232,7 @@ def test_the_decision_about_what_went_to_a_queue_that_is_gone_is_not_remembered(
     for commit in (True, False):
         driven = Driven()
         session = driven.session(transacted=True)
-        driven.put(driven.producer("queue:q", session), lone(b"1", duplicate_id="a"), persistent=True)
+        driven.put(driven.producer("queue:q", session), single(b"1", duplicate_id="a"), persistent=True)
         driven.do(driven.core.prepare, session, "x", DONE)
         driven.do(admin.delete, driven.core, "queue:q")
         driven.do(driven.core.decide, "x", DONE, commit=commit)
@@ -244,7 +244,7 @@ def test_ids_of_topics_that_nobody_uses_are_forgotten_unless_they_last() -> None
     driven = Driven()
     for number in range(100):
         producer = driven.producer(f"topic:t.{number}")
-        driven.put(producer, lone(b"x", duplicate_id="a"), persistent=not number)
+        driven.put(producer, single(b"x", duplicate_id="a"), persistent=not number)
         driven.do(driven.core.finish_producer, producer)
     assert [*driven.core.house._windows] == ["topic:t.0"]
     assert driven.core.house.remembered() == [Remember("topic:t.0", ("a",))]
@@ -255,6 +255,6 @@ def test_ids_of_a_topic_are_known_as_long_as_somebody_subscribes() -> None:
     consumer = driven.consumer("topic:#")
     for _ in range(2):
         producer = driven.producer("topic:t")
-        driven.put(producer, lone(b"x", duplicate_id="a"))
+        driven.put(producer, single(b"x", duplicate_id="a"))
         driven.do(driven.core.finish_producer, producer)
     assert driven.got(consumer) == [b"x"]

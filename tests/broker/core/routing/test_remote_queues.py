@@ -10,7 +10,7 @@ from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.destination_names import BadNameError
 from mqlab.broker.core.routing.remote_queues import first_id
 from mqlab.broker.core.routing.transmission import drop_arrived, give_up
-from mqlab.wire.native.columns import encode_lone
+from mqlab.wire.native.columns import encode_single
 
 TO_B = ChannelSettings("B", "unix:nowhere")
 
@@ -114,7 +114,7 @@ def test_delay_and_expiry_outlive_a_crash() -> None:
     driven = linked()
     producer = driven.producer("queue:orders")
     for name, later in (("deliver_at", 100), ("expiration", 200)):
-        driven.put(producer, encode_lone(name.encode(), (name,), "q", [NOW + later]), persistent=True)
+        driven.put(producer, encode_single(name.encode(), (name,), "q", [NOW + later]), persistent=True)
     driven.sync()
     again = driven.restarted()
     assert [body for _, body in waiting(again)] == [b"expiration"]
@@ -138,7 +138,7 @@ def test_a_transaction_is_all_or_nothing_over_brokers_and_queues() -> None:
 def test_duplicates_are_known_by_the_queue_they_were_sent_to() -> None:
     driven = linked()
     one, other = driven.producer("queue:orders"), driven.producer("queue:other@B")
-    same = encode_lone(b"1", ("duplicate_id",), "s", ["same"])
+    same = encode_single(b"1", ("duplicate_id",), "s", ["same"])
     for producer in (one, other, one):
         driven.put(producer, same, persistent=True)
     driven.sync()

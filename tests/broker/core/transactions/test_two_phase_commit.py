@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.core.commands import Driven
-from broker.core.payloads import batch, lone
+from broker.core.payloads import batch, single
 from mqlab.broker import limits
 from mqlab.broker.core.admin import prepared
 from mqlab.broker.core.durability.records import Decide, Prepare, Remove
@@ -240,7 +240,7 @@ def test_priority_and_delay_hold_over_a_restart() -> None:
     session = driven.session(transacted=True)
     producer = driven.producer("queue:q", session)
     driven.put(producer, batch((b"1", {"priority": 1}), (b"9", {"priority": 9})), persistent=True)
-    driven.put(producer, lone(b"later", deliver_at=driven.core.desk.now + 5), persistent=True)
+    driven.put(producer, single(b"later", deliver_at=driven.core.desk.now + 5), persistent=True)
     prepare(driven, session)
     driven.sync()
     after = driven.restarted()
@@ -255,7 +255,7 @@ def test_a_queue_that_is_deleted_meanwhile() -> None:
     for commit in (True, False):
         driven = Driven()
         session = begun(driven)
-        driven.put(driven.producer("queue:out", session), lone(b"known by its id", duplicate_id="a"), persistent=True)
+        driven.put(driven.producer("queue:out", session), single(b"known by its id", duplicate_id="a"), persistent=True)
         prepare(driven, session)
         driven.lose(session)
         for name in ("in", "out"):

@@ -35,7 +35,7 @@ async def test_a_message_arrives_as_it_was_sent(tmp_path: Path) -> None:
 @pytest.mark.parametrize("persistent", [True, False])
 @in_loop
 async def test_order_is_kept_and_what_is_there_goes_together(persistent: bool, tmp_path: Path) -> None:
-    """Lone messages too: they arrive as few batches."""
+    """Single messages too: they arrive as few batches."""
     async with Pair(tmp_path, batch=50) as pair:
         await pair.gate.close()
         producer = await (await pair.session("A")).producer("queue:q@B")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.server.channels.batch import Batch, Given
 from mqlab.broker.server.channels.token import Token
-from mqlab.wire.native.bodies import LONE, Payload, decode, encode
-from mqlab.wire.native.columns import encode_lone
+from mqlab.wire.native.bodies import SINGLE, Payload, decode, encode
+from mqlab.wire.native.columns import encode_single
 
 Ranges = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 9)), max_size=8)
 
@@ -46,9 +46,9 @@ def span(payload: Payload, base: int, target: str = "queue:q@B", persistent: boo
     return Given(base, Span(payload, base, persistent=persistent, origin=target))
 
 
-def test_lone_messages_that_are_alike_go_as_one() -> None:
+def test_single_messages_that_are_alike_go_as_one() -> None:
     def headed(body: bytes) -> Payload:
-        return encode_lone(body, ("type",), "s", ["t"])
+        return encode_single(body, ("type",), "s", ["t"])
 
     given = [
         span(encode([b"1"]), 1), span(encode([b"2"]), 2), span(headed(b"3"), 3), span(headed(b"4"), 4),
@@ -62,7 +62,7 @@ def test_lone_messages_that_are_alike_go_as_one() -> None:
     ]  # fmt: skip
     assert [one.persistent for one in sends] == [True] * 4 + [False] * 2
     assert [one.target for one in sends] == ["queue:q@B"] * 5 + ["queue:r@B"]
-    assert sends[3].payload.form & LONE
+    assert sends[3].payload.form & SINGLE
     assert (batch.rows, batch.persistent, Token.of(batch.ranges).ids) == (9, True, ((1, 9),))
     parts = batch.by_target()
     assert [(part.targets, part.rows, part.persistent) for part in parts] == [

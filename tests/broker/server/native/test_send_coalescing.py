@@ -1,4 +1,4 @@
-"""Lone messages of one who sends on and on: they go as batches, and nobody can tell but by the time it takes."""
+"""Single messages of one who sends on and on: they go as batches, and nobody can tell but by the time it takes."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ BODIES = [b"%04d" % number for number in range(MANY)]
 
 
 def sends(payloads: Sequence[Payload], *, first: int = 1, link: int = 1, flags: int = 0) -> bytes:
-    """Frames of lone messages, one after the other."""
+    """Frames of single messages, one after the other."""
     parts: list[Buffer] = []
     for number, (data, rows, form) in enumerate(payloads, first):
         about = {"session": 1, "link": link, "first": number, "amount": rows, "length": len(data)}
@@ -25,7 +25,7 @@ def sends(payloads: Sequence[Payload], *, first: int = 1, link: int = 1, flags: 
     return b"".join(parts)
 
 
-def lone(bodies: Sequence[bytes]) -> list[Payload]:
+def single(bodies: Sequence[bytes]) -> list[Payload]:
     return [encode([body]) for body in bodies]
 
 
@@ -59,7 +59,7 @@ def bodies_in(frames: Sequence[Frame]) -> list[bytes]:
 async def test_they_arrive_in_order_and_together(destination: str) -> None:
     async with running(local()) as (broker, (address,)):
         raw = await talker(address, destination)
-        raw.say(sends(lone(BODIES)))
+        raw.say(sends(single(BODIES)))
         frames = await delivered(raw, MANY)
         assert bodies_in(frames) == BODIES
         assert len(frames) < MANY / 10
@@ -89,7 +89,7 @@ async def test_what_stands_between_them_is_done_in_its_turn() -> None:
         await raw.open_producer("queue:q", link=3)
         some, others = BODIES[:100], BODIES[100:200]
         told = native.frame(Kind.ASK, {"ask": "status"}, first=1)
-        raw.say(sends(lone(some)) + told + sends(lone(others), link=3) + sends(lone(some), first=101))
+        raw.say(sends(single(some)) + told + sends(single(others), link=3) + sends(single(some), first=101))
         heard = [await raw.hear()]
         while sum(frame.amount for frame in heard if frame.kind == Kind.DELIVER) < 300:
             heard.append(await raw.hear())
@@ -102,7 +102,7 @@ async def test_what_stands_between_them_is_done_in_its_turn() -> None:
 async def test_one_confirmation_is_for_all_before_it() -> None:
     async with running(local()) as (_, (address,)):
         raw = await talker(address, "queue:q")
-        raw.say(sends(lone(BODIES), flags=Flag.CONFIRM))
+        raw.say(sends(single(BODIES), flags=Flag.CONFIRM))
         confirmed = 0
         while confirmed < MANY:
             confirmed = (await raw.hear_until(Kind.CONFIRM)).first
@@ -112,7 +112,7 @@ async def test_one_confirmation_is_for_all_before_it() -> None:
 async def test_those_who_wait_are_all_told_of_a_refusal() -> None:
     async with running(local()) as (_, (address,)):
         raw = await talker(address, "queue:q")
-        raw.say(sends(lone(BODIES), flags=Flag.PERSISTENT | Flag.CONFIRM))
+        raw.say(sends(single(BODIES), flags=Flag.PERSISTENT | Flag.CONFIRM))
         errors = [await raw.hear_until(Kind.ERROR) for _ in BODIES]
         assert [(frame.first, frame.amount) for frame in errors] == [(at, 1) for at in range(1, MANY + 1)]
 
@@ -123,7 +123,7 @@ async def test_a_queue_that_refuses_takes_as_many_as_it_has_room_for() -> None:
         raw = await Raw.connect(address)
         await raw.open_session()
         await raw.open_producer("queue:q")
-        raw.say(sends(lone(BODIES)))
+        raw.say(sends(single(BODIES)))
         refused = [(await raw.hear_until(Kind.ERROR)).first for _ in BODIES[100:]]
         assert refused == [*range(101, MANY + 1)]
         assert broker.core.house.queues["q"].messages == 100
@@ -137,7 +137,7 @@ async def test_a_window_is_spent_and_renewed_by_what_was_sent() -> None:
         await raw.open_session()
         await raw.open_producer("queue:q")
         (producer,) = broker.core.house.queue("q").producers
-        raw.say(sends(lone(BODIES)) + native.frame(Kind.ASK, {"ask": "status"}, first=1))
+        raw.say(sends(single(BODIES)) + native.frame(Kind.ASK, {"ask": "status"}, first=1))
         # The answer waits for nothing, credit for the end of what was read.
         await raw.hear_until(Kind.ANSWER)
         renewed = (await raw.hear_until(Kind.CREDIT)).amount
@@ -165,7 +165,7 @@ async def test_consumers_that_compete_share_them() -> None:
         raw = await Raw.connect(address)
         await raw.open_session()
         await raw.open_producer("queue:q")
-        raw.say(sends(lone(BODIES[:400])))
+        raw.say(sends(single(BODIES[:400])))
         got = [[(await one.receive()).body for _ in range(50)] for one in consumers]
         assert len({body for some in got for body in some}) == 200
 
@@ -183,7 +183,7 @@ async def test_they_are_dealt_to_the_consumers_one_by_one(destination: str) -> N
             raw.say(native.frame(Kind.OPEN_CONSUMER, about, session=1, link=link, amount=1000))
             await raw.hear_until(Kind.OPENED)
         await raw.open_producer(destination)
-        raw.say(sends(lone(BODIES)))
+        raw.say(sends(single(BODIES)))
         found = await delivered(raw, MANY)
         for link in range(2, 6):
             assert bodies_in([frame for frame in found if frame.link == link]) == BODIES[link - 2 :: 4]

@@ -27,7 +27,7 @@ async def test_long_frames_that_stop_to_grow_are_bounded(stomp: bool) -> None:
                 raw.say(stomp_frame("CONNECT", **{"accept-version": "1.2"}))
                 raw.say(b"SEND\ndestination:/queue/a\ncontent-length:8000000\n\n")
             else:
-                raw.say(native.header(Kind.SEND, flags=Flag.LONE, link=1, first=1, amount=1, length=8_000_000))
+                raw.say(native.header(Kind.SEND, flags=Flag.SINGLE, link=1, first=1, amount=1, length=8_000_000))
             raw.say(bytes(MIB))
             await raw.writer.drain()
             hostile.append(raw)

@@ -12,7 +12,7 @@ from mqlab.broker.server.trace.detail import BODY_BYTES, HIGH, PERSISTENT, More,
 from mqlab.broker.server.trace.records import MOST, SCHEMA, BadRecordsError, Rows, Subject, decoded, encoded
 from mqlab.client.headers import Float, Stamp, Standing
 from mqlab.events.schema import TABLES
-from mqlab.wire.native.bodies import COLUMNS, LONE, Payload, encode
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, encode
 from mqlab.wire.native.columns import encode_columns
 
 PUT = Subject(7, "Requester0", "put", "queue:a")
@@ -80,7 +80,7 @@ def test_what_is_no_trace_is_refused() -> None:
 
 def test_a_message_that_is_none_is_refused() -> None:
     with pytest.raises(BadRecordsError, match="shorter than its list of columns"):
-        decoded(encoded([PUT, 1, 2, 3, 4, (LONE | COLUMNS, about(1, 2), 1, b"\xff\xff", None)]))
+        decoded(encoded([PUT, 1, 2, 3, 4, (SINGLE | COLUMNS, about(1, 2), 1, b"\xff\xff", None)]))
 
 
 @pytest.mark.parametrize("detailed", [False, True])
@@ -139,8 +139,8 @@ class TestDetails:
     @pytest.mark.parametrize("rows", [1, 2])
     def test_of_a_large_payload_only_the_beginning_is_kept(self, rows: int) -> None:
         large = encode([b"y" * 100_000] * rows)
-        assert kept(large, high=True) == (LONE, b"y" * BODY_BYTES)
-        assert kept(large, high=False) == (LONE, b"")
+        assert kept(large, high=True) == (SINGLE, b"y" * BODY_BYTES)
+        assert kept(large, high=False) == (SINGLE, b"")
         assert said(large, high=True)["body"] == "y" * BODY_BYTES
 
     def test_what_else_is_said_by_name(self) -> None:

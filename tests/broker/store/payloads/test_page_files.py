@@ -9,7 +9,7 @@ from tests.family import descriptors_below
 
 from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.payloads.page_files import PAGE_SIZE, Pages, Stored, StoredPayloadError
-from mqlab.wire.native.bodies import LONE, Payload, encode
+from mqlab.wire.native.bodies import SINGLE, Payload, encode
 
 MIB = 1024 * 1024
 
@@ -33,7 +33,7 @@ class FailingFiles(Files):
 def test_what_is_written_is_loaded(tmp_path: Path, kind: type) -> None:
     pages = Pages(tmp_path / "pages", Files())
     batch = encode([b"one", b"", b"three" * 1000])
-    bodies = [(b"lone", 1, LONE), (bytes(batch.data), 3, 0), (b"", 1, LONE | 64)]
+    bodies = [(b"single", 1, SINGLE), (bytes(batch.data), 3, 0), (b"", 1, SINGLE | 64)]
     payloads = [Payload(kind(data), rows, form) for data, rows, form in bodies]
     stored = [pages.write(payload) for payload in payloads]
     # In any order, and more than once.
@@ -46,7 +46,7 @@ def test_what_is_written_is_loaded(tmp_path: Path, kind: type) -> None:
 
 def test_a_page_is_removed_when_nothing_in_it_is_needed(tmp_path: Path) -> None:
     pages = Pages(tmp_path, Files())
-    payload = Payload(bytes(5 * MIB), 1, LONE)
+    payload = Payload(bytes(5 * MIB), 1, SINGLE)
     stored = [pages.write(payload) for _ in range(9)]
     assert names(tmp_path) == ["page-0000000001", "page-0000000002", "page-0000000003"]
     assert pages.counters.files == 3
@@ -65,7 +65,7 @@ def test_a_page_is_removed_when_nothing_in_it_is_needed(tmp_path: Path) -> None:
 
 def test_a_payload_larger_than_a_page_has_one_of_its_own(tmp_path: Path) -> None:
     pages = Pages(tmp_path, Files())
-    small, large = Payload(b"small", 1, LONE), Payload(os.urandom(PAGE_SIZE + 1), 1, LONE)
+    small, large = Payload(b"small", 1, SINGLE), Payload(os.urandom(PAGE_SIZE + 1), 1, SINGLE)
     stored = [pages.write(one) for one in (small, large, small)]
     assert len(names(tmp_path)) == 3
     assert [one.load() for one in stored] == [small, large, small]
@@ -84,7 +84,7 @@ def test_pages_of_an_earlier_broker_are_removed(tmp_path: Path) -> None:
 def test_pages_are_for_their_owner_only(tmp_path: Path) -> None:
     folder = tmp_path / "data" / "pages"
     pages = Pages(folder, Files())
-    stored = pages.write(Payload(b"secret", 1, LONE))
+    stored = pages.write(Payload(b"secret", 1, SINGLE))
     assert folder.stat().st_mode & 0o077 == 0
     assert (folder / names(folder)[0]).stat().st_mode & 0o077 == 0
     assert stored.load().data == b"secret"
@@ -94,7 +94,7 @@ def test_pages_are_for_their_owner_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["changed", "cut off"])
 def test_a_payload_that_is_not_what_was_written_is_an_error(tmp_path: Path, damage: str) -> None:
     pages = Pages(tmp_path, Files())
-    first, second = (pages.write(Payload(body * 10, 1, LONE)) for body in (b"first", b"second"))
+    first, second = (pages.write(Payload(body * 10, 1, SINGLE)) for body in (b"first", b"second"))
     path = tmp_path / names(tmp_path)[0]
     whole = bytearray(path.read_bytes())
     whole[60] ^= 1
@@ -108,13 +108,13 @@ def test_a_payload_that_is_not_what_was_written_is_an_error(tmp_path: Path, dama
 def test_a_full_disk_raises_and_changes_nothing(tmp_path: Path) -> None:
     files = FailingFiles()
     pages = Pages(tmp_path, files)
-    first = pages.write(Payload(b"first", 1, LONE))
+    first = pages.write(Payload(b"first", 1, SINGLE))
     files.fails = True
     for _ in range(2):
         with pytest.raises(OSError, match="No space"):
-            pages.write(Payload(b"too much" * 100, 1, LONE))
+            pages.write(Payload(b"too much" * 100, 1, SINGLE))
     files.fails = False
-    second = pages.write(Payload(b"second", 1, LONE))
+    second = pages.write(Payload(b"second", 1, SINGLE))
     assert [one.load().data for one in (first, second)] == [b"first", b"second"]
     assert pages.counters.written == len(b"firstsecond")
     pages.close()
@@ -122,7 +122,7 @@ def test_a_full_disk_raises_and_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_page_that_cannot_begin_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = Pages(tmp_path, Files())
-    first = pages.write(Payload(bytes(PAGE_SIZE), 1, LONE))
+    first = pages.write(Payload(bytes(PAGE_SIZE), 1, SINGLE))
 
     def fails(_: Files, path: Path) -> int:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
@@ -130,8 +130,8 @@ def test_a_page_that_cannot_begin_is_tried_again(tmp_path: Path, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(Files, "create_page", fails)
         with pytest.raises(OSError, match="Too many open files"):
-            pages.write(Payload(b"next", 1, LONE))
-    assert pages.write(Payload(b"next", 1, LONE)).load().data == b"next"
+            pages.write(Payload(b"next", 1, SINGLE))
+    assert pages.write(Payload(b"next", 1, SINGLE)).load().data == b"next"
     assert len(first.load().data) == PAGE_SIZE
     pages.close()
 
@@ -141,8 +141,8 @@ def test_any_number_of_pages_needs_two_descriptors(tmp_path: Path) -> None:
     pages = Pages(tmp_path, Files())
     stored: list[Stored] = []
     for number in range(8):
-        pages.write(Payload(bytes(PAGE_SIZE - 1), 1, LONE))
-        stored.append(pages.write(Payload(b"%d" % number, 1, LONE)))
+        pages.write(Payload(bytes(PAGE_SIZE - 1), 1, SINGLE))
+        stored.append(pages.write(Payload(b"%d" % number, 1, SINGLE)))
     assert [one.load().data for one in stored] == [b"%d" % number for number in range(8)]
     assert 0 < descriptors_below(tmp_path) <= 2
     pages.close()

@@ -20,7 +20,7 @@ from mqlab.broker.core.durability.records import (
 from mqlab.broker.store import journal_format
 from mqlab.broker.store.encoding import encode, encode_head
 from mqlab.broker.store.recovery.decoding import Damaged, OtherVersion, decode, decode_head
-from mqlab.wire.native.bodies import LONE, Payload
+from mqlab.wire.native.bodies import SINGLE, Payload
 from mqlab.wire.native.bodies import encode as encode_bodies
 
 u32, u64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
@@ -44,14 +44,14 @@ KINDS = {
 }  # fmt: skip
 records = st.one_of(*KINDS.values())
 EXAMPLES: list[Record] = [
-    Put(((1, 2),), Payload(b"body", 1, LONE)),
+    Put(((1, 2),), Payload(b"body", 1, SINGLE)),
     Put(((1, 2), (7, 1)), encode_bodies([b"one", b"two"]), "topic:t"),
     Remove(1, ((2, 3),)),
     Remove(1, ((2, 3), (9, 1))),
     Declare(1, "q", 1, {"topic": "a.*"}),
     Forget(3),
-    Commit((Put(((1, 2),), Payload(b"body", 1, LONE)),), (Remove(1, ((2, 3),)),)),
-    Prepare("xid", (Put(((1, 2),), Payload(b"body", 1, LONE)),), (Remove(1, ((2, 3),)),)),
+    Commit((Put(((1, 2),), Payload(b"body", 1, SINGLE)),), (Remove(1, ((2, 3),)),)),
+    Prepare("xid", (Put(((1, 2),), Payload(b"body", 1, SINGLE)),), (Remove(1, ((2, 3),)),)),
     Decide("xid", True),
     Remember("queue:q", ("a", "b")),
     Shut(),

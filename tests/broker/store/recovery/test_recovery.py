@@ -20,15 +20,15 @@ from mqlab.broker.store.payloads.page_files import StoredPayloadError
 from mqlab.broker.store.recovery.live_ranges import Part, left_of
 from mqlab.broker.store.recovery.recovery import DamagedJournalError, Recovered, recover
 from mqlab.broker.store.segments import numbers_in, path_of
-from mqlab.wire.native.bodies import LONE, Payload, decode
+from mqlab.wire.native.bodies import SINGLE, Payload, decode
 from mqlab.wire.native.bodies import encode as encode_bodies
-from mqlab.wire.native.columns import decode_batch, encode_columns, encode_lone
+from mqlab.wire.native.columns import decode_batch, encode_columns, encode_single
 
 KIB, MIB = 1024, 1024 * 1024
 
 
-def lone(body: bytes) -> Payload:
-    return Payload(body, 1, LONE)
+def single(body: bytes) -> Payload:
+    return Payload(body, 1, SINGLE)
 
 
 def each_id(found: Recovered, queue: int = 1) -> list[int]:
@@ -44,7 +44,7 @@ def test_a_durable_subscription_replaces_one_of_the_same_name(tmp_path: Path) ->
     topic, other = {"topic": "t"}, {"topic": "other"}
     records: list[Record] = [
         Declare(12, "d", 1, topic), Declare(13, "d", 1), Declare(14, "e", 1, topic),
-        Put(((12, 1), (13, 1)), lone(b"x")), Declare(15, "d", 1, other), Remove(12, ((1, 1),)), Forget(12),
+        Put(((12, 1), (13, 1)), single(b"x")), Declare(15, "d", 1, other), Remove(12, ((1, 1),)), Forget(12),
     ]  # fmt: skip
     for end in range(5, len(records) + 1):
         found, _ = recovered(tmp_path, {1: written(records[:end]).data})
@@ -108,12 +108,12 @@ def test_a_put_for_several_queues_is_one_payload(tmp_path: Path) -> None:
 
 
 def test_prepared_transactions_come_back_as_they_were(tmp_path: Path) -> None:
-    waits = Prepare("waits", (Put(((1, 2),), lone(b"new")),), (Remove(1, ((1, 1),)),))
+    waits = Prepare("waits", (Put(((1, 2),), single(b"new")),), (Remove(1, ((1, 1),)),))
     records: list[Record] = [
-        Put(((1, 1),), lone(b"old")),
+        Put(((1, 1),), single(b"old")),
         waits,
-        Prepare("undone", (Put(((1, 3),), lone(b"never")),), (Remove(1, ((1, 1),)),)),
-        Prepare("done", (Put(((1, 4), (2, 1)), lone(b"both")),), ()),
+        Prepare("undone", (Put(((1, 3),), single(b"never")),), (Remove(1, ((1, 1),)),)),
+        Prepare("done", (Put(((1, 4), (2, 1)), single(b"both")),), ()),
         Decide("undone", False),
         Decide("done", True),
         Decide("who?", True),
@@ -131,7 +131,7 @@ def test_queues_come_back_with_their_options_unless_they_are_forgotten(tmp_path:
     records: list[Record] = [
         Declare(3, "subscription", 7, {"topic": "a.*", "shared": True}),
         Declare(9, "gone", 1),
-        Put(((9, 1), (3, 7)), lone(b"x"), "topic:a.b"),
+        Put(((9, 1), (3, 7)), single(b"x"), "topic:a.b"),
         Remove(9, ((1, 1),)),
         Forget(9),
     ]
@@ -191,7 +191,7 @@ def journal_of(folder: Path, count: int, size: int, *, files: int = 4) -> list[b
         for _ in range(count // files):
             lsn += 1
             bodies.append(b"%08d" % lsn + os.urandom(8) * (size // 8))
-            data += encode(Put(((1, lsn),), lone(bodies[-1])), lsn, lsn - 1)
+            data += encode(Put(((1, lsn),), single(bodies[-1])), lsn, lsn - 1)
         path_of(folder, number).write_bytes(data)
     return bodies
 
@@ -233,7 +233,7 @@ def test_what_was_consumed_takes_no_memory(tmp_path: Path) -> None:
     assert each_id(found) == [*range(381, 401)]
 
 
-def test_lone_messages_on_disk_take_little_memory(tmp_path: Path) -> None:
+def test_single_messages_on_disk_take_little_memory(tmp_path: Path) -> None:
     """One stand-in for many of them; what is consumed in the midst of them is gone all the same."""
     bodies = journal_of(tmp_path, 20_000, 32)
     data = encode_head(5, 20_001, [Declare(1, "orders", 20_001)], [], 1) + encode(
@@ -251,12 +251,12 @@ def test_lone_messages_on_disk_take_little_memory(tmp_path: Path) -> None:
     assert [body for span in spans for body in decode(span.encoded()).tolist()] == [bodies[one - 1] for one in left]
 
 
-def test_lone_messages_on_disk_keep_their_headers_and_origins(tmp_path: Path) -> None:
+def test_single_messages_on_disk_keep_their_headers_and_origins(tmp_path: Path) -> None:
     """Only those that are alike share a stand-in."""
 
     def payload(number: int, *names: str) -> Payload:
         values = [f"{name} {number}" for name in names]
-        return encode_lone(b"body %d" % number, names, "s" * len(names), values)
+        return encode_single(b"body %d" % number, names, "s" * len(names), values)
 
     kinds = [(), ("correlation_id",), ("correlation_id", "reply_to")]
     records: list[Record] = []
@@ -337,7 +337,7 @@ def test_a_payload_left_on_disk_can_be_read_when_its_file_is_gone(tmp_path: Path
     spans = machine.recovered.queues[1].spans()
     machine.core.emit(Remove(1, ((1, 4),)), True)
     machine.finish()
-    machine.core.emit(Put(((1, 9),), lone(b"wakes the journal")), True)
+    machine.core.emit(Put(((1, 9),), single(b"wakes the journal")), True)
     machine.finish()
     assert numbers_in(tmp_path)[0] == 3
     descriptors = descriptors_below(tmp_path)

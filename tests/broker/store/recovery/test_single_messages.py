@@ -1,4 +1,4 @@
-"""Small lone messages in a journal: put together, and still each of them what it was."""
+"""Small single messages in a journal: put together, and still each of them what it was."""
 
 import random
 from itertools import pairwise
@@ -13,12 +13,12 @@ from mqlab.broker.store.encoding import encode, encode_head
 from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.recovery.recovery import DamagedJournalError, Recovered, recover
 from mqlab.broker.store.segments import path_of
-from mqlab.wire.native.bodies import LONE, Payload, decode
+from mqlab.wire.native.bodies import SINGLE, Payload, decode
 from mqlab.wire.native.bodies import encode as encode_bodies
 
 
-def lone(body: bytes) -> Payload:
-    return Payload(body, 1, LONE)
+def single(body: bytes) -> Payload:
+    return Payload(body, 1, SINGLE)
 
 
 def journal(folder: Path, *files: list[Record]) -> None:
@@ -74,14 +74,14 @@ def test_what_is_left_agrees_with_a_dictionary(tmp_path: Path, seed: int, keep: 
 
 
 def test_many_are_one_batch(tmp_path: Path) -> None:
-    journal(tmp_path, [Put(((1, one),), lone(b"%012d" % one)) for one in range(1, 1001)])
+    journal(tmp_path, [Put(((1, one),), single(b"%012d" % one)) for one in range(1, 1001)])
     spans = recover(tmp_path, Files(), 10**9).queues[1].spans()
     assert [span.payload.rows for span in spans] == [256, 256, 256, 232]
     assert [body for span in spans for body in bodies(span)] == [b"%012d" % one for one in range(1, 1001)]
 
 
 def test_a_few_consumed_between_them_stay_in_the_batch_and_many_do_not(tmp_path: Path) -> None:
-    puts: list[Record] = [Put(((1, one),), lone(b"%d" % one)) for one in range(1, 101)]
+    puts: list[Record] = [Put(((1, one),), single(b"%d" % one)) for one in range(1, 101)]
     journal(tmp_path, [*puts, Remove(1, ((10, 3),)), Remove(1, ((50, 4),)), Remove(1, ((70, 31),))])
     spans = recover(tmp_path, Files(), 10**9).queues[1].spans()
     assert [(span.payload.rows, span.ranges()) for span in spans] == [
@@ -90,7 +90,7 @@ def test_a_few_consumed_between_them_stay_in_the_batch_and_many_do_not(tmp_path:
 
 
 def test_one_that_was_carried_forward_comes_back_once_and_from_the_newest_file(tmp_path: Path) -> None:
-    puts: list[Record] = [Put(((1, one),), lone(b"%d" % one)) for one in range(1, 9)]
+    puts: list[Record] = [Put(((1, one),), single(b"%d" % one)) for one in range(1, 9)]
     journal(tmp_path, puts, [*puts[2:4], *puts[2:4], Remove(1, ((1, 1),))])
     found = recover(tmp_path, Files(), 10**9)
     assert held(found) == {one: b"%d" % one for one in range(2, 9)}
@@ -100,7 +100,7 @@ def test_one_that_was_carried_forward_comes_back_once_and_from_the_newest_file(t
 
 
 def test_those_of_a_queue_that_is_forgotten_are_gone_and_its_ids_are_not_missed(tmp_path: Path) -> None:
-    journal(tmp_path, [Put(((2, 1),), lone(b"x")), Declare(3, "new", 1), Put(((3, 1),), lone(b"y")), Forget(2)])
+    journal(tmp_path, [Put(((2, 1),), single(b"x")), Declare(3, "new", 1), Put(((3, 1),), single(b"y")), Forget(2)])
     found = recover(tmp_path, Files(), 10**9)
     assert sorted(found.queues) == [1, 3]
     assert held(found, 3) == {1: b"y"}
@@ -108,7 +108,7 @@ def test_those_of_a_queue_that_is_forgotten_are_gone_and_its_ids_are_not_missed(
 
 @pytest.mark.parametrize("at", [0, 700, 1999])
 def test_damage_to_any_of_them_is_found(tmp_path: Path, at: int) -> None:
-    journal(tmp_path, [Put(((1, one),), lone(b"%012d" % one)) for one in range(1, 2001)], [Forget(2)])
+    journal(tmp_path, [Put(((1, one),), single(b"%012d" % one)) for one in range(1, 2001)], [Forget(2)])
     path = path_of(tmp_path, 1)
     data = bytearray(path.read_bytes())
     begin = data.index(b"%012d" % (at + 1))
@@ -120,7 +120,7 @@ def test_damage_to_any_of_them_is_found(tmp_path: Path, at: int) -> None:
 
 @pytest.mark.parametrize("lost", [1, 12, 40, 64, 65])
 def test_a_torn_tail_is_cut_off(tmp_path: Path, lost: int) -> None:
-    records: list[Record] = [Put(((1, one),), lone(b"%012d" % one)) for one in range(1, 2001)]
+    records: list[Record] = [Put(((1, one),), single(b"%012d" % one)) for one in range(1, 2001)]
     journal(tmp_path, records)
     path = path_of(tmp_path, 1)
     data = path.read_bytes()

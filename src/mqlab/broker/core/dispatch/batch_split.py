@@ -1,4 +1,4 @@
-"""A batch from which messages are taken one by one: to cut one out costs as much as many lone ones do."""
+"""A batch from which messages are taken one by one: to cut one out costs as much as many single ones do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Messages at a time that are better cut out as a part.
 _PART: Final = 4
-# Batches of fewer are not worth it; of more, it would keep others waiting, and lone messages take more memory.
+# Batches of fewer are not worth it; of more, it would keep others waiting, and single messages take more memory.
 _LEAST, _MOST = 16, 2048
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Literal, NamedTuple
 
 from mqlab.broker.core.model.messages import Span
-from mqlab.wire.native.bodies import LONE
-from mqlab.wire.native.columns import Value, decode_batch, decode_lone
+from mqlab.wire.native.bodies import SINGLE
+from mqlab.wire.native.columns import Value, decode_batch, decode_single
 
 Field = Literal["correlation_id", "id"]
 
@@ -25,8 +25,8 @@ class Key(NamedTuple):
 def keys(span: Span, field: Field) -> Iterator[tuple[int, Value]]:
     """Row and value of each message of the span that has such an id."""
     payload = span.whole()
-    if payload.form & LONE:
-        value = decode_lone(payload).values.get(field)
+    if payload.form & SINGLE:
+        value = decode_single(payload).values.get(field)
         if value is not None:
             yield 0, value
         return
@@ -99,7 +99,7 @@ class Index:
         return max(self._entries, len(self._bases)) > 2 * messages + _SLACK
 
     def _span_of(self, number: int) -> Span | None:
-        """The span in line that has this message. A lone one is about to leave: it is forgotten."""
+        """The span in line that has this message. A single one is about to leave: it is forgotten."""
         at = bisect_right(self._bases, number) - 1
         if at < 0:
             return None

@@ -1,4 +1,4 @@
-"""The short way of a lone message: at once to who waits for it, without ever standing in line."""
+"""The short way of a single message: at once to who waits for it, without ever standing in line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.sessions import Consumer, Producer
 from mqlab.broker.core.routing.ordering import SORTED_BY
-from mqlab.wire.native.columns import Value, decode_lone
+from mqlab.wire.native.columns import Value, decode_single
 from mqlab.wire.native.payload import Payload
 
 # With any of these in its header a message may have to wait, or belongs to others, or may have come before.
@@ -28,7 +28,7 @@ def hand_over(producer: Producer, payload: Payload, headers: Known) -> bool:
     if not isinstance(queue, Queue) or queue.closed or queue.full:
         return False
     if headers is None:
-        headers = decode_lone(payload).values
+        headers = decode_single(payload).values
     consumer = taker(queue, headers) if _NOT_AT_ONCE.isdisjoint(headers) else None
     if consumer is None:
         return False
@@ -41,7 +41,7 @@ def set_down(producer: Producer, payload: Payload, headers: Known) -> tuple[Queu
     queue = producer.destination
     if not isinstance(queue, Queue) or not queue.stored or queue.subscription is not None:
         return None
-    if not _NOT_AT_ONCE.isdisjoint(decode_lone(payload).values if headers is None else headers):
+    if not _NOT_AT_ONCE.isdisjoint(decode_single(payload).values if headers is None else headers):
         return None
     number = queue.next_id
     queue.next_id = number + 1
@@ -56,7 +56,7 @@ def pick_up(queue: Queue, span: Span) -> bool:
     payload = span.payload
     if not isinstance(payload, Payload):
         return False
-    consumer = taker(queue, decode_lone(payload).values if queue.finding is not None else _NO_HEADERS)
+    consumer = taker(queue, decode_single(payload).values if queue.finding is not None else _NO_HEADERS)
     if consumer is None:
         return False
     queue.unseen.discard(span)

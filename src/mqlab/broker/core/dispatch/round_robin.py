@@ -12,7 +12,7 @@ from mqlab.broker.core.dispatch.batch_split import can_come_apart, comes_apart, 
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.sessions import Consumer
 from mqlab.wire.native.columns import Value
-from mqlab.wire.native.payload import SINGLES, Payload
+from mqlab.wire.native.payload import COALESCED, Payload
 
 if TYPE_CHECKING:
     from mqlab.broker.core.model.queue import Queue
@@ -62,7 +62,7 @@ def dispatch(queue: Queue) -> None:
 
 def _are_singles(span: Span) -> bool:
     """Several messages that were sent one by one. Of those on disk nobody asks: no consumer had room for them."""
-    return span.rows > 1 and isinstance(span.payload, Payload) and span.payload.form & SINGLES > 0
+    return span.rows > 1 and isinstance(span.payload, Payload) and span.payload.form & COALESCED > 0
 
 
 def _deal(queue: Queue, span: Span) -> None:

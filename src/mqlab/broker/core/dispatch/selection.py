@@ -11,8 +11,8 @@ from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.routing.ordering import DEFAULT_PRIORITY
 from mqlab.broker.core.selectors import Selector
-from mqlab.wire.native.bodies import LONE, Payload
-from mqlab.wire.native.columns import PROPERTY, decode_batch, decode_lone
+from mqlab.wire.native.bodies import SINGLE, Payload
+from mqlab.wire.native.columns import PROPERTY, decode_batch, decode_single
 
 ID_PREFIX: Final = "ID:"
 
@@ -75,10 +75,10 @@ def chosen_of(selector: Selector, payload: Payload, *, persistent: bool) -> "np.
     return selector.mask(batch.num_rows, columns)
 
 
-def chosen_of_lone(selector: Selector, spans: list[Span]) -> "np.ndarray[Any, Any]":
-    """A flag for each of many lone messages: those with the same columns are looked at in one go."""
+def chosen_of_singles(selector: Selector, spans: list[Span]) -> "np.ndarray[Any, Any]":
+    """A flag for each of many single messages: those with the same columns are looked at in one go."""
     alike: dict[tuple[object, bool], list[int]] = {}
-    read = [decode_lone(span.whole()).values for span in spans]
+    read = [decode_single(span.whole()).values for span in spans]
     for at, (span, values) in enumerate(zip(spans, read, strict=True)):
         kinds = tuple((name, type(value)) for name, value in values.items())
         alike.setdefault((kinds, span.persistent), []).append(at)
@@ -93,8 +93,8 @@ def chosen_of_lone(selector: Selector, spans: list[Span]) -> "np.ndarray[Any, An
     return flags
 
 
-def is_lone(span: Span) -> bool:
-    return isinstance(span.payload, Payload) and bool(span.payload.form & LONE)
+def is_single(span: Span) -> bool:
+    return isinstance(span.payload, Payload) and bool(span.payload.form & SINGLE)
 
 
 def _columns(

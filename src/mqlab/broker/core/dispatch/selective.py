@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from mqlab.broker import limits
-from mqlab.broker.core.dispatch.selection import chosen_of, chosen_of_lone, is_lone
+from mqlab.broker.core.dispatch.selection import chosen_of, chosen_of_singles, is_single
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.sessions import Consumer
 from mqlab.broker.core.model.span_list import Cursor, Line
@@ -17,7 +17,7 @@ from mqlab.broker.core.routing.ordering import groups
 if TYPE_CHECKING:
     from mqlab.broker.core.model.queue import Queue
 
-# Lone messages that a selector looks at in one go.
+# Single messages that a selector looks at in one go.
 _AHEAD: Final = 1024
 # What it costs to evaluate a selector at all, in looks at a message.
 _EVALUATION: Final = 16
@@ -108,18 +108,18 @@ def _chosen(consumer: Consumer, span: Span, left: _Slice) -> np.ndarray[Any, Any
 
 
 def _look_ahead(consumer: Consumer, span: Span) -> None:
-    """Evaluate the selector for a whole batch, or for all lone messages that follow one another."""
+    """Evaluate the selector for a whole batch, or for all single messages that follow one another."""
     assert consumer.selector is not None
     consumer.known.clear()
-    if not is_lone(span):
+    if not is_single(span):
         consumer.known[span] = chosen_of(consumer.selector, span.whole(), persistent=span.persistent)
         return
     ahead: list[Span] = []
     following: Span | None = span
-    while following is not None and is_lone(following) and len(ahead) < _AHEAD:
+    while following is not None and is_single(following) and len(ahead) < _AHEAD:
         ahead.append(following)
         following = following.after
-    flags = chosen_of_lone(consumer.selector, ahead)
+    flags = chosen_of_singles(consumer.selector, ahead)
     consumer.known.update((one, flags[at : at + 1]) for at, one in enumerate(ahead))
 
 

@@ -1,6 +1,6 @@
 """Save extent: what a queue holds beyond a set size waits on disk, persistent or not, and comes back in order.
 
-A lone message on disk would still cost the memory that says where it is, so lone messages are put together first.
+A single message on disk would still cost the memory that says where it is, so single messages are put together first.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.span_replacement import replace
-from mqlab.wire.native.bodies import LONE, Payload
+from mqlab.wire.native.bodies import SINGLE, Payload
 from mqlab.wire.native.columns import decode_batch, encode_columns
-from mqlab.wire.native.joining import join_lone, listed_columns
+from mqlab.wire.native.joining import join_singles, listed_columns
 
 if TYPE_CHECKING:
     from mqlab.broker.core.model.queue import Queue
@@ -89,8 +89,8 @@ def _joined(queue: Queue, run: list[Span]) -> Span:
 
 
 def _payload(payloads: list[Payload]) -> Payload:
-    if all(payload.form & LONE for payload in payloads):
-        return join_lone(payloads)
+    if all(payload.form & SINGLE for payload in payloads):
+        return join_singles(payloads)
     table = pa.Table.from_batches([decode_batch(payload) for payload in payloads]).combine_chunks()
     columns = {name: table.column(name).chunk(0) for name in table.column_names}
     return encode_columns(columns.pop("body"), columns)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mqlab.wire.native.columns import column, decode_lone
-from mqlab.wire.native.payload import LONE, Payload
+from mqlab.wire.native.columns import column, decode_single
+from mqlab.wire.native.payload import SINGLE, Payload
 
 
 class Sent(NamedTuple):
@@ -62,9 +62,9 @@ class Window:
 
 def ids_of(payload: Payload) -> list[str | None] | None:
     """The producer-given ids of its messages; None if none has one."""
-    if payload.form & LONE:
-        lone = decode_lone(payload).values.get("duplicate_id")
-        return None if lone is None else [lone]
+    if payload.form & SINGLE:
+        single = decode_single(payload).values.get("duplicate_id")
+        return None if single is None else [single]
     found = column(payload, "duplicate_id")
     if found is None:
         return None

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from mqlab.broker.core.model.messages import Span
-from mqlab.wire.native.bodies import COLUMNS, LONE, Payload
-from mqlab.wire.native.columns import decode_batch, decode_lone
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
+from mqlab.wire.native.columns import decode_batch, decode_single
 
 DEFAULT_PRIORITY: Final = 4
 # Different times of delivery in one batch.
@@ -33,8 +33,8 @@ def places(payload: Payload) -> tuple[Place, ...]:
     """Usually one: only messages with a priority or delay of their own are told apart."""
     if not payload.form & COLUMNS:
         return PLAIN
-    if payload.form & LONE:
-        values: dict[str, Any] = decode_lone(payload).values
+    if payload.form & SINGLE:
+        values: dict[str, Any] = decode_single(payload).values
         if SORTED_BY.isdisjoint(values):
             return PLAIN
         priority = values.get("priority", DEFAULT_PRIORITY)
@@ -96,8 +96,8 @@ def next_expiry(span: Span, now: int) -> int:
 def groups(span: Span) -> list[str | None]:
     """The group of each of its messages."""
     payload = span.whole()
-    if payload.form & LONE:
-        group: Any = decode_lone(payload).values.get("group")
+    if payload.form & SINGLE:
+        group: Any = decode_single(payload).values.get("group")
         return [group]
     batch = decode_batch(payload)
     if "group" not in batch.schema.names:

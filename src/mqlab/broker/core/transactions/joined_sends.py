@@ -8,8 +8,8 @@ from typing import Final
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.sessions import Producer, Session
 from mqlab.broker.core.refusal import tells_apart
-from mqlab.wire.native.joining import join_lone, listed_columns
-from mqlab.wire.native.payload import LONE
+from mqlab.wire.native.joining import join_singles, listed_columns
+from mqlab.wire.native.payload import SINGLE
 
 Send = tuple[Producer, Span]
 # Sends that are looked at together, and the bytes of a message above which a copy costs more than it saves.
@@ -31,7 +31,7 @@ def join_last(session: Session) -> None:
 
 
 def joined(sends: list[Send]) -> list[Send]:
-    """The same messages in the same order; lone ones of one producer that follow one another as one batch."""
+    """The same messages in the same order; single ones of one producer that follow one another as one batch."""
     made: list[Send] = []
     for key, run in groupby(sends, _alike):
         alike = [*run]
@@ -39,7 +39,7 @@ def joined(sends: list[Send]) -> list[Send]:
             made += alike
         else:
             producer, persistent, _ = key
-            made.append((producer, Span(join_lone([span.whole() for _, span in alike]), 0, persistent)))
+            made.append((producer, Span(join_singles([span.whole() for _, span in alike]), 0, persistent)))
     return made
 
 
@@ -48,6 +48,6 @@ def _alike(send: Send) -> tuple[Producer, bool, bytes] | None:
     producer, span = send
     payload = span.whole()
     # One that knows of a step of the clock keeps its own.
-    if not payload.form & LONE or span.size > _MOST_BYTES or span.due or tells_apart(producer.destination):
+    if not payload.form & SINGLE or span.size > _MOST_BYTES or span.due or tells_apart(producer.destination):
         return None
     return producer, span.persistent, listed_columns(payload)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.server.channels.token import Ranges
-from mqlab.wire.native.bodies import LONE, Payload
-from mqlab.wire.native.joining import join_lone, listed_columns
+from mqlab.wire.native.bodies import SINGLE, Payload
+from mqlab.wire.native.joining import join_singles, listed_columns
 
 
 class Given(NamedTuple):
@@ -50,18 +50,18 @@ class Batch:
         return [Batch([one for one in self.given if one.span.origin == target]) for target in self.targets]
 
     def sends(self) -> Iterator[Send]:
-        """In order. Lone messages that are alike go as one: the other broker has the less to do."""
+        """In order. Single messages that are alike go as one: the other broker has the less to do."""
         spans = [span for _, span in self.given]
         for (target, persistent), alike in groupby(spans, key=lambda span: (span.origin, span.persistent)):
             for columns, payloads in groupby((span.encoded() for span in alike), key=_columns):
-                for payload in _joined([*payloads], lone=columns is not None):
+                for payload in _joined([*payloads], single=columns is not None):
                     yield Send(target, payload, persistent)
 
 
 def _columns(payload: Payload) -> bytes | None:
-    """Of a lone message; None for a batch of messages."""
-    return listed_columns(payload) if payload.form & LONE else None
+    """Of a single message; None for a batch of messages."""
+    return listed_columns(payload) if payload.form & SINGLE else None
 
 
-def _joined(payloads: list[Payload], *, lone: bool) -> list[Payload]:
-    return [join_lone(payloads)] if lone and len(payloads) > 1 else payloads
+def _joined(payloads: list[Payload], *, single: bool) -> list[Payload]:
+    return [join_singles(payloads)] if single and len(payloads) > 1 else payloads

@@ -13,11 +13,11 @@ from mqlab.broker.server.native.frame_reader import BROKEN_RULES
 from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
 from mqlab.client.connection import Receiving
 from mqlab.client.inprocess.pipe import End, frames_of
-from mqlab.wire.native.bodies import COLUMNS, LONE, Buffer, Payload, check
-from mqlab.wire.native.columns import decode_lone
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, Buffer, Payload, check
+from mqlab.wire.native.columns import decode_single
 from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 
-_WITH_HEADERS: Final = LONE | COLUMNS
+_WITH_HEADERS: Final = SINGLE | COLUMNS
 
 
 class BoundConnection(Connection):
@@ -64,7 +64,7 @@ class BoundConnection(Connection):
                 self._take(link, first, payload, flags, check(payload))
             else:
                 # As `_take` does, for what is sent most: that it can be read is all there is to check.
-                headers = decode_lone(payload).values
+                headers = decode_single(payload).values
                 self._core.send(producer, payload, first, persistent=False, confirm=False, headers=headers)
         except REFUSALS as error:
             self._write(refusal(Frame(Kind.SEND, flags, 0, link, first, payload.rows, b""), error))

@@ -26,7 +26,7 @@ from mqlab.broker.server.trace.operation_recorder import Spy, Watched
 from mqlab.wire import native
 from mqlab.wire.native.bodies import Buffer, Payload, check
 from mqlab.wire.native.frames import FORM, Flag, Frame, Kind, ProtocolError
-from mqlab.wire.native.payload import SINGLES, payload_of
+from mqlab.wire.native.payload import COALESCED, payload_of
 
 # Unsent bytes of a connection at which its consumers get no more for now.
 _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
@@ -244,7 +244,7 @@ class Connection(FrameReader, Telling):
         if last >= SEQUENCE_NUMBERS:
             raise ProtocolError("the sequence numbers are used up")
         persistent, confirm = flags & _PERSISTENT > 0, flags & _CONFIRM > 0
-        if last > first and payload.form & SINGLES and tells_apart(producer.destination):
+        if last > first and payload.form & COALESCED and tells_apart(producer.destination):
             send_singly(self._core, producer, payload, first, persistent=persistent, confirm=confirm)
         else:
             self._core.send(producer, payload, last, persistent=persistent, confirm=confirm, headers=headers)

@@ -15,7 +15,7 @@ from mqlab.wire.native.frames import Flag, Frame, Kind, ProtocolError
 
 # What a client may not have, or said wrong; its connection goes on.
 REFUSALS: Final = (RefusedError, BadNameError, BadSelectorError)
-_LONE: Final = int(Flag.LONE)
+_SINGLE: Final = int(Flag.SINGLE)
 
 
 def refusal(frame: Frame, error: Exception) -> bytes:
@@ -50,14 +50,14 @@ def reply_wanted(payload: Payload) -> tuple[Mapping[str, Value], Key]:
     headers = check(payload) or {}
     wanted = headers.get("correlation_id")
     if not isinstance(wanted, str):
-        raise ProtocolError("a request is a lone message with a correlation id")
+        raise ProtocolError("a request is a single message with a correlation id")
     return headers, Key("correlation_id", wanted)
 
 
 def key_of(frame: Frame) -> Key:
     """Which one message is wanted. Raises ProtocolError."""
     value = bytes(frame.payload)
-    if frame.flags & _LONE:
+    if frame.flags & _SINGLE:
         if len(value) != 16:
             raise ProtocolError("a message id has 16 bytes")
         return Key("id", value)

@@ -1,4 +1,4 @@
-"""Lone messages of one producer that came together, as one batch: most of what a message costs is what a batch does."""
+"""Joins single messages of one producer that arrive together into a batch: a batch costs little more than a message."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
@@ -8,7 +8,7 @@ from mqlab.broker.core.model.sessions import Producer
 from mqlab.broker.core.refusal import tells_apart
 from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
 from mqlab.wire.native.frames import FORM, Flag, Frame
-from mqlab.wire.native.joining import join_lone, runs, split
+from mqlab.wire.native.joining import join_singles, runs, split
 from mqlab.wire.native.payload import MalformedPayloadError, Payload, payload_of
 
 SEQUENCE_NUMBERS: Final = 2**63
@@ -38,13 +38,13 @@ class Together:
         producer = self._producers.get(run[0].link)
         if producer is None or last >= SEQUENCE_NUMBERS or tells_apart(producer.destination):
             return False
-        lone = [payload_of((frame.payload, 1, flags & FORM)) for frame in run]
+        single = [payload_of((frame.payload, 1, flags & FORM)) for frame in run]
         try:
-            payload = join_lone(lone)
+            payload = join_singles(single)
         except MalformedPayloadError:
             # Those before it are good.
             return False
-        cost = sum(len(one.data) for one in lone)
+        cost = sum(len(one.data) for one in single)
         persistent, confirm = flags & _PERSISTENT > 0, flags & _CONFIRM > 0
         try:
             self._core.send(producer, payload, last, persistent=persistent, confirm=confirm, cost=cost)

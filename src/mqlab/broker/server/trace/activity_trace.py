@@ -22,7 +22,7 @@ from mqlab.broker.server.trace.records import MOST, WIDTH, Rows, encoded
 from mqlab.broker.server.trace.stanzas import StanzaError
 from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
 from mqlab.broker.settings import Level, Settings
-from mqlab.wire.native.bodies import LONE, Payload
+from mqlab.wire.native.bodies import SINGLE, Payload
 
 log = logging.getLogger("mqlab.broker")
 
@@ -193,7 +193,7 @@ class Activity:
     def _put(self, rows: Rows) -> None:
         """One message of these records; the oldest ones go, rather than that anybody waits."""
         queue = self._queue()
-        payload = Payload(encoded(rows), 1, LONE)
+        payload = Payload(encoded(rows), 1, SINGLE)
         before = queue.counters.dropped
         self._core.leaving.drop_oldest(queue)
         self.dropped += queue.counters.dropped - before

@@ -9,15 +9,15 @@ from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final, NamedTuple
 
-from mqlab.wire.native.bodies import COLUMNS, LONE, Payload, decode
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, decode
 from mqlab.wire.native.columns import (
     HEADERS,
     PROPERTY,
     Value,
     columns_of,
     decode_batch,
-    decode_lone,
-    encode_lone,
+    decode_single,
+    encode_single,
     values_of,
 )
 
@@ -49,25 +49,25 @@ def about(session: int, link: int) -> str:
 
 
 def kept(payload: Payload, high: int) -> tuple[int, bytes | None]:
-    """Form and bytes of the first of its messages as a lone one, with no more of the body than is shown.
+    """Form and bytes of the first of its messages as a single one, with no more of the body than is shown.
 
     None: its headers are too long to be kept.
     """
     data, _, form = payload
-    if not form & LONE:
+    if not form & SINGLE:
         head = head_of(payload)
         letters = "".join(HEADERS.get(name) or _LETTERS[type(value)] for name, value in head.values.items())
-        data, _, form = payload = encode_lone(head.body, (*head.values,), letters, [*head.values.values()])
-    begin = decode_lone(payload).begin
+        data, _, form = payload = encode_single(head.body, (*head.values,), letters, [*head.values.values()])
+    begin = decode_single(payload).begin
     if begin > HEADER_BYTES:
         return form, None
     return form, bytes(data[: begin + BODY_BYTES if high else begin])
 
 
 def head_of(payload: Payload) -> Head:
-    if payload.form & LONE:
-        lone = decode_lone(payload)
-        return Head(lone.values, bytes(lone.data[lone.begin : lone.begin + BODY_BYTES]))
+    if payload.form & SINGLE:
+        single = decode_single(payload)
+        return Head(single.values, bytes(single.data[single.begin : single.begin + BODY_BYTES]))
     if not payload.form & COLUMNS:
         bodies = decode(payload)
         begin, end = int(bodies.offsets[0]), int(bodies.offsets[1])
@@ -122,7 +122,7 @@ def json_value(value: Value) -> str:
 
 def _of_message(message: bytes, marks: int) -> str:
     high = bool(marks & HIGH)
-    listed = columns_of(Payload(message, 1, marks & (LONE | COLUMNS)))
+    listed = columns_of(Payload(message, 1, marks & (SINGLE | COLUMNS)))
     values, end = ((), 0) if listed is None else values_of(message, listed)
     headers, properties = _places(() if listed is None else listed.names, high)
     text = f',"persistent":{"true" if marks & PERSISTENT else "false"}'

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from mqlab.broker.core.durability.records import Remember
-from mqlab.wire.native.bodies import COLUMNS, LONE, Buffer, MalformedPayloadError, Payload
-from mqlab.wire.native.columns import column, decode_lone, has_column
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, Buffer, MalformedPayloadError, Payload
+from mqlab.wire.native.columns import column, decode_single, has_column
 
 _COLUMN: Final = "duplicate_id"
 # Programs have a few kinds of messages; whoever makes up others all the time is not worth the memory.
@@ -64,8 +64,8 @@ def _ids_in(payload: Payload) -> list[str] | None:
     try:
         if not has_column(payload, _COLUMN):
             return None
-        if payload.form & LONE:
-            return [decode_lone(payload).values[_COLUMN]]
+        if payload.form & SINGLE:
+            return [decode_single(payload).values[_COLUMN]]
         ids = column(payload, _COLUMN)
     except MalformedPayloadError:
         # Nobody could read it, so nobody was promised anything by such a column.

@@ -12,11 +12,11 @@ from mqlab.broker.store.recovery.decoding import PutAt
 from mqlab.broker.store.recovery.duplicate_ids import columns_in
 from mqlab.broker.store.recovery.live_ranges import Part
 from mqlab.broker.store.recovery.single_messages import Run
-from mqlab.wire.native.bodies import COLUMNS, LONE, Payload
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
 
 # About what a payload takes in memory beside its bytes, with all that leads to it.
 EACH: Final = 600
-_LONE_FORMS: Final = (LONE, LONE | COLUMNS)
+_SINGLE_FORMS: Final = (SINGLE, SINGLE | COLUMNS)
 _NOTHING: Final = np.empty(0, dtype=np.uint8)
 
 
@@ -43,7 +43,7 @@ class Holding:
             self.kept += end - begin + EACH
             return Payload(self.data[begin:end], put.rows, form)
         crc = google_crc32c.value(self.bytes[begin:end])
-        if form not in _LONE_FORMS:
+        if form not in _SINGLE_FORMS:
             return Stored(self._home, begin, end - begin, put.rows, form, crc)
         columns = columns_in(self.data, begin, form)
         if followed is None or not followed.takes(self._home, form, columns, put.origin, end - begin):
@@ -52,12 +52,12 @@ class Holding:
         return followed
 
     def hold_run(self, run: Run) -> Payload | StandIn:
-        """The same for lone messages that can be put together."""
+        """The same for single messages that can be put together."""
         if self.kept + int(run.sizes.sum()) <= self.most:
             payload = run.payload(self.data, self.bytes)
             self.kept += len(payload.data) + EACH
             return payload
-        together = Together(self._home, LONE, b"", "")
+        together = Together(self._home, SINGLE, b"", "")
         for begin, size in zip(run.begins.tolist(), run.sizes.tolist(), strict=True):
             together.add(begin, size, google_crc32c.value(self.data[begin : begin + size]))
         return together

@@ -27,9 +27,9 @@ from mqlab.broker.store.recovery.duplicate_ids import Remembering, columns_in
 from mqlab.broker.store.recovery.live_ranges import Gone, Part, by_payload, left_of
 from mqlab.broker.store.recovery.payload_holder import EACH, Holding, followed_by
 from mqlab.broker.store.recovery.scanner import scan
-from mqlab.broker.store.recovery.single_messages import Lone, Run, runs
+from mqlab.broker.store.recovery.single_messages import Run, SingleMessages, runs
 from mqlab.errors import MqlabError
-from mqlab.wire.native.bodies import COLUMNS, LONE, Payload
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
 
 # What is left of a file is read record by record if it is no longer than this.
 _SHORT: Final = 2048
@@ -107,7 +107,7 @@ class Replay:
         # Puts and removes since the last settling, and parts that were left by that.
         self._noted = self._left = 0
         self._number = 0
-        self._lone = Lone()
+        self._single_messages = SingleMessages()
 
     def read_file(self, data: bytes, number: int, home: Home, *, first: bool) -> int:
         """All of a file, and where its records end; `first`: it may begin with any record. Raises Unreadable."""
@@ -124,7 +124,7 @@ class Replay:
             raise Unreadable(0, f"it begins with record {head.first_lsn} instead of {self.lsn + 1}", lost=True)
         self._begin_file(head, number)
         self._holding.begin_file(data, home)
-        self._lone = Lone()
+        self._single_messages = SingleMessages()
         at = head.size
         try:
             while True:
@@ -132,11 +132,11 @@ class Replay:
                     at = self._block(at)
                 if at >= len(data) or self._is_room(at):
                     return at
-                at = self._single(at)
+                at = self._single_record(at)
         except Damaged as why:
             raise Unreadable(at, str(why)) from why
         finally:
-            self._take_lone()
+            self._take_single_messages()
             self._holding.end_file()
             if self._noted > self._left:
                 self.settle()
@@ -179,7 +179,7 @@ class Replay:
         block = scan(holding.data, holding.bytes, at, self.lsn)
         if not len(block.begins):
             return at
-        rest = self._lone.take(block, holding.bytes)
+        rest = self._single_messages.take(block, holding.bytes)
         numbers = np.flatnonzero(rest)
         places = zip(block.kinds[rest].tolist(), block.begins[rest].tolist(), block.ends[rest].tolist(), strict=True)
         for lsn, (kind, begin, end) in zip((numbers + self.lsn + 1).tolist(), places, strict=True):
@@ -189,7 +189,7 @@ class Replay:
         self.shut = int(block.kinds[-1]) == journal_format.SHUT
         return block.end
 
-    def _single(self, at: int) -> int:
+    def _single_record(self, at: int) -> int:
         """A record that no block has: it begins the next one, or is not right."""
         frame = frame_at(self._holding.data, at)
         if frame.lsn != self.lsn + 1:
@@ -199,14 +199,14 @@ class Replay:
         self.shut = frame.kind == journal_format.SHUT
         return frame.end
 
-    def _take_lone(self) -> None:
+    def _take_single_messages(self) -> None:
         """What the file says of messages in large numbers, and what is left of them."""
         holding = self._holding
-        for number, blocks in self._lone.removed.items():
+        for number, blocks in self._single_messages.removed.items():
             if number in self.queues:
                 self.queues[number].removed_blocks += blocks
                 self._noted += sum(map(len, blocks))
-        for number, rows in self._lone.queues():
+        for number, rows in self._single_messages.queues():
             queue = self.queues.get(number)
             if queue is None:
                 continue
@@ -214,7 +214,7 @@ class Replay:
             for run in runs(rows, Gone(queue.gone())):
                 if not isinstance(run, Run):
                     first_id, begin, size = run
-                    self._put(PutAt(((number, first_id),), "", 1, LONE, begin, begin + size), self.lsn)
+                    self._put(PutAt(((number, first_id),), "", 1, SINGLE, begin, begin + size), self.lsn)
                     continue
                 payload = holding.hold_run(run)
                 queue.parts += [

@@ -1,4 +1,4 @@
-"""Small lone messages of a journal file, put together where they follow one another on a queue.
+"""Small single messages of a journal file, put together where they follow one another on a queue.
 
 One by one they would take several hundred bytes of memory each, and most of the time of reading the file; and many of
 them are gone before its end.
@@ -14,7 +14,7 @@ from mqlab.broker.store import journal_format
 from mqlab.broker.store.files.checksums import Numbers
 from mqlab.broker.store.recovery.live_ranges import Gone
 from mqlab.broker.store.recovery.scanner import PUT, REMOVE, Block, by_queue, gathered, rows_at
-from mqlab.wire.native.bodies import LONE, Payload, encode, encode_equal
+from mqlab.wire.native.bodies import SINGLE, Payload, encode, encode_equal
 
 # The longest body of a message that is small.
 _SMALL: Final = 256
@@ -41,7 +41,7 @@ class Run(NamedTuple):
         return encode([data[begin:end] for begin, end in places])
 
 
-class Lone:
+class SingleMessages:
     """Those of one file, and which messages it says are gone: there are as many of these."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Lone:
         rest = np.ones(len(block.begins), dtype=bool)
         chosen = block.of_kind(journal_format.PUTS, PUT)
         puts = gathered(array, block.inside(chosen), PUT)
-        small = (puts["form"] == LONE) & (puts["targets"] == 1) & (puts["origin"] == 0) & (puts["bytes"] <= _SMALL)
+        small = (puts["form"] == SINGLE) & (puts["targets"] == 1) & (puts["origin"] == 0) & (puts["bytes"] <= _SMALL)
         chosen, puts = chosen[small], puts[small]
         rest[chosen] = False
         sizes = puts["bytes"].astype(np.int64)
@@ -93,7 +93,7 @@ def runs(rows: Numbers, gone: Gone) -> Iterator[Run | tuple[int, int, int]]:
     if not len(left):
         return
     steps = left[1:] - left[:-1]
-    # Others may have been put between them that are no small lone messages.
+    # Others may have been put between them that are no small single messages.
     breaks = np.flatnonzero((steps > _BETWEEN + 1) | (ids[left[1:]] - ids[left[:-1]] != steps)) + 1
     for first, end in _borders(breaks, len(left)):
         if end - first < _FEW:

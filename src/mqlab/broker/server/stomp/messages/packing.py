@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from mqlab.broker.server.stomp.messages.headers import Circumstances, Column, columns_for, is_persistent
 from mqlab.wire.native.bodies import BINARY, Payload, encode, encode_equal
-from mqlab.wire.native.columns import Value, encode_columns, encode_lone
+from mqlab.wire.native.columns import Value, encode_columns, encode_single
 from mqlab.wire.native.payload import equal_steps
 from mqlab.wire.stomp import Frame, Run, StompError
 
@@ -88,7 +88,7 @@ class Gathered:
         if not columns:
             return encode([frame.body for frame in frames])
         if len(frames) == 1:
-            return _lone(frames[0], columns, around)
+            return _single(frames[0], columns, around)
         bodies = pa.array([frame.body for frame in frames], BINARY)
         values = (
             [column.read(frame.headers[column.header], around) for frame in frames] for column in columns
@@ -96,7 +96,7 @@ class Gathered:
         return _batch(bodies, columns, [_array(one, column) for one, column in zip(values, columns, strict=True)])
 
 
-def _lone(frame: Frame, columns: Sequence[Column], around: Circumstances) -> Payload:
+def _single(frame: Frame, columns: Sequence[Column], around: Circumstances) -> Payload:
     names: list[str] = []
     letters, values = "", list[Value]()
     for header, name, letter, read in columns:
@@ -105,7 +105,7 @@ def _lone(frame: Frame, columns: Sequence[Column], around: Circumstances) -> Pay
             names.append(name)
             letters += letter
             values.append(value)
-    return encode_lone(frame.body, tuple(names), letters, values)
+    return encode_single(frame.body, tuple(names), letters, values)
 
 
 def _of_run(run: Run, columns: Sequence[Column], around: Circumstances) -> Payload:

@@ -22,8 +22,8 @@ from mqlab.broker.server.stomp.messages.headers import (
     TYPE,
 )
 from mqlab.broker.server.stomp.messages.properties import header_name
-from mqlab.wire.native.bodies import COLUMNS, LONE, Payload, decode
-from mqlab.wire.native.columns import PROPERTY, decode_batch, decode_lone
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, decode
+from mqlab.wire.native.columns import PROPERTY, decode_batch, decode_single
 from mqlab.wire.stomp import decimals, equal_widths, escape, paste
 
 # How each header of a message is called; those that are not here say nothing to a consumer.
@@ -56,8 +56,8 @@ class Writer:
 
     def write(self, head: bytes, first: int, payload: Payload) -> bytes:
         """`head` is what all of them have in common; `first` the delivery id of the first."""
-        if payload.form & LONE:
-            return self._lone(head, first, payload)
+        if payload.form & SINGLE:
+            return self._single(head, first, payload)
         if payload.form & COLUMNS:
             return self._rows(head, first, payload)
         bodies = decode(payload)
@@ -74,10 +74,10 @@ class Writer:
             written.append(paste(end - begin, parts))
         return b"".join(written)
 
-    def _lone(self, head: bytes, number: int, payload: Payload) -> bytes:
-        lone = decode_lone(payload)
-        lines = b"".join([self._line(name, value) for name, value in lone.values.items()]) if lone.values else b""
-        return self._one(head, number, lines, lone.body)
+    def _single(self, head: bytes, number: int, payload: Payload) -> bytes:
+        single = decode_single(payload)
+        lines = b"".join([self._line(name, value) for name, value in single.values.items()]) if single.values else b""
+        return self._one(head, number, lines, single.body)
 
     def _rows(self, head: bytes, first: int, payload: Payload) -> bytes:
         batch = decode_batch(payload)

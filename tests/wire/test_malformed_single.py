@@ -1,4 +1,4 @@
-"""Lone messages and lists of columns that no honest client writes: only MalformedPayloadError comes out."""
+"""Single messages and lists of columns that no honest client writes: only MalformedPayloadError comes out."""
 
 import random
 import struct
@@ -9,17 +9,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.native.bodies import COLUMNS, LONE, MalformedPayloadError, Payload, check
-from mqlab.wire.native.columns import columns, decode_lone
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, MalformedPayloadError, Payload, check
+from mqlab.wire.native.columns import columns, decode_single
 
 from .forging import with_list
 from .tables import EVERY_TYPE, Table
 from .using import use
 
-FORM = LONE | COLUMNS
+FORM = SINGLE | COLUMNS
 
 
-def lone(said: bytes, rest: bytes, rows: int = 1) -> Payload:
+def single(said: bytes, rest: bytes, rows: int = 1) -> Payload:
     return Payload(struct.pack("<H", len(said)) + said + rest, rows, FORM)
 
 
@@ -31,22 +31,22 @@ def lone(said: bytes, rest: bytes, rows: int = 1) -> Payload:
 @example(b"\x01", 1)
 def test_random_bytes(data: bytes, rows: int) -> None:
     use(Payload(data, rows, FORM))
-    use(lone(b"s.a,i.n,s.b", data, rows))
+    use(single(b"s.a,i.n,s.b", data, rows))
 
 
 def test_every_bit_changed() -> None:
     for row in range(3):
-        data = bytes(EVERY_TYPE.lone(row).data)
+        data = bytes(EVERY_TYPE.single(row).data)
         for at in range(len(data)):
             for bit in range(8):
                 copy = bytearray(data)
                 copy[at] ^= 1 << bit
-                use(Payload(bytes(copy), 1, EVERY_TYPE.lone(row).form))
+                use(Payload(bytes(copy), 1, EVERY_TYPE.single(row).form))
 
 
 def test_every_end_cut_off() -> None:
     row = EVERY_TYPE.rows[2]
-    whole = bytes(EVERY_TYPE.lone(2).data)
+    whole = bytes(EVERY_TYPE.single(2).data)
     headers = len(whole) - len(row["body"])
     assert [size for size in range(len(whole) + 1) if use(Payload(whole[:size], 1, FORM))] == [
         *range(headers, len(whole) + 1)
@@ -56,7 +56,7 @@ def test_every_end_cut_off() -> None:
 @settings(deadline=None, max_examples=100)
 @given(st.integers(0, 2**32))
 def test_changed_messages(seed: int) -> None:
-    chance, original = random.Random(seed), bytes(EVERY_TYPE.lone(2).data)
+    chance, original = random.Random(seed), bytes(EVERY_TYPE.single(2).data)
     for _ in range(20):
         data = bytearray(original)
         for _ in range(chance.randint(1, 4)):
@@ -65,27 +65,27 @@ def test_changed_messages(seed: int) -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 2, -1, 2**32 - 1])
-def test_a_lone_message_is_one_message(rows: int) -> None:
-    assert not use(Payload(EVERY_TYPE.lone(0).data, rows, FORM))
+def test_a_single_message_is_one_message(rows: int) -> None:
+    assert not use(Payload(EVERY_TYPE.single(0).data, rows, FORM))
 
 
 @pytest.mark.parametrize(
     "lengths", [(4, 0), (0, 4), (2, 2), (2**32 - 1, 0), (0, 2**32 - 1), (2**32 - 1, 2**32 - 1), (2**31, 2**31)]
 )
 def test_texts_that_reach_beyond_the_end_are_refused(lengths: tuple[int, int]) -> None:
-    assert use(lone(b"s.a,s.b", struct.pack("<II", 1, 2) + b"xyz"))
-    assert not use(lone(b"s.a,s.b", struct.pack("<II", *lengths) + b"xyz"))
+    assert use(single(b"s.a,s.b", struct.pack("<II", 1, 2) + b"xyz"))
+    assert not use(single(b"s.a,s.b", struct.pack("<II", *lengths) + b"xyz"))
 
 
 @pytest.mark.parametrize("text", [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80"])
 def test_texts_that_are_not_utf8_are_refused(text: bytes) -> None:
-    assert not use(lone(b"s.a", struct.pack("<I", len(text)) + text + b"body"))
+    assert not use(single(b"s.a", struct.pack("<I", len(text)) + text + b"body"))
     # The body may be anything.
-    assert use(lone(b"s.a", struct.pack("<I", 0) + text))
+    assert use(single(b"s.a", struct.pack("<I", 0) + text))
 
 
 def test_texts_that_are_utf8_only_together_are_refused() -> None:
-    assert not use(lone(b"s.a,s.b", struct.pack("<II", 1, 1) + "ü".encode()))
+    assert not use(single(b"s.a,s.b", struct.pack("<II", 1, 1) + "ü".encode()))
 
 
 LISTS: dict[str, bytes] = {
@@ -133,20 +133,20 @@ def test_lists_that_are_none(said: bytes) -> None:
     with pytest.raises(MalformedPayloadError):
         columns(said)
     # Enough for whatever it might be.
-    assert not use(lone(said, bytes(4_000)))
+    assert not use(single(said, bytes(4_000)))
     good = bytes(EVERY_TYPE.payload().data)
     assert not use(with_list(said, good, 3))
 
 
 @pytest.mark.parametrize("said", [b"s.a", b"uid,qtimestamp", "d.straße,s.$".encode(), b"bpriority,b.priority"])
 def test_lists_that_are_some(said: bytes) -> None:
-    assert use(lone(said, bytes(100)))
+    assert use(single(said, bytes(100)))
 
 
 @settings(deadline=None)
 @given(st.lists(st.text(max_size=4), max_size=4).map(",".join) | st.text(alphabet="s.,aidq\0 ", max_size=20))
 def test_any_text_is_a_list_or_the_parsers_own_error(text: str) -> None:
-    use(lone(text.encode(), bytes(200)))
+    use(single(text.encode(), bytes(200)))
 
 
 def peak(call: Callable[[], object]) -> int:
@@ -162,8 +162,8 @@ def peak(call: Callable[[], object]) -> int:
 @pytest.mark.parametrize(
     "payload",
     [
-        lone(b"s.a,s.b", struct.pack("<II", 2**32 - 1, 2**32 - 1)),
-        lone(b"," * 65_535, b""),
+        single(b"s.a,s.b", struct.pack("<II", 2**32 - 1, 2**32 - 1)),
+        single(b"," * 65_535, b""),
         Payload(b"\xff\xff" + bytes(100), 1, FORM),
         with_list(b"s.a", b"\xff\xff\xff\xff\xff\xff\xff\x7f" + bytes(100), 2**32 - 1),
         with_list(b"s.a", b"\xff\xff\xff\xff\x00\x40\x00\x00" + b"\xff" * 100, 2**32 - 1),
@@ -176,9 +176,9 @@ def test_what_is_announced_takes_no_memory(payload: Payload) -> None:
     assert not use(payload)
 
 
-def test_taking_apart_a_large_lone_message_copies_no_body() -> None:
+def test_taking_apart_a_large_single_message_copies_no_body() -> None:
     body = bytes(8 * 1024 * 1024)
-    payload = Table({"type": "s"}, [{"body": body, "type": "large"}]).lone(0)
+    payload = Table({"type": "s"}, [{"body": body, "type": "large"}]).single(0)
     assert peak(lambda: check(payload)) < 100_000
-    assert peak(lambda: decode_lone(payload)) < 100_000
-    assert len(decode_lone(payload).body) == len(body)
+    assert peak(lambda: decode_single(payload)) < 100_000
+    assert len(decode_single(payload).body) == len(body)
