@@ -8,22 +8,22 @@ from typing import Any, TypeVar
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure import read
 from mqlab.report.data.lookup import Lookup
-from mqlab.report.data.records import CLEAN
-from mqlab.report.data.records import Audit
-from mqlab.report.data.records import Bucket
-from mqlab.report.data.records import Comparison
-from mqlab.report.data.records import Depth
-from mqlab.report.data.records import Impact
-from mqlab.report.data.records import Measure
-from mqlab.report.data.records import Operation
-from mqlab.report.data.records import Pace
-from mqlab.report.data.records import Peak
-from mqlab.report.data.records import RunMeasure
-from mqlab.report.data.records import Second
-from mqlab.report.data.records import System
-from mqlab.report.render.formatting import listed
-from mqlab.report.render.formatting import plain
-from mqlab.report.render.formatting import slug
+from mqlab.report.data.records import (
+    CLEAN,
+    Audit,
+    Bucket,
+    Comparison,
+    Depth,
+    Impact,
+    Measure,
+    Operation,
+    Pace,
+    Peak,
+    RunMeasure,
+    Second,
+    System,
+)
+from mqlab.report.render.formatting import listed, plain, slug
 from mqlab.study import Exhibit, Point, Study, load_study
 
 Record = TypeVar("Record")

@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass
 
-from mqlab.report.render.content import MEASURED
-from mqlab.report.render.content import PUBLISHED
-from mqlab.report.data.findings import Findings
-from mqlab.report.data.findings import stamped
+from mqlab.report.data.findings import Findings, stamped
+from mqlab.report.render.content import MEASURED, PUBLISHED
 from mqlab.report.render.formatting import listed
 
 Subject = tuple[str, str]  # a system and its origin

@@ -41,7 +41,7 @@ def _kind(block: Block) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("mqlab.report"),
+        loader=PackageLoader("mqlab.report.render"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
