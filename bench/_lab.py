@@ -13,7 +13,7 @@ import uvloop
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE
 from mqlab.runner.agents.handle import AgentProcess
-from mqlab.runner.run import OneRun
+from mqlab.runner.run import RunExecution
 from mqlab.study import Phases, Point, load_study
 from mqlab.systems import Running, System, system
 
@@ -62,7 +62,7 @@ class Lab:
             self._systems[on] = found, self._do(found.start(self._temporary / f"system-{len(self._systems)}"))
         under_test, running = self._systems[on]
         self._runs += 1
-        one = OneRun(
+        one = RunExecution(
             self._runs, "bench", point, under_test, 1, self.folder, self._agents, lambda *_: None, record=record
         )
         outcome = self._do(one.play(running))

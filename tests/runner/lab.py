@@ -17,8 +17,8 @@ import uvloop
 
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES
-from mqlab.runner.checks.warmup import Rehearsals
-from mqlab.runner.conductor import Conductor, Order, Progress
+from mqlab.runner.checks.warmup import Warmup
+from mqlab.runner.conductor import Conductor, Progress, RunPlan
 from mqlab.study import Point, load_study
 from mqlab.systems import System, system
 
@@ -37,7 +37,7 @@ def conducted(
     """
     folder = RunFolder.create(parent, "test")
     chosen = [system(one) if isinstance(one, str) else one for one in systems]
-    order = Order(load_study("jms-four-brokers"), "quick", points, chosen, agents, "the command")
+    order = RunPlan(load_study("jms-four-brokers"), "quick", points, chosen, agents, "the command")
 
     async def conduct() -> None:
         def seen(progress: Progress) -> None:
@@ -55,7 +55,7 @@ def conducted(
         with ExitStack() as patched:
             patched.enter_context(patch("mqlab.runner.conductor.wanted", lambda *_: []))
             if not rehearse:
-                patched.enter_context(patch.object(Rehearsals, "are_due", lambda *_: False))
+                patched.enter_context(patch.object(Warmup, "are_due", lambda *_: False))
             uvloop.run(conduct())
     finally:
         left = [*agents_running(), *brokers_running()]
@@ -92,9 +92,9 @@ def _children(word: str) -> list[psutil.Process]:
     found = []
     for child in psutil.Process().children():
         try:
-            # A keeper has the words of what it keeps.
-            is_keeper = "keeper.py" in " ".join(child.cmdline()[:4])
-            if word in child.cmdline() and not is_keeper and child.status() != psutil.STATUS_ZOMBIE:
+            # The command line of a supervisor contains that of its process.
+            is_supervisor = "supervisor.py" in " ".join(child.cmdline()[:4])
+            if word in child.cmdline() and not is_supervisor and child.status() != psutil.STATUS_ZOMBIE:
                 found.append(child)
         except psutil.Error:
             continue

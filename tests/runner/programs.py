@@ -65,6 +65,6 @@ def served(name: str = "served", **changes: object) -> Served:
 
 
 def programs_running() -> list[psutil.Process]:
-    """Of those that keepers keep."""
-    keepers = commands_with("keeper.py", psutil.Process().children())
-    return [below for keeper in keepers for below in keeper.children(recursive=True)]
+    """The processes below the supervisors."""
+    supervisors = commands_with("supervisor.py", psutil.Process().children())
+    return [below for supervisor in supervisors for below in supervisor.children(recursive=True)]

@@ -15,7 +15,7 @@ from mqlab.runner import conductor
 from mqlab.runner import run as running_one
 from mqlab.runner.agents import group, handle
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess
-from mqlab.runner.run import OneRun
+from mqlab.runner.run import RunExecution
 from mqlab.study import Point
 from mqlab.systems import Running, SystemFailedError, system
 from mqlab.systems.embedded import system as embedded
@@ -182,7 +182,7 @@ def test_an_agent_that_died_between_two_runs_makes_the_next_incomplete(tmp_path:
             dead = psutil.Process(both[0].pid)
             dead.kill()
             await until(lambda: not dead.is_running())
-            return await OneRun(1, "study", point(), under_test, 1, folder, both, lambda *_: None).play(running)
+            return await RunExecution(1, "study", point(), under_test, 1, folder, both, lambda *_: None).play(running)
         finally:
             await running.stop()
             for agent in both:

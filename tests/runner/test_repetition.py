@@ -10,7 +10,7 @@ import pytest
 from mqlab.events.schema import COMPLETE, INCOMPLETE
 from mqlab.runner import conductor as conducting
 from mqlab.runner.conductor import Progress
-from mqlab.runner.run import OneRun, Outcome
+from mqlab.runner.run import RunExecution, RunOutcome
 from mqlab.study import Point
 from mqlab.systems import Durability, Running, System
 from runner.lab import conducted, rows
@@ -82,20 +82,20 @@ class Played:
         self.order: list[tuple[str, str, int]] = []
         self.rates: dict[str, Iterator[float | None]] = {}
 
-    async def play(self, one: OneRun, _: Running) -> Outcome:
+    async def play(self, one: RunExecution, _: Running) -> RunOutcome:
         self.order.append((one.point.scenario, one.system.label, one.repetition))
         one.watch("measure", one.point.phases.measure)
         rate = next(self.rates[one.system.label])
         if rate is None:
-            return Outcome(INCOMPLETE, "it broke")
+            return RunOutcome(INCOMPLETE, "it broke")
         measured = one.point.phases.measure
-        return Outcome(COMPLETE, "", counted_received=round(rate * measured), seconds=measured)
+        return RunOutcome(COMPLETE, "", counted_received=round(rate * measured), seconds=measured)
 
 
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     found = Played()
-    monkeypatch.setattr(conducting.OneRun, "play", lambda one, running: found.play(one, running))
+    monkeypatch.setattr(conducting.RunExecution, "play", lambda one, running: found.play(one, running))
     monkeypatch.setattr(conducting, "AgentProcess", IdleAgent)
     monkeypatch.setattr(conducting, "machine", lambda _: {})
     monkeypatch.setattr(conducting, "wanted", lambda *_: [])

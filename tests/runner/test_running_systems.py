@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.runner import running_systems
-from mqlab.runner.running_systems import Fleet
+from mqlab.runner.running_systems import RunningSystems
 from mqlab.systems import Running, SystemFailedError
 from runner.lab import PATIENCE
 from runner.test_repetition import FakeRunning, FakeSystem
@@ -42,7 +42,7 @@ class Failing(FakeSystem):
 
 def test_two_are_started_at_the_same_time_and_used_in_their_turn(tmp_path: Path, starts: Counter[str]) -> None:
     async def work() -> None:
-        up, barrier = Fleet(tmp_path), asyncio.Barrier(2)
+        up, barrier = RunningSystems(tmp_path), asyncio.Barrier(2)
         systems = [Meeting(name, barrier) for name in ("one", "two", "three", "four")]
         await up.start_ahead([*systems, *systems])
         assert [isinstance(await up.up(one), FakeRunning) for one in systems] == [True] * 4
@@ -54,7 +54,7 @@ def test_two_are_started_at_the_same_time_and_used_in_their_turn(tmp_path: Path,
 
 
 def test_one_alone_waits_for_its_turn(tmp_path: Path, starts: Counter[str]) -> None:
-    asyncio.run(Fleet(tmp_path).start_ahead([FakeSystem("one")]))
+    asyncio.run(RunningSystems(tmp_path).start_ahead([FakeSystem("one")]))
     assert not starts
 
 
@@ -64,13 +64,13 @@ def test_no_more_than_there_is_room_for(
 ) -> None:
     monkeypatch.setattr(running_systems, "MOST_UP", most)
     monkeypatch.setattr(running_systems, "_memory", lambda: memory)
-    asyncio.run(Fleet(tmp_path).start_ahead(FakeSystem(name) for name in ("one", "two", "three", "four")))
+    asyncio.run(RunningSystems(tmp_path).start_ahead(FakeSystem(name) for name in ("one", "two", "three", "four")))
     assert sum(starts.values()) == (2 if most == 3 else 0)
 
 
 def test_one_that_fails_says_why_in_its_turn(tmp_path: Path, starts: Counter[str]) -> None:
     async def work() -> None:
-        up, failing = Fleet(tmp_path), Failing("one")
+        up, failing = RunningSystems(tmp_path), Failing("one")
         await up.start_ahead([failing, FakeSystem("two")])
         with pytest.raises(SystemFailedError, match="no licence"):
             await up.up(failing)

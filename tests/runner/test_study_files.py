@@ -6,7 +6,7 @@ import pytest
 import uvloop
 
 from mqlab.events.folder import RunFolder
-from mqlab.runner.conductor import Conductor, Order
+from mqlab.runner.conductor import Conductor, RunPlan
 from mqlab.runner.study_files import check_stand_in
 from mqlab.study import Study, StudyError, load_study
 from mqlab.systems import system
@@ -40,8 +40,8 @@ def study(tmp_path: Path, settings: str, more: str = "") -> Study:
     return load_study(folder)
 
 
-def order(declared: Study, text: str = "embedded") -> Order:
-    return Order(declared, "full", declared.points("full"), [system(text)], agents=1)
+def order(declared: Study, text: str = "embedded") -> RunPlan:
+    return RunPlan(declared, "full", declared.points("full"), [system(text)], agents=1)
 
 
 def test_what_a_study_has_written_is_in_the_run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from mqlab.events.folder import RunFolder
 from mqlab.runner import running_systems
-from mqlab.runner.conductor import Order, described
+from mqlab.runner.conductor import RunPlan, described
 from mqlab.study import load_study
 from mqlab.systems import SystemSettingError, system
 from runner.lab import check_delivery, conducted, rows
@@ -75,7 +75,7 @@ def test_others_have_no_operations(folder: RunFolder, name: str) -> None:
 def test_a_setting_that_the_system_has_not_is_told_before_anything_starts() -> None:
     study = load_study("jms-four-brokers")
     with pytest.raises(SystemSettingError, match="no setting 'speed'"):
-        Order(study, "quick", [point(settings={"speed": "high"})], [system("embedded")])
+        RunPlan(study, "quick", [point(settings={"speed": "high"})], [system("embedded")])
 
 
 def test_what_some_points_change_is_stamped() -> None:

@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 import pytest
 import uvloop
 
-from mqlab.runner.checks.feature_checks import CHECKS, Trial
+from mqlab.runner.checks.feature_checks import CHECKS, SystemUnderTest
 from mqlab.runner.unsupported import lacks
 from mqlab.systems import Running, System, system
 from mqlab.systems.program import ProgramRunning
 
-__all__ = ["CHECKS", "Real", "Trial", "real"]
+__all__ = ["CHECKS", "Real", "SystemUnderTest", "real"]
 
 _START_SECONDS = 90.0
 _CHECK_SECONDS = 60.0
@@ -37,9 +37,9 @@ class Real:
         self._runner = runner
 
     @property
-    def trial(self) -> Trial:
+    def trial(self) -> SystemUnderTest:
         """To connect to it, with names that nobody has used."""
-        return Trial(self.system, self.running)
+        return SystemUnderTest(self.system, self.running)
 
     def over(self, driver: str) -> "Real":
         """The same one, through another of its drivers."""

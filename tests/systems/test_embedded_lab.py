@@ -17,7 +17,7 @@ from mqlab.client import aio
 from mqlab.events.schema import TABLES
 from mqlab.systems import Running, SystemFailedError, SystemSettingError, system
 from mqlab.systems.embedded import settings as embedded_settings
-from mqlab.systems.embedded.settings import FILE_SETTINGS, Chosen
+from mqlab.systems.embedded.settings import FILE_SETTINGS, EmbeddedSettings
 from mqlab.systems.embedded.system import Embedded
 
 from .embedded.test_system import with_one
@@ -48,7 +48,7 @@ class TestSettings:
             system("embedded").with_settings(settings)
 
     def test_the_chosen_pairs_are_traced_and_nobody_else(self, tmp_path: Path) -> None:
-        placed = Chosen.of({"trace": "medium", "traced": "2"}).placed(tmp_path / "data")
+        placed = EmbeddedSettings.of({"trace": "medium", "traced": "2"}).placed(tmp_path / "data")
         assert placed["trace"] == "medium"
         assert [(one.name, one.level) for one in read_stanzas(placed["trace_file"])] == [
             ("mqlab-lab", "off"), ("Requester0", "medium"), ("Responder0", "medium"), ("Requester1", "medium"),
@@ -56,19 +56,19 @@ class TestSettings:
         ]  # fmt: skip
 
     def test_without_a_number_all_are_traced_but_the_lab(self, tmp_path: Path) -> None:
-        placed = Chosen.of({"trace": "low"}).placed(tmp_path / "data")
+        placed = EmbeddedSettings.of({"trace": "low"}).placed(tmp_path / "data")
         assert [(one.name, one.level) for one in read_stanzas(placed["trace_file"])] == [
             ("mqlab-lab", "off"), ("*", "low"),
         ]  # fmt: skip
 
     def test_who_traces_nothing_has_no_stanzas(self, tmp_path: Path) -> None:
-        assert Chosen.of({"traced": "3", "read_out": "yes"}).placed(tmp_path / "data") == {}
+        assert EmbeddedSettings.of({"traced": "3", "read_out": "yes"}).placed(tmp_path / "data") == {}
 
     def test_api_trace_chooses_a_file_unless_it_has_one(self, tmp_path: Path) -> None:
         data = tmp_path / "data"
-        assert Chosen.of({"api_trace": "yes"}).placed(data) == {"api_trace": tmp_path / "data.calls"}
-        assert Chosen.of({"api_trace": "no"}).placed(data) == {}
-        assert Chosen.of({"api_trace": "/somewhere"}).placed(data) == {"api_trace": Path("/somewhere")}
+        assert EmbeddedSettings.of({"api_trace": "yes"}).placed(data) == {"api_trace": tmp_path / "data.calls"}
+        assert EmbeddedSettings.of({"api_trace": "no"}).placed(data) == {}
+        assert EmbeddedSettings.of({"api_trace": "/somewhere"}).placed(data) == {"api_trace": Path("/somewhere")}
 
 
 async def send(running: Running, queue: str, messages: int, application: str = "somebody") -> None:

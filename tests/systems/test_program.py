@@ -169,7 +169,7 @@ class TestFailedStart:
             starting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await starting
-            assert commands_with("keeper.py", psutil.Process().children()) == []
+            assert commands_with("supervisor.py", psutil.Process().children()) == []
 
         uvloop.run(asyncio.wait_for(main(), 30))
 

@@ -71,7 +71,7 @@ def test_a_queue_that_is_not_there_is_no_empty_one(up: Real) -> None:
 
 
 def test_nothing_of_it_is_reachable_from_elsewhere(up: Real) -> None:
-    """Nor is the port mapper, which is a daemon of its own, anywhere but under the keeper."""
+    """Nor is the port mapper, which is a daemon of its own, anywhere but under the supervisor."""
     assert up.running.pid is not None
     family = psutil.Process(up.running.pid).children(recursive=True)
     assert "epmd" in {one.name() for one in family}

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, say, show, show_json
 from mqlab.cli.systems.names import named
-from mqlab.runner.checks.conformance import Found, conforms
+from mqlab.runner.checks.conformance import FeatureResult, conforms
 from mqlab.systems import SystemFailedError
 
 _TONES = {"works": "green", "lacks": "yellow", "fails": "bold red"}
@@ -41,5 +41,5 @@ def conformance(
         fail(f"{chosen.label} does not conform: {', '.join(failed)}", Exit.AUDIT_FAILED)
 
 
-def _tell(found: Found) -> None:
+def _tell(found: FeatureResult) -> None:
     say(f"{found.feature}: {found.result}")

@@ -18,7 +18,7 @@ from mqlab.cli.run import one_study
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure import read
 from mqlab.report.render import formatting
-from mqlab.runner.conductor import Order
+from mqlab.runner.conductor import RunPlan
 from mqlab.study import StudyError, load_study
 from mqlab.study.expansion import merge
 from mqlab.study.language.text_file import read_text
@@ -64,7 +64,7 @@ def overhead(
             file.write_text(_written(settings, _parameters(workload), rounds, seconds))
             study = load_study(file, own=True)
             command = "mqlab " + shlex.join(map(masked, sys.argv[1:]))
-            order = Order(study, "full", study.points("full", ()), [chosen], agents, command)
+            order = RunPlan(study, "full", study.points("full", ()), [chosen], agents, command)
         except (SystemSettingError, StudyError, ValueError) as error:
             fail(str(error), Exit.USAGE)
         run_folder = one_study(order, runs, master, quiet=True)

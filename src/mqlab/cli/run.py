@@ -19,7 +19,7 @@ from mqlab.cli.systems.names import not_ready
 from mqlab.events.folder import RunFolder
 from mqlab.report import as_json as document
 from mqlab.report import print_summary, write_index
-from mqlab.runner.conductor import Conductor, Order
+from mqlab.runner.conductor import Conductor, RunPlan
 from mqlab.runner.study_files import check_stand_in
 from mqlab.study import DEFAULT_SCALE, Study, StudyError, built_in_studies, load_study
 from mqlab.systems import System, SystemFailedError, SystemSettingError
@@ -54,7 +54,7 @@ def run(
             if not system:
                 _check_stand_ins(study)
             systems = _systems(system or default_systems(study))
-            orders.append(Order(study, scale, study.points(scale, only or ()), systems, agents, command))
+            orders.append(RunPlan(study, scale, study.points(scale, only or ()), systems, agents, command))
     except (StudyError, SystemSettingError) as error:
         fail(str(error), Exit.USAGE)
     documents = _all(orders, runs, master, quiet=as_json)
@@ -92,7 +92,7 @@ def _systems(texts: list[str]) -> list[System]:
     return found
 
 
-def _all(orders: list[Order], runs: Path, master: str | None, *, quiet: bool) -> list[dict[str, Any]]:
+def _all(orders: list[RunPlan], runs: Path, master: str | None, *, quiet: bool) -> list[dict[str, Any]]:
     """One study after the other; the page that leads to all reports is written even when one of them fails."""
     done: list[RunFolder] = []
     try:
@@ -104,7 +104,7 @@ def _all(orders: list[Order], runs: Path, master: str | None, *, quiet: bool) ->
     return [document(folder) for folder in done]
 
 
-def one_study(order: Order, runs: Path, master: str | None, *, quiet: bool) -> RunFolder:
+def one_study(order: RunPlan, runs: Path, master: str | None, *, quiet: bool) -> RunFolder:
     """One study from its first run to its report."""
     try:
         folder = RunFolder.create(runs, f"{order.study.id}-{order.scale}")

@@ -19,7 +19,7 @@ _LEAVE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True)
-class Site:
+class BrokerLocation:
     """Requesters and producers are at the near broker, the others at the far one: the same, unless there are two."""
 
     brokers: dict[str, Running]
@@ -45,14 +45,14 @@ class Site:
 @asynccontextmanager
 async def site_of(
     point: Point, system: System, running: Running | None, agents: Sequence[AgentProcess], data: Path
-) -> AsyncIterator[Site]:
+) -> AsyncIterator[BrokerLocation]:
     """`running`: the broker of those that are clients. Others have theirs for this run only, with its data in `data`.
 
     Raises BrokenRunError, AgentLostError and SystemFailedError.
     """
     if point.topology == "client":
         assert running is not None
-        yield Site({NEAR: running}, [running.address] * len(agents))
+        yield BrokerLocation({NEAR: running}, [running.address] * len(agents))
         return
     sources = (NEAR,) if point.topology == "bindings" else (NEAR, FAR)
     hosts = agents[: len(sources)]
@@ -67,7 +67,7 @@ async def site_of(
             await stack.enter_async_context(_linked(brokers[NEAR], _NAMES[FAR], brokers[FAR].address))
             await stack.enter_async_context(_linked(brokers[FAR], _NAMES[NEAR], brokers[NEAR].address))
         addresses = [f"bindings:{_NAMES[source]}" for source in sources]
-        yield Site(brokers, [*addresses, *[""] * (len(agents) - len(addresses))], hosts)
+        yield BrokerLocation(brokers, [*addresses, *[""] * (len(agents) - len(addresses))], hosts)
 
 
 @asynccontextmanager

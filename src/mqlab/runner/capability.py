@@ -12,7 +12,7 @@ from mqlab.systems import System, SystemFailedError
 _MOST_FAILED: Final = 2
 
 
-class Attendance:
+class Capabilities:
     """A system that lacks what a point needs does not play it; one that cannot be started plays no more."""
 
     def __init__(self, systems: Sequence[System], points: Sequence[Point]) -> None:

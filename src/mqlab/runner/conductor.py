@@ -13,15 +13,15 @@ from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE, INCOMPLETE
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess
 from mqlab.runner.agents.send_ahead import AHEAD_SECONDS
-from mqlab.runner.capability import Attendance
+from mqlab.runner.capability import Capabilities
 from mqlab.runner.checks.calibration import calibrated, wanted, why_not
 from mqlab.runner.checks.sync_check_run import witnessed
-from mqlab.runner.checks.warmup import Rehearsals
+from mqlab.runner.checks.warmup import Warmup
 from mqlab.runner.file_limit import raise_file_limit
 from mqlab.runner.interleaving import groups
 from mqlab.runner.machine import machine, packages
-from mqlab.runner.run import OneRun, Outcome
-from mqlab.runner.running_systems import Fleet
+from mqlab.runner.run import RunExecution, RunOutcome
+from mqlab.runner.running_systems import RunningSystems
 from mqlab.runner.study_files import check_files, with_files
 from mqlab.runner.unsupported import driver_of
 from mqlab.study import Point, Study
@@ -44,7 +44,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Order:
+class RunPlan:
     """What was asked for. Raises SystemSettingError if no system has the settings that a point wants.
 
     Raises StudyError if a point names a file that its study may not have read.
@@ -67,7 +67,7 @@ class Order:
 
 
 @dataclass
-class _Turn:
+class _Series:
     """One point on one system: who takes turns with others."""
 
     point: Point
@@ -84,16 +84,16 @@ class _Turn:
 class Conductor:
     """Agents and systems stay up from the first point to the last; `conduct` ends them in any case."""
 
-    def __init__(self, order: Order, folder: RunFolder, watch: Callable[[Progress], None]) -> None:
+    def __init__(self, order: RunPlan, folder: RunFolder, watch: Callable[[Progress], None]) -> None:
         self._order = order
         self._folder = folder
         self._watch = watch
         self._agents: list[AgentProcess] = []
         # Data of the systems: on the same disk as the records, gone when the work is done.
         self._data = Path(tempfile.mkdtemp(prefix=".systems-", dir=folder.path))
-        self._fleet = Fleet(self._data)
-        self._rehearsals = Rehearsals(self._data)
-        self._attendance = Attendance(order.systems, order.points)
+        self._fleet = RunningSystems(self._data)
+        self._rehearsals = Warmup(self._data)
+        self._attendance = Capabilities(order.systems, order.points)
         self._runs = self._completed = 0
         # Runs that each system must still do; and all that are expected, done or not.
         self._least = {
@@ -169,7 +169,7 @@ class Conductor:
 
     async def _take_turns(self, group: Sequence[Point]) -> None:
         """Round after round over those that are not known well enough, every second round backwards: A B B A."""
-        turns = [_Turn(point, system) for point in group for system in self._order.systems]
+        turns = [_Series(point, system) for point in group for system in self._order.systems]
         clients = (turn for turn in turns if turn.point.topology == "client" and self._plays(turn))
         await self._fleet.start_ahead(self._set(turn.system, turn.point) for turn in clients)
         repetition = 0
@@ -187,19 +187,19 @@ class Conductor:
                     self._completed += 1
                     turn.rates.append(outcome.rate(turn.point))
 
-    def _plays(self, turn: _Turn) -> bool:
+    def _plays(self, turn: _Series) -> bool:
         return not self._attendance.absence(turn.system, turn.point)
 
     def _set(self, named: System, point: Point) -> System:
         """The system as the point wants it."""
         return named.with_settings(with_files(self._order.study, named, point.settings, self._folder.files))
 
-    async def _run(self, point: Point, named: System, repetition: int) -> Outcome:
+    async def _run(self, point: Point, named: System, repetition: int) -> RunOutcome:
         system = self._set(named, point)
         self._attendance.plays(named, point)
         self._runs += 1
         self._least[named.label] -= repetition <= point.repeat.least
-        one = OneRun(
+        one = RunExecution(
             number=self._runs, study=self._order.study.id, point=point, system=system, repetition=repetition,
             folder=self._folder, agents=self._agents, watch=lambda phase, seconds: self._say(point, phase, seconds),
             data=self._data,

@@ -10,12 +10,12 @@ from typing import Any, Final
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE, DRAIN, INCOMPLETE, MEASURE, PRELOAD, WARM_UP
 from mqlab.runner.agents.assignment import Assignment, dealt
-from mqlab.runner.agents.group import Answer, Crew, sent_to
+from mqlab.runner.agents.group import AgentGroup, Answer, sent_to
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError
-from mqlab.runner.broker_location import Site, site_of
-from mqlab.runner.run_records import Outcome, Records
+from mqlab.runner.broker_location import BrokerLocation, site_of
+from mqlab.runner.run_records import RunOutcome, RunRecords
 from mqlab.runner.sampling.sampler import Sampler
-from mqlab.runner.standing_queues import Queues
+from mqlab.runner.standing_queues import StandingQueues
 from mqlab.runner.timeline import Timeline
 from mqlab.study import Point
 from mqlab.systems import Running, System, SystemFailedError
@@ -27,11 +27,11 @@ _LEAD_SECONDS: Final = 0.02
 # Producers that are held back at the end of the measure phase have the drain phase, and this, to finish.
 _GRACE_SECONDS: Final = 5.0
 
-__all__ = ["OneRun", "Outcome"]
+__all__ = ["RunExecution", "RunOutcome"]
 
 
 @dataclass
-class OneRun:
+class RunExecution:
     number: int
     study: str
     point: Point
@@ -50,31 +50,31 @@ class OneRun:
     _measured_until: int = 0
     _drained: int = 0
 
-    async def play(self, running: Running | None) -> Outcome:
+    async def play(self, running: Running | None) -> RunOutcome:
         """On a system that is up; with None, the agents have their brokers inside.
 
         Never raises but for cancellation: a run that breaks is an incomplete run, with the reason.
         """
-        records = Records(self.folder, self.number)
-        outcome = Outcome(INCOMPLETE, "interrupted")
+        records = RunRecords(self.folder, self.number)
+        outcome = RunOutcome(INCOMPLETE, "interrupted")
         data = (self.data or self.folder.path) / f"hosted-{self.number}"
         try:
             async with site_of(self.point, self.system, running, self.agents, data) as site:
                 outcome = await self._on(site, records)
         except (AgentLostError, BrokenRunError, SystemFailedError) as error:
-            outcome = Outcome(INCOMPLETE, await _why(error, running))
+            outcome = RunOutcome(INCOMPLETE, await _why(error, running))
         finally:
             self._write(records, outcome)
         return outcome
 
-    def failed(self, reason: str) -> Outcome:
+    def failed(self, reason: str) -> RunOutcome:
         """The record of a run that could not even begin."""
-        outcome = Outcome(INCOMPLETE, reason)
-        self._write(Records(self.folder, self.number), outcome)
+        outcome = RunOutcome(INCOMPLETE, reason)
+        self._write(RunRecords(self.folder, self.number), outcome)
         return outcome
 
-    async def _on(self, site: Site, records: Records) -> Outcome:
-        crew, sampler, outcome = Crew(self.agents), None, None
+    async def _on(self, site: BrokerLocation, records: RunRecords) -> RunOutcome:
+        crew, sampler, outcome = AgentGroup(self.agents), None, None
         try:
             clients = [agent for agent in self.agents if agent not in site.hosts]
             sampler = Sampler(site.brokers, clients, None if self.point.messages else self.point.phases.measure)
@@ -90,7 +90,7 @@ class OneRun:
         records.operations([table for table in traced if table is not None])
         return outcome
 
-    async def _prepare(self, crew: Crew, site: Site, records: Records) -> list[Assignment]:
+    async def _prepare(self, crew: AgentGroup, site: BrokerLocation, records: RunRecords) -> list[Assignment]:
         self.watch("prepare", 0)
         records.clocks(self.agents, [await agent.clock() for agent in self.agents])
         hands = dealt(self.point, len(self.agents))
@@ -114,9 +114,11 @@ class OneRun:
         await crew.prepare(assignments)
         return assignments
 
-    async def _play(self, crew: Crew, site: Site, sampler: Sampler, assignments: list[Assignment]) -> Outcome:
+    async def _play(
+        self, crew: AgentGroup, site: BrokerLocation, sampler: Sampler, assignments: list[Assignment]
+    ) -> RunOutcome:
         point = self.point
-        queues = Queues(self.number, point, self.system.driver, site)
+        queues = StandingQueues(self.number, point, self.system.driver, site)
         await self._preload(crew, queues, sampler, assignments)
         timeline = self._timeline = Timeline.of(point, time.monotonic_ns() + round(_LEAD_SECONDS * 1e9))
         answers = await self._started(crew, timeline, sampler)
@@ -133,9 +135,11 @@ class OneRun:
         counts = (sum(one[f"counted_{what}"] for one in finished) for what in ("sent", "received", "round_trips"))
         sent, received, round_trips = counts
         seconds = (self._measured_until - timeline.measure) / 1e9
-        return Outcome(COMPLETE, "", sent, received, round_trips, seconds)
+        return RunOutcome(COMPLETE, "", sent, received, round_trips, seconds)
 
-    async def _preload(self, crew: Crew, queues: Queues, sampler: Sampler, assignments: list[Assignment]) -> None:
+    async def _preload(
+        self, crew: AgentGroup, queues: StandingQueues, sampler: Sampler, assignments: list[Assignment]
+    ) -> None:
         """What must be there before the start."""
         point, begin = self.point, time.monotonic_ns()
         if not point.preload and point.load != "receive":
@@ -151,7 +155,7 @@ class OneRun:
             await queues.check_filled(sent, assignments)
         self._phase(PRELOAD, begin, time.monotonic_ns())
 
-    async def _started(self, crew: Crew, timeline: Timeline, sampler: Sampler) -> list[Answer]:
+    async def _started(self, crew: AgentGroup, timeline: Timeline, sampler: Sampler) -> list[Answer]:
         """The agents' answers, once those that begin are done."""
         point, phases = self.point, self.point.phases
         patience = phases.drain + _GRACE_SECONDS
@@ -174,7 +178,7 @@ class OneRun:
     def _phase(self, phase: str, start: int, end: int) -> None:
         self._phases.append({"phase": phase, "t_start": start, "t_end": end})
 
-    def _write(self, records: Records, outcome: Outcome) -> None:
+    def _write(self, records: RunRecords, outcome: RunOutcome) -> None:
         timeline, now = self._timeline, self._drained or time.monotonic_ns()
         if timeline is not None:
             until = self._measured_until or (timeline.stop if self.point.messages is None else now)

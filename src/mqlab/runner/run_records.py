@@ -15,7 +15,7 @@ from mqlab.study import Point
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """`counted_*` are the agents' own counts over the measure phase, which took `seconds`."""
 
     status: str
@@ -34,7 +34,7 @@ class Outcome:
         return counted[point.work] / self.seconds
 
 
-class Records:
+class RunRecords:
     def __init__(self, folder: RunFolder, run: int) -> None:
         self._folder = folder
         self._run = run

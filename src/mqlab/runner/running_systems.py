@@ -19,7 +19,7 @@ _LEAST_MEMORY: Final = 2 << 30
 _TOGETHER: Final = 2
 
 
-class Fleet:
+class RunningSystems:
     def __init__(self, data: Path) -> None:
         self._data = data
         self._starts = 0

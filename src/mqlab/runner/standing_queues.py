@@ -7,17 +7,17 @@ from typing import Final
 
 from mqlab.runner.agents.assignment import Assignment, destination_name
 from mqlab.runner.agents.handle import AgentProcess, BrokenRunError, check
-from mqlab.runner.broker_location import Site
+from mqlab.runner.broker_location import BrokerLocation
 from mqlab.study import Point
 from mqlab.systems import Running
 
 _POLL_SECONDS: Final = 0.02
 
 
-class Queues:
+class StandingQueues:
     """All methods raise BrokenRunError, AgentLostError and SystemFailedError."""
 
-    def __init__(self, run: int, point: Point, driver: str, site: Site) -> None:
+    def __init__(self, run: int, point: Point, driver: str, site: BrokerLocation) -> None:
         self._run = run
         self._point = point
         self._driver = driver

@@ -38,7 +38,7 @@ class Timeline:
 
 
 @dataclass
-class Tally:
+class RoleCounters:
     """What a role counts by itself: in all, and (`counted_*`) within the measure phase."""
 
     sent: int = 0

@@ -17,7 +17,7 @@ import psutil
 
 from mqlab.systems.api import Running, System, SystemFailedError, SystemSettingError
 from mqlab.systems.install.download import Part, get, machine_packages, missing
-from mqlab.systems.supervise.supervised_process import Kept
+from mqlab.systems.supervise.supervised_process import SupervisedProcess
 
 _STAMPS: Final = {"later": "confirms before it syncs", "never": "never syncs"}
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -49,7 +49,7 @@ class Launch:
 class ProgramRunning(Running):
     """`launch` is what it was started with."""
 
-    def __init__(self, system: "Program", launch: Launch, kept: Kept, folder: Path) -> None:
+    def __init__(self, system: "Program", launch: Launch, kept: SupervisedProcess, folder: Path) -> None:
         self.address = launch.addresses[system.driver]
         self.options = launch.options.get(system.driver, _NONE)
         self.pid = kept.pid
@@ -149,7 +149,7 @@ class Program(System):
         if why := self.missing():
             raise SystemFailedError(why)
         launch = self._set_up(folder)
-        kept = await Kept.start(
+        kept = await SupervisedProcess.start(
             launch.arguments, folder.with_name(f"{folder.name}.log"), environment=launch.environment,
             directory=launch.directory or folder,
         )  # fmt: skip
@@ -172,7 +172,7 @@ class Program(System):
         except OSError as error:
             raise SystemFailedError(f"{self.name} cannot be set up: {error}") from error
 
-    async def _wait(self, launch: Launch, kept: Kept) -> None:
+    async def _wait(self, launch: Launch, kept: SupervisedProcess) -> None:
         deadline = time.monotonic() + self.start_seconds
         said = ""
         while not kept.ended:
@@ -204,6 +204,6 @@ def free_port() -> int:
         return port
 
 
-def _with_log(why: str, kept: Kept) -> str:
+def _with_log(why: str, kept: SupervisedProcess) -> str:
     tail = kept.tail()
     return f"{why}; its log ends: {tail}" if tail else f"{why}; it said nothing"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.runner.agents.bodies import BodyMaker, NotOursError, identity, ranges
+from mqlab.runner.agents.bodies import BodyMaker, ForeignMessageError, identity, ranges
 from mqlab.wire.native.bodies import Bodies, decode, encode, encode_equal
 
 BORDER = 2**32
@@ -162,5 +162,5 @@ def test_a_body_alone_is_like_one_of_a_batch(producer: int, seq: int, size: int)
 
 
 def test_a_body_that_is_too_short_is_none_of_ours() -> None:
-    with pytest.raises(NotOursError):
+    with pytest.raises(ForeignMessageError):
         identity(b"12345678901")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.runner.agents import pacing
-from mqlab.runner.agents.pacing import Brake, Schedule
+from mqlab.runner.agents.pacing import RateLimiter, SendSchedule
 
 START = 10**15
 SECOND = 10**9
@@ -46,7 +46,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Clock:
     return clock
 
 
-def taken(schedule: Schedule, number: int) -> list[tuple[int, int]]:
+def taken(schedule: SendSchedule, number: int) -> list[tuple[int, int]]:
     async def take() -> list[tuple[int, int]]:
         return [await schedule.next() for _ in range(number)]
 
@@ -59,38 +59,38 @@ def taken(schedule: Schedule, number: int) -> list[tuple[int, int]]:
 
 
 def test_one_message_at_a_time_at_its_moment(clock: Clock) -> None:
-    found = taken(Schedule(100, most=4096, start=START), 5)
+    found = taken(SendSchedule(100, most=4096, start=START), 5)
     assert found == [(START + n * SECOND // 100, 1) for n in range(5)]
     assert clock.just_after(found[-1][0])
 
 
 def test_it_waits_for_the_start(clock: Clock) -> None:
     clock.now = START - SECOND
-    taken(Schedule(100, most=1, start=START), 1)
+    taken(SendSchedule(100, most=1, start=START), 1)
     assert clock.just_after(START)
 
 
 def test_at_high_rates_the_messages_of_a_tick_leave_together(clock: Clock) -> None:
-    found = taken(Schedule(50_000, most=4096, start=START), 4)
+    found = taken(SendSchedule(50_000, most=4096, start=START), 4)
     assert found == [(START + n * 1_000_000, 50) for n in range(4)]
     assert clock.just_after(found[-1][0])
 
 
 def test_never_more_at_once_than_a_batch(clock: Clock) -> None:
-    found = taken(Schedule(50_000, most=5, start=START), 4)
+    found = taken(SendSchedule(50_000, most=5, start=START), 4)
     assert found == [(START + n * 100_000, 5) for n in range(4)]
     assert clock.just_after(found[-1][0])
 
 
 @pytest.mark.parametrize("rate", [10.0, 50_000.0])
 def test_a_transaction_is_never_split_or_joined(clock: Clock, rate: float) -> None:
-    found = taken(Schedule(rate, most=10, start=START, whole=True), 3)
+    found = taken(SendSchedule(rate, most=10, start=START, whole=True), 3)
     assert found == [(START + round(n * 10 / rate * SECOND), 10) for n in range(3)]
     assert clock.just_after(found[-1][0])
 
 
 def test_after_a_stall_nothing_is_skipped_and_all_keep_their_planned_time(clock: Clock) -> None:
-    schedule = Schedule(100, most=1, start=START)
+    schedule = SendSchedule(100, most=1, start=START)
     taken(schedule, 10)
     clock.now += 5 * SECOND
     clock.sleeps.clear()
@@ -104,7 +104,7 @@ def test_after_a_stall_nothing_is_skipped_and_all_keep_their_planned_time(clock:
 def test_a_timer_that_ends_early_is_not_believed(monkeypatch: pytest.MonkeyPatch, early: int) -> None:
     """An event loop may count in milliseconds; a message that leaves before its time would look faster than it is."""
     clock = installed(monkeypatch, Clock(START, lateness=lambda: -early))
-    schedule = Schedule(100, most=1, start=START)
+    schedule = SendSchedule(100, most=1, start=START)
     for n in range(20):
         assert taken(schedule, 1) == [(START + n * SECOND // 100, 1)]
         assert clock.now >= START + n * SECOND // 100
@@ -119,7 +119,7 @@ def test_no_system_and_no_timer_can_change_the_plan(rate: float, most: int, whol
     with pytest.MonkeyPatch.context() as patch:
         late = iter(delays)
         clock = installed(patch, Clock(START, lateness=lambda: next(late, 0)))
-        schedule = Schedule(rate, most, START, whole=whole)
+        schedule = SendSchedule(rate, most, START, whole=whole)
         found = []
         for delay in delays:
             found += taken(schedule, 1)
@@ -136,7 +136,7 @@ def test_no_system_and_no_timer_can_change_the_plan(rate: float, most: int, whol
 
 def test_with_the_real_clock_too() -> None:
     async def real() -> list[tuple[int, int]]:
-        schedule = Schedule(1000, most=1, start=pacing.time.monotonic_ns())
+        schedule = SendSchedule(1000, most=1, start=pacing.time.monotonic_ns())
         return [await schedule.next() for _ in range(5)]
 
     found = asyncio.run(real())
@@ -144,18 +144,18 @@ def test_with_the_real_clock_too() -> None:
 
 
 class TestBrake:
-    def held(self, brake: Brake, rows: int) -> None:
+    def held(self, brake: RateLimiter, rows: int) -> None:
         with pytest.raises(StopIteration):
             brake.after(rows).send(None)
 
     def test_so_many_messages_take_so_long(self, clock: Clock) -> None:
-        brake = Brake(rate=100.0, until=START + 100 * SECOND)
+        brake = RateLimiter(rate=100.0, until=START + 100 * SECOND)
         for number in range(1, 4):
             self.held(brake, 50)
             assert clock.just_after(START + number * SECOND // 2)
 
     def test_time_without_messages_is_not_made_up_for_but_for_a_little(self, clock: Clock) -> None:
-        brake = Brake(rate=100.0, until=START + 100 * SECOND)
+        brake = RateLimiter(rate=100.0, until=START + 100 * SECOND)
         self.held(brake, 50)
         clock.now += 10 * SECOND
         before = clock.now
@@ -165,13 +165,13 @@ class TestBrake:
     def test_timers_that_end_late_do_not_lower_the_rate(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Arrivals of 20 messages at 5,000 a second are 4 ms each; a busy machine oversleeps by more than that."""
         clock = installed(monkeypatch, Clock(START, lateness=lambda: 12_000_000))
-        brake = Brake(rate=5000.0, until=START + 100 * SECOND)
+        brake = RateLimiter(rate=5000.0, until=START + 100 * SECOND)
         for _ in range(250):
             self.held(brake, 20)
         assert START + SECOND <= clock.now <= START + SECOND + 12_001_000
 
     def test_from_a_moment_on_it_holds_nobody(self, clock: Clock) -> None:
-        brake = Brake(rate=1.0, until=START + SECOND)
+        brake = RateLimiter(rate=1.0, until=START + SECOND)
         self.held(brake, 50)
         assert clock.just_after(START + SECOND)
         sleeps = len(clock.sleeps)

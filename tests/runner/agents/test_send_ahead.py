@@ -11,7 +11,7 @@ import pytest
 from mqlab.drivers import Sender
 from mqlab.drivers.api import Matrix, Properties
 from mqlab.runner.agents import send_ahead
-from mqlab.runner.agents.send_ahead import AHEAD_SECONDS, Lead
+from mqlab.runner.agents.send_ahead import AHEAD_SECONDS, SendAhead
 
 _SEND, _EACH = 20e-6, 0.1e-6
 # From the moment when the system has taken something to the moment when the producer knows.
@@ -28,8 +28,8 @@ class System(Sender):
         self._pause = pause
         self._untaken: deque[tuple[float, int]] = deque()
 
-    async def produce(self, most: int, until: float) -> Lead:
-        one = Lead(most)
+    async def produce(self, most: int, until: float) -> SendAhead:
+        one = SendAhead(most)
         while self.now < until:
             rows = one.rows
             assert 1 <= rows <= most
@@ -61,7 +61,7 @@ class System(Sender):
         raise NotImplementedError
 
 
-def produced(system: System, monkeypatch: pytest.MonkeyPatch, most: int = 5000, until: float = 2.0) -> Lead:
+def produced(system: System, monkeypatch: pytest.MonkeyPatch, most: int = 5000, until: float = 2.0) -> SendAhead:
     monkeypatch.setattr(send_ahead, "now", lambda: round(system.now * 1e9))
     return asyncio.run(system.produce(most, until))
 
@@ -100,4 +100,4 @@ def test_never_more_at_once_than_a_batch(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_many_producers_begin_with_less() -> None:
-    assert [Lead(5000, producers).messages for producers in (1, 4, 15, 1000)] == [128, 32, 8, 8]
+    assert [SendAhead(5000, producers).messages for producers in (1, 4, 15, 1000)] == [128, 32, 8, 8]

@@ -7,7 +7,7 @@ import pytest
 import uvloop
 
 from mqlab.runner.checks.probe import probe
-from mqlab.runner.checks.sync_check import Sent, Witness, ended, seen, witness
+from mqlab.runner.checks.sync_check import ConfirmedSend, SyncCheck, ended, seen, witness
 from mqlab.systems import system
 
 RECORD = """\
@@ -41,7 +41,7 @@ def test_a_write_counts_where_the_file_syncs_by_itself() -> None:
     ],
 )
 def test_a_sync_must_end_between_the_send_and_its_confirmation(ends: list[float], says: str) -> None:
-    assert str(seen([Sent(1, 2), Sent(3, 4)], ends)) == says
+    assert str(seen([ConfirmedSend(1, 2), ConfirmedSend(3, 4)], ends)) == says
 
 
 @pytest.mark.parametrize(("settings", "syncs"), [("", True), (":sync=off", False)])
@@ -53,15 +53,15 @@ def test_the_embedded_broker(tmp_path: Path, settings: str, syncs: bool) -> None
         assert (found.confirmed, found.synced == MESSAGES) == (MESSAGES, syncs)
 
 
-async def _watched(settings: str, folder: Path) -> Witness:
+async def _watched(settings: str, folder: Path) -> SyncCheck:
     chosen = system(f"embedded{settings}")
     running = await chosen.start(folder / "data")
     try:
         assert running.pid is not None
 
-        async def send() -> list[Sent]:
+        async def send() -> list[ConfirmedSend]:
             times = await probe(chosen.driver, running.address, {}, "queue:probe", MESSAGES)
-            return [Sent(*pair) for pair in times]
+            return [ConfirmedSend(*pair) for pair in times]
 
         return await witness(running.pid, folder / "calls", send)
     finally:

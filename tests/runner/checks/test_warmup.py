@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.runner.conductor import Progress
-from mqlab.runner.run import OneRun, Outcome
+from mqlab.runner.run import RunExecution, RunOutcome
 from mqlab.study import Point
 from mqlab.systems import Running
 from runner.lab import conducted, rows
@@ -25,12 +25,12 @@ class Compiling(FakeSystem):
 def play(
     played: Played, tmp_path: Path, points: list[Point], rates: Iterator[float | None],
     seen: list[Progress] | None = None, *, full: bool = False,
-) -> tuple[list[OneRun], int]:  # fmt: skip
+) -> tuple[list[RunExecution], int]:  # fmt: skip
     """The rehearsals, and how many the record says."""
-    rehearsed: list[OneRun] = []
+    rehearsed: list[RunExecution] = []
     inner = played.play
 
-    async def playing(one: OneRun, running: Running) -> Outcome:
+    async def playing(one: RunExecution, running: Running) -> RunOutcome:
         if one.number > REHEARSED:
             rehearsed.append(one)
             assert not one.record

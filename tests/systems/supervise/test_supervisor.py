@@ -12,7 +12,7 @@ import psutil
 import pytest
 import uvloop
 
-from mqlab.systems.supervise.supervised_process import Kept
+from mqlab.systems.supervise.supervised_process import SupervisedProcess
 from systems.fakes import WITH_A_DAEMON
 
 # A lab that has started a system with a daemon, and does nothing more. argv: folder
@@ -68,21 +68,23 @@ def test_when_the_lab_is_gone_everything_is(tmp_path: Path, end: signal.Signals)
     )  # fmt: skip
     assert lab.stdout is not None
     with lab.stdout:
-        keeper = psutil.Process(int(lab.stdout.readline()))
+        supervisor = psutil.Process(int(lab.stdout.readline()))
     until((tmp_path / "data" / "pid").exists)
-    below = keeper.children(recursive=True)
+    below = supervisor.children(recursive=True)
     daemon = psutil.Process(int((tmp_path / "data" / "pid").read_text()))
     assert daemon in below
-    assert daemon.ppid() == keeper.pid, "who has lost its parent belongs to the keeper"
+    assert daemon.ppid() == supervisor.pid, "who has lost its parent belongs to the supervisor"
     lab.send_signal(end)
     lab.wait(20)
-    until(lambda: not any(_alive(one) for one in (keeper, *below)))
+    until(lambda: not any(_alive(one) for one in (supervisor, *below)))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_the_keeper_goes_only_when_it_is_meant(tmp_path: Path, number: signal.Signals) -> None:
     async def main() -> None:
-        kept = await Kept.start([sys.executable, "-c", WITH_A_DAEMON, "0", str(tmp_path / "pid")], tmp_path / "log")
+        kept = await SupervisedProcess.start(
+            [sys.executable, "-c", WITH_A_DAEMON, "0", str(tmp_path / "pid")], tmp_path / "log"
+        )
         while not (tmp_path / "pid").exists():
             await asyncio.sleep(0.01)
         psutil.Process(kept.pid).send_signal(number)
@@ -102,7 +104,9 @@ def test_the_keeper_goes_only_when_it_is_meant(tmp_path: Path, number: signal.Si
 def test_what_the_dead_have_used_is_not_forgotten(tmp_path: Path, wait: str) -> None:
     async def main() -> None:
         gone = tmp_path / "gone"
-        kept = await Kept.start([sys.executable, "-c", SPENDS.format(wait=wait), str(gone)], tmp_path / "log")
+        kept = await SupervisedProcess.start(
+            [sys.executable, "-c", SPENDS.format(wait=wait), str(gone)], tmp_path / "log"
+        )
         try:
             seen = [0.0]
             while not gone.exists():
@@ -122,7 +126,7 @@ def test_what_it_writes_is_counted(tmp_path: Path) -> None:
     writes = "import os, sys; os.write(1, b'x' * 5_000_000); os.fsync(1); import time; time.sleep(1000)"
 
     async def main() -> None:
-        kept = await Kept.start([sys.executable, "-c", writes], tmp_path / "log")
+        kept = await SupervisedProcess.start([sys.executable, "-c", writes], tmp_path / "log")
         try:
             while (usage := kept.tree.usage()).bytes_written < 5_000_000:
                 await asyncio.sleep(0.02)

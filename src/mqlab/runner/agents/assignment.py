@@ -7,7 +7,7 @@ from typing import Any, Literal
 from mqlab.drivers import DRIVERS, Receiving
 from mqlab.study import Point
 
-Kind = Literal["producer", "consumer", "requester", "responder"]
+RoleKind = Literal["producer", "consumer", "requester", "responder"]
 # Those who begin; the others answer or only receive.
 ACTIVE = ("producer", "requester")
 
@@ -23,7 +23,7 @@ class Role:
     A requester sends to `destination` and receives from `replies`; a responder the other way round.
     """
 
-    role: Kind
+    role: RoleKind
     number: int
     destination: int
     subscription: int = 0

@@ -18,7 +18,7 @@ _LOW: Final = np.uint64(0xFFFFFFFF)
 _FEW: Final = 8
 
 
-class NotOursError(MqlabError, ValueError):
+class ForeignMessageError(MqlabError, ValueError):
     """A message that the lab did not send: bodies of the lab begin with producer and sequence number."""
 
 
@@ -68,7 +68,7 @@ class BodyMaker:
 def identity(body: bytes) -> tuple[int, int]:
     """Producer and sequence number of one message."""
     if len(body) < ID_SIZE:
-        raise NotOursError("a message of fewer than 12 bytes")
+        raise ForeignMessageError("a message of fewer than 12 bytes")
     producer, seq = _ID.unpack_from(body)
     return producer, seq
 
@@ -99,7 +99,7 @@ def _few_ranges(bodies: Bodies) -> list[tuple[int, int, int, int]]:
     for begin, end in pairwise(bodies.offsets.tolist()):
         size = end - begin
         if size < ID_SIZE:
-            raise NotOursError("a message of fewer than 12 bytes")
+            raise ForeignMessageError("a message of fewer than 12 bytes")
         producer, seq = _ID.unpack_from(data, begin)
         if found and found[-1][0] == producer and found[-1][1] + found[-1][2] == seq:
             _, first, count, before = found[-1]
@@ -120,7 +120,7 @@ def _words(bodies: Bodies) -> Any:
     table = bodies.table()
     if table is None or table.shape[1] < ID_SIZE:
         if bool((np.diff(bodies.offsets) < ID_SIZE).any()):
-            raise NotOursError("a message of fewer than 12 bytes")
+            raise ForeignMessageError("a message of fewer than 12 bytes")
         table = bodies.data[bodies.offsets[:-1, None] + np.arange(ID_SIZE)]
     return np.ascontiguousarray(table[:, :ID_SIZE]).reshape(-1).view("<u4")
 

@@ -6,8 +6,8 @@ from mqlab.drivers import Receiver
 from mqlab.events.recorder import NO_TIME
 from mqlab.runner.agents.assignment import Role
 from mqlab.runner.agents.bodies import ranges
-from mqlab.runner.agents.pacing import Brake
-from mqlab.runner.timeline import Log, Tally, Timeline, now, until
+from mqlab.runner.agents.pacing import RateLimiter
+from mqlab.runner.timeline import Log, RoleCounters, Timeline, now, until
 from mqlab.study import Point
 
 
@@ -16,7 +16,7 @@ class ConsumerRole:
 
     def __init__(self, role: Role, point: Point, opening: Callable[[], Awaitable[Receiver]], log: Log) -> None:
         self.role = role
-        self.tally = Tally()
+        self.tally = RoleCounters()
         # Why it ended before it was told to, if it did.
         self.failed: Exception | None = None
         self._point = point
@@ -33,7 +33,7 @@ class ConsumerRole:
     async def play(self, timeline: Timeline) -> None:
         """Runs until it is cancelled."""
         transaction, rate = self._point.transaction, self._point.consume_rate
-        brake = None if rate is None else Brake(rate / self._point.consumers, timeline.stop)
+        brake = None if rate is None else RateLimiter(rate / self._point.consumers, timeline.stop)
         try:
             if self._receiver is None:
                 await until(timeline.start)

@@ -22,7 +22,7 @@ _REACHED_SECONDS: Final = 3.0
 Answer = dict[str, Any]
 
 
-class Crew:
+class AgentGroup:
     """All methods raise BrokenRunError and AgentLostError."""
 
     def __init__(self, agents: Sequence[AgentProcess]) -> None:

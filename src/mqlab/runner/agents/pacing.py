@@ -13,7 +13,7 @@ _TICK: Final = 1e-3
 _MADE_UP: Final = 100_000_000
 
 
-class Brake:
+class RateLimiter:
     """Holds a consumer back to a rate, until a moment from which on it may run free."""
 
     def __init__(self, rate: float, until: int) -> None:
@@ -32,7 +32,7 @@ class Brake:
             await asyncio.sleep(left / 1e9)
 
 
-class Schedule:
+class SendSchedule:
     """The plan of one producer: so many messages, at such a moment."""
 
     def __init__(self, rate: float, most: int, start: int, *, whole: bool = False) -> None:

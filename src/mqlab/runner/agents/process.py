@@ -30,7 +30,7 @@ from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import Recorder
 from mqlab.runner.agents.assignment import Assignment
 from mqlab.runner.agents.bodies import BodyMaker
-from mqlab.runner.agents.session import Stage
+from mqlab.runner.agents.session import AgentSession
 from mqlab.runner.checks.probe import probe
 from mqlab.runner.timeline import Nothing, Timeline
 from mqlab.systems import SYSTEMS, Hosted, SystemFailedError
@@ -43,7 +43,7 @@ Said = dict[str, Any]
 
 class Agent:
     def __init__(self) -> None:
-        self._stage: Stage | None = None
+        self._stage: AgentSession | None = None
         self._recorder: Recorder | None = None
         self._hosted: Hosted | None = None
         self._commands: dict[str, Callable[[Said], Awaitable[Said]]] = {
@@ -104,7 +104,7 @@ class Agent:
         self._recorder = None if folder is None else Recorder(
             RunFolder(Path(folder)), assignment.run, assignment.agent
         )  # fmt: skip
-        self._stage = Stage(assignment, self._recorder or Nothing())
+        self._stage = AgentSession(assignment, self._recorder or Nothing())
         await self._stage.open()
         return {"ready": True}
 
@@ -163,7 +163,7 @@ def _words(error: BaseException) -> str:
     return str(error) if isinstance(error, DriverError) else f"{type(error).__name__}: {error}"
 
 
-class _Commands(asyncio.StreamReaderProtocol):
+class _CommandProtocol(asyncio.StreamReaderProtocol):
     def connection_lost(self, _: Exception | None) -> None:
         os._exit(0)  # the conductor is gone: nothing is left to tell anybody, whatever is being waited for
 
@@ -171,7 +171,7 @@ class _Commands(asyncio.StreamReaderProtocol):
 async def _main() -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=1 << 24)
-    await loop.connect_read_pipe(lambda: _Commands(reader), sys.stdin)
+    await loop.connect_read_pipe(lambda: _CommandProtocol(reader), sys.stdin)
     agent, working = Agent(), None
     # What is there now stays: no garbage collection in mid-run need look at it again.
     gc.freeze()

@@ -9,9 +9,9 @@ from mqlab.drivers.api import Matrix, Properties
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE
 from mqlab.runner.agents.assignment import Role
 from mqlab.runner.agents.bodies import BodyMaker
-from mqlab.runner.agents.pacing import Schedule
-from mqlab.runner.agents.send_ahead import Lead
-from mqlab.runner.timeline import Log, Tally, Timeline, now, share, until
+from mqlab.runner.agents.pacing import SendSchedule
+from mqlab.runner.agents.send_ahead import SendAhead
+from mqlab.runner.timeline import Log, RoleCounters, Timeline, now, share, until
 from mqlab.study import Point
 
 
@@ -23,7 +23,7 @@ class ProducerRole:
 
     def __init__(self, role: Role, point: Point, sender: Sender, log: Log, *, bounded: bool = False) -> None:
         self.role = role
-        self.tally = Tally()
+        self.tally = RoleCounters()
         self._point = point
         self._sender = sender
         self._log = log
@@ -38,9 +38,9 @@ class ProducerRole:
         schedule = None
         if rate is not None:
             whole = self._point.transaction > 0
-            schedule = Schedule(rate / self._point.producers, rows, timeline.start, whole=whole)
+            schedule = SendSchedule(rate / self._point.producers, rows, timeline.start, whole=whole)
         await until(timeline.start)
-        lead = Lead(rows, self._point.producers) if self._bounded else None
+        lead = SendAhead(rows, self._point.producers) if self._bounded else None
         while self.tally.sent < self._share:
             planned = now()
             if schedule is not None:

@@ -4,8 +4,8 @@ from mqlab.drivers import Requester
 from mqlab.events.recorder import NO_TIME, UNKNOWN_CODE
 from mqlab.runner.agents.assignment import Role
 from mqlab.runner.agents.bodies import BodyMaker, identity
-from mqlab.runner.agents.pacing import Schedule
-from mqlab.runner.timeline import Log, Tally, Timeline, now, share, until
+from mqlab.runner.agents.pacing import SendSchedule
+from mqlab.runner.timeline import Log, RoleCounters, Timeline, now, share, until
 from mqlab.study import Point
 
 
@@ -14,7 +14,7 @@ class RequesterRole:
 
     def __init__(self, role: Role, point: Point, requester: Requester, log: Log) -> None:
         self.role = role
-        self.tally = Tally()
+        self.tally = RoleCounters()
         self._point = point
         self._requester = requester
         self._log = log
@@ -24,7 +24,7 @@ class RequesterRole:
     async def play(self, timeline: Timeline) -> None:
         """Returns when the reply to its last request has come. Raises DriverError."""
         rate, tally = self._point.rate, self.tally
-        schedule = None if rate is None else Schedule(rate / self._point.requesters, 1, timeline.start)
+        schedule = None if rate is None else SendSchedule(rate / self._point.requesters, 1, timeline.start)
         await until(timeline.start)
         number, destination, replies = self.role.number, self.role.destination, self.role.replies
         while tally.sent < self._share:

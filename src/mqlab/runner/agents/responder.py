@@ -4,7 +4,7 @@ from mqlab.drivers import Responder
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE
 from mqlab.runner.agents.assignment import Role
 from mqlab.runner.agents.bodies import BodyMaker, ranges
-from mqlab.runner.timeline import Log, Tally, Timeline, now
+from mqlab.runner.timeline import Log, RoleCounters, Timeline, now
 from mqlab.study import Point
 
 
@@ -13,7 +13,7 @@ class ResponderRole:
 
     def __init__(self, role: Role, point: Point, responder: Responder, log: Log) -> None:
         self.role = role
-        self.tally = Tally()
+        self.tally = RoleCounters()
         # Why it ended before it was told to, if it did.
         self.failed: Exception | None = None
         self._point = point

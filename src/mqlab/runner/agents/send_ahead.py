@@ -17,7 +17,7 @@ _NANOSECONDS: Final = round(AHEAD_SECONDS * 1e9)
 _FIRST, _LEAST = 128, 8
 
 
-class Lead:
+class SendAhead:
     """`messages` is the bound. It follows what the system takes, at most to the double or the half at a time."""
 
     def __init__(self, most: int, producers: int = 1) -> None:

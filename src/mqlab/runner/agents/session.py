@@ -11,7 +11,7 @@ from mqlab.runner.agents.consumer import ConsumerRole
 from mqlab.runner.agents.producer import ProducerRole
 from mqlab.runner.agents.requester import RequesterRole
 from mqlab.runner.agents.responder import ResponderRole
-from mqlab.runner.timeline import Log, Tally, Timeline
+from mqlab.runner.timeline import Log, RoleCounters, Timeline
 from mqlab.study import Point
 
 # Roles that are opened side by side: quicker than one after the other, and no flood.
@@ -21,7 +21,7 @@ ActiveRole = ProducerRole | RequesterRole
 PassiveRole = ConsumerRole | ResponderRole
 
 
-class Stage:
+class AgentSession:
     """`active` roles begin and come to an end by themselves, `passive` ones are told when it is over."""
 
     def __init__(self, assignment: Assignment, log: Log) -> None:
@@ -55,7 +55,7 @@ class Stage:
         # A queue that was filled before has all its messages.
         return [] if self.assignment.point.load == "receive" else await self.fill(timeline)
 
-    def tallies(self) -> list[Tally]:
+    def tallies(self) -> list[RoleCounters]:
         return [role.tally for role in (*self.active, *self.passive)]
 
     def failed(self) -> Exception | None:

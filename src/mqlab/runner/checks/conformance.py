@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from mqlab.drivers import DriverError
-from mqlab.runner.agents.bodies import NotOursError
-from mqlab.runner.checks.feature_checks import CHECKS, NotConformingError, Trial
+from mqlab.runner.agents.bodies import ForeignMessageError
+from mqlab.runner.checks.feature_checks import CHECKS, NotConformingError, SystemUnderTest
 from mqlab.runner.unsupported import lacks
 from mqlab.study import FEATURES
 from mqlab.systems import System, SystemFailedError
@@ -23,13 +23,15 @@ Result = Literal["works", "lacks", "fails"]
 
 
 @dataclass(frozen=True)
-class Found:
+class FeatureResult:
     feature: str
     result: Result
     why: str = ""
 
 
-async def conforms(system: System, folder: Path, tell: Callable[[Found], None] = lambda _: None) -> list[Found]:
+async def conforms(
+    system: System, folder: Path, tell: Callable[[FeatureResult], None] = lambda _: None
+) -> list[FeatureResult]:
     """Starts it under `folder`, and stops it. Raises SystemFailedError if it cannot be started."""
     lacking = lacks(system)
     running = await system.start(folder)
@@ -38,25 +40,27 @@ async def conforms(system: System, folder: Path, tell: Callable[[Found], None] =
         for feature in FEATURES:
             if feature not in CHECKS:
                 continue
-            found.append(await _checked(Trial(system, running), feature, lacking))
+            found.append(await _checked(SystemUnderTest(system, running), feature, lacking))
             tell(found[-1])
     finally:
         await running.stop()
     return found
 
 
-async def _checked(trial: Trial, feature: str, lacking: Mapping[str, str]) -> Found:
+async def _checked(trial: SystemUnderTest, feature: str, lacking: Mapping[str, str]) -> FeatureResult:
     if feature in lacking:
-        return Found(feature, "lacks", lacking[feature])
+        return FeatureResult(feature, "lacks", lacking[feature])
     try:
         async with asyncio.timeout(_CHECK_SECONDS):
             await CHECKS[feature](trial)
     except TimeoutError:
-        return Found(feature, "fails", "it did not come to an end")
-    except (NotConformingError, NotOursError, DriverError, SystemFailedError) as error:
-        return Found(feature, "fails", str(error))
+        return FeatureResult(feature, "fails", "it did not come to an end")
+    except (NotConformingError, ForeignMessageError, DriverError, SystemFailedError) as error:
+        return FeatureResult(feature, "fails", str(error))
     except Exception as error:
         # Of another package, which its author should find.
         at = traceback.extract_tb(error.__traceback__)[-1]
-        return Found(feature, "fails", f"{type(error).__name__}: {error} ({Path(at.filename).name}, line {at.lineno})")
-    return Found(feature, "works")
+        return FeatureResult(
+            feature, "fails", f"{type(error).__name__}: {error} ({Path(at.filename).name}, line {at.lineno})"
+        )
+    return FeatureResult(feature, "works")

@@ -26,7 +26,7 @@ class NotConformingError(MqlabError):
     """What was seen is not what the interface promises."""
 
 
-class Trial:
+class SystemUnderTest:
     """One system that is up; every destination is new."""
 
     def __init__(self, system: System, running: Running) -> None:
@@ -50,7 +50,7 @@ class Trial:
 
 
 @dataclass
-class Producer:
+class NumberedProducer:
     """Numbers what it sends; `size` of each body, filled with every value a byte can have."""
 
     size: int = 1024
@@ -69,10 +69,10 @@ class Producer:
         return BodyMaker(self.number, self.size, rows).make(first, rows)
 
 
-async def _queues(trial: Trial) -> None:
+async def _queues(trial: SystemUnderTest) -> None:
     for size, rows in ((12, 1), (12, 1000), (1024, 100), (100_000, 10)):
         async with trial.connected() as connection:
-            name, producer = trial.name("queue"), Producer(size)
+            name, producer = trial.name("queue"), NumberedProducer(size)
             receiver = await connection.receiver(name, Receiving(1000))
             await producer.send(connection, name, rows)
             await expect(receiver, [(producer.number, 0, rows, rows * size)])
@@ -82,10 +82,10 @@ async def _queues(trial: Trial) -> None:
         await _taken(trial)
 
 
-async def _taken(trial: Trial) -> None:
+async def _taken(trial: SystemUnderTest) -> None:
     """What is sent freely is known to be taken before the sender is closed."""
     async with trial.connected() as connection:
-        name, producer = trial.name("queue"), Producer()
+        name, producer = trial.name("queue"), NumberedProducer()
         receiver = await connection.receiver(name, Receiving(1000))
         sender = await connection.sender(name, persistent=False, transacted=False)
         for all_but in (100, 150, 0, 0):
@@ -96,9 +96,9 @@ async def _taken(trial: Trial) -> None:
         await receiver.close()
 
 
-async def _topics(trial: Trial) -> None:
+async def _topics(trial: SystemUnderTest) -> None:
     async with trial.connected("First") as first, trial.connected("Second") as second:
-        name, producer = trial.name("topic"), Producer()
+        name, producer = trial.name("topic"), NumberedProducer()
         receivers = [await connection.receiver(name, Receiving(1000)) for connection in (first, second)]
         await producer.send(first, name, 200)
         for receiver in receivers:
@@ -106,9 +106,9 @@ async def _topics(trial: Trial) -> None:
             await receiver.close()
 
 
-async def _competing(trial: Trial) -> None:
+async def _competing(trial: SystemUnderTest) -> None:
     async with trial.connected("First") as first, trial.connected("Second") as second:
-        name, producer = trial.name("queue"), Producer()
+        name, producer = trial.name("queue"), NumberedProducer()
         receivers = [await connection.receiver(name, Receiving(10)) for connection in (first, second)]
         await producer.send(first, name, 200)
         got = await _all_of(receivers, 200)
@@ -118,17 +118,17 @@ async def _competing(trial: Trial) -> None:
             await receiver.close()
 
 
-async def _confirmed(trial: Trial) -> None:
+async def _confirmed(trial: SystemUnderTest) -> None:
     await _exchange(trial, persistent=False)
 
 
-async def _persistent(trial: Trial) -> None:
+async def _persistent(trial: SystemUnderTest) -> None:
     await _exchange(trial, persistent=True)
 
 
-async def _exchange(trial: Trial, *, persistent: bool) -> None:
+async def _exchange(trial: SystemUnderTest, *, persistent: bool) -> None:
     async with trial.connected() as connection:
-        name, producer = trial.name(trial.domain), Producer()
+        name, producer = trial.name(trial.domain), NumberedProducer()
         receiver = await connection.receiver(name, Receiving(1000))
         sender = await connection.sender(name, persistent=persistent, transacted=False)
         await sender.send(producer.bodies(1), wait=True)
@@ -139,9 +139,9 @@ async def _exchange(trial: Trial, *, persistent: bool) -> None:
         await receiver.close()
 
 
-async def _transactions(trial: Trial) -> None:
+async def _transactions(trial: SystemUnderTest) -> None:
     async with trial.connected("Sender") as first, trial.connected("Receiver") as second:
-        name, producer = trial.name("queue"), Producer()
+        name, producer = trial.name("queue"), NumberedProducer()
         receiver = await second.receiver(name, Receiving(100, "transacted"))
         sender = await first.sender(name, persistent=False, transacted=True)
         await sender.send(producer.bodies(10), wait=False)
@@ -153,9 +153,9 @@ async def _transactions(trial: Trial) -> None:
         await receiver.close()
 
 
-async def _client_acknowledgement(trial: Trial) -> None:
+async def _client_acknowledgement(trial: SystemUnderTest) -> None:
     """What was not acknowledged comes again, to another."""
-    name, producer = trial.name("queue"), Producer()
+    name, producer = trial.name("queue"), NumberedProducer()
     async with trial.connected("First") as first:
         receiver = await first.receiver(name, Receiving(100, "client"))
         await producer.send(first, name, 1)
@@ -166,18 +166,18 @@ async def _client_acknowledgement(trial: Trial) -> None:
         await receiver.close()
 
 
-async def _lazy(trial: Trial) -> None:
+async def _lazy(trial: SystemUnderTest) -> None:
     async with trial.connected() as connection:
-        name, producer = trial.name(trial.domain), Producer()
+        name, producer = trial.name(trial.domain), NumberedProducer()
         receiver = await connection.receiver(name, Receiving(100, "dups_ok"))
         await producer.send(connection, name, 300)
         await expect(receiver, [(producer.number, 0, 300, 300 * producer.size)])
         await receiver.close()
 
 
-async def _selectors(trial: Trial) -> None:
+async def _selectors(trial: SystemUnderTest) -> None:
     async with trial.connected() as connection:
-        name, producer = trial.name("topic"), Producer()
+        name, producer = trial.name("topic"), NumberedProducer()
         receiver = await connection.receiver(name, Receiving(100, selector="seq >= 6"))
         sender = await connection.sender(name, persistent=False, transacted=False)
         await sender.send(producer.bodies(10), wait=False, properties={"seq": np.arange(10, dtype=np.int64)})
@@ -186,8 +186,8 @@ async def _selectors(trial: Trial) -> None:
         await receiver.close()
 
 
-async def _durable(trial: Trial) -> None:
-    name, producer, durable = trial.name("topic"), Producer(), f"conformance-{time.time_ns()}"
+async def _durable(trial: SystemUnderTest) -> None:
+    name, producer, durable = trial.name("topic"), NumberedProducer(), f"conformance-{time.time_ns()}"
     how = Receiving(100, durable=durable)
     async with trial.connected("Subscriber") as connection:
         await connection.subscribe(name, how)
@@ -200,12 +200,12 @@ async def _durable(trial: Trial) -> None:
         await connection.unsubscribe(durable)
 
 
-async def _request_reply(trial: Trial) -> None:
+async def _request_reply(trial: SystemUnderTest) -> None:
     async with trial.connected("Requesters") as asking, trial.connected("Responder") as answering:
         await _answered(asking, answering, trial.name("queue"), trial.name("queue"))
 
 
-async def _retrieval(trial: Trial) -> None:
+async def _retrieval(trial: SystemUnderTest) -> None:
     async with trial.connected("Requesters") as asking, trial.connected("Responder") as answering:
         replies = trial.name("queue")
         await asking.preload(replies, BodyMaker(9, 64, 100).make(0, 100), persistent=False)
@@ -242,10 +242,10 @@ async def _answered(asking: Connection, answering: Connection, requests: str, re
     await responder.close()
 
 
-async def _depth(trial: Trial) -> None:
+async def _depth(trial: SystemUnderTest) -> None:
     async with trial.connected() as connection:
         name = trial.name("queue")
-        await Producer().send(connection, name, 25, wait=True)
+        await NumberedProducer().send(connection, name, 25, wait=True)
         deadline = time.monotonic() + _PATIENCE
         while (depth := await trial.running.depth(name)) != 25 and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
@@ -254,7 +254,7 @@ async def _depth(trial: Trial) -> None:
     await trial.running.remove(name)
 
 
-CHECKS: Final[Mapping[str, Callable[[Trial], Awaitable[None]]]] = {
+CHECKS: Final[Mapping[str, Callable[[SystemUnderTest], Awaitable[None]]]] = {
     "queues": _queues,
     "topics": _topics,
     "competing consumers": _competing,

@@ -30,7 +30,7 @@ _BEGUN: Final = re.compile(r"^(?P<pid>\d+) +\d+\.\d+ (?P<call>\w+)\((?P<fd>\d*).
 _ENDED: Final = re.compile(r"^(?P<pid>\d+) +(?P<t>\d+\.\d+) <\.\.\. (?P<call>\w+) resumed>" + _RESULT)
 
 
-class Sent(NamedTuple):
+class ConfirmedSend(NamedTuple):
     """One message: when it left, and when it was confirmed, in seconds of the wall clock."""
 
     sent: float
@@ -38,7 +38,7 @@ class Sent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Witness:
+class SyncCheck:
     """`why`: nothing could be seen, and this is the reason."""
 
     confirmed: int = 0
@@ -59,15 +59,15 @@ class Witness:
         return f"confirms before it syncs: {self.synced} of {self.confirmed} confirmations had a sync before them"
 
 
-async def witness(pid: int, record: Path, send: Callable[[], Awaitable[Sequence[Sent]]]) -> Witness:
+async def witness(pid: int, record: Path, send: Callable[[], Awaitable[Sequence[ConfirmedSend]]]) -> SyncCheck:
     """Watch the process and all its descendants while `send` sends; `record` is where the calls are noted."""
     program = shutil.which("strace")
     if program is None:
-        return Witness(why="strace is not installed")
+        return SyncCheck(why="strace is not installed")
     try:
         family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     except psutil.Error as error:
-        return Witness(why=str(error))
+        return SyncCheck(why=str(error))
     synced_files = {fd for process in family for fd in _synced_files(process.pid)}
     calls = _SYNCS + (_WRITES if synced_files else ())
     watching = await asyncio.create_subprocess_exec(
@@ -77,7 +77,7 @@ async def witness(pid: int, record: Path, send: Callable[[], Awaitable[Sequence[
     )  # fmt: skip
     try:
         if why := await _attached(watching, len(family)):
-            return Witness(why=why)
+            return SyncCheck(why=why)
         sent = await send()
     finally:
         await _end(watching)
@@ -85,11 +85,11 @@ async def witness(pid: int, record: Path, send: Callable[[], Awaitable[Sequence[
     return seen(sent, ends)
 
 
-def seen(sent: Iterable[Sent], ends: Sequence[float]) -> Witness:
+def seen(sent: Iterable[ConfirmedSend], ends: Sequence[float]) -> SyncCheck:
     """Which confirmations had a sync that ended after their send and before they came."""
     messages = list(sent)
     synced = sum(any(one.sent <= end <= one.confirmed for end in ends) for one in messages)
-    return Witness(len(messages), synced, len(ends))
+    return SyncCheck(len(messages), synced, len(ends))
 
 
 def ended(lines: Iterable[str], synced_files: Iterable[int] = ()) -> list[float]:

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE
 from mqlab.runner.agents.handle import AgentProcess
-from mqlab.runner.run import OneRun
+from mqlab.runner.run import RunExecution
 from mqlab.study import Phases, Point
 from mqlab.systems import Running, System
 
@@ -27,7 +27,7 @@ _FIRST_NUMBER: Final = 1_000_000
 _Kind = tuple[str, str, bool, bool]
 
 
-class Rehearsals:
+class Warmup:
     """Nothing of them is recorded but how many there were, by the label of the system."""
 
     def __init__(self, data: Path) -> None:
@@ -49,7 +49,7 @@ class Rehearsals:
         rates: list[float] = []
         while len(rates) < _MOST and not _is_enough(rates):
             self._number += 1
-            one = OneRun(
+            one = RunExecution(
                 number=self._number, study="", point=_shortened(point), system=system, repetition=1, folder=folder,
                 agents=agents, watch=watch, record=False,
             )  # fmt: skip

@@ -18,7 +18,7 @@ _MEGABIT: Final = 1e6
 _WAYS: Final = {"rx_bytes": "network-in", "tx_bytes": "network-out"}
 
 
-class Line:
+class NetworkLink:
     """`folder` is what the kernel shows of an interface; `speed` in bits a second."""
 
     def __init__(self, folder: Path, speed: float) -> None:
@@ -26,7 +26,7 @@ class Line:
         self._speed = speed
 
     @classmethod
-    def to(cls, address: str, speed: float | None, interfaces: Path = _INTERFACES) -> "Line | None":
+    def to(cls, address: str, speed: float | None, interfaces: Path = _INTERFACES) -> "NetworkLink | None":
         """None on this machine, and where nobody knows how fast it is; `speed` is what the system's owner says."""
         try:
             where = Address.parse(address)

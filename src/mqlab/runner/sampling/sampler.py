@@ -10,7 +10,7 @@ from typing import Any, Final
 import psutil
 
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess
-from mqlab.runner.sampling.network import Line
+from mqlab.runner.sampling.network import NetworkLink
 from mqlab.systems import Running, SystemFailedError
 
 # Often enough for a measure phase of a second, seldom enough to cost nothing: a look takes under a millisecond.
@@ -40,7 +40,7 @@ class Sampler:
         # Of a counter two looks must fall into the measure phase.
         self._interval = _OFTEN if seconds is None else max(_OFTEN, min(_SELDOM, seconds / 4))
         self._brokers = brokers
-        lines = (Line.to(broker.address, broker.line) for broker in brokers.values())
+        lines = (NetworkLink.to(broker.address, broker.line) for broker in brokers.values())
         self._line = next((line for line in lines if line is not None), None)
         self._agents: dict[str, psutil.Process] = {}
         for agent in agents:

@@ -12,7 +12,7 @@ from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError, RefusedError
 from mqlab.systems.api import Running, SystemFailedError
-from mqlab.systems.embedded.trace import TraceReader
+from mqlab.systems.embedded.trace import ActivityTraceReader
 
 _ANSWER_SECONDS: Final = 10.0
 
@@ -22,7 +22,7 @@ class EmbeddedRunning(Running):
 
     def __init__(
         self, address: str, watched: psutil.Process, control: aio.Connection,
-        end: Callable[[], Awaitable[None]] | None, reader: TraceReader | None,
+        end: Callable[[], Awaitable[None]] | None, reader: ActivityTraceReader | None,
     ) -> None:  # fmt: skip
         self.address = address
         self.pid = watched.pid

@@ -27,7 +27,7 @@ _A_FILE_OF_ITS_OWN: Final = "yes"
 
 
 @dataclass(frozen=True)
-class Chosen:
+class EmbeddedSettings:
     """The settings of an embedded system, as texts turned into values."""
 
     values: dict[str, Any]
@@ -37,7 +37,7 @@ class Chosen:
     api_trace: bool = False
 
     @classmethod
-    def of(cls, settings: dict[str, str]) -> "Chosen":
+    def of(cls, settings: dict[str, str]) -> "EmbeddedSettings":
         """Raises SystemSettingError."""
         found = cls({})
         for key, text in settings.items():
@@ -87,7 +87,7 @@ class Chosen:
         return [lab, *(Stanza(name, level) for name in names)], "off"
 
 
-def _with(found: Chosen, key: str, text: str) -> Chosen:
+def _with(found: EmbeddedSettings, key: str, text: str) -> EmbeddedSettings:
     if key == "traced":
         if not text.isascii() or not text.isdigit():
             raise SystemSettingError(f"embedded: traced: {text[:80]!r} is not a number of pairs")

@@ -17,8 +17,8 @@ from mqlab.client import aio
 from mqlab.client.errors import MessagingError
 from mqlab.systems.api import Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
 from mqlab.systems.embedded.running import EmbeddedRunning
-from mqlab.systems.embedded.settings import FILE_SETTINGS, Chosen
-from mqlab.systems.embedded.trace import OWN_APPLICATION, TraceReader
+from mqlab.systems.embedded.settings import FILE_SETTINGS, EmbeddedSettings
+from mqlab.systems.embedded.trace import OWN_APPLICATION, ActivityTraceReader
 from mqlab.systems.supervise import die_with_parent
 
 _START_SECONDS = 30.0
@@ -59,7 +59,7 @@ class Embedded(System):
         super().__init__(settings)
         if self.driver not in self.drivers:
             raise SystemSettingError(f"embedded: driver: {self.driver[:80]!r} is none of {', '.join(self.drivers)}")
-        self._chosen = Chosen.of({key: value for key, value in settings.items() if key != "driver"})
+        self._chosen = EmbeddedSettings.of({key: value for key, value in settings.items() if key != "driver"})
 
     def describe(self) -> dict[str, Any]:
         settings = {"driver": self.driver, **self._chosen.shown()}
@@ -104,7 +104,7 @@ class Embedded(System):
         settings = self._chosen.placed(folder)
         try:
             listening = Settings.flat(**settings, data=folder, name=name, listen=("tcp:127.0.0.1:0",))
-            return _Inside(await LocalBroker.start(listening))
+            return _HostedBroker(await LocalBroker.start(listening))
         except (SettingError, OSError) as error:
             raise SystemFailedError(f"the embedded broker did not start: {error}") from error
 
@@ -126,13 +126,13 @@ class Embedded(System):
         reader = None
         if chosen.traces:
             records = folder.with_name(f"{folder.name}.records")
-            reader = await TraceReader.start(address, records if chosen.read_out else None)
+            reader = await ActivityTraceReader.start(address, records if chosen.read_out else None)
         running = EmbeddedRunning(address, watched, control, end, reader)
         running.options = _OPTIONS.get(self.driver, {})
         return running
 
 
-class _Inside(Hosted):
+class _HostedBroker(Hosted):
     def __init__(self, local: LocalBroker) -> None:
         self.address = str(local.addresses[0])
         self._local = local

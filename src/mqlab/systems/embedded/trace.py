@@ -19,23 +19,23 @@ _POLL_SECONDS: Final = 0.02
 _PREFETCH: Final = 16
 
 
-class TraceReader:
+class ActivityTraceReader:
     """All methods raise MessagingError, OSError, and ValueError for what are no records."""
 
-    def __init__(self, connection: aio.Connection, session: aio.Session, reading: "_ReadingOut | None") -> None:
+    def __init__(self, connection: aio.Connection, session: aio.Session, reading: "_TraceFileWriter | None") -> None:
         self._connection = connection
         self._session = session
         self._reading = reading
 
     @classmethod
-    async def start(cls, address: str, file: Path | None) -> "TraceReader":
+    async def start(cls, address: str, file: Path | None) -> "ActivityTraceReader":
         """With a `file` it reads all the time, from now on."""
         connection = await aio.connect(address, application=OWN_APPLICATION)
         session = await connection.session()
         if file is None:
             return cls(connection, session, None)
         consumer = await session.consumer(TRACE_QUEUE, prefetch=_PREFETCH)
-        return cls(connection, session, _ReadingOut(consumer, file))
+        return cls(connection, session, _TraceFileWriter(consumer, file))
 
     async def read(self) -> pa.Table:
         """All that was traced since the last time."""
@@ -67,7 +67,7 @@ class TraceReader:
         return pa.concat_tables(tables)
 
 
-class _ReadingOut:
+class _TraceFileWriter:
     """Into a file that is begun anew whenever it has been read."""
 
     def __init__(self, consumer: aio.Consumer, path: Path) -> None:

@@ -13,7 +13,7 @@ _LOOKS: Final = 3
 
 
 @dataclass(frozen=True)
-class Usage:
+class ResourceUsage:
     """All but `rss` count up."""
 
     cpu_seconds: float
@@ -22,7 +22,7 @@ class Usage:
     bytes_written: int
 
 
-class Tree:
+class ProcessTree:
     """Of everything below `root`, which itself only waits: not counted, but for what those it waited for have used.
 
     The system adds what a process has used to its parent's account once that has waited for it, so that the sum over
@@ -45,7 +45,7 @@ class Tree:
         self._looked = time.monotonic()
         return self._known
 
-    def usage(self) -> Usage:
+    def usage(self) -> ResourceUsage:
         """Raises psutil.NoSuchProcess if the root is gone."""
         if not self._known or time.monotonic() > self._looked + _LOOK_SECONDS:
             self.processes()
@@ -61,7 +61,7 @@ class Tree:
             kept[2] + max(0, before[2] - now[2]),
         )  # fmt: skip
         self._before = now
-        return Usage(now[0] + self._kept[0], rss, now[1] + self._kept[1], now[2] + self._kept[2])
+        return ResourceUsage(now[0] + self._kept[0], rss, now[1] + self._kept[1], now[2] + self._kept[2])
 
     def _sum(self) -> tuple[tuple[float, int, int], int]:
         root = psutil.Process(self._root)

@@ -13,7 +13,7 @@ import psutil
 
 from mqlab.systems.api import SystemFailedError
 from mqlab.systems.supervise import supervisor
-from mqlab.systems.supervise.process_tree import Tree
+from mqlab.systems.supervise.process_tree import ProcessTree
 
 # A system that was asked to end has this long before it is made to.
 GRACE_SECONDS = 5.0
@@ -23,12 +23,12 @@ _TAIL_LINES, _TAIL_BYTES, _LINE_LENGTH = 5, 16_384, 300
 _COLOURS: Final = re.compile(r"\x1b\[[\d;]*m")
 
 
-class Kept:
+class SupervisedProcess:
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         # All processes of the command descend from the keeper, which itself does nothing.
         self.pid = process.pid
         self.log = log
-        self.tree = Tree(process.pid)
+        self.tree = ProcessTree(process.pid)
         self._process = process
         # How the command ended; "" while it runs.
         self.ended = ""
@@ -38,7 +38,7 @@ class Kept:
     async def start(
         cls, arguments: Sequence[str], log: Path, *, environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
-    ) -> "Kept":  # fmt: skip
+    ) -> "SupervisedProcess":  # fmt: skip
         """Raises SystemFailedError if there can be no process."""
         # Without the user's packages and settings: it needs none, and starts quicker.
         script = [sys.executable, "-I", "-S", supervisor.__file__]
