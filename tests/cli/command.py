@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 import psutil
-from tests.family import commands_with
+from tests.process_helpers import commands_with
 from typer.testing import CliRunner, Result
 
 from mqlab.cli.app import app_with

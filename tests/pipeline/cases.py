@@ -1,7 +1,7 @@
 """The runs of one pass, by name. Each is the only one of its kind, so that its figures can be told in a sentence."""
 
 import numpy as np
-from tests.pipeline.made_up import BEGIN, MEASURE, MIDDLE, SECOND, STOP, Run
+from tests.pipeline.synthetic_runs import BEGIN, MEASURE, MIDDLE, SECOND, STOP, Run
 
 from mqlab.events.schema import FAILED, INCOMPLETE, ROLLED_BACK, UNKNOWN
 from mqlab.study.exhibit import Exhibit, Figures

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.cases import CASES, EXHIBITS
-from tests.pipeline.made_up import Run, write
 from tests.pipeline.random_runs import random_runs
+from tests.pipeline.synthetic_runs import Run, write
 
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure import TABLES, measure, read

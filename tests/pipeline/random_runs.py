@@ -4,7 +4,7 @@ import random
 from itertools import pairwise
 
 from tests.pipeline.cases import BLOCK
-from tests.pipeline.made_up import BEGIN, END, SECOND, Run
+from tests.pipeline.synthetic_runs import BEGIN, END, SECOND, Run
 
 from mqlab.events.schema import CONFIRMED, FAILED, ROLLED_BACK, UNKNOWN
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.made_up import write
+from tests.pipeline.synthetic_runs import write
 
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure import TABLES, NotMeasuredError, measure, read

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.cases import CASES, EXHIBITS
-from tests.pipeline.made_up import Run, write
 from tests.pipeline.random_runs import SEED
 from tests.pipeline.recount import percentile, recount
+from tests.pipeline.synthetic_runs import Run, write
 
 from mqlab.pipeline.kernels.delivery_classes import CLASSES
 from mqlab.pipeline.measure import TABLES, measure, read

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.cases import CASES
-from tests.pipeline.made_up import Run
+from tests.pipeline.synthetic_runs import Run
 
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import rows_of

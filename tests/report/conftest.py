@@ -9,19 +9,19 @@ import pytest
 from mqlab.events.folder import RunFolder
 from mqlab.report import write_report
 
-from .made_up import MadeUp, cut_down, whole_study
 from .reading import ReadPage
+from .synthetic_runs import SyntheticRuns, cut_down, whole_study
 
-Write = Callable[[MadeUp], RunFolder]
+Write = Callable[[SyntheticRuns], RunFolder]
 
 
 @pytest.fixture
-def made() -> MadeUp:
+def made() -> SyntheticRuns:
     return whole_study()
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> MadeUp:
+def small(tmp_path: Path) -> SyntheticRuns:
     """Two scenarios, for the tests that write a whole report."""
     return cut_down(tmp_path / "small", "AH")
 

@@ -1,4 +1,4 @@
-"""Measures made up for every point of any study: plausible, the same each time, and consistent with each other."""
+"""Synthetic measures for every point of any study: plausible, reproducible and consistent with each other."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from itertools import permutations
 
 from mqlab.study import METRICS, Point, Study
 
-from .made_up import MadeUp
+from .synthetic_runs import SyntheticRuns
 
 Rate = Callable[[Point, str], float]
 
@@ -22,10 +22,12 @@ def plausible(point: Point, system: str) -> float:
     return rate
 
 
-def fabricated(study: Study, scale: str = "quick", systems: Sequence[str] = (), rate: Rate = plausible) -> MadeUp:
+def fabricated(
+    study: Study, scale: str = "quick", systems: Sequence[str] = (), rate: Rate = plausible
+) -> SyntheticRuns:
     """A run of the study on its stand-ins (or on `systems`): two clean runs a point, known within 2 %."""
     names = list(systems) or list(dict.fromkeys(study.stand_ins.values())) or ["embedded"]
-    made = MadeUp(study)
+    made = SyntheticRuns(study)
     made.meta |= {"study": study.id, "scale": scale, "id": f"20260101-120000-{study.id}"}
     made.meta["systems"] = [{"name": name, "version": "1", "settings": {}, "stamps": []} for name in names]
     points = study.points(scale)
@@ -41,7 +43,7 @@ def fabricated(study: Study, scale: str = "quick", systems: Sequence[str] = (), 
     return made
 
 
-def measure_point(made: MadeUp, point: Point, system: str, rate: float) -> None:
+def measure_point(made: SyntheticRuns, point: Point, system: str, rate: float) -> None:
     copies = point.consumers if point.domain == "topic" and point.consumers else 1
     figures = {"rate.work": rate, "cpu.broker": 60.0 + min(40.0, rate / 2000), "cpu.agents": 80.0}
     if point.pattern == "request-reply":
@@ -58,11 +60,11 @@ def measure_point(made: MadeUp, point: Point, system: str, rate: float) -> None:
         made.measure(point.scenario, metric, value, margin, system, point=point.name, runs=2)
 
 
-def value_of(made: MadeUp, point: Point, system: str, metric: str) -> float | None:
+def value_of(made: SyntheticRuns, point: Point, system: str, metric: str) -> float | None:
     return made.values.get((point.scenario, point.name, system, metric))
 
 
-def add_impacts(made: MadeUp, points: Sequence[Point], system: str) -> None:
+def add_impacts(made: SyntheticRuns, points: Sequence[Point], system: str) -> None:
     by_name = {(point.scenario, point.name): point for point in points}
     for point in points:
         base = by_name.get((point.scenario, point.base or "")) if point.base is not None else None
@@ -73,7 +75,7 @@ def add_impacts(made: MadeUp, points: Sequence[Point], system: str) -> None:
                 made.impact(point, system, metric, 100 * (ours / theirs - 1), 3.0)
 
 
-def add_peaks(made: MadeUp, points: Sequence[Point], system: str) -> None:
+def add_peaks(made: SyntheticRuns, points: Sequence[Point], system: str) -> None:
     wanted = {(f.metric, f.over) for exhibit in made.study.exhibits for f in exhibit.figures if f.over}
     for metric, over in sorted(wanted):
         best: dict[tuple[str, str], tuple[float, Point]] = {}
@@ -88,7 +90,7 @@ def add_peaks(made: MadeUp, points: Sequence[Point], system: str) -> None:
             made.peak(point, system, metric, over, parameters, value)
 
 
-def add_comparisons(made: MadeUp, points: Sequence[Point], names: Sequence[str]) -> None:
+def add_comparisons(made: SyntheticRuns, points: Sequence[Point], names: Sequence[str]) -> None:
     wanted = {(f.metric, f.over) for e in made.study.exhibits for f in e.figures if f.kind in ("ratio", "faster")}
     for metric, over in sorted(wanted):
         for first, second in permutations(names, 2):
@@ -101,7 +103,7 @@ def add_comparisons(made: MadeUp, points: Sequence[Point], names: Sequence[str])
                     made.comparison(point.scenario, point.name, first, second, metric, one / two)
 
 
-def compare_peaks(made: MadeUp, metric: str, over: Sequence[str], first: str, second: str) -> None:
+def compare_peaks(made: SyntheticRuns, metric: str, over: Sequence[str], first: str, second: str) -> None:
     found = [peak for peak in made.rows["peaks"] if (peak["metric"], peak["over"]) == (metric, ", ".join(over))]
     by_place = {(peak["scenario"], peak["parameters"], peak["system"]): peak["value"] for peak in found}
     for (scenario, parameters, system), value in by_place.items():

@@ -8,7 +8,7 @@ import yaml
 from mqlab.study import Point, load_study
 
 from .fabricated import fabricated
-from .made_up import MadeUp
+from .synthetic_runs import SyntheticRuns
 
 FIRST, SECOND = "Alpha MQ 1", "Beta MQ 2"
 OURS, SCAN = "embedded", "embedded:retrieval=scan"
@@ -127,7 +127,7 @@ def rate(point: Point, system: str) -> float:
     return known / (2 if system == SCAN else 1)
 
 
-def sweeps(folder: Path, **changed: Any) -> MadeUp:
+def sweeps(folder: Path, **changed: Any) -> SyntheticRuns:
     """A quick run of the study, with `changed` keys in place of its own."""
     folder.mkdir()
     (folder / "study.yaml").write_text(yaml.safe_dump({**DECLARED, **changed}, sort_keys=False))
@@ -138,13 +138,13 @@ def sweeps(folder: Path, **changed: Any) -> MadeUp:
     return made
 
 
-def one_scenario(folder: Path, **changed: Any) -> MadeUp:
+def one_scenario(folder: Path, **changed: Any) -> SyntheticRuns:
     """The same with its first scenario only and no exhibits, for tests that care for neither."""
     kept = {"preload": DECLARED["scenarios"]["preload"]}
     return sweeps(folder, **{"scenarios": kept, "exhibits": [], "claims": [], **changed})
 
 
-def add_courses(made: MadeUp) -> None:
+def add_courses(made: SyntheticRuns) -> None:
     """Two seconds of the first run of each system: a burst, then held back."""
     for system in (OURS, SCAN):
         run = next(a["run"] for a in made.rows["audits"] if (a["scenario"], a["system"]) == ("flow", system))

@@ -14,10 +14,10 @@ from mqlab.report.exhibits.headline import headline, rate_tiles
 from mqlab.study import load_study
 
 from .fabricated import fabricated
-from .made_up import MadeUp
 from .reading import ReadPage
+from .synthetic_runs import SyntheticRuns
 
-Write = Callable[[MadeUp], RunFolder]
+Write = Callable[[SyntheticRuns], RunFolder]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_an_interval_of_nothing_is_said_in_words() -> None:
     assert half_width(5.0, "", 0.5) == "± 0.5"
 
 
-def test_a_rate_of_nothing_is_not_known_anywhere(small: MadeUp, write: Write) -> None:
+def test_a_rate_of_nothing_is_not_known_anywhere(small: SyntheticRuns, write: Write) -> None:
     for row in small.rows["measures"]:
         if row["metric"].startswith("rate."):
             row.update(value=0.0, ci95=0.0, bound_by="client")
@@ -59,7 +59,7 @@ def test_a_rate_of_nothing_is_not_known_anywhere(small: MadeUp, write: Write) ->
     assert [*rate_tiles(Findings.of(folder))] == []
 
 
-def mixed(folder: Path) -> MadeUp:
+def mixed(folder: Path) -> SyntheticRuns:
     """One-way traffic beside requests and replies, as in the example of `mqlab init`."""
     declared = {
         "study": "mixed",
@@ -93,14 +93,14 @@ def test_a_headline_counts_a_request_and_its_reply_once(tmp_path: Path) -> None:
     assert tile.figure == "1.5 k messages/s"
 
 
-def test_a_chart_of_one_bucket_is_a_sentence(small: MadeUp, write: Write) -> None:
+def test_a_chart_of_one_bucket_is_a_sentence(small: SyntheticRuns, write: Write) -> None:
     small.rows["series"] = [row for row in small.rows["series"] if row["second"] == 1]
     page = ReadPage.of(write_report(write(small)))
     assert not [title for title in page.figures if "second by second" in title]
     assert "second by second, measured here: not drawn, the runs have a single second" in page.text
 
 
-def test_names_of_systems_may_break_in_the_table_of_studies(small: MadeUp, write: Write) -> None:
+def test_names_of_systems_may_break_in_the_table_of_studies(small: SyntheticRuns, write: Write) -> None:
     """Long ones drove the columns with the audits and the claims off the page."""
     index = write_index([write(small), write(small)]).read_text()
     assert "#studies td { overflow-wrap: anywhere;" in index

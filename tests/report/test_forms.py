@@ -9,13 +9,13 @@ from mqlab.report.data.findings import Findings
 from mqlab.report.exhibits.table import table
 from mqlab.report.render.content import Table
 
-from .made_up import MadeUp
 from .reading import ReadPage
 from .sweeping import FIRST, OURS, SCAN, SECOND, sweeps
+from .synthetic_runs import SyntheticRuns
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> MadeUp:
+def made(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRuns:
     made = sweeps(tmp_path_factory.mktemp("declared") / "study")
     for row in made.rows["measures"]:
         row["client_cpu"] = (row["scenario"] == "flow" and row["system"] == OURS) or None
@@ -23,7 +23,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> MadeUp:
 
 
 @pytest.fixture(scope="module")
-def findings(made: MadeUp, tmp_path_factory: pytest.TempPathFactory) -> Findings:
+def findings(made: SyntheticRuns, tmp_path_factory: pytest.TempPathFactory) -> Findings:
     return Findings.of(made.write(tmp_path_factory.mktemp("runs") / "run"))
 
 

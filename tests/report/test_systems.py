@@ -13,7 +13,7 @@ from mqlab.report.render.page import build
 from mqlab.systems import system
 
 from .conftest import Write
-from .made_up import MadeUp
+from .synthetic_runs import SyntheticRuns
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -23,7 +23,7 @@ WORDS = {
 }  # fmt: skip
 
 
-def test_the_ledger_has_every_system_with_what_was_seen(made: MadeUp, write: Write) -> None:
+def test_the_ledger_has_every_system_with_what_was_seen(made: SyntheticRuns, write: Write) -> None:
     made.meta["systems"][0] |= {"durability": WORDS, "witnessed": "confirms before it syncs: 0 of 40"}
     made.meta["systems"].append({"name": "other", "version": "1", "settings": {}, "stamps": ["never syncs"]})
     first, second = durability_table(Findings.of(write(made))).rows
@@ -32,7 +32,7 @@ def test_the_ledger_has_every_system_with_what_was_seen(made: MadeUp, write: Wri
     assert (second.cells[-1].text, second.cells[-1].note) == ("n/a", "nobody looked")
 
 
-def test_how_far_ahead_free_producers_were_stands_beside_the_rate(made: MadeUp, write: Write) -> None:
+def test_how_far_ahead_free_producers_were_stands_beside_the_rate(made: SyntheticRuns, write: Write) -> None:
     made.meta["systems"][0] |= {"ahead_seconds": 0.1}
     made.meta["systems"].append({"name": "other", "version": "1", "settings": {}, "stamps": []})
     findings = Findings.of(write(made))
@@ -48,19 +48,19 @@ def test_how_far_ahead_free_producers_were_stands_beside_the_rate(made: MadeUp, 
     assert {said[label, "embedded"] for label in confirmed} == {"confirmed"}
 
 
-def test_rehearsals_are_told(made: MadeUp, write: Write) -> None:
+def test_rehearsals_are_told(made: SyntheticRuns, write: Write) -> None:
     assert len(systems_table(Findings.of(write(made))).notes) == 1
     made.meta["systems"][0] |= {"rehearsals": 7}
     assert systems_table(Findings.of(write(made))).notes[1].endswith("these seconds count nowhere: embedded 7.")
 
 
-def test_the_ledger_is_in_the_report(made: MadeUp, write: Write) -> None:
+def test_the_ledger_is_in_the_report(made: SyntheticRuns, write: Write) -> None:
     page = build(Findings.of(write(made)))
     section = next(section for section in page.sections if section.title == "Systems")
     assert [getattr(block, "title", "") for block in section.blocks][1] == "What a system's word is worth"
 
 
-def test_what_a_system_lacks_stands_in_place_of_a_figure(made: MadeUp, write: Write) -> None:
+def test_what_a_system_lacks_stands_in_place_of_a_figure(made: SyntheticRuns, write: Write) -> None:
     made.meta["systems"].append({"name": "other", "version": "1", "settings": {}, "stamps": []})
     reason = "transactions: MQTT has none"
     made.meta["absences"] = [{"system": "other", "scenario": "F", "point": "", "reason": reason}]
@@ -74,7 +74,7 @@ def test_what_a_system_lacks_stands_in_place_of_a_figure(made: MadeUp, write: Wr
     assert (row[2].text, row[2].note) == ("n/a", reason)
 
 
-def test_what_the_drivers_reach_is_shown_and_what_was_not_found_is_not(made: MadeUp, write: Write) -> None:
+def test_what_the_drivers_reach_is_shown_and_what_was_not_found_is_not(made: SyntheticRuns, write: Write) -> None:
     assert calibration_table(Findings.of(write(made))) is None
     found = {"driver": "native", "size": 12, "batch": 32768, "sent": 31_000_000.0, "received": None}
     made.meta["calibrations"] = [found]
@@ -85,7 +85,7 @@ def test_what_the_drivers_reach_is_shown_and_what_was_not_found_is_not(made: Mad
     assert cells[-1].note == "not found"
 
 
-def test_a_driver_that_cannot_be_calibrated_is_named_with_the_reason(made: MadeUp, write: Write) -> None:
+def test_a_driver_that_cannot_be_calibrated_is_named_with_the_reason(made: SyntheticRuns, write: Write) -> None:
     found = {"driver": "resp", "size": 12, "batch": 1, "domain": "queue", "sent": 1.0, "received": 2.0}
     made.meta["calibrations"] = [found]
     made.meta["uncalibrated"] = {"kafka": "its library does more"}
@@ -97,7 +97,7 @@ def test_a_driver_that_cannot_be_calibrated_is_named_with_the_reason(made: MadeU
     assert table.notes[1].startswith("kafka has no peer that does nothing: its library does more. Whether the lab")
 
 
-def test_of_many_systems_the_two_highest_come_first(made: MadeUp, write: Write) -> None:
+def test_of_many_systems_the_two_highest_come_first(made: SyntheticRuns, write: Write) -> None:
     rates = [row for row in made.rows["measures"] if row["metric"] == "rate.received"]
     for name, factor in (("slow", 0.1), ("best", 3.0), ("slower", 0.01)):
         made.meta["systems"].append({"name": name, "version": "1", "settings": {}, "stamps": []})
@@ -108,7 +108,7 @@ def test_of_many_systems_the_two_highest_come_first(made: MadeUp, write: Write) 
 
 @pytest.mark.parametrize("sync", ["on", "off"])
 def test_report_and_manual_say_the_same_of_the_embedded_brokers_durability(
-    sync: str, made: MadeUp, write: Write
+    sync: str, made: SyntheticRuns, write: Write
 ) -> None:
     durability = system(f"embedded:sync={sync}").durability()
     made.meta["systems"][0] |= {"durability": asdict(durability)}

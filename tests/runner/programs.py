@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import psutil
-from tests.family import commands_with
+from tests.process_helpers import commands_with
 
 from mqlab.systems import Durability
 from mqlab.systems.install.download import Part

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 import uvloop
-from tests.family import commands_with
+from tests.process_helpers import commands_with
 
 from mqlab.systems import Running, SystemFailedError, SystemSettingError
 from mqlab.systems.install.download import Archive

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from tests.pipeline.cases import CASES, INJECTED
-from tests.pipeline.made_up import Run
+from tests.pipeline.synthetic_runs import Run
 
 from mqlab.pipeline.kernels.delivery_classes import CLASSES
 

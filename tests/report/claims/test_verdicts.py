@@ -9,18 +9,18 @@ from mqlab.report.claims.verdicts import ALL_SYSTEMS, HOLDS, INCONCLUSIVE, NOT_T
 from mqlab.report.data.findings import Findings
 from mqlab.study import Claim
 from report.conftest import Write
-from report.made_up import MadeUp, add_system, whole_study
 from report.sweeping import FIRST, SCAN, SECOND, sweeps
+from report.synthetic_runs import SyntheticRuns, add_system, whole_study
 
 
-def judged(made: MadeUp, write: Write, check: str | None, **claim: str) -> list[Verdict]:
+def judged(made: SyntheticRuns, write: Write, check: str | None, **claim: str) -> list[Verdict]:
     """The verdicts on one claim of our own in place of the study's."""
     findings = Findings.of(write(made))
     ours = Claim("ours", "we say so", "here", check, **claim)
     return judge(replace(findings, study=replace(findings.study, claims=(ours,))))
 
 
-def on_ours(made: MadeUp, write: Write, check: str) -> Verdict:
+def on_ours(made: SyntheticRuns, write: Write, check: str) -> Verdict:
     found = [verdict for verdict in judged(made, write, check) if verdict.basis == "measured"]
     assert len(found) == 1
     return found[0]
@@ -43,7 +43,7 @@ def test_published_values_are_judged_for_each_published_system(whole_run) -> Non
     assert set(by_system(verdicts, "persistent-shared-syncs", "published").values()) == {NOT_TESTABLE}
 
 
-def test_measured_values_are_judged_for_each_system_that_was_run(made: MadeUp, write: Write) -> None:
+def test_measured_values_are_judged_for_each_system_that_was_run(made: SyntheticRuns, write: Write) -> None:
     made.meta["systems"].append({"name": "other", "version": "1", "settings": {}, "stamps": []})
     add_system(made, "other", 0.5)
     verdicts = judge(Findings.of(write(made)))
@@ -59,25 +59,25 @@ def test_every_claim_has_a_verdict_on_both_bases(whole_run) -> None:
         assert {(v.says, v.source) for v in verdicts if v.claim == claim.id} == {(claim.says, claim.source)}
 
 
-def test_figures_stand_behind_a_verdict(made: MadeUp, write: Write) -> None:
+def test_figures_stand_behind_a_verdict(made: SyntheticRuns, write: Write) -> None:
     verdict = on_ours(made, write, "rate.received[H] / rate.received[G] > 1.2")
     assert (verdict.verdict, verdict.reason) == (HOLDS, "")
     assert verdict.figures == "rate.received[H] / rate.received[G] = 1.87 (1.84 to 1.91)"
 
 
-def test_one_published_system_is_no_comparison(made: MadeUp, write: Write) -> None:
+def test_one_published_system_is_no_comparison(made: SyntheticRuns, write: Write) -> None:
     verdict = on_ours(made, write, "spread(rate.received[A]) > 2")
     assert verdict.verdict == NOT_TESTABLE
     assert verdict.reason == "it compares systems, and only embedded was measured"
 
 
-def test_a_system_that_was_not_run_is_named(made: MadeUp, write: Write) -> None:
+def test_a_system_that_was_not_run_is_named(made: SyntheticRuns, write: Write) -> None:
     verdict = on_ours(made, write, 'first(rate.received[A]) == "HornetQ 2.1.1"')
     assert verdict.verdict == NOT_TESTABLE
     assert verdict.reason == "it names HornetQ 2.1.1, which was not measured"
 
 
-def test_a_claim_without_a_check_gives_its_reason(made: MadeUp, write: Write) -> None:
+def test_a_claim_without_a_check_gives_its_reason(made: SyntheticRuns, write: Write) -> None:
     verdicts = judged(made, write, None, not_testable="it is about the weather")
     assert {(v.basis, v.subject, v.verdict, v.reason) for v in verdicts} == {
         ("published", ALL_SYSTEMS, NOT_TESTABLE, "it is about the weather"),
@@ -85,7 +85,7 @@ def test_a_claim_without_a_check_gives_its_reason(made: MadeUp, write: Write) ->
     }
 
 
-def test_a_missing_measure_is_said_with_the_reason_of_its_runs(made: MadeUp, write: Write) -> None:
+def test_a_missing_measure_is_said_with_the_reason_of_its_runs(made: SyntheticRuns, write: Write) -> None:
     made.drop("H")
     made.run("H", status="void", reason="the agents and the events disagree")
     verdict = on_ours(made, write, "rate.received[H] / rate.received[G] > 1.2")
@@ -93,21 +93,21 @@ def test_a_missing_measure_is_said_with_the_reason_of_its_runs(made: MadeUp, wri
     assert verdict.reason == ("no rate.received of H: no valid run; void: the agents and the events disagree")
 
 
-def test_a_scenario_that_was_not_run(made: MadeUp, write: Write) -> None:
+def test_a_scenario_that_was_not_run(made: SyntheticRuns, write: Write) -> None:
     made.drop("H")
     assert on_ours(made, write, "rate.received[H] > 1").reason == "no rate.received of H: not run"
 
 
-def test_a_metric_that_was_not_measured(made: MadeUp, write: Write) -> None:
+def test_a_metric_that_was_not_measured(made: SyntheticRuns, write: Write) -> None:
     assert on_ours(made, write, "syncs[A] > 1").reason == "no syncs of A: not measured"
 
 
-def test_an_unknown_point(made: MadeUp, write: Write) -> None:
+def test_an_unknown_point(made: SyntheticRuns, write: Write) -> None:
     verdict = on_ours(made, write, 'rate.received[A, "size=1KiB"] > 1')
     assert (verdict.verdict, verdict.reason) == (NOT_TESTABLE, "the study has no point A size=1KiB at the scale quick")
 
 
-def only(made: MadeUp, **values: tuple[float, float | None, str | None]) -> MadeUp:
+def only(made: SyntheticRuns, **values: tuple[float, float | None, str | None]) -> SyntheticRuns:
     made.rows["measures"] = []
     for scenario, (value, ci95, bound_by) in values.items():
         made.measure(scenario, "rate.received", value, ci95, bound_by=bound_by)
@@ -115,17 +115,17 @@ def only(made: MadeUp, **values: tuple[float, float | None, str | None]) -> Made
 
 
 @pytest.mark.parametrize(("ci95", "expected"), [(0.0, HOLDS), (9.9, HOLDS), (10.0, INCONCLUSIVE), (60.0, INCONCLUSIVE)])
-def test_the_interval_decides(made: MadeUp, write: Write, ci95: float, expected: str) -> None:
+def test_the_interval_decides(made: SyntheticRuns, write: Write, ci95: float, expected: str) -> None:
     verdict = on_ours(only(made, A=(110.0, ci95, "broker")), write, "rate.received[A] > 100")
     assert verdict.verdict == expected
     assert verdict.reason == ("the 95 % intervals leave it open" if expected == INCONCLUSIVE else "")
 
 
-def test_an_interval_never_reaches_below_zero(made: MadeUp, write: Write) -> None:
+def test_an_interval_never_reaches_below_zero(made: SyntheticRuns, write: Write) -> None:
     assert on_ours(only(made, A=(5.0, 63.0, None)), write, "rate.received[A] >= 0").verdict == HOLDS
 
 
-def test_one_run_decides_nothing(made: MadeUp, write: Write) -> None:
+def test_one_run_decides_nothing(made: SyntheticRuns, write: Write) -> None:
     verdict = on_ours(only(made, A=(1000.0, None, "broker")), write, "rate.received[A] > 1")
     assert (verdict.verdict, verdict.reason) == (INCONCLUSIVE, "A has one valid run and so no interval")
 
@@ -139,28 +139,28 @@ def test_one_run_decides_nothing(made: MadeUp, write: Write) -> None:
         ("rate.received[B] / rate.received[A] > 1.5", INCONCLUSIVE),
     ],
 )
-def test_a_client_bound_figure_is_a_lower_bound(made: MadeUp, write: Write, check: str, expected: str) -> None:
+def test_a_client_bound_figure_is_a_lower_bound(made: SyntheticRuns, write: Write, check: str, expected: str) -> None:
     verdict = on_ours(only(made, A=(100.0, 1.0, "client"), B=(200.0, 1.0, "broker")), write, check)
     assert verdict.verdict == expected
     if expected == INCONCLUSIVE:
         assert verdict.reason == "A was bound by the agents and is a lower bound"
 
 
-def test_within_one_point_a_figure_is_what_happened(made: MadeUp, write: Write) -> None:
+def test_within_one_point_a_figure_is_what_happened(made: SyntheticRuns, write: Write) -> None:
     """Copies a message got are counted in the same runs: who was the bottleneck does not matter."""
     only(made, B=(1500.0, 1.0, "client"))
     made.measure("B", "rate.sent", 100.0, 0.1, bound_by="client")
     assert on_ours(made, write, "14 < rate.received[B] / rate.sent[B] < 16").verdict == HOLDS
 
 
-def test_latency_of_a_client_bound_point_has_both_ends(made: MadeUp, write: Write) -> None:
+def test_latency_of_a_client_bound_point_has_both_ends(made: SyntheticRuns, write: Write) -> None:
     made.rows["measures"] = []
     made.measure("A", "latency.p99", 0.010, 0.001, bound_by="client")
     made.measure("B", "latency.p99", 0.020, 0.001, bound_by="client")
     assert on_ours(made, write, "latency.p99[B] / latency.p99[A] < 3").verdict == HOLDS
 
 
-def test_zero_as_a_divisor_is_not_testable(made: MadeUp, write: Write) -> None:
+def test_zero_as_a_divisor_is_not_testable(made: SyntheticRuns, write: Write) -> None:
     made = only(made, A=(0.0, 0.0, "broker"), B=(5.0, 0.1, "broker"))
     verdict = on_ours(made, write, "rate.received[B] / rate.received[A] > 1")
     assert (verdict.verdict, verdict.reason) == (NOT_TESTABLE, "a divisor is zero")
@@ -183,16 +183,16 @@ class TestStandIns:
     """Claims about published systems, judged on those that were run in their place."""
 
     @pytest.fixture
-    def two(self, tmp_path: Path) -> MadeUp:
+    def two(self, tmp_path: Path) -> SyntheticRuns:
         return sweeps(tmp_path / "study", exhibits=[], claims=[])
 
-    def test_each_name_means_its_stand_in(self, two: MadeUp, write: Write) -> None:
+    def test_each_name_means_its_stand_in(self, two: SyntheticRuns, write: Write) -> None:
         check = f'{DEEP} of "{FIRST}" / {DEEP} of "{SECOND}" > 9'
         verdict = on_ours(two, write, check)
         assert (verdict.subject, verdict.verdict) == (ALL_SYSTEMS, HOLDS)
         assert verdict.figures.endswith("= 9.8 (9.42 to 10.2)")
 
-    def test_two_systems_at_one_point_are_compared_by_what_each_can_do(self, two: MadeUp, write: Write) -> None:
+    def test_two_systems_at_one_point_are_compared_by_what_each_can_do(self, two: SyntheticRuns, write: Write) -> None:
         for row in two.rows["measures"]:
             row["bound_by"] = "client" if row["system"] == SCAN else "broker"
         check = f'{DEEP} of "{FIRST}" > {DEEP} of "{SECOND}"'
@@ -202,28 +202,28 @@ class TestStandIns:
             "preload preload=50 was bound by the agents and is a lower bound",
         )
 
-    def test_a_system_that_nobody_stands_for_is_named(self, two: MadeUp, write: Write) -> None:
+    def test_a_system_that_nobody_stands_for_is_named(self, two: SyntheticRuns, write: Write) -> None:
         two.meta["systems"] = two.meta["systems"][:1]
         verdict = on_ours(two, write, f'rate.round_trips[preload, preload=0] of "{SECOND}" > 1')
         assert (verdict.verdict, verdict.reason) == (NOT_TESTABLE, f"it names {SECOND}, which was not measured")
 
-    def test_a_printed_peak_serves_a_claim_over_its_sweep(self, two: MadeUp, write: Write) -> None:
+    def test_a_printed_peak_serves_a_claim_over_its_sweep(self, two: SyntheticRuns, write: Write) -> None:
         check = f'max(bytes.round_trips[grid, size=1KiB, clients=1, threads=*] of "{FIRST}") > 1500000'
         verdicts = {verdict.basis: verdict.verdict for verdict in judged(two, write, check)}
         assert verdicts == {"published": HOLDS, "measured": HOLDS}
 
-    def test_impacts_are_judged_with_their_interval(self, two: MadeUp, write: Write) -> None:
+    def test_impacts_are_judged_with_their_interval(self, two: SyntheticRuns, write: Write) -> None:
         check = f'impact(rate.round_trips[preload, preload=50] of "{SECOND}")'
         assert on_ours(two, write, f"{check} < -55").verdict == HOLDS
         assert on_ours(two, write, f"{check} < -60").verdict == INCONCLUSIVE
         published = [v for v in judged(two, write, f"{check} < -41") if v.basis == "published"]
         assert (published[0].verdict, published[0].figures[-7:]) == (HOLDS, "= -41.7")
 
-    def test_a_base_has_no_impact_on_itself(self, two: MadeUp, write: Write) -> None:
+    def test_a_base_has_no_impact_on_itself(self, two: SyntheticRuns, write: Write) -> None:
         verdict = on_ours(two, write, f'impact(rate.round_trips[preload, preload=0] of "{FIRST}") < 1')
         assert verdict.reason == "no impact on rate.round_trips of preload (preload=0): it is a base itself"
 
-    def test_one_point_missing_in_a_sweep_is_not_passed_over(self, two: MadeUp, write: Write) -> None:
+    def test_one_point_missing_in_a_sweep_is_not_passed_over(self, two: SyntheticRuns, write: Write) -> None:
         two.rows["measures"] = [row for row in two.rows["measures"] if row["point"] != "preload=50"]
         verdict = on_ours(two, write, f'max(rate.round_trips[preload, preload=*] of "{FIRST}") > 1')
         assert verdict.reason == "no rate.round_trips of preload (preload=50): not measured"

@@ -8,15 +8,15 @@ from mqlab.events.folder import RunFolder
 from mqlab.report import write_report
 from mqlab.report.data.findings import Findings
 from report.conftest import Write
-from report.made_up import RATES, MadeUp, add_system
 from report.reading import ReadPage
+from report.synthetic_runs import RATES, SyntheticRuns, add_system
 
 MATRIX = "Appendix 2: Raw data"
 AUDIT = "Delivery audit, run by run, measured here"
 HOSTILE = "<img src=x onerror=alert(1)>\"'&{{7*7}}</script>"
 
 
-def page_of(made: MadeUp, write: Write) -> ReadPage:
+def page_of(made: SyntheticRuns, write: Write) -> ReadPage:
     return ReadPage.of(write_report(write(made)))
 
 
@@ -149,7 +149,7 @@ def test_the_only_script_is_the_pages_own(whole_page: ReadPage) -> None:
     assert re.fullmatch(r"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-[\w+/]{43}='", policy)
 
 
-def test_names_and_reasons_cannot_inject_markup(small: MadeUp, write: Write) -> None:
+def test_names_and_reasons_cannot_inject_markup(small: SyntheticRuns, write: Write) -> None:
     small.meta["systems"] = [
         {"name": HOSTILE, "version": HOSTILE, "settings": {HOSTILE: HOSTILE}, "stamps": [HOSTILE + "\x1b[31m"]}
     ]
@@ -166,7 +166,7 @@ def test_names_and_reasons_cannot_inject_markup(small: MadeUp, write: Write) -> 
     assert "\x1b" not in page.source
 
 
-def test_a_stamp_stands_in_every_table_its_system_is_in(small: MadeUp, write: Write) -> None:
+def test_a_stamp_stands_in_every_table_its_system_is_in(small: SyntheticRuns, write: Write) -> None:
     small.meta["systems"][0]["stamps"] = ["sync: off"]
     page = page_of(small, write)
     found = 0
@@ -181,7 +181,7 @@ def test_a_stamp_stands_in_every_table_its_system_is_in(small: MadeUp, write: Wr
     assert "embedded was run with: sync: off." in page.text
 
 
-def test_void_and_incomplete_runs_show_a_reason_and_no_number(small: MadeUp, write: Write) -> None:
+def test_void_and_incomplete_runs_show_a_reason_and_no_number(small: SyntheticRuns, write: Write) -> None:
     small.drop("H")
     small.run("H", status="void", reason="counts disagree", rate=7654321.0, delivered=987654)
     small.run("H", 2, status="incomplete", reason="interrupted", sent=None, delivered=None)
@@ -199,7 +199,7 @@ def test_void_and_incomplete_runs_show_a_reason_and_no_number(small: MadeUp, wri
     assert "H: latency, measured here" not in page.figures
 
 
-def test_a_failed_audit_shows_the_counts_that_failed_it(small: MadeUp, write: Write) -> None:
+def test_a_failed_audit_shows_the_counts_that_failed_it(small: SyntheticRuns, write: Write) -> None:
     small.rows["audits"][2].update(status="failed", reason="3 lost", lost=3, delivered=997)
     page = page_of(small, write)
     row = dict(zip(page.table(AUDIT).head, page.table(AUDIT).rows[2], strict=True))
@@ -207,7 +207,7 @@ def test_a_failed_audit_shows_the_counts_that_failed_it(small: MadeUp, write: Wr
     assert "5 of 6 runs clean" in page.text
 
 
-def test_a_run_that_was_cut_short_says_so(small: MadeUp, write: Write) -> None:
+def test_a_run_that_was_cut_short_says_so(small: SyntheticRuns, write: Write) -> None:
     small.meta["status"] = "incomplete"
     small.drop("H")
     page = page_of(small, write)
@@ -215,7 +215,7 @@ def test_a_run_that_was_cut_short_says_so(small: MadeUp, write: Write) -> None:
     assert page.table(MATRIX).row("embedded")[2] == "n/a not run"
 
 
-def test_nothing_measured_is_still_a_report(small: MadeUp, write: Write) -> None:
+def test_nothing_measured_is_still_a_report(small: SyntheticRuns, write: Write) -> None:
     for scenario in RATES:
         small.drop(scenario)
     page = page_of(small, write)
@@ -223,7 +223,7 @@ def test_nothing_measured_is_still_a_report(small: MadeUp, write: Write) -> None
     assert "nothing was audited" in page.text
 
 
-def test_two_systems_have_a_row_each(small: MadeUp, write: Write) -> None:
+def test_two_systems_have_a_row_each(small: SyntheticRuns, write: Write) -> None:
     small.meta["systems"].append({"name": "ActiveMQ 5.3.2", "version": "", "settings": {}, "stamps": []})
     add_system(small, "ActiveMQ 5.3.2", 0.5)
     page = page_of(small, write)
@@ -236,7 +236,7 @@ def test_two_systems_have_a_row_each(small: MadeUp, write: Write) -> None:
 
 
 @pytest.mark.parametrize("ci95", [None, 1e12])
-def test_an_unknown_or_huge_interval_breaks_nothing(small: MadeUp, write: Write, ci95: float | None) -> None:
+def test_an_unknown_or_huge_interval_breaks_nothing(small: SyntheticRuns, write: Write, ci95: float | None) -> None:
     for row in small.rows["measures"]:
         row["ci95"] = ci95
     page = page_of(small, write)

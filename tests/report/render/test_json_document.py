@@ -6,8 +6,8 @@ from pathlib import Path
 from mqlab.events.folder import RunFolder
 from mqlab.report import as_json
 from report.conftest import Write
-from report.made_up import CLASSES, MadeUp
 from report.sweeping import OURS, SCAN, sweeps
+from report.synthetic_runs import CLASSES, SyntheticRuns
 
 
 def test_keys(whole_run: RunFolder) -> None:
@@ -51,14 +51,14 @@ def test_verdicts(whole_run: RunFolder) -> None:
     assert {verdict["basis"] for verdict in verdicts} == {"measured", "published"}
 
 
-def test_it_is_json_and_an_unknown_interval_is_null(made: MadeUp, write: Write) -> None:
+def test_it_is_json_and_an_unknown_interval_is_null(made: SyntheticRuns, write: Write) -> None:
     made.rows["measures"] = []
     made.measure("A", "rate.received", 5.0, None, runs=1)
     document = json.loads(json.dumps(as_json(write(made)), allow_nan=False))
     assert document["measures"][0]["ci95"] is None
 
 
-def test_stamps_go_with_the_systems(made: MadeUp, write: Write) -> None:
+def test_stamps_go_with_the_systems(made: SyntheticRuns, write: Write) -> None:
     made.meta["systems"][0]["stamps"] = ["sync: off"]
     assert as_json(write(made))["systems"][0]["stamps"] == ["sync: off"]
 

@@ -5,8 +5,8 @@ import re
 from mqlab.events.folder import RunFolder
 from mqlab.report import write_report
 from report.conftest import Write
-from report.made_up import MadeUp
 from report.reading import ReadPage
+from report.synthetic_runs import SyntheticRuns
 
 
 def tables(text: str) -> list[list[str]]:
@@ -58,7 +58,7 @@ def test_pictures_are_files_beside_it(whole_run: RunFolder) -> None:
     assert {path.name for path in whole_run.report.glob("*.svg")} == set(links)
 
 
-def test_names_stay_text(small: MadeUp, write: Write) -> None:
+def test_names_stay_text(small: SyntheticRuns, write: Write) -> None:
     name = "a|b <script>x</script> [link](http://e) `code` ![i](j) **b**"
     small.meta["systems"][0]["name"] = name
     for rows in small.rows.values():

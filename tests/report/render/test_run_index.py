@@ -12,12 +12,12 @@ from mqlab.report.data.findings import Findings
 from mqlab.report.render.page import DRAWN, drawn_points
 from mqlab.study import load_study
 from report.fabricated import fabricated
-from report.made_up import MadeUp
 from report.reading import ReadPage
 from report.sweeping import one_scenario
+from report.synthetic_runs import SyntheticRuns
 
 
-def many(folder: Path, clients: int = 10) -> MadeUp:
+def many(folder: Path, clients: int = 10) -> SyntheticRuns:
     """A grid of `clients` x 10 points, with no exhibit of its own for each."""
     declared = {
         "study": "many",

@@ -8,7 +8,7 @@ from rich.console import Console
 from mqlab.events.folder import RunFolder
 from mqlab.report import print_summary
 from report.conftest import Write
-from report.made_up import MadeUp
+from report.synthetic_runs import SyntheticRuns
 
 
 def summary(folder: RunFolder, **settings: object) -> str:
@@ -65,7 +65,7 @@ def test_an_output_that_knows_only_ascii(whole_run: RunFolder) -> None:
     assert ">= 98,123,456 +- 981 k" in text
 
 
-def test_spoiled_runs_are_named_with_their_reason(made: MadeUp, write: Write) -> None:
+def test_spoiled_runs_are_named_with_their_reason(made: SyntheticRuns, write: Write) -> None:
     made.drop("H")
     made.run("H", status="void", reason="counts disagree", rate=7654321.0)
     text = summary(write(made))
@@ -76,7 +76,7 @@ def test_spoiled_runs_are_named_with_their_reason(made: MadeUp, write: Write) ->
     assert row.rstrip().endswith("n/a, no valid run")
 
 
-def test_names_are_neither_markup_nor_control_codes(made: MadeUp, write: Write) -> None:
+def test_names_are_neither_markup_nor_control_codes(made: SyntheticRuns, write: Write) -> None:
     name = "[bold]x[/bold] \x1b[31mred"
     made.meta["systems"][0]["name"] = name
     for rows in made.rows.values():
@@ -87,7 +87,7 @@ def test_names_are_neither_markup_nor_control_codes(made: MadeUp, write: Write) 
     assert "\x1b" not in text
 
 
-def test_stamps_stand_beside_the_system(made: MadeUp, write: Write) -> None:
+def test_stamps_stand_beside_the_system(made: SyntheticRuns, write: Write) -> None:
     made.meta["systems"][0]["stamps"] = ["sync: off"]
     text = summary(write(made))
     assert "[sync: off]" in text

@@ -11,8 +11,8 @@ from mqlab.pipeline.measure import NotMeasuredError
 from mqlab.report import write_report
 from mqlab.study import load_study
 from report.conftest import Write
-from report.made_up import MadeUp
 from report.reading import ReadPage
+from report.synthetic_runs import SyntheticRuns
 
 
 def test_the_files(whole_run: RunFolder) -> None:
@@ -22,7 +22,7 @@ def test_the_files(whole_run: RunFolder) -> None:
         assert ET.parse(picture).getroot().tag == "{http://www.w3.org/2000/svg}svg"
 
 
-def test_writing_again_gives_the_same_and_leaves_nothing_old(small: MadeUp, write: Write) -> None:
+def test_writing_again_gives_the_same_and_leaves_nothing_old(small: SyntheticRuns, write: Write) -> None:
     folder = write(small)
     first = write_report(folder).read_text()
     (folder.report / "old.svg").write_text("<svg/>")
@@ -30,7 +30,7 @@ def test_writing_again_gives_the_same_and_leaves_nothing_old(small: MadeUp, writ
     assert not (folder.report / "old.svg").exists()
 
 
-def test_a_run_that_was_not_measured_has_no_report(made: MadeUp, write: Write) -> None:
+def test_a_run_that_was_not_measured_has_no_report(made: SyntheticRuns, write: Write) -> None:
     folder = write(made)
     (folder.measures / "measures" / "part-0.parquet").unlink()
     (folder.measures / "measures").rmdir()
@@ -58,7 +58,9 @@ OWN_STUDY = {
 }
 
 
-def test_a_study_of_ones_own_with_a_sweep_and_nothing_published(made: MadeUp, write: Write, tmp_path: Path) -> None:
+def test_a_study_of_ones_own_with_a_sweep_and_nothing_published(
+    made: SyntheticRuns, write: Write, tmp_path: Path
+) -> None:
     file = tmp_path / "own.yaml"
     file.write_text(yaml.safe_dump(OWN_STUDY, sort_keys=False))
     made.study = load_study(file)

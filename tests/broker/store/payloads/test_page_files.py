@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.family import descriptors_below
+from tests.process_helpers import descriptors_below
 
 from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.payloads.page_files import PAGE_SIZE, Pages, Stored, StoredPayloadError

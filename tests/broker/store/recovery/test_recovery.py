@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.family import descriptors_below
+from tests.process_helpers import descriptors_below
 
 from broker.store.disk import RecordedFiles
 from broker.store.journals import recovered, written

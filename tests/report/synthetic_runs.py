@@ -1,4 +1,4 @@
-"""A run folder with measures made up by hand: exactly the pipeline's columns, and figures a test can name."""
+"""A run folder with synthetic measures: exactly the columns of the pipeline, and values that a test can name."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -155,7 +155,7 @@ def _built_in() -> Study:
 
 
 @dataclass
-class MadeUp:
+class SyntheticRuns:
     """Rows by table, to be changed by a test before `write` puts them into a folder."""
 
     study: Study = field(default_factory=_built_in)
@@ -262,7 +262,7 @@ class MadeUp:
         return folder
 
 
-def cut_down(folder: Path, scenarios: str) -> MadeUp:
+def cut_down(folder: Path, scenarios: str) -> SyntheticRuns:
     """The same study with some of its scenarios only: its pictures are what takes time."""
     study = _built_in()
     folder.mkdir()
@@ -278,21 +278,21 @@ def cut_down(folder: Path, scenarios: str) -> MadeUp:
     ]
     kept = [{key: value for key, value in asdict(claim).items() if value is not None} for claim in claims]
     (folder / "claims.yaml").write_text(yaml.safe_dump(kept, sort_keys=False))
-    made = MadeUp(study=load_study(folder))
+    made = SyntheticRuns(study=load_study(folder))
     add_system(made, "embedded")
     for scenario in set(RATES) - set(scenarios):
         made.drop(scenario)
     return made
 
 
-def whole_study() -> MadeUp:
+def whole_study() -> SyntheticRuns:
     """All eight scenarios, three clean runs each, known within 1 %."""
-    made = MadeUp()
+    made = SyntheticRuns()
     add_system(made, "embedded")
     return made
 
 
-def add_system(made: MadeUp, system: str, factor: float = 1.0) -> None:
+def add_system(made: SyntheticRuns, system: str, factor: float = 1.0) -> None:
     for scenario, base in RATES.items():
         rate = base * factor
         copies = 15 if scenario in "BCEF" else 1
@@ -329,7 +329,9 @@ def add_system(made: MadeUp, system: str, factor: float = 1.0) -> None:
             edge *= 2
 
 
-def _seconds(made: MadeUp, number: int, scenario: str, repetition: int, system: str, rate: float, copies: int) -> None:
+def _seconds(
+    made: SyntheticRuns, number: int, scenario: str, repetition: int, system: str, rate: float, copies: int
+) -> None:
     for second, phase in enumerate(("warm-up", "measure", "measure", "measure", "drain")):
         share = {"warm-up": 0.6, "measure": 1.0, "drain": 0.1}[phase] * (1 + 0.03 * ((second * 7 + number) % 3 - 1))
         made.rows["series"].append(

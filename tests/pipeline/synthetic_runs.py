@@ -1,4 +1,4 @@
-"""Events made up by hand: a run with two seconds of measure phase, written as the load would write them."""
+"""Synthetic events: a run with two seconds of measure phase, written as the agents would write them."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What a test has open or running, and nothing of what others before it have left."""
+"""Processes and open files that belong to one test, without those of other tests."""
 
 import os
 from collections.abc import Iterable
@@ -9,17 +9,17 @@ import psutil
 
 
 def commands_with(word: str, processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """Those of them with the word in their command line; one that has ended has none, whoever may still wait for it."""
-    found = []
-    for one in processes:
+    """Return the running processes that have the word in their command line; a zombie has no command line."""
+    matching = []
+    for process in processes:
         with suppress(psutil.Error):
-            if word in " ".join(one.cmdline()):
-                found.append(one)
-    return found
+            if word in " ".join(process.cmdline()):
+                matching.append(process)
+    return matching
 
 
 def descriptors_below(folder: Path) -> int:
-    """How many descriptors of this process lead to files there, be they removed or not."""
+    """Count the descriptors of this process that lead to files in the folder, removed files included."""
     names = []
     for descriptor in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):
