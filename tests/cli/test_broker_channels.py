@@ -27,7 +27,7 @@ def test_channels_are_added_listed_stopped_and_started(
 ) -> None:
     at, there = pair
     monkeypatch.setenv("MQLAB_BROKER", at)
-    assert "There is no channel." in here("broker", "channels").stderr
+    assert "The broker has no channels." in here("broker", "channels").stderr
     (tmp_path / "secret").write_text("never asked for\n")
     added = here(
         "broker", "channels", "add", "B", there, "--batch", "7", "--retry", "1", "--login", "me", "--password-file",

@@ -26,7 +26,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
             transaction.prepare("undecided")
         running = here("broker", "check", folder / "data")
         assert running.exit_code == 7
-        assert "stop it first" in running.stderr
+        assert "stop the broker first" in running.stderr
         command.process.kill()
         command.process.wait()
     return folder / "data"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from mqlab.cli.broker import connection as asking
+from mqlab.cli.broker.common import connection as admin_connection
 from mqlab.client import Connection, connect
 
 from .command import document, here
@@ -152,7 +152,7 @@ class TestChanging:
         put(connection, f"queue:sure.{command}", b"x")
         result = here("broker", command, f"queue:sure.{command}")
         assert (result.exit_code, result.stdout) == (2, "")
-        assert "say --yes" in result.stderr
+        assert "pass --yes" in result.stderr
         assert bodies(connection, f"queue:sure.{command}") == [b"x"]
 
     def test_at_a_terminal_it_asks(self, at: str, connection: Connection) -> None:
@@ -184,7 +184,7 @@ class TestTransactions:
         again = here("broker", "transactions", "commit", "x-1")
         assert again.exit_code == 2
         assert "no prepared transaction 'x-1'" in again.stderr
-        assert "No transaction waits" in here("broker", "transactions").stderr
+        assert "No prepared transaction waits" in here("broker", "transactions").stderr
 
     @pytest.mark.parametrize("arguments", [["commit"], ["rollback"], ["list", "x"], ["undo", "x"]])
     def test_what_makes_no_sense(self, arguments: list[str]) -> None:
@@ -250,16 +250,16 @@ class TestErrors:
         for address in ("tcp:127.0.0.1:1", f"unix:{tmp_path}/none"):
             result = here("broker", "list", "--at", address)
             assert (result.exit_code, result.stdout) == (7, "")
-            assert f"the broker at {address} cannot be asked" in result.stderr
+            assert f"the broker at {address} is not available" in result.stderr
             assert len(result.stderr.splitlines()) == 1
 
     def test_one_that_does_not_answer(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(asking, "_CONNECT_SECONDS", 0.3)
+        monkeypatch.setattr(admin_connection, "_CONNECT_TIMEOUT_S", 0.3)
         with broker_process(tmp_path) as (command, address):
             command.process.send_signal(signal.SIGSTOP)
             result = here("broker", "status", "--at", address)
             assert (result.exit_code, result.stdout) == (7, "")
-            assert "it takes too long" in result.stderr
+            assert "it does not answer in time" in result.stderr
 
 
 def test_over_tls(tmp_path: Path) -> None:

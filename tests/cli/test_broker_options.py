@@ -7,8 +7,8 @@ import pytest
 
 from mqlab.broker.config import example, parse_value
 from mqlab.broker.settings import SETTING_NAMES, Settings
-from mqlab.cli.broker import options, run
-from mqlab.cli.broker.options import OPTION_NAMES, described
+from mqlab.cli.broker import run
+from mqlab.cli.broker.common.setting_options import OPTION_NAMES, SettingHelp, option_name, setting_helps
 
 from .command import here, mqlab
 
@@ -22,7 +22,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
 
 
 def test_every_setting_is_an_option_that_says_what_follows() -> None:
-    about = described(example())
+    about = setting_helps(example())
     assert set(OPTION_NAMES) == set(SETTING_NAMES) - {"policies"}
     for name in OPTION_NAMES:
         assert len(about[name].help) > 30, name
@@ -30,11 +30,11 @@ def test_every_setting_is_an_option_that_says_what_follows() -> None:
         assert about[name].panel[1:].islower(), name
     said = " ".join(mqlab("broker", "--help", COLUMNS="200").stdout.split())
     for name in OPTION_NAMES:
-        assert f"{options.option(name)} " in said, name
+        assert f"{option_name(name)} " in said, name
 
 
 def test_the_defaults_shown_are_the_defaults() -> None:
-    shown = {name: about.default for name, about in described(example()).items()}
+    shown = {name: about.default for name, about in setting_helps(example()).items()}
     values = {name: parse_value(name, shown[name]) for name in OPTION_NAMES}
     assert Settings.flat(**values) == Settings()
 
@@ -55,8 +55,8 @@ OTHERS = {
 
 def as_option(name: str, text: str) -> list[str]:
     if text in ("yes", "no"):
-        return [options.option(name) if text == "yes" else f"--no-{name.replace('_', '-')}"]
-    return [options.option(name), text]
+        return [option_name(name) if text == "yes" else f"--no-{name.replace('_', '-')}"]
+    return [option_name(name), text]
 
 
 def test_each_arrives(served: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_a_bad_file_is_one_sentence(text: str, words: list[str], served: list[Se
 def test_an_option_of_the_server_is_not_lost_before_a_command(served: list[Settings]) -> None:
     result = here("broker", "--queue-limit", "5", "example-config")
     assert (result.exit_code, result.stdout, served) == (2, "", [])
-    assert "--queue-limit is for a broker that is started, not for `example-config`" in result.stderr
+    assert "--queue-limit is an option for starting a broker, not for `example-config`" in result.stderr
 
 
 def test_a_bad_variable_does_not_spoil_a_command(monkeypatch: pytest.MonkeyPatch, served: list[Settings]) -> None:
@@ -130,7 +130,7 @@ def test_a_bad_variable_does_not_spoil_a_command(monkeypatch: pytest.MonkeyPatch
 
 def test_a_setting_without_words_shares_those_before_it() -> None:
     text = "# The file\n\n# PART: more\n# One\n# and two.\na: [x]\nb: 2\n\n# OTHER\n# Three.\nc: none\n"
-    found = described(text)
-    assert found["a"] == options.About("Part", "One and two.", "x")
-    assert found["b"] == options.About("Part", "One and two.", "2")
-    assert found["c"] == options.About("Other", "Three.", "none")
+    found = setting_helps(text)
+    assert found["a"] == SettingHelp("Part", "One and two.", "x")
+    assert found["b"] == SettingHelp("Part", "One and two.", "2")
+    assert found["c"] == SettingHelp("Other", "Three.", "none")

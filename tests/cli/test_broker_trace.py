@@ -61,8 +61,8 @@ class TestLevels:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            (("--application", "a"), "--level must say what"),
-            (("--level", "default"), "takes back what was said of an --application"),
+            (("--application", "a"), "--application needs --level"),
+            (("--level", "default"), "--level default needs --application"),
             (("--level", "loud"), "Invalid value for '--level'"),
             (("--level", "low", "--application", "a*b"), "a star stands at the end"),
             (("--follow",), "--follow needs a FILE"),
@@ -102,7 +102,7 @@ class TestFile:
         file.write_text("mine")
         result = here("broker", "trace", file)
         assert (result.exit_code, file.read_text()) == (2, "mine")
-        assert "is there already" in result.stderr
+        assert "already exists" in result.stderr
         result = here("broker", "trace", tmp_path / "missing" / "trace.parquet")
         assert result.exit_code == 2
         assert "cannot be written" in result.stderr
@@ -116,7 +116,7 @@ class TestFile:
         put(at, "App")
         result = here("broker", "trace", tmp_path / "trace.parquet")
         assert result.exit_code == 0
-        assert "1 messages were no records of a trace" in result.stderr
+        assert "1 messages were not trace records" in result.stderr
         assert pq.read_table(tmp_path / "trace.parquet").num_rows > 0
 
     def test_following_ends_in_good_order(self, at: str, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """`mqlab broker`: run the embedded broker, administer one that runs, examine its files. One file a command.
 
-What is done is the broker's or the client library's; here are only options, questions and tables.
+A command reads options, calls the broker's packages or the client library, and prints the result.
 """
 
 import typer

@@ -1,4 +1,4 @@
-"""`mqlab broker browse NAME`: look at messages without taking them."""
+"""`mqlab broker browse NAME`: show the messages of a queue and leave them there."""
 
 import base64
 import math
@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 import typer
 from rich.table import Table
 
-from mqlab.cli.broker.connection import AsJson, Asked, SelectorOption, over_the_wire
-from mqlab.cli.broker.escaping import body_text, cell, show_plain_json
+from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, SelectorOption, broker_command
+from mqlab.cli.broker.common.safe_output import body_text, cell, show_plain_json
 from mqlab.cli.console import say, show
 from mqlab.client.message import Message
 from mqlab.wire.native.columns import Value
@@ -17,57 +17,59 @@ from mqlab.wire.native.columns import Value
 _BODY_WIDTH: Final = 80
 
 
-@over_the_wire
+@broker_command
 async def browse(
-    broker: Asked,
+    broker: BrokerAdmin,
     name: Annotated[str, typer.Argument(metavar="NAME", help="queue:NAME.")],
     selector: SelectorOption = "",
-    limit: Annotated[int, typer.Option(min=0, help="Show at most so many, the first ones (0: all).")] = 100,
-    bodies: Annotated[bool, typer.Option("--bodies", help="Show what is in them, too.")] = False,
+    limit: Annotated[
+        int, typer.Option(min=0, help="Show at most this many messages, from the first one (0: all).")
+    ] = 100,
+    bodies: Annotated[bool, typer.Option("--bodies", help="Show the bodies of the messages, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the messages of a queue that could be delivered now, without taking them."""
-    # A queue is made when it is first named; a look must not make one.
+    """Show the messages of a queue that the broker could deliver now. They stay in the queue."""
+    # The broker creates a queue when a browser opens it; `show` fails instead when there is no such queue.
     await broker.ask("show", name=name)
     session = await broker.connection.session()
-    found: list[Message] = []
+    messages: list[Message] = []
     more = False
     async for message in await session.browser(name, selector=selector):
-        more = bool(limit) and len(found) == limit
+        more = bool(limit) and len(messages) == limit
         if more:
             break
-        found.append(message)
+        messages.append(message)
     if as_json:
-        show_plain_json({"messages": [_document(message, bodies) for message in found], "more": more})
+        show_plain_json({"messages": [_document(message, bodies) for message in messages], "more": more})
     else:
-        show(_table(found, bodies))
+        show(_table(messages, bodies))
     if more:
-        say(f"There are more than these {limit:,} messages: --limit shows them.")
+        say(f"The queue has more than these {limit:,} messages. Use --limit to show more.")
 
 
 def _table(messages: list[Message], bodies: bool) -> Table:
-    """A line a message, however long its texts are."""
+    """Return a table with one line per message; long texts are cut."""
     columns = ("id", "sent", "priority", "persistent", "deliveries", "correlation id", "type", "properties", "size")
     table = Table(box=None)
     for name in (*columns, *(("body",) if bodies else ())):
-        whole = max((len(one.id or "") for one in messages), default=0) if name == "id" else len(name)
-        table.add_column(name, no_wrap=True, overflow="ellipsis", min_width=whole)
-    for one in messages:
-        properties = ", ".join(f"{key}={value!r}" for key, value in one.properties.items())
-        cells = (one.id, _time(one.timestamp), one.priority, one.persistent, one.delivery_count - 1, one.correlation_id,
-                 one.type, properties, len(one.body))  # fmt: skip
-        table.add_row(*map(cell, cells), *((cell(body_text(one.body, _BODY_WIDTH)),) if bodies else ()))
+        min_width = max((len(message.id or "") for message in messages), default=0) if name == "id" else len(name)
+        table.add_column(name, no_wrap=True, overflow="ellipsis", min_width=min_width)
+    for message in messages:
+        properties = ", ".join(f"{key}={value!r}" for key, value in message.properties.items())
+        cells = (message.id, _time(message.timestamp), message.priority, message.persistent, message.delivery_count - 1,
+                 message.correlation_id, message.type, properties, len(message.body))  # fmt: skip
+        table.add_row(*map(cell, cells), *((cell(body_text(message.body, _BODY_WIDTH)),) if bodies else ()))
     return table
 
 
-def _time(milliseconds: int | None) -> str | None:
-    if milliseconds is None:
+def _time(timestamp_ms: int | None) -> str | None:
+    if timestamp_ms is None:
         return None
     try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
     except (OverflowError, ValueError):
-        # A client may say anything.
-        return str(milliseconds)
+        # The sending client chose the timestamp, so it may be out of range.
+        return str(timestamp_ms)
 
 
 def _document(message: Message, bodies: bool) -> dict[str, Any]:
@@ -84,12 +86,12 @@ def _document(message: Message, bodies: bool) -> dict[str, Any]:
 
 
 def _json_value(value: Value) -> Value:
-    """JSON has no word for what is not a number."""
+    """Return infinity and NaN as text: JSON cannot represent them."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _body(body: bytes) -> dict[str, str]:
-    """As text where it is text; else in base64, under another name."""
+    """Return a UTF-8 body as `body`, any other body as `body_base64`."""
     try:
         return {"body": body.decode()}
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""`mqlab broker channels`: the channels of a running broker to others."""
+"""`mqlab broker channels`: list, start, stop and add the channels of a running broker."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -8,74 +8,85 @@ import typer
 from rich.table import Table
 
 from mqlab.broker.server.channels.receiving_end import read_password
-from mqlab.cli.broker.connection import AsJson, Asked, over_the_wire
-from mqlab.cli.broker.escaping import cell, plain, show_plain_json
+from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, broker_command
+from mqlab.cli.broker.common.safe_output import cell, plain, show_plain_json
 from mqlab.cli.console import Exit, fail, say, show
 
 _COLUMNS = ("to", "address", "state", "messages", "bytes", "batches", "batch_mean", "in_doubt", "refused", "lost")
 
 
-class Action(StrEnum):
+class ChannelAction(StrEnum):
     LIST = "list"
     ADD = "add"
     START = "start"
     STOP = "stop"
 
 
-@over_the_wire
+@broker_command
 async def channels(
-    broker: Asked,
-    action: Annotated[Action, typer.Argument(help="What to do.")] = Action.LIST,
+    broker: BrokerAdmin,
+    action: Annotated[ChannelAction, typer.Argument(help="The operation.")] = ChannelAction.LIST,
     to: Annotated[str | None, typer.Argument(metavar="[BROKER]", help="The broker that the channel leads to.")] = None,
     address: Annotated[
-        str | None, typer.Argument(metavar="[ADDRESS]", help="Where that one listens, for a channel that is added.")
+        str | None, typer.Argument(metavar="[ADDRESS]", help="The address of that broker; only with add.")
     ] = None,
-    login: Annotated[str, typer.Option(metavar="USER", help="How a new channel logs in there.")] = "",
+    login: Annotated[str, typer.Option(metavar="USER", help="The user that a new channel logs in as.")] = "",
     password_file: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Its password: the first line of a file here.")
+        Path | None, typer.Option(exists=True, dir_okay=False, help="A local file whose first line is the password.")
     ] = None,
-    trust: Annotated[str, typer.Option(metavar="PATH", help="Certificates a new channel trusts; a file there.")] = "",
-    batch: Annotated[int | None, typer.Option(help="Messages that go together at most.")] = None,
-    retry: Annotated[int | None, typer.Option(help="The longest pause between tries to connect, in seconds.")] = None,
+    trust: Annotated[
+        str, typer.Option(metavar="PATH", help="A file on the broker's machine: certificates to trust.")
+    ] = "",
+    batch: Annotated[int | None, typer.Option(help="The most messages in one batch.")] = None,
+    retry: Annotated[
+        int | None, typer.Option(help="The longest pause between connection attempts, in seconds.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List channels; start or stop one; add one, which lasts until the broker ends (its settings make one that stays).
+    """List, start, stop or add channels. An added channel exists until the broker ends; settings make a permanent one.
 
-    A channel that is stopped keeps what is sent to the other broker. What was under way may have arrived or not: that
-    is found out when it is started again.
+    While a channel is stopped, the broker keeps the messages for the other broker. A batch that was in transfer stays
+    in doubt until the channel starts again.
     """
-    if (to is None) != (action is Action.LIST) or (address is None) != (action is not Action.ADD):
+    if (to is None) != (action is ChannelAction.LIST) or (address is None) != (action is not ChannelAction.ADD):
         fail("write: channels list, channels start BROKER, channels stop BROKER or channels add BROKER ADDRESS",
              Exit.USAGE)  # fmt: skip
     if to is None:
         await _list(broker, as_json)
         return
-    said: dict[str, Any] = {}
-    if action is Action.ADD:
+    settings: dict[str, Any] = {}
+    if action is ChannelAction.ADD:
         try:
             password = read_password(password_file)
         except (OSError, ValueError) as error:
             fail(f"--password-file: {password_file}: {getattr(error, 'strerror', '') or 'is not UTF-8'}", Exit.USAGE)
-        said = {"address": address, "user": login, "password": password, "ca": trust, "batch": batch, "retry": retry}
-    found = await broker.ask(f"{action.value}_channel", to=to, **said)
+        settings = {
+            "address": address,
+            "user": login,
+            "password": password,
+            "ca": trust,
+            "batch": batch,
+            "retry": retry,
+        }
+    response = await broker.ask(f"{action.value}_channel", to=to, **settings)
     if as_json:
-        show_plain_json(found)
+        show_plain_json(response)
     else:
-        done = {Action.ADD: "added", Action.START: "started", Action.STOP: "stopped"}[action]
+        done = {ChannelAction.ADD: "added", ChannelAction.START: "started", ChannelAction.STOP: "stopped"}[action]
         say(plain(f"the channel to {to} is {done}"))
 
 
-async def _list(broker: Asked, as_json: bool) -> None:
-    found = await broker.ask("channels")
+async def _list(broker: BrokerAdmin, as_json: bool) -> None:
+    response = await broker.ask("channels")
     if as_json:
-        show_plain_json(found)
+        show_plain_json(response)
         return
-    if not found["channels"]:
-        say("There is no channel.")
+    if not response["channels"]:
+        say("The broker has no channels.")
         return
     table = Table(*(name.replace("_", " ") for name in _COLUMNS), "round trip", "why", box=None)
-    for one in found["channels"]:
-        watched = one["monitoring"]
-        trip = f"{watched['round_trip_short_us'] / 1000:.2f} ms" if watched and watched["looks"] else ""
-        table.add_row(*(cell(one[name]) for name in _COLUMNS), cell(trip), cell(one["reason"]))
+    for channel in response["channels"]:
+        monitoring = channel["monitoring"]
+        trip = f"{monitoring['round_trip_short_us'] / 1000:.2f} ms" if monitoring and monitoring["looks"] else ""
+        table.add_row(*(cell(channel[name]) for name in _COLUMNS), cell(trip), cell(channel["reason"]))
     show(table)

@@ -1,4 +1,4 @@
-"""`mqlab broker check DIR`: a data folder examined while no broker uses it."""
+"""`mqlab broker check DIR`: examine the data folder of a stopped broker."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,42 +11,45 @@ from rich.table import Table
 
 from mqlab.broker.store.files.lock import FolderInUseError, FolderLock
 from mqlab.broker.store.recovery.check import Examination, FileReport, examine
-from mqlab.cli.broker.connection import AsJson
-from mqlab.cli.broker.escaping import cell, plain, show_plain_json
+from mqlab.cli.broker.common.connection import AsJson
+from mqlab.cli.broker.common.safe_output import cell, plain, show_plain_json
 from mqlab.cli.console import Exit, fail, say, show
 
 _BAD: Final = ("damaged", "missing")
 
 
 def check(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The data folder of a broker that does not run.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The data folder of a stopped broker.")],
     as_json: AsJson = False,
 ) -> None:
-    """Examine a data folder, and change nothing: can every record be read, and what is in it?
+    """Read every record of a data folder and report damage and contents. Nothing is changed.
 
-    Exit code 0: sound, or with a torn tail that was never confirmed; 3: damaged; 2: there is no journal.
+    Exit code 0: the journal is sound, or ends in an unconfirmed torn tail; 3: damaged; 2: the folder has no journal.
     """
     try:
-        with _unused(folder):
-            found = examine(folder)
+        with _locked(folder):
+            examination = examine(folder)
     except FolderInUseError as error:
-        fail(plain(f"{error}; stop it first, else what it writes meanwhile looks torn"), Exit.SYSTEM_UNAVAILABLE)
+        fail(
+            plain(f"{error}; stop the broker first: records that it is writing would look torn"),
+            Exit.SYSTEM_UNAVAILABLE,
+        )
     except OSError as error:
         fail(plain(str(error)), Exit.USAGE)
-    if not found.files:
+    if not examination.files:
         fail(plain(f"{folder}: there is no journal in this folder"), Exit.USAGE)
     if as_json:
-        show_plain_json(_document(found))
+        show_plain_json(_document(examination))
     else:
-        show(_files(found.files))
-        if found.queues:
-            show(_queues(found))
-    _tell(folder, found)
+        show(_files(examination.files))
+        if examination.queues:
+            show(_queues(examination))
+    _report_verdict(folder, examination)
 
 
 @contextmanager
-def _unused(folder: Path) -> Iterator[None]:
-    """Keeps brokers out, where one has been; a folder that cannot be written to has none."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock the folder against brokers, unless it has no lock file or this user cannot write to it."""
     try:
         lock = FolderLock(folder) if (folder / "lock").exists() else None
     except OSError:
@@ -58,35 +61,35 @@ def _unused(folder: Path) -> Iterator[None]:
             lock.release()
 
 
-def _tell(folder: Path, found: Examination) -> None:
-    if found.prepared:
-        say(plain(f"{len(found.prepared)} prepared transactions wait for a decision: {', '.join(found.prepared)}"))
-    if found.verdict == "damaged":
-        bad = [f"{one.path.name} at byte {one.at:,} ({one.why})" for one in found.files if one.state in _BAD]
-        fail(plain(f"{folder} is damaged: {'; '.join(bad)}. A broker will not start with it"), Exit.AUDIT_FAILED)
-    torn = sum(one.torn_bytes for one in found.files)
-    if torn:
-        say(plain(f"{folder} is sound but for a torn tail of {torn:,} bytes that were never confirmed; "
-                  "a broker cuts them off when it starts"))  # fmt: skip
+def _report_verdict(folder: Path, examination: Examination) -> None:
+    if xids := examination.prepared:
+        say(plain(f"{len(xids)} prepared transactions wait for a decision: {', '.join(xids)}"))
+    if examination.verdict == "damaged":
+        bad = [f"{file.path.name} at byte {file.at:,} ({file.why})" for file in examination.files if file.state in _BAD]
+        fail(plain(f"{folder} is damaged: {'; '.join(bad)}. A broker refuses to start with it"), Exit.AUDIT_FAILED)
+    torn_bytes = sum(file.torn_bytes for file in examination.files)
+    if torn_bytes:
+        say(plain(f"{folder} is sound except for a torn tail of {torn_bytes:,} unconfirmed bytes; "
+                  "a broker removes it when it starts"))  # fmt: skip
     else:
         say(plain(f"{folder} is sound"))
 
 
 def _files(files: list[FileReport]) -> Table:
     table = Table("file", "bytes", "records", "from", "to", "state", "why", box=None)
-    for one in files:
-        cells = (one.path.name, one.bytes, one.records, one.first_lsn or None, one.last_lsn or None, one.state, one.why)
-        table.add_row(*map(cell, cells))
+    for file in files:
+        lsns = (file.first_lsn or None, file.last_lsn or None)
+        table.add_row(*map(cell, (file.path.name, file.bytes, file.records, *lsns, file.state, file.why)))
     return table
 
 
-def _queues(found: Examination) -> Table:
+def _queues(examination: Examination) -> Table:
     table = Table("queue or subscription", "messages", "bytes", box=None)
-    for one in found.queues:
-        table.add_row(cell(one.name), cell(one.messages), cell(one.bytes))
+    for queue in examination.queues:
+        table.add_row(cell(queue.name), cell(queue.messages), cell(queue.bytes))
     return table
 
 
-def _document(found: Examination) -> dict[str, Any]:
-    files = [{**asdict(one), "path": str(one.path), "torn_bytes": one.torn_bytes} for one in found.files]
-    return {**asdict(found), "files": files, "verdict": found.verdict}
+def _document(examination: Examination) -> dict[str, Any]:
+    files = [{**asdict(file), "path": str(file.path), "torn_bytes": file.torn_bytes} for file in examination.files]
+    return {**asdict(examination), "files": files, "verdict": examination.verdict}

@@ -1,4 +1,4 @@
-"""`mqlab broker example-config`: a configuration file to begin with."""
+"""`mqlab broker example-config`: print a configuration file to start from."""
 
 import sys
 
@@ -6,5 +6,5 @@ from mqlab.broker.config import example
 
 
 def example_config() -> None:
-    """Print a configuration file with every setting, its default and what follows from it."""
+    """Print a configuration file with every setting, its default and its effect."""
     sys.stdout.write(example())

@@ -1,37 +1,37 @@
-"""`mqlab broker list`: what there is in a running broker."""
+"""`mqlab broker list`: the queues and subscriptions of a running broker."""
 
 from typing import Any
 
 from rich.table import Table
 
-from mqlab.cli.broker.connection import AsJson, Asked, over_the_wire
-from mqlab.cli.broker.escaping import cell, show_plain_json
+from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, broker_command
+from mqlab.cli.broker.common.safe_output import cell, show_plain_json
 from mqlab.cli.console import say, show
 
 
-@over_the_wire
-async def list_all(broker: Asked, as_json: AsJson = False) -> None:
-    """List queues and subscriptions, as far as you may read them."""
-    found = await broker.ask("list")
+@broker_command
+async def list_all(broker: BrokerAdmin, as_json: AsJson = False) -> None:
+    """List the queues and subscriptions that you have the right to read."""
+    response = await broker.ask("list")
     if as_json:
-        show_plain_json(found)
+        show_plain_json(response)
         return
-    if not found["destinations"]:
-        say("There is no queue and no subscription.")
+    if not response["destinations"]:
+        say("The broker has no queue or subscription that you may read.")
         return
     table = Table(box=None)
     for name in ("name", "messages", "bytes", "consumers", "producers"):
         table.add_column(name, justify="left" if name == "name" else "right")
     table.add_column("kind")
-    for one in sorted(found["destinations"], key=lambda one: str(one["name"])):
-        numbers = (one[key] for key in ("messages", "bytes", "consumers", "producers"))
-        table.add_row(cell(one["name"]), *map(cell, numbers), cell(_kind(one)))
+    for destination in sorted(response["destinations"], key=lambda destination: str(destination["name"])):
+        numbers = (destination[key] for key in ("messages", "bytes", "consumers", "producers"))
+        table.add_row(cell(destination["name"]), *map(cell, numbers), cell(_kind(destination)))
     show(table)
 
 
-def _kind(one: dict[str, Any]) -> str:
-    if "topic" not in one:
-        return "temporary queue" if one["temporary"] else "queue"
-    words = [word for word in ("durable", "shared") if one[word]]
-    selected = f" where {one['selector']}" if one["selector"] else ""
-    return " ".join([*words, f"subscription to {one['topic']}{selected}"])
+def _kind(destination: dict[str, Any]) -> str:
+    if "topic" not in destination:
+        return "temporary queue" if destination["temporary"] else "queue"
+    words = [word for word in ("durable", "shared") if destination[word]]
+    selected = f" where {destination['selector']}" if destination["selector"] else ""
+    return " ".join([*words, f"subscription to {destination['topic']}{selected}"])

@@ -1,26 +1,28 @@
-"""`mqlab broker move NAME TO`: messages from one queue to another."""
+"""`mqlab broker move NAME TO`: move messages to another queue."""
 
 from typing import Annotated
 
 import typer
 
-from mqlab.cli.broker.connection import AsJson, Asked, NameArgument, SelectorOption, over_the_wire
-from mqlab.cli.broker.escaping import plain, show_plain_json
+from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, NameArgument, SelectorOption, broker_command
+from mqlab.cli.broker.common.safe_output import plain, show_plain_json
 from mqlab.cli.console import say
 
 
-@over_the_wire
+@broker_command
 async def move(
-    broker: Asked,
+    broker: BrokerAdmin,
     name: NameArgument,
-    to: Annotated[str, typer.Argument(metavar="TO", help="queue:NAME; made if there is none.")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="queue:NAME; the broker creates it if it does not exist.")],
     selector: SelectorOption = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="Move at most so many, the first ones.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Move at most this many messages, from the first one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Move the messages that no consumer has in hand to another queue, in order."""
-    found = await broker.ask("move", name=name, to=to, selector=selector, most=limit)
+    """Move messages to another queue in order, except those delivered to a consumer."""
+    response = await broker.ask("move", name=name, to=to, selector=selector, most=limit)
     if as_json:
-        show_plain_json(found)
+        show_plain_json(response)
     else:
-        say(plain(f"{found['messages']:,} messages moved from {name} to {to}"))
+        say(plain(f"{response['messages']:,} messages moved from {name} to {to}"))

@@ -1,19 +1,31 @@
-"""`mqlab broker purge NAME`: messages away."""
+"""`mqlab broker purge NAME`: remove messages."""
 
-from mqlab.cli.broker.connection import AsJson, Asked, NameArgument, SelectorOption, YesOption, make_sure, over_the_wire
-from mqlab.cli.broker.escaping import plain, show_plain_json
+from mqlab.cli.broker.common.connection import (
+    AsJson,
+    BrokerAdmin,
+    NameArgument,
+    SelectorOption,
+    YesOption,
+    broker_command,
+    confirm,
+)
+from mqlab.cli.broker.common.safe_output import plain, show_plain_json
 from mqlab.cli.console import say
 
 
-@over_the_wire
+@broker_command
 async def purge(
-    broker: Asked, name: NameArgument, selector: SelectorOption = "", yes: YesOption = False, as_json: AsJson = False
+    broker: BrokerAdmin,
+    name: NameArgument,
+    selector: SelectorOption = "",
+    yes: YesOption = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Remove the messages of a queue or subscription that no consumer has in hand, for good."""
+    """Remove the messages of a queue or subscription for good, except those delivered to a consumer."""
     which = f"the messages of {name} where {selector}" if selector else f"all messages of {name}"
-    make_sure(f"Remove {which}? They are lost.", yes=yes)
-    found = await broker.ask("purge", name=name, selector=selector)
+    confirm(f"Remove {which}? They are lost.", yes=yes)
+    response = await broker.ask("purge", name=name, selector=selector)
     if as_json:
-        show_plain_json(found)
+        show_plain_json(response)
     else:
-        say(plain(f"{found['messages']:,} messages removed from {name}"))
+        say(plain(f"{response['messages']:,} messages removed from {name}"))

@@ -1,4 +1,4 @@
-"""`mqlab broker`: the embedded broker as a server."""
+"""`mqlab broker`: run the embedded broker as a server."""
 
 import inspect
 import logging
@@ -13,21 +13,21 @@ from mqlab.broker.server.startup import BrokerFailedError, serve
 from mqlab.broker.settings import SettingError, Settings
 from mqlab.broker.store.files.lock import FolderInUseError
 from mqlab.broker.store.recovery.recovery import DamagedJournalError
-from mqlab.cli.broker.options import ConfigOption, chosen, option, parameters
+from mqlab.cli.broker.common.setting_options import ConfigOption, option_name, parameters, parse_options
 from mqlab.cli.console import Exit, fail
 from mqlab.wire.address import Address, BadAddressError
 
 
 def run_server(context: typer.Context, config: Path | None = None, **given: Any) -> None:
-    """Run the embedded broker until Ctrl-C or SIGTERM; with a command, administer one that runs, or its files.
+    """Run the embedded broker until Ctrl-C or SIGTERM. A command administers a running broker or a broker's files.
 
-    The addresses it listens on are printed when it is ready. Each option can be given as an environment variable,
-    too: --queue-limit as MQLAB_BROKER_QUEUE_LIMIT.
+    The broker prints its addresses when it is ready. Every option has an environment variable: MQLAB_BROKER_QUEUE_LIMIT
+    sets --queue-limit.
     """
     if context.invoked_subcommand is not None:
         _refuse_options(context)
         return
-    values = chosen(given)
+    values = parse_options(given)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     try:
         serve(Settings.flat(**values) if config is None else settings_from(config, values), _announce)
@@ -43,11 +43,14 @@ run_server.__signature__ = inspect.Signature([_CONTEXT, _CONFIG, *parameters()])
 
 
 def _refuse_options(context: typer.Context) -> None:
-    """An option of the server before a command would be taken for one of the command, and do nothing."""
+    """Fail on an option of the server before a command: it would have no effect there."""
     for name in context.params:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            fail(f"{option(name)} is for a broker that is started, not for `{context.invoked_subcommand}`", Exit.USAGE)
+            fail(
+                f"{option_name(name)} is an option for starting a broker, not for `{context.invoked_subcommand}`",
+                Exit.USAGE,
+            )
 
 
 def _announce(addresses: list[Address]) -> None:

@@ -1,22 +1,21 @@
-"""`mqlab broker show NAME`: all about one queue or subscription."""
+"""`mqlab broker show NAME`: the state of one queue or subscription."""
 
 from datetime import datetime
 from typing import Any
 
-from mqlab.cli.broker.connection import AsJson, Asked, NameArgument, over_the_wire
-from mqlab.cli.broker.escaping import show_plain_json
-from mqlab.cli.broker.values import values_table
+from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, NameArgument, broker_command
+from mqlab.cli.broker.common.safe_output import show_plain_json, values_table
 from mqlab.cli.console import show
 
 
-@over_the_wire
-async def show_one(broker: Asked, name: NameArgument, as_json: AsJson = False) -> None:
-    """Show a queue or subscription: depth, counters since the start, limits, when its producers were held back."""
-    found = await broker.ask("show", name=name)
+@broker_command
+async def show_one(broker: BrokerAdmin, name: NameArgument, as_json: AsJson = False) -> None:
+    """Show the depth, counters, limits and flow control history of a queue or subscription."""
+    response = await broker.ask("show", name=name)
     if as_json:
-        show_plain_json(found)
+        show_plain_json(response)
         return
-    show(values_table({**found, "episodes": _held_back(found.get("episodes", []))}))
+    show(values_table({**response, "episodes": _held_back(response.get("episodes", []))}))
 
 
 def _held_back(episodes: list[dict[str, Any]]) -> str:

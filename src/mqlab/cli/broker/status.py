@@ -1,16 +1,15 @@
 """`mqlab broker status`: the counters of a running broker."""
 
-from mqlab.cli.broker.connection import AsJson, Asked, over_the_wire
-from mqlab.cli.broker.escaping import show_plain_json
-from mqlab.cli.broker.values import values_table
+from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, broker_command
+from mqlab.cli.broker.common.safe_output import show_plain_json, values_table
 from mqlab.cli.console import show
 
 
-@over_the_wire
-async def status(broker: Asked, as_json: AsJson = False) -> None:
-    """Counters since the broker started, and what is in it now."""
-    found = await broker.ask("status")
+@broker_command
+async def status(broker: BrokerAdmin, as_json: AsJson = False) -> None:
+    """Show the counters since the broker started and its present contents."""
+    response = await broker.ask("status")
     if as_json:
-        show_plain_json(found)
+        show_plain_json(response)
     else:
-        show(values_table(found))
+        show(values_table(response))
