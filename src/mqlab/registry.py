@@ -10,8 +10,8 @@ Kind = TypeVar("Kind")
 class Registry(MutableMapping[str, "type[Kind]"], Generic[Kind]):
     """Raises KeyError for a name that is not there, and what importing raises for one that cannot be loaded."""
 
-    def __init__(self, group: str, own: Mapping[str, str]) -> None:
-        found = {point.name: point for point in entry_points(group=group)}
+    def __init__(self, group: str, own: Mapping[str, str], *, former_group: str = "") -> None:
+        found = {point.name: point for name in (former_group, group) for point in entry_points(group=name)}
         # What this package calls its own cannot be replaced by another one.
         self._points = found | {name: EntryPoint(name, value, group) for name, value in own.items()}
         self._loaded: dict[str, type[Kind]] = {}

@@ -6,7 +6,7 @@ Agents are processes of their own: `sitecustomize.py`, in a folder on their PYTH
 import numpy as np
 
 from mqlab.client import aio
-from mqlab.drivers import DRIVERS, Arrival, Connection, Driver, Receiver, Receiving
+from mqlab.drivers import DRIVERS, Connection, Driver, ReceivedBatch, Receiver, ReceiverOptions
 from mqlab.drivers.native.driver import NativeConnection, NativeDriver
 from mqlab.systems import SYSTEMS, System
 from mqlab.systems.embedded.system import Embedded
@@ -32,12 +32,12 @@ class Faulty(Receiver):
         self._real = real
         self._spoiled = False
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         arrival = await self._real.receive()
         if self._spoiled or len(arrival.bodies) < 2 * NUMBER:
             return arrival
         self._spoiled = True
-        return Arrival(self.spoil(arrival.bodies), arrival.redelivered)
+        return ReceivedBatch(self.spoil(arrival.bodies), arrival.redelivered)
 
     def spoil(self, bodies: Bodies) -> Bodies:
         raise NotImplementedError
@@ -69,7 +69,7 @@ class FaultyConnection(NativeConnection):
         super().__init__(connection)
         self._fault = fault
 
-    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
         return self._fault(await super().receiver(destination, how))
 
 

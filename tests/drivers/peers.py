@@ -9,7 +9,7 @@ import uvloop
 
 from mqlab.drivers import DRIVERS, Connection
 from mqlab.drivers.api import Matrix
-from mqlab.drivers.null_server.api import NullPeer
+from mqlab.drivers.null_server.api import NullServer
 
 
 def bodies(rows: int, size: int = 12) -> Matrix:
@@ -18,7 +18,7 @@ def bodies(rows: int, size: int = 12) -> Matrix:
 
 
 @asynccontextmanager
-async def serving(make: Callable[[], NullPeer]) -> AsyncIterator[str]:
+async def serving(make: Callable[[], NullServer]) -> AsyncIterator[str]:
     """The address at which each connection gets a peer of its own; all of them end with it."""
     server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0)
     try:
@@ -27,7 +27,7 @@ async def serving(make: Callable[[], NullPeer]) -> AsyncIterator[str]:
         server.close()
 
 
-def against(driver: str, make: Callable[[], NullPeer], play: Callable[[Connection], Awaitable[None]]) -> None:
+def against(driver: str, make: Callable[[], NullServer], play: Callable[[Connection], Awaitable[None]]) -> None:
     """Plays with a connection, closes it, and sees that no task is left."""
 
     async def main() -> None:
@@ -50,7 +50,7 @@ async def turns(number: int = 20) -> None:
         await asyncio.sleep(0.001)
 
 
-def check_confirming(driver: str, null: type[NullPeer], to: str, rows: int, size: int) -> None:
+def check_confirming(driver: str, null: type[NullServer], to: str, rows: int, size: int) -> None:
     """What is waited for is confirmed, whatever was sent before without waiting."""
 
     async def play(connection: Connection) -> None:

@@ -11,7 +11,7 @@ import uvloop
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
-from mqlab.drivers import DRIVERS, Connection, DriverError, Receiving
+from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
 
 from .native.test_driver import Connect, against_a_broker, bodies, near_a_broker
 
@@ -78,7 +78,7 @@ def test_preloaded_messages_are_in_nobodys_way(tmp_path: Path) -> None:
         await responder.receive()
         await responder.reply([b"reply"], wait=True)
         assert (await asked).body == b"reply"
-        receiver = await connection.receiver(REPLIES, Receiving(5000))
+        receiver = await connection.receiver(REPLIES, ReceiverOptions(5000))
         number = 0
         while number < 2500:
             arrival = await receiver.receive()
@@ -125,10 +125,10 @@ def test_a_selector_sees_the_properties(tmp_path: Path, rows: int) -> None:
             numbers = np.full(rows, producer, dtype=np.int32)
             properties: dict[str, Any] = {"seq": np.arange(rows) + 2**40, "producer": numbers}
             await sender.send(bodies(*[producer] * rows), wait=False, properties=properties)
-        chosen = await connection.receiver("queue:q", Receiving(100, selector=f"producer = 4 AND seq >= {2**40}"))
+        chosen = await connection.receiver("queue:q", ReceiverOptions(100, selector=f"producer = 4 AND seq >= {2**40}"))
         arrival = await chosen.receive()
         assert arrival.bodies.tolist() == [b"\4" * 12] * rows
-        rest = await connection.receiver("queue:q", Receiving(100))
+        rest = await connection.receiver("queue:q", ReceiverOptions(100))
         assert (await rest.receive()).bodies.tolist() == [b"\3" * 12] * rows
 
     against_a_broker(tmp_path, play)
@@ -136,7 +136,7 @@ def test_a_selector_sees_the_properties(tmp_path: Path, rows: int) -> None:
 
 def test_a_durable_subscription_keeps_what_comes_while_nobody_is_there(tmp_path: Path) -> None:
     async def play(connection: Connection) -> None:
-        how = Receiving(100, selector="seq >= 0", durable="mine")
+        how = ReceiverOptions(100, selector="seq >= 0", durable="mine")
         await connection.subscribe("topic:t", how)
         sender = await connection.sender("topic:t", persistent=False, transacted=False)
         await sender.send(bodies(1, 2), wait=True, properties={"seq": np.arange(2)})
@@ -157,14 +157,14 @@ def test_what_was_received_is_acknowledged_when_the_next_is_asked_for(tmp_path: 
     async def play(connect: Connect) -> None:
         connection, other = await connect(), await connect()
         sender = await connection.sender("queue:q", persistent=False, transacted=False)
-        receiver = await connection.receiver("queue:q", Receiving(1, mode))  # type: ignore[arg-type]
+        receiver = await connection.receiver("queue:q", ReceiverOptions(1, mode))  # type: ignore[arg-type]
         for n in (1, 2):
             await sender.send(bodies(n), wait=True)
         for n in (1, 2):
             assert (await receiver.receive()).bodies.tolist() == [bytes([n]) * 12]
         await connection.close()
         # The first was done when the second was asked for; the second comes again.
-        again = await other.receiver("queue:q", Receiving(1))
+        again = await other.receiver("queue:q", ReceiverOptions(1))
         arrival = await again.receive()
         assert (arrival.bodies.tolist(), arrival.redelivered) == ([b"\2" * 12], True)
         await other.close()

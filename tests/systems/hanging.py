@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 import psutil
 import pytest
 
-from mqlab.drivers import Connection, DriverError, Receiver, Receiving, Requester, Responder, Sender
-from mqlab.drivers.common.timeouts import owed
+from mqlab.drivers import Connection, DriverError, Receiver, ReceiverOptions, Requester, Responder, Sender
+from mqlab.drivers.common.timeouts import with_timeout
 from mqlab.runner.checks.feature_checks import Producer
 from mqlab.runner.unsupported import driver_of, lacks
 from mqlab.systems import Running
@@ -20,7 +20,7 @@ from .real import Real
 Closing = Connection | Receiver | Requester | Responder | Sender
 
 # In place of half a minute, or five.
-_PATIENCE = 0.3
+_SHORT_TIMEOUT_S = 0.3
 # What ends otherwise: a library in Java is given ten seconds to let go.
 _CLOSE_SECONDS = 15.0
 
@@ -49,14 +49,14 @@ async def _hanging(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
     trial, producer = up.trial, Producer()
     name = trial.name(trial.domain)
     connection = await driver_of(up.system)(up.running.address, up.running.options).connect("Patient")
-    receiver = await connection.receiver(name, Receiving(10))
+    receiver = await connection.receiver(name, ReceiverOptions(10))
     senders = [await connection.sender(name, persistent=persistent, transacted=False) for persistent in (True, False)]
     requests, replies = trial.name("queue"), trial.name("queue")
     responders, requesters = [], []
     if "request/reply" not in lacks(up.system):
         responders.append(await connection.responder(requests, prefetch=1, persistent=False))
         requesters.append(await connection.requester(requests, replies, persistent=False))
-    _make_impatient(monkeypatch)
+    _shorten_timeouts(monkeypatch)
     with frozen(up.running):
         for sender in senders:
             await _gives_up(sender.send(producer.bodies(1), wait=True))
@@ -73,11 +73,11 @@ async def _gives_up(asked: Awaitable[object]) -> None:
         await asyncio.wait_for(asked, _CLOSE_SECONDS)
 
 
-def _make_impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def _shorten_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, module in [*sys.modules.items()]:
-        if name.startswith("mqlab.drivers.") and hasattr(module, "owed"):
-            monkeypatch.setattr(module, "owed", _soon)
+        if name.startswith("mqlab.drivers.") and hasattr(module, "with_timeout"):
+            monkeypatch.setattr(module, "with_timeout", _soon)
 
 
-async def _soon(answer: Awaitable[object], _: float = 0, what: str = "the system did not answer") -> object:
-    return await owed(answer, _PATIENCE, what)
+async def _soon(answer: Awaitable[object], _: float = 0, failure: str = "the system did not answer") -> object:
+    return await with_timeout(answer, _SHORT_TIMEOUT_S, failure)

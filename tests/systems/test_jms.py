@@ -14,7 +14,7 @@ import pytest
 import uvloop
 from tests.runner.points import point
 
-from mqlab.drivers import DRIVERS, DriverError, Receiving
+from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
 from mqlab.runner.agents.bodies import BodyMaker, ranges
 from mqlab.runner.agents.handle import AgentProcess
 from mqlab.runner.checks.calibration import Calibration, calibrated
@@ -71,11 +71,11 @@ def test_what_was_not_asked_for_is_not_acknowledged(hornetq: Real) -> None:
         trial, producer = hornetq.trial, Producer()
         name = trial.name("queue")
         async with trial.connected() as connection:
-            receiver = await connection.receiver(name, Receiving(1))
+            receiver = await connection.receiver(name, ReceiverOptions(1))
             await producer.send(connection, name, 10)
             assert len((await receiver.receive()).bodies) == 1
         async with trial.connected() as connection:
-            receiver = await connection.receiver(name, Receiving(100))
+            receiver = await connection.receiver(name, ReceiverOptions(100))
             first = ranges((await receiver.receive()).bodies)[0]
             # The second was on its way to a listener that never took it.
             assert first[1] == 1
@@ -89,7 +89,7 @@ def test_a_receive_that_was_cancelled_does_not_hold_up_the_commit(hornetq: Real)
         trial, producer = hornetq.trial, Producer()
         name = trial.name("queue")
         async with trial.connected() as connection:
-            receiver = await connection.receiver(name, Receiving(100, "transacted"))
+            receiver = await connection.receiver(name, ReceiverOptions(100, "transacted"))
             await producer.send(connection, name, 5)
             await expect(receiver, [(producer.number, 0, 5, 5 * producer.size)])
             await _cancelled(receiver.receive())
@@ -107,7 +107,7 @@ def test_messages_that_nobody_took_are_not_committed(hornetq: Real) -> None:
         trial, producer = hornetq.trial, Producer()
         name = trial.name("queue")
         async with trial.connected() as connection:
-            receiver = await connection.receiver(name, Receiving(100, "transacted"))
+            receiver = await connection.receiver(name, ReceiverOptions(100, "transacted"))
             waiting = asyncio.ensure_future(receiver.receive())
             await asyncio.sleep(0)
             waiting.cancel()
@@ -118,7 +118,7 @@ def test_messages_that_nobody_took_are_not_committed(hornetq: Real) -> None:
             with suppress(DriverError):
                 await receiver.commit()
         async with trial.connected() as connection:
-            receiver = await connection.receiver(name, Receiving(100))
+            receiver = await connection.receiver(name, ReceiverOptions(100))
             await expect(receiver, [(producer.number, 0, 5, 5 * producer.size)])
 
     hornetq.run(play())
@@ -172,7 +172,7 @@ def test_nothing_is_left_of_a_connection(hornetq: Real) -> None:
         async with trial.connected() as connection:
             name = trial.name("queue")
             for how in ("auto", "client", "transacted"):
-                await connection.receiver(name, Receiving(10, how))
+                await connection.receiver(name, ReceiverOptions(10, how))
             await connection.sender(name, persistent=False, transacted=False)
 
     files = psutil.Process().num_fds()
@@ -194,7 +194,7 @@ def test_a_broker_that_dies_ends_what_waits_for_it(tmp_path: Path) -> None:
     async def play() -> None:
         running = await system("hornetq").start(tmp_path / "data")
         connection = await DRIVERS["jms"](running.address, running.options).connect()
-        receivers = [await connection.receiver("queue:q", Receiving(10, how)) for how in ("auto", "transacted")]
+        receivers = [await connection.receiver("queue:q", ReceiverOptions(10, how)) for how in ("auto", "transacted")]
         waiting = [asyncio.ensure_future(receiver.receive()) for receiver in receivers]
         await running.stop()
         for one in waiting:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from mqlab.drivers import DRIVERS, DriverError, Receiving, Sender
+from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions, Sender
 from mqlab.drivers.kafka.client import topic_of
 from mqlab.systems import system
 
@@ -28,11 +28,11 @@ def test_a_consumer_goes_on_where_the_last_one_acknowledged(up: Real) -> None:
         async with up.trial.connected() as connection:
             sender = await connection.sender(name, persistent=True, transacted=False)
             await sender.send(BODIES, wait=True)
-            receiver = await connection.receiver(name, Receiving(2))
+            receiver = await connection.receiver(name, ReceiverOptions(2))
             assert (await receiver.receive()).bodies.tolist() == [row.tobytes() for row in BODIES[:2]]
             await receiver.receive()
         async with up.trial.connected() as connection:
-            receiver = await connection.receiver(name, Receiving(2))
+            receiver = await connection.receiver(name, ReceiverOptions(2))
             assert (await receiver.receive()).bodies.tolist() == [BODIES[2].tobytes()]
 
     up.run(exchange())
@@ -42,7 +42,7 @@ def test_what_was_not_committed_is_not_received(up: Real) -> None:
     async def exchange() -> None:
         name = up.trial.name("topic")
         async with up.trial.connected() as connection:
-            receiver = await connection.receiver(name, Receiving(10))
+            receiver = await connection.receiver(name, ReceiverOptions(10))
             left = await connection.sender(name, persistent=True, transacted=True)
             await left.send(BODIES, wait=False)
             await left.close()
@@ -58,9 +58,9 @@ def test_what_it_lacks_is_refused(up: Real) -> None:
     async def exchange() -> None:
         async with up.trial.connected() as connection:
             with pytest.raises(DriverError, match="position"):
-                await connection.receiver("queue:q", Receiving(1, "client"))
+                await connection.receiver("queue:q", ReceiverOptions(1, "client"))
             with pytest.raises(DriverError, match="properties"):
-                await connection.receiver("queue:q", Receiving(1, selector="a = 1"))
+                await connection.receiver("queue:q", ReceiverOptions(1, selector="a = 1"))
 
     up.run(exchange())
 

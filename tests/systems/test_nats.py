@@ -3,7 +3,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from mqlab.drivers import DriverError, Receiving
+from mqlab.drivers import DriverError, ReceiverOptions
 from mqlab.systems import system
 
 from .hanging import check_hanging
@@ -32,11 +32,11 @@ def test_persistent_messages_of_a_queue_wait_for_a_consumer(up: Real) -> None:
             await sender.send(BODIES, wait=True)
             await sender.close()
         async with up.trial.connected() as connection:
-            receiver = await connection.receiver(name, Receiving(10))
+            receiver = await connection.receiver(name, ReceiverOptions(10))
             assert len((await receiver.receive()).bodies) == 3
         # They were not acknowledged: the connection went away before it asked for more.
         async with up.trial.connected() as connection:
-            receiver = await connection.receiver(name, Receiving(10))
+            receiver = await connection.receiver(name, ReceiverOptions(10))
             got: list[bytes] = []
             while len(got) < 3:
                 arrival = await receiver.receive()
@@ -53,7 +53,7 @@ def test_persistent_messages_of_a_topic_go_to_those_who_are_there(up: Real) -> N
             name = up.trial.name("topic")
             sender = await connection.sender(name, persistent=True, transacted=False)
             await sender.send(BODIES, wait=True)
-            receivers = [await connection.receiver(name, Receiving(2)) for _ in range(2)]
+            receivers = [await connection.receiver(name, ReceiverOptions(2)) for _ in range(2)]
             await sender.send(BODIES[:1], wait=True)
             for receiver in receivers:
                 assert (await receiver.receive()).bodies.tolist() == [BODIES[0].tobytes()]
@@ -94,9 +94,9 @@ def test_what_it_lacks_is_refused(up: Real) -> None:
             with pytest.raises(DriverError, match="no transactions"):
                 await connection.sender("queue:q", persistent=True, transacted=True)
             with pytest.raises(DriverError, match="selectors"):
-                await connection.receiver("queue:q", Receiving(1, selector="a = 1"))
+                await connection.receiver("queue:q", ReceiverOptions(1, selector="a = 1"))
             with pytest.raises(DriverError, match="client"):
-                await connection.receiver("queue:q", Receiving(1, "client"))
+                await connection.receiver("queue:q", ReceiverOptions(1, "client"))
 
     up.run(exchange())
 

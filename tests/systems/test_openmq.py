@@ -1,6 +1,6 @@
 import pytest
 
-from mqlab.drivers import Receiving
+from mqlab.drivers import ReceiverOptions
 from mqlab.runner.checks.feature_checks import Producer
 from mqlab.systems import SystemFailedError, system
 
@@ -18,7 +18,7 @@ def test_it_does_what_it_says(up: Real, feature: str) -> None:
 def test_messages_that_wait_for_a_subscriber_can_be_counted(up: Real) -> None:
     async def counted() -> int:
         async with up.trial.connected() as connection:
-            topic, how = up.trial.name("topic"), Receiving(10, durable="counted")
+            topic, how = up.trial.name("topic"), ReceiverOptions(10, durable="counted")
             await connection.subscribe(topic, how)
             await Producer().send(connection, topic, 7, wait=True, persistent=True)
             try:

@@ -1,7 +1,7 @@
 import psutil
 import pytest
 
-from mqlab.drivers import DRIVERS, DriverError, Receiving
+from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
 from mqlab.runner.checks.feature_checks import Producer
 from mqlab.runner.unsupported import lacks
 from mqlab.systems import SystemFailedError, system
@@ -57,7 +57,7 @@ def test_a_durable_subscription_has_a_depth(up: Real) -> None:
     async def play() -> None:
         name = up.trial.name("topic")
         async with up.trial.connected() as connection:
-            await connection.subscribe(name, Receiving(10, durable="depth-of-it"))
+            await connection.subscribe(name, ReceiverOptions(10, durable="depth-of-it"))
             await Producer().send(connection, name, 7, wait=True, persistent=True)
             assert await up.running.depth("subscription:depth-of-it") == 7
             await connection.unsubscribe("depth-of-it")

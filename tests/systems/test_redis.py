@@ -3,7 +3,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from mqlab.drivers import DriverError, Receiving
+from mqlab.drivers import DriverError, ReceiverOptions
 from mqlab.systems import SystemFailedError, system
 
 from .hanging import check_hanging
@@ -31,12 +31,12 @@ def test_what_is_acknowledged_is_gone(up: Real) -> None:
             sender = await connection.sender(name, persistent=True, transacted=False)
             await sender.send(BODIES, wait=True)
             assert await up.running.depth(name) == 3
-            receiver = await connection.receiver(name, Receiving(2))
+            receiver = await connection.receiver(name, ReceiverOptions(2))
             assert len((await receiver.receive()).bodies) == 2
             assert len((await receiver.receive()).bodies) == 1
             assert await up.running.depth(name) == 1
         async with up.trial.connected() as connection:
-            receiver = await connection.receiver(name, Receiving(2))
+            receiver = await connection.receiver(name, ReceiverOptions(2))
             arrival = await receiver.receive()
             assert (arrival.bodies.tolist(), arrival.redelivered) == ([BODIES[2].tobytes()], True)
 
@@ -49,7 +49,7 @@ def test_a_commit_takes_effect_while_the_receiver_waits(up: Real) -> None:
         async with up.trial.connected() as connection:
             sender = await connection.sender(name, persistent=True, transacted=False)
             await sender.send(BODIES, wait=True)
-            receiver = await connection.receiver(name, Receiving(10, "transacted"))
+            receiver = await connection.receiver(name, ReceiverOptions(10, "transacted"))
             assert len((await receiver.receive()).bodies) == 3
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(receiver.receive(), 0.05)
@@ -78,7 +78,7 @@ def test_persistent_messages_of_a_topic_come_to_those_who_are_there(up: Real) ->
             name = up.trial.name("topic")
             sender = await connection.sender(name, persistent=True, transacted=False)
             await sender.send(BODIES, wait=True)
-            receivers = [await connection.receiver(name, Receiving(2)) for _ in range(2)]
+            receivers = [await connection.receiver(name, ReceiverOptions(2)) for _ in range(2)]
             await sender.send(BODIES[:1], wait=True)
             for receiver in receivers:
                 assert (await receiver.receive()).bodies.tolist() == [BODIES[0].tobytes()]

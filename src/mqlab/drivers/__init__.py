@@ -1,18 +1,19 @@
-"""How a role talks to a system: one interface of batch verbs (`base`), one file a protocol.
+"""Drivers: how the roles of an agent talk to a system. `api` is the contract; each protocol has a folder.
 
-A driver moves message bodies; what is in them, when they are sent and what is recorded is `load`'s. Another package
-adds one by an entry point of the group `mqlab.drivers`.
+A driver moves message bodies. The runner decides what is in them, when they are sent and what is recorded. Another
+package adds a driver by an entry point of the group `mqlab.drivers`.
 """
 
-from typing import Final
+import warnings
+from typing import Any, Final
 
 from mqlab.drivers.api import (
-    Arrival,
     Connection,
     Driver,
     DriverError,
+    ReceivedBatch,
     Receiver,
-    Receiving,
+    ReceiverOptions,
     Reply,
     Requester,
     Responder,
@@ -20,7 +21,7 @@ from mqlab.drivers.api import (
 )
 from mqlab.registry import Registry
 
-# Named, not imported: some need a library that is not always there.
+# By name, not imported: some need a library that is not always installed.
 DRIVERS: Final[Registry[Driver]] = Registry("mqlab.drivers", {
     "amqp": "mqlab.drivers.amqp.driver:AmqpDriver",
     "amqp10": "mqlab.drivers.amqp10.driver:Amqp10Driver",
@@ -30,20 +31,28 @@ DRIVERS: Final[Registry[Driver]] = Registry("mqlab.drivers", {
     "kafka": "mqlab.drivers.kafka.driver:KafkaDriver",
     "native": "mqlab.drivers.native.driver:NativeDriver",
     "nats": "mqlab.drivers.nats.driver:NatsDriver",
-    "resp": "mqlab.drivers.redis.driver:RespDriver",
+    "resp": "mqlab.drivers.redis.driver:RedisDriver",
     "stomp": "mqlab.drivers.stomp.driver:StompDriver",
 })  # fmt: skip
 
 __all__ = [
     "DRIVERS",
-    "Arrival",
     "Connection",
     "Driver",
     "DriverError",
+    "ReceivedBatch",
     "Receiver",
-    "Receiving",
+    "ReceiverOptions",
     "Reply",
     "Requester",
     "Responder",
     "Sender",
 ]
+_FORMER_NAMES: Final[dict[str, type]] = {"ReceivedBatch": ReceivedBatch, "ReceiverOptions": ReceiverOptions}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FORMER_NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"mqlab.drivers.{name} is now {_FORMER_NAMES[name].__name__}", DeprecationWarning, stacklevel=2)
+    return _FORMER_NAMES[name]

@@ -1,32 +1,51 @@
-"""The interface between a role and a protocol. Everything moves in batches; a message alone is a batch of one."""
+"""The contract between the roles of an agent and a protocol. A driver implements these classes.
 
+Rules for every method:
+- An agent calls all methods in one event loop. A method must not block it: blocking calls belong in a thread.
+- One role uses a link (sender, receiver, requester, responder), and makes one call on it at a time. Several roles share
+  a connection and use it at the same time.
+- A method raises DriverError, and no other exception, when the system refuses, fails or does not answer in time.
+- `Receiver.receive` and `Responder.receive` may be cancelled at any time. A cancelled call loses no message: the next
+  `receive` returns it, or the system redelivers it after `close`.
+- Destinations are named `queue:NAME` or `topic:NAME`. The driver creates a destination that does not exist.
+- Messages move in batches. A single message is a batch of one row.
+"""
+
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 
 from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Bodies
 
-# Bodies of one size: row i is message i.
+# Message bodies of one size: row i is message i.
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
-# A value for each message by the name of the property; the type of the array is the type of the property.
+# One array for each property name, with a value for each message. The array's type is the property's type.
 Properties = Mapping[str, "np.ndarray[tuple[int], np.dtype[Any]]"]
-# When what was received is done. auto, dups_ok: when the next is asked for (dups_ok: told lazily); client: the driver
-# says so after each arrival; transacted: with the commit.
+# When the driver acknowledges received messages.
+# auto: with the next `receive`, or `close`. dups_ok: as auto, but it may delay and combine acknowledgements.
+# client: with the next `receive`; not with `close`. transacted: with `commit`.
 Acknowledge = Literal["auto", "dups_ok", "client", "transacted"]
+# Former names of class attributes of Driver, which drivers of other packages may still set.
+_FORMER_NAMES: Final = {"max_send_bytes": "max_send_bytes", "reports_accepted": "reports_accepted"}
 
 
 class DriverError(MqlabError):
-    """The system cannot be reached, refused, or went away. What was not confirmed may or may not have arrived."""
+    """The system is unreachable, refuses, fails or does not answer. Unconfirmed messages may have arrived or not."""
 
 
 @dataclass(frozen=True)
-class Receiving:
-    """How a consumer receives: it has room for `prefetch` messages; `durable` names its subscription, if that lasts."""
+class ReceiverOptions:
+    """How a receiver receives.
+
+    `prefetch` is how many messages it may hold unacknowledged. `selector` is a JMS selector, or "" for all messages.
+    `durable` is the name of a durable subscription, or "" for none.
+    """
 
     prefetch: int
     acknowledge: Acknowledge = "auto"
@@ -34,128 +53,171 @@ class Receiving:
     durable: str = ""
 
 
-class Arrival(NamedTuple):
-    """Messages that one consumer got together."""
+class ReceivedBatch(NamedTuple):
+    """Messages that one `receive` returned. `redelivered` holds for all of them: a batch never mixes both kinds."""
 
     bodies: Bodies
     redelivered: bool
 
 
 class Reply(NamedTuple):
+    """The reply to one request."""
+
     body: bytes
     redelivered: bool
 
 
 class Sender(ABC):
-    """What a producer uses. All methods raise DriverError."""
+    """A session with one producer. A producer role owns it and closes it."""
 
     @abstractmethod
     async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
-        """Send these messages; with `wait`, return when the system has confirmed them. The array may be reused."""
+        """Send one message for each row of `bodies`.
+
+        With `wait`, return when the system has confirmed all of them: a persistent message is then durable. Without,
+        return as soon as the driver can take the next batch. The caller may reuse `bodies` after the return. In a
+        transacted session the messages belong to the open transaction; the first send begins it. `properties` are set
+        only where a selector needs them.
+        """
 
     @abstractmethod
     async def commit(self) -> None:
-        """End the transaction, and return when that is safe."""
+        """Commit the transaction; return when the system has confirmed that. Called in transacted sessions only."""
 
-    async def taken(self, all_but: int) -> None:
-        """Return when the system has taken all but at most so many of the messages that were sent.
+    async def wait_accepted(self, max_pending: int) -> None:
+        """Return when the system has accepted all but at most `max_pending` of the messages sent so far.
 
-        Of a driver that `tells_taken`, and not within a transaction.
+        A producer role calls this after each send that does not wait, if the driver `reports_accepted`. It never does
+        so in a transacted session.
         """
-        raise DriverError(f"nothing tells what the system has taken, and what it has not ({all_but} messages)")
+        former = getattr(self, "taken", None)
+        if former is None:
+            raise DriverError(f"this driver cannot tell which messages are accepted (at most {max_pending} pending)")
+        warnings.warn(f"{type(self).__name__}.taken is now wait_accepted", DeprecationWarning, stacklevel=2)
+        await former(max_pending)
 
     @abstractmethod
     async def close(self) -> None:
-        """Return when the system has taken everything that was sent."""
+        """Return when the system has accepted all messages. Roll back an open transaction."""
 
 
 class Receiver(ABC):
-    """What a consumer uses. All methods raise DriverError."""
+    """A session with one consumer. A consumer role uses it; only that of a durable subscription is always closed."""
 
     @abstractmethod
-    async def receive(self) -> Arrival:
-        """The next messages. What was received before is acknowledged, unless the session is transacted."""
+    async def receive(self) -> ReceivedBatch:
+        """Wait without a time limit for messages; return at least one and at most `prefetch`.
+
+        The call also acknowledges what earlier calls returned, unless the session is transacted.
+        """
 
     @abstractmethod
-    async def commit(self) -> None: ...
+    async def commit(self) -> None:
+        """Acknowledge all received messages in one transaction; return when the system has confirmed that.
 
-    @abstractmethod
-    async def close(self) -> None: ...
-
-
-class Requester(ABC):
-    """What a requester uses: one request at a time. All methods raise DriverError."""
-
-    @abstractmethod
-    async def request(self, body: bytes, correlation_id: str) -> Reply:
-        """Send it, and wait for the reply with just this correlation id, whatever else lies on the reply queue."""
-
-    @abstractmethod
-    async def close(self) -> None: ...
-
-
-class Responder(ABC):
-    """What a responder uses. All methods raise DriverError."""
-
-    @abstractmethod
-    async def receive(self) -> Arrival:
-        """The next requests. Those received before are acknowledged."""
-
-    @abstractmethod
-    async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
-        """Answer all requests of the last arrival, in their order, each where its requester wants it."""
+        Called in transacted sessions only, between two calls of `receive` or after a cancelled one.
+        """
 
     @abstractmethod
     async def close(self) -> None:
-        """Return when the system has taken all replies."""
+        """End the consumer. The system redelivers what is not acknowledged."""
+
+
+class Requester(ABC):
+    """A session that sends requests and receives their replies. A requester role owns it and closes it."""
+
+    @abstractmethod
+    async def request(self, body: bytes, correlation_id: str) -> Reply:
+        """Send one request and return its reply, which has the same correlation id.
+
+        Other messages may lie on the reply queue: replies to other requesters, preloaded ones, and a late reply to an
+        earlier request that failed. Raise DriverError if no reply comes within `BLOCKED_TIMEOUT_S`.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End the session, and delete the reply queue if the driver made one for this requester."""
+
+
+class Responder(ABC):
+    """A session that receives requests and sends their replies. A responder role owns it and closes it."""
+
+    @abstractmethod
+    async def receive(self) -> ReceivedBatch:
+        """Wait without a time limit for requests; acknowledge those that earlier calls returned."""
+
+    @abstractmethod
+    async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
+        """Answer all requests of the last `receive`, in order, at the destination that each request names.
+
+        With `wait`, return when the system has confirmed the replies. Called once after each `receive`.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Return when the system has accepted all replies, then end the session."""
 
 
 class Connection(ABC):
-    """A protocol that does not have one of these raises DriverError, and says so."""
+    """A connection to the system, from which roles open links. The agent closes it at the end of a run.
+
+    An agent opens many links at the same time. A method that the protocol cannot implement raises DriverError with the
+    reason.
+    """
 
     @abstractmethod
     async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
-        """A session of its own with one producer."""
+        """Open a session with one producer."""
 
     @abstractmethod
-    async def receiver(self, destination: str, how: Receiving) -> Receiver:
-        """A session of its own with one consumer."""
+    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+        """Open a session with one consumer. It gets every message that is sent to its topic after the return."""
 
     @abstractmethod
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
-        """A session of its own that sends requests, and finds its replies on a queue that many may share."""
+        """Open a session that sends requests to `destination`; requesters may share the queue `reply_to`."""
 
     @abstractmethod
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
-        """A session of its own that receives requests and sends replies."""
+        """Open a session that receives requests from `destination`; `persistent` applies to its replies."""
 
     @abstractmethod
-    async def subscribe(self, topic: str, how: Receiving) -> None:
-        """Makes the durable subscription, and leaves it."""
+    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+        """Create the durable subscription `options.durable`, without a consumer that stays."""
 
     @abstractmethod
     async def unsubscribe(self, durable: str) -> None:
-        """Ends a durable subscription that nobody uses now."""
+        """Delete a durable subscription of this connection, which has no consumer now."""
 
     @abstractmethod
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
-        """Put messages there with correlation ids that nobody asks for; return when the system has them."""
+        """Put messages on a reply queue with correlation ids that no requester waits for; return when confirmed."""
 
     @abstractmethod
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Close all links and the connection, within seconds even if the system does not answer."""
 
 
 class Driver(ABC):
-    """One protocol. `options` say what a client must know beside the address: user, password, the jars of a library."""
+    """One protocol, at one address. The agent makes it and calls `connect` for each connection of a run.
 
-    # Features of `mqlab.study.FEATURES` that the protocol, or this driver, has not, each with the reason.
+    `address` is `tcp:HOST:PORT`, `tls:HOST:PORT` or `unix:PATH`. `options` are those that the system passes to the
+    driver: user, password, the jars of a library.
+    """
+
+    # Features of `mqlab.study.FEATURES` that the protocol or this driver lacks, each with the reason.
     lacks: ClassVar[Mapping[str, str]] = {}
-    # Bytes of bodies that a producer which waits for nothing hands over in one send. What is in a batch is under way at
-    # once; more of it makes no protocol that sends message by message any faster. None: a batch is what moves.
-    at_once: ClassVar[int | None] = 64 * 1024
-    # Whether its senders know what the system has taken without waiting for each send. If not, how far ahead they are
-    # is up to the system and to the buffers on the way.
-    tells_taken: ClassVar[bool] = False
+    # Bytes of bodies that a producer which does not wait passes to one `send`. A larger batch makes a protocol that
+    # sends message by message no faster. None: the protocol has batches of its own, so there is no limit.
+    max_send_bytes: ClassVar[int | None] = 64 * 1024
+    # Whether its senders implement `wait_accepted`. Otherwise the buffers on the way bound the send-ahead.
+    reports_accepted: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        for former, name in _FORMER_NAMES.items():
+            if former in vars(cls):
+                warnings.warn(f"{cls.__name__}.{former} is now {name}", DeprecationWarning, stacklevel=2)
+                setattr(cls, name, vars(cls)[former])
 
     def __init__(self, address: str, options: Mapping[str, str] = MappingProxyType({})) -> None:
         self.address = address
@@ -163,4 +225,7 @@ class Driver(ABC):
 
     @abstractmethod
     async def connect(self, application: str = "") -> Connection:
-        """`application` is what the system shows the client as, where it can."""
+        """Connect, and show `application` as the client's name where the system displays one.
+
+        Raise DriverError, and leave nothing open, if the system cannot be reached or refuses the login.
+        """

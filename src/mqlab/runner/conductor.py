@@ -280,7 +280,7 @@ def described(system: System, points: Sequence[Point]) -> dict[str, Any]:
 def _ahead(system: System) -> float | None:
     """How far free producers may be ahead of it; None: as far as it lets them."""
     try:
-        return AHEAD_SECONDS if driver_of(system).tells_taken else None
+        return AHEAD_SECONDS if driver_of(system).reports_accepted else None
     except SystemFailedError:
         return None
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from drivers.peers import against, bodies, turns
-from mqlab.drivers import DRIVERS, Connection, DriverError, Receiving
-from mqlab.drivers.amqp.null_server import AmqpNull
+from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
+from mqlab.drivers.amqp.null_server import AmqpNullServer
 from mqlab.wire.amqp import Method, method
 
 Play = Callable[[Connection], Awaitable[None]]
 
 
-class Peer(AmqpNull):
+class Peer(AmqpNullServer):
     """Delivers ten messages of 12 bytes at a time; says something in place of the answer to some methods."""
 
     peers: list["Peer"]
@@ -75,7 +75,7 @@ def test_every_message_of_a_batch_is_confirmed(peer: type[Peer], rows: int, size
 
 def test_what_was_received_is_acknowledged_with_the_next(peer: type[Peer]) -> None:
     async def play(connection: Connection) -> None:
-        receiver = await connection.receiver("queue:q", Receiving(10))
+        receiver = await connection.receiver("queue:q", ReceiverOptions(10))
         first = await receiver.receive()
         assert [body[4] for body in first.bodies.tolist()] == list(range(10))
         await turns()
@@ -90,7 +90,7 @@ def test_what_was_received_is_acknowledged_with_the_next(peer: type[Peer]) -> No
 
 def test_lazy_acknowledgement_is_told_at_the_end(peer: type[Peer]) -> None:
     async def play(connection: Connection) -> None:
-        receiver = await connection.receiver("queue:q", Receiving(40, "dups_ok"))
+        receiver = await connection.receiver("queue:q", ReceiverOptions(40, "dups_ok"))
         rows = 0
         while rows < 40:
             rows += len((await receiver.receive()).bodies)
@@ -104,7 +104,7 @@ def test_lazy_acknowledgement_is_told_at_the_end(peer: type[Peer]) -> None:
 
 def test_a_receive_that_is_cancelled_loses_nothing(peer: type[Peer]) -> None:
     async def play(connection: Connection) -> None:
-        receiver = await connection.receiver("queue:q", Receiving(10))
+        receiver = await connection.receiver("queue:q", ReceiverOptions(10))
         waiting = asyncio.ensure_future(receiver.receive())
         await asyncio.sleep(0)
         waiting.cancel()
@@ -163,7 +163,7 @@ def test_a_broker_that_breaks_off_is_quoted(quiet: type[Peer], said: bytes, why:
 def test_a_connection_that_is_lost_ends_every_wait(quiet: type[Peer]) -> None:
     async def play(connection: Connection) -> None:
         sender = await connection.sender("queue:q", persistent=True, transacted=False)
-        receiver = await connection.receiver("queue:q", Receiving(10))
+        receiver = await connection.receiver("queue:q", ReceiverOptions(10))
         waiting = [asyncio.ensure_future(sender.send(bodies(3), wait=True)), asyncio.ensure_future(receiver.receive())]
         await turns()
         transport = Peer.peers[-1]._transport
@@ -222,7 +222,7 @@ def test_transactions_and_topics_are_asked_for(peer: type[Peer]) -> None:
         await sender.send(bodies(3), wait=False)
         await sender.commit()
         await sender.close()
-        receiver = await connection.receiver("topic:t", Receiving(10, "transacted"))
+        receiver = await connection.receiver("topic:t", ReceiverOptions(10, "transacted"))
         await receiver.receive()
         await receiver.commit()
         heard = Peer.peers[-1]
@@ -237,7 +237,7 @@ def test_transactions_and_topics_are_asked_for(peer: type[Peer]) -> None:
 def test_what_it_has_not_is_said(peer: type[Peer]) -> None:
     async def play(connection: Connection) -> None:
         with pytest.raises(DriverError, match="gets all that is on its queue"):
-            await connection.receiver("topic:t", Receiving(10, selector="seq > 5"))
+            await connection.receiver("topic:t", ReceiverOptions(10, selector="seq > 5"))
         sender = await connection.sender("topic:t", persistent=False, transacted=False)
         with pytest.raises(DriverError, match="selectors"):
             await sender.send(bodies(3), wait=False, properties={})
@@ -270,16 +270,16 @@ def test_a_question_tells_what_is_taken(peer: type[Peer]) -> None:
     async def play(connection: Connection) -> None:
         sender = await connection.sender("queue:q", persistent=False, transacted=False)
         await sender.send(bodies(10), wait=False)
-        await sender.taken(10)
+        await sender.wait_accepted(10)
         await sender.send(bodies(5), wait=False)
-        waiting = asyncio.ensure_future(sender.taken(5))
+        waiting = asyncio.ensure_future(sender.wait_accepted(5))
         await turns()
         assert Peer.peers[-1].said("channel.flow") == [(True,), (True,)]
         assert not waiting.done()
         Peer.peers[-1].write(method(1, "channel.flow-ok", True))
         await waiting
         Peer.peers[-1].write(method(1, "channel.flow-ok", True))
-        await sender.taken(0)
+        await sender.wait_accepted(0)
 
     against("amqp", peer, play)
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from proton import Message
 
 from drivers.amqp10_peer import OnLink, peer
-from mqlab.drivers import DRIVERS, DriverError, Receiving
+from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
 from mqlab.drivers.amqp10 import engine
 from mqlab.drivers.amqp10.messages import addressed, before_body, header, properties_section, received
-from mqlab.drivers.common.timeouts import owed
+from mqlab.drivers.common.timeouts import with_timeout
 
 _BODIES = st.binary(max_size=300)
 # Proton's own addresses end with a NUL.
@@ -114,14 +114,14 @@ def _soon_left(link: Any) -> None:
 
 
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "owed", lambda waiting, _, what: owed(waiting, 0.1, what))
+    monkeypatch.setattr(engine, "with_timeout", lambda waiting, _, what: with_timeout(waiting, 0.1, what))
 
 
 async def _receive(on_link: OnLink) -> None:
     async with peer(on_link) as address:
         connection = await DRIVERS["amqp10"](address).connect()
         try:
-            await (await connection.receiver("queue:q", Receiving(10))).receive()
+            await (await connection.receiver("queue:q", ReceiverOptions(10))).receive()
         finally:
             await connection.close()
 

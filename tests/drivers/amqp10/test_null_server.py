@@ -1,4 +1,4 @@
-"""The null peer of AMQP 1.0 with the driver: all that it takes is confirmed, all that it delivers is whole."""
+"""The null server of AMQP 1.0 with the driver: all that it takes is confirmed, all that it delivers is whole."""
 
 import pytest
 
@@ -7,21 +7,21 @@ pytest.importorskip("proton", reason="python-qpid-proton is not installed")
 import numpy as np
 from tests.drivers.peers import against, check_confirming
 
-from mqlab.drivers import Connection, Receiving
-from mqlab.drivers.amqp10.null_server import Amqp10Null
+from mqlab.drivers import Connection, ReceiverOptions
+from mqlab.drivers.amqp10.null_server import Amqp10NullServer
 
 
 # Numbers of deliveries and tags get longer on the way; a body of 3 MB comes in several frames.
 @pytest.mark.parametrize(("rows", "size"), [(1, 12), (1500, 12), (3, 3_000_000)])
 def test_what_is_waited_for_is_confirmed(rows: int, size: int) -> None:
-    check_confirming("amqp10", Amqp10Null, "queue:q", rows, size)
+    check_confirming("amqp10", Amqp10NullServer, "queue:q", rows, size)
 
 
 # One of 100 kB comes in several frames, since the driver takes no longer ones.
 @pytest.mark.parametrize(("size", "batch"), [(12, 1000), (300, 7), (100_000, 4)])
 def test_bodies_come_whole_and_numbered_for_as_long_as_there_is_room(size: int, batch: int) -> None:
     async def play(connection: Connection) -> None:
-        receiver = await connection.receiver("queue:q", Receiving(16 * batch))
+        receiver = await connection.receiver("queue:q", ReceiverOptions(16 * batch))
         came = 0
         while came < 20 * batch:
             found = (await receiver.receive()).bodies
@@ -34,4 +34,4 @@ def test_bodies_come_whole_and_numbered_for_as_long_as_there_is_room(size: int, 
             came += len(numbers)
         await receiver.close()
 
-    against("amqp10", lambda: Amqp10Null(size, batch), play)
+    against("amqp10", lambda: Amqp10NullServer(size, batch), play)

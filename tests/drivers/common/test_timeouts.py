@@ -5,21 +5,21 @@ import uvloop
 
 from mqlab.drivers import DriverError
 from mqlab.drivers.common.confirmations import Confirming
-from mqlab.drivers.common.timeouts import coming, owed
+from mqlab.drivers.common.timeouts import next_message, with_timeout
 
 
 def test_an_answer_is_waited_for_until_it_comes() -> None:
     async def play() -> str:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_soon(answer.set_result, "here")
-        return await owed(answer)
+        return await with_timeout(answer)
 
     assert uvloop.run(play()) == "here"
 
 
 def test_one_that_never_comes_is_an_error_in_the_end() -> None:
     async def play() -> None:
-        await owed(asyncio.get_running_loop().create_future(), 0.01)
+        await with_timeout(asyncio.get_running_loop().create_future(), 0.01)
 
     with pytest.raises(DriverError, match=r"the system did not answer within 0\.01 s"):
         uvloop.run(play())
@@ -27,7 +27,7 @@ def test_one_that_never_comes_is_an_error_in_the_end() -> None:
 
 def test_what_was_waited_for_is_named() -> None:
     async def play() -> None:
-        await owed(asyncio.sleep(10), 0.01, "the moon did not rise")
+        await with_timeout(asyncio.sleep(10), 0.01, "the moon did not rise")
 
     with pytest.raises(DriverError, match=r"the moon did not rise within 0\.01 s"):
         uvloop.run(play())
@@ -35,7 +35,7 @@ def test_what_was_waited_for_is_named() -> None:
 
 def test_who_is_cancelled_while_waiting_is_cancelled() -> None:
     async def play() -> None:
-        waiting = asyncio.ensure_future(owed(asyncio.get_running_loop().create_future(), 0.01))
+        waiting = asyncio.ensure_future(with_timeout(asyncio.get_running_loop().create_future(), 0.01))
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -51,7 +51,7 @@ def test_who_was_cancelled_before_still_gets_the_error() -> None:
         try:
             await asyncio.sleep(10)
         finally:
-            await owed(asyncio.get_running_loop().create_future(), 0.01)
+            await with_timeout(asyncio.get_running_loop().create_future(), 0.01)
 
     async def play() -> None:
         working = asyncio.ensure_future(work())
@@ -64,20 +64,20 @@ def test_who_was_cancelled_before_still_gets_the_error() -> None:
 
 
 def test_only_a_reply_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqlab.drivers.common.timeouts.HELD_SECONDS", 0.01)
+    monkeypatch.setattr("mqlab.drivers.common.timeouts.BLOCKED_TIMEOUT_S", 0.01)
 
     async def play() -> None:
         message = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_later(0.05, message.set_result, None)
-        await coming(message, is_reply=False)
-        with pytest.raises(DriverError, match="nobody answered the request"):
-            await coming(asyncio.get_running_loop().create_future(), is_reply=True)
+        await next_message(message, is_reply=False)
+        with pytest.raises(DriverError, match="no reply to the request came"):
+            await next_message(asyncio.get_running_loop().create_future(), is_reply=True)
 
     uvloop.run(play())
 
 
 def test_confirmations_that_never_come_hold_nobody_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqlab.drivers.common.confirmations.HELD_SECONDS", 0.01)
+    monkeypatch.setattr("mqlab.drivers.common.confirmations.BLOCKED_TIMEOUT_S", 0.01)
 
     async def play() -> None:
         confirming = Confirming()

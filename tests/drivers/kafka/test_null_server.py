@@ -1,24 +1,24 @@
-"""The null peer of Kafka with the driver: all that it takes is confirmed, all that it delivers is whole."""
+"""The null server of Kafka with the driver: all that it takes is confirmed, all that it delivers is whole."""
 
 import numpy as np
 import pytest
 from tests.drivers.peers import against, check_confirming
 
-from mqlab.drivers import Connection, Receiving
-from mqlab.drivers.kafka.null_server import KafkaNull
+from mqlab.drivers import Connection, ReceiverOptions
+from mqlab.drivers.kafka.null_server import KafkaNullServer
 
 
 @pytest.mark.parametrize("destination", ["queue:q", "topic:t"])
 @pytest.mark.parametrize(("rows", "size"), [(1, 12), (1500, 12), (3, 3_000_000)])
 def test_what_is_waited_for_is_confirmed(destination: str, rows: int, size: int) -> None:
-    check_confirming("kafka", KafkaNull, destination, rows, size)
+    check_confirming("kafka", KafkaNullServer, destination, rows, size)
 
 
 @pytest.mark.parametrize(("size", "batch"), [(12, 1000), (300, 7), (100_000, 4)])
 def test_bodies_come_whole_and_numbered_for_as_long_as_there_is_room(size: int, batch: int) -> None:
     async def play(connection: Connection) -> None:
         # Of one partition, so that they have an order.
-        receiver = await connection.receiver("topic:t", Receiving(16 * batch))
+        receiver = await connection.receiver("topic:t", ReceiverOptions(16 * batch))
         came, last = 0, -1
         while came < 20 * batch:
             found = (await receiver.receive()).bodies
@@ -31,15 +31,15 @@ def test_bodies_come_whole_and_numbered_for_as_long_as_there_is_room(size: int, 
             came, last = came + len(table), numbers[-1]
         await receiver.close()
 
-    against("kafka", lambda: KafkaNull(size, batch), play)
+    against("kafka", lambda: KafkaNullServer(size, batch), play)
 
 
 def test_what_was_received_of_a_queue_is_acknowledged() -> None:
     async def play(connection: Connection) -> None:
-        receiver = await connection.receiver("queue:q", Receiving(100, "transacted"))
+        receiver = await connection.receiver("queue:q", ReceiverOptions(100, "transacted"))
         for _ in range(3):
             assert len((await receiver.receive()).bodies)
             await receiver.commit()
         await receiver.close()
 
-    against("kafka", lambda: KafkaNull(12, 10), play)
+    against("kafka", lambda: KafkaNullServer(12, 10), play)

@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from drivers.peers import against, bodies, turns
-from mqlab.drivers import DRIVERS, Connection, DriverError, Receiving
-from mqlab.drivers.mqtt.null_server import MqttNull
+from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
+from mqlab.drivers.mqtt.null_server import MqttNullServer
 from mqlab.wire.mqtt import CONNECT, PINGREQ, SUBSCRIBE, Packet, Publishing, packet
 
 CONNACK = packet(0x20, b"\0\0\0")
 
 
-class Peer(MqttNull):
+class Peer(MqttNullServer):
     """Delivers nothing by itself; says something in place of the answer to some packets."""
 
     peers: list["Peer"]
@@ -83,7 +83,7 @@ def test_every_message_of_a_batch_is_confirmed(peer: type[Peer], driver: str, ro
 @pytest.mark.parametrize("driver", ["mqtt", "mqtt3"])
 def test_what_was_received_is_acknowledged_with_the_next(peer: type[Peer], driver: str) -> None:
     async def play(connection: Connection) -> None:
-        receiver = await connection.receiver("topic:t", Receiving(100))
+        receiver = await connection.receiver("topic:t", ReceiverOptions(100))
         broker, publishing = Peer.peers[-1], Publishing(5 if driver == "mqtt" else 4, "topic/t", qos=1)
         before = broker.read
         broker.write(publishing.one(b"first", 7) + publishing.one(b"another", 8))
@@ -100,7 +100,7 @@ def test_what_was_received_is_acknowledged_with_the_next(peer: type[Peer], drive
 
 def test_messages_sent_again_are_told_apart(peer: type[Peer]) -> None:
     async def play(connection: Connection) -> None:
-        receiver = await connection.receiver("topic:t", Receiving(100))
+        receiver = await connection.receiver("topic:t", ReceiverOptions(100))
         new = Publishing(5, "topic/t", qos=1).one(b"body", 1)
         Peer.peers[-1].write(b"\x3a" + new[1:] + new)
         arrivals = [await receiver.receive(), await receiver.receive()]
@@ -111,7 +111,7 @@ def test_messages_sent_again_are_told_apart(peer: type[Peer]) -> None:
 
 def test_a_receive_that_is_cancelled_loses_nothing(peer: type[Peer]) -> None:
     async def play(connection: Connection) -> None:
-        receiver = await connection.receiver("topic:t", Receiving(100))
+        receiver = await connection.receiver("topic:t", ReceiverOptions(100))
         waiting = asyncio.ensure_future(receiver.receive())
         await asyncio.sleep(0)
         Peer.peers[-1].write(Publishing(5, "topic/t", qos=0).one(b"body"))
@@ -210,7 +210,7 @@ def test_a_broker_that_refuses_is_quoted(peer: type[Peer], driver: str, instead:
     peer.instead = instead
 
     async def play(connection: Connection) -> None:
-        await connection.receiver("topic:t", Receiving(100))
+        await connection.receiver("topic:t", ReceiverOptions(100))
 
     with pytest.raises(DriverError, match=why):
         against(driver, peer, play)
@@ -218,7 +218,7 @@ def test_a_broker_that_refuses_is_quoted(peer: type[Peer], driver: str, instead:
 
 def test_a_receiver_that_is_full_stops_reading(peer: type[Peer]) -> None:
     async def play(connection: Connection) -> None:
-        receiver = await connection.receiver("topic:t", Receiving(50))
+        receiver = await connection.receiver("topic:t", ReceiverOptions(50))
         broker, message = Peer.peers[-1], Publishing(5, "topic/t", qos=0).one(bytes(100_000))
         for _ in range(300):
             broker.write(message)
@@ -238,7 +238,7 @@ def test_a_session_with_more_than_it_has_room_for_still_hears_answers(peer: type
     peer.instead = {SUBSCRIBE: many + packet(0x90, b"\0\1\1")}
 
     async def play(connection: Connection) -> None:
-        receiver = await connection.receiver("topic:t", Receiving(10, durable="lasting"))
+        receiver = await connection.receiver("topic:t", ReceiverOptions(10, durable="lasting"))
         rows = 0
         while rows < 1000:
             rows += len((await receiver.receive()).bodies)
@@ -250,13 +250,15 @@ def test_a_session_with_more_than_it_has_room_for_still_hears_answers(peer: type
 @pytest.mark.parametrize(
     ("driver", "destination", "how", "why"),
     [
-        ("mqtt", "topic:t", Receiving(1, selector="a > 1"), "by topic only"),
-        ("mqtt", "topic:t", Receiving(1, "transacted"), "has none"),
-        ("mqtt", "topic:t", Receiving(1, "client"), "to the same session only"),
-        ("mqtt3", "queue:q", Receiving(1), "no shared subscriptions"),
+        ("mqtt", "topic:t", ReceiverOptions(1, selector="a > 1"), "by topic only"),
+        ("mqtt", "topic:t", ReceiverOptions(1, "transacted"), "has none"),
+        ("mqtt", "topic:t", ReceiverOptions(1, "client"), "to the same session only"),
+        ("mqtt3", "queue:q", ReceiverOptions(1), "no shared subscriptions"),
     ],
 )
-def test_what_it_has_not_is_said(peer: type[Peer], driver: str, destination: str, how: Receiving, why: str) -> None:
+def test_what_it_has_not_is_said(
+    peer: type[Peer], driver: str, destination: str, how: ReceiverOptions, why: str
+) -> None:
     async def play(connection: Connection) -> None:
         with pytest.raises(DriverError, match=why):
             await connection.receiver(destination, how)

@@ -8,7 +8,7 @@ import uvloop
 
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
-from mqlab.drivers import DRIVERS, Connection, DriverError, Receiving, Sender
+from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions, Sender
 from mqlab.drivers.api import Matrix
 
 Connect = Callable[[], Awaitable[Connection]]
@@ -49,7 +49,7 @@ def against_a_broker(tmp_path: Path, play: Play, **settings: object) -> None:
 @pytest.mark.parametrize("wait", [True, False])
 def test_what_is_sent_arrives(tmp_path: Path, rows: int, wait: bool) -> None:
     async def play(connection: Connection) -> None:
-        receiver = await connection.receiver("queue:q", Receiving(10))
+        receiver = await connection.receiver("queue:q", ReceiverOptions(10))
         sender = await connection.sender("queue:q", persistent=wait, transacted=False)
         await sender.send(bodies(*range(rows)), wait=wait)
         arrival = await receiver.receive()
@@ -63,7 +63,7 @@ def test_what_is_sent_arrives(tmp_path: Path, rows: int, wait: bool) -> None:
 
 def test_the_array_may_be_reused_at_once(tmp_path: Path) -> None:
     async def play(connection: Connection) -> None:
-        receiver = await connection.receiver("queue:q", Receiving(1000))
+        receiver = await connection.receiver("queue:q", ReceiverOptions(1000))
         sender = await connection.sender("queue:q", persistent=False, transacted=False)
         same = bodies(0, 0, 0)
         for n in range(100):
@@ -82,7 +82,7 @@ def test_the_array_may_be_reused_at_once(tmp_path: Path) -> None:
 def test_a_transaction_is_visible_after_its_commit_and_acknowledged_by_another(tmp_path: Path) -> None:
     async def play(connect: Connect) -> None:
         connection, other = await connect(), await connect()
-        receiver = await connection.receiver("queue:q", Receiving(10, "transacted"))
+        receiver = await connection.receiver("queue:q", ReceiverOptions(10, "transacted"))
         sender = await connection.sender("queue:q", persistent=True, transacted=True)
         await sender.send(bodies(1, 2), wait=False)
         with pytest.raises(TimeoutError):
@@ -92,14 +92,14 @@ def test_a_transaction_is_visible_after_its_commit_and_acknowledged_by_another(t
         assert len((await receiver.receive()).bodies) == 2
         await connection.close()
         # Not committed, so they come again, and say so.
-        again = await other.receiver("queue:q", Receiving(10, "transacted"))
+        again = await other.receiver("queue:q", ReceiverOptions(10, "transacted"))
         arrival = await again.receive()
         assert (len(arrival.bodies), arrival.redelivered) == (2, True)
         await again.commit()
         await other.close()
         # Committed, so they are gone.
         last = await connect()
-        empty = await last.receiver("queue:q", Receiving(10, "transacted"))
+        empty = await last.receiver("queue:q", ReceiverOptions(10, "transacted"))
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await empty.receive()
@@ -114,7 +114,7 @@ def test_closing_a_sender_means_that_the_system_has_all_of_it(tmp_path: Path) ->
         for _ in range(50):
             await sender.send(bodies(*range(20)), wait=False)
         await sender.close()
-        receiver = await connection.receiver("queue:q", Receiving(5000))
+        receiver = await connection.receiver("queue:q", ReceiverOptions(5000))
         number = 0
         while number < 1000:
             number += len((await receiver.receive()).bodies)
@@ -134,7 +134,7 @@ class TestErrorsAreDriverErrors:
             with pytest.raises(DriverError):
                 await connection.sender("nonsense", persistent=False, transacted=False)
             with pytest.raises(DriverError):
-                await connection.receiver("nonsense", Receiving(1))
+                await connection.receiver("nonsense", ReceiverOptions(1))
 
         against_a_broker(tmp_path, play)
 
@@ -154,7 +154,7 @@ class TestErrorsAreDriverErrors:
             async with running(Settings(data=tmp_path, listen=("tcp:127.0.0.1:0",))) as (_, (address,)):
                 connection = await DRIVERS["native"](str(address)).connect()
                 sender = await connection.sender("queue:q", persistent=True, transacted=True)
-                receiver = await connection.receiver("queue:q", Receiving(1))
+                receiver = await connection.receiver("queue:q", ReceiverOptions(1))
                 waiting = asyncio.ensure_future(receiver.receive())
                 await asyncio.sleep(0)
             async with asyncio.timeout(60):

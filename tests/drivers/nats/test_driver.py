@@ -8,7 +8,7 @@ import pytest
 import uvloop
 
 from drivers.peer import Play, peer
-from mqlab.drivers import DRIVERS, Connection, DriverError, Receiving
+from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
 from mqlab.drivers.nats.names import Place, escaped
 
 BODIES = np.arange(24, dtype=np.uint8).reshape(2, 12)
@@ -46,7 +46,7 @@ def server(*answers: bytes, info: bytes = b"{}") -> Play:
 
 def test_the_words_of_a_server_that_ends_the_connection_are_told() -> None:
     async def test(connection: Connection) -> None:
-        receiver = await connection.receiver("topic:t", Receiving(10))
+        receiver = await connection.receiver("topic:t", ReceiverOptions(10))
         sender = await connection.sender("topic:t", persistent=False, transacted=False)
         await sender.send(BODIES, wait=False)
         with pytest.raises(DriverError, match="Slow Consumer"):
@@ -85,7 +85,7 @@ def test_what_comes_after_the_receiver_was_closed_keeps_no_answer_back() -> None
                 writer.write(b"PONG\r\n")
 
     async def test(connection: Connection) -> None:
-        receiver = await connection.receiver("topic:t", Receiving(10))
+        receiver = await connection.receiver("topic:t", ReceiverOptions(10))
         await receiver.close()
 
     run(play, test)
@@ -109,8 +109,8 @@ def test_a_pong_tells_what_is_taken() -> None:
         sender = await connection.sender("topic:t", persistent=False, transacted=False)
         for _ in range(3):
             await sender.send(BODIES, wait=False)
-        await sender.taken(6)
-        waiting = asyncio.ensure_future(sender.taken(5))
+        await sender.wait_accepted(6)
+        waiting = asyncio.ensure_future(sender.wait_accepted(5))
         await asyncio.sleep(0.02)
         assert (pings, waiting.done()) == (2, False)
         goes_on.set()

@@ -1,10 +1,10 @@
-"""The null peer of NATS: it hears a subscription however the bytes around it come."""
+"""The null server of NATS: it hears a subscription however the bytes around it come."""
 
 import asyncio
 
 import pytest
 
-from mqlab.drivers.nats.null_server import NatsNull
+from mqlab.drivers.nats.null_server import NatsNullServer
 
 # As a client says it that has made its inbox before: both may come in one read, or anywhere apart.
 _SAID = b"CONNECT {}\r\nPING\r\nSUB _INBOX.ab.* 1000\r\nSUB queue.q all 1001\r\nPING\r\n"
@@ -28,7 +28,7 @@ class _Taken(asyncio.Transport):
 
 
 def _told(*parts: bytes) -> bytes:
-    peer, transport = NatsNull(12, 3), _Taken()
+    peer, transport = NatsNullServer(12, 3), _Taken()
     peer.connection_made(transport)
     for part in parts:
         peer.get_buffer(-1)[: len(part)] = part

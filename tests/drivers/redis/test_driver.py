@@ -8,7 +8,7 @@ import pytest
 import uvloop
 
 from drivers.peer import Play, peer
-from mqlab.drivers import DRIVERS, Connection, DriverError, Receiving, Sender
+from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions, Sender
 
 BODIES = np.arange(24, dtype=np.uint8).reshape(2, 12)
 
@@ -48,8 +48,8 @@ def test_replies_tell_what_is_taken() -> None:
     async def test(connection: Connection) -> None:
         sender = await connection.sender("topic:t", persistent=False, transacted=False)
         await sender.send(BODIES, wait=False)
-        await sender.taken(1)
-        waiting = asyncio.ensure_future(sender.taken(0))
+        await sender.wait_accepted(1)
+        waiting = asyncio.ensure_future(sender.wait_accepted(0))
         await asyncio.sleep(0.02)
         assert not waiting.done()
         goes_on.set()
@@ -109,7 +109,7 @@ def test_a_transaction_that_did_not_happen_is_heard(answer: bytes) -> None:
 
 def test_a_server_that_goes_away_ends_all_waiting() -> None:
     async def test(connection: Connection) -> None:
-        receiver = await connection.receiver("queue:q", Receiving(10))
+        receiver = await connection.receiver("queue:q", ReceiverOptions(10))
         with pytest.raises(DriverError, match="closed the connection"):
             await receiver.receive()
 

@@ -6,7 +6,7 @@ import pytest
 import uvloop
 
 from drivers.stomp_peer import Peer, peer
-from mqlab.drivers import DRIVERS, Connection, DriverError, Receiving
+from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
 from mqlab.wire.stomp import Frame
 
 _BODIES = np.arange(48, dtype=np.uint8).reshape(4, 12)
@@ -72,19 +72,19 @@ def test_receipts_tell_what_is_taken_once_somebody_wants_to_know() -> None:
         one.answers = False
         sender = await connection.sender("topic:a", persistent=False, transacted=False)
         await sender.send(_BODIES, wait=False)
-        await sender.taken(0)
+        await sender.wait_accepted(0)
         for _ in range(2):
             await sender.send(_BODIES, wait=False)
         sends = await one.until("SEND", 12)
         assert [row for row, frame in enumerate(sends) if "receipt" in frame.headers] == [7, 11]
-        await sender.taken(8)
-        waiting = asyncio.ensure_future(sender.taken(7))
+        await sender.wait_accepted(8)
+        waiting = asyncio.ensure_future(sender.wait_accepted(7))
         await asyncio.sleep(0.02)
         assert not waiting.done()
         one.say(Frame("RECEIPT", {"receipt-id": sends[7].headers["receipt"]}))
         await waiting
         one.say(Frame("RECEIPT", {"receipt-id": sends[11].headers["receipt"]}))
-        await sender.taken(0)
+        await sender.wait_accepted(0)
         await sender.close()
 
     play(test)
@@ -108,7 +108,7 @@ def test_a_transaction_is_begun_with_its_first_message() -> None:
 @pytest.mark.parametrize("acknowledge", ["auto", "client"])
 def test_one_acknowledgement_covers_an_arrival_once_the_next_is_asked_for(acknowledge: str) -> None:
     async def test(one: Peer, connection: Connection) -> None:
-        receiver = await connection.receiver("queue:a", Receiving(10, acknowledge))  # type: ignore[arg-type]
+        receiver = await connection.receiver("queue:a", ReceiverOptions(10, acknowledge))  # type: ignore[arg-type]
         one.deliver(*[b"%012d" % number for number in range(20)])
         got = b""
         while len(got) < 240:
@@ -127,7 +127,7 @@ def test_one_acknowledgement_covers_an_arrival_once_the_next_is_asked_for(acknow
 
 def test_a_lazy_receiver_acknowledges_at_the_latest_when_nothing_is_there() -> None:
     async def test(one: Peer, connection: Connection) -> None:
-        receiver = await connection.receiver("queue:a", Receiving(10, "dups_ok"))
+        receiver = await connection.receiver("queue:a", ReceiverOptions(10, "dups_ok"))
         one.deliver(b"a")
         await receiver.receive()
         waiting = asyncio.ensure_future(receiver.receive())
@@ -140,7 +140,7 @@ def test_a_lazy_receiver_acknowledges_at_the_latest_when_nothing_is_there() -> N
 
 def test_messages_that_come_again_are_kept_apart() -> None:
     async def test(one: Peer, connection: Connection) -> None:
-        receiver = await connection.receiver("queue:a", Receiving(10))
+        receiver = await connection.receiver("queue:a", ReceiverOptions(10))
         one.deliver(b"a", b"b", redelivered=True)
         one.deliver(b"c")
         got = []
@@ -155,7 +155,7 @@ def test_messages_that_come_again_are_kept_apart() -> None:
 
 def test_a_receive_that_is_cancelled_loses_nothing() -> None:
     async def test(one: Peer, connection: Connection) -> None:
-        receiver = await connection.receiver("queue:a", Receiving(10))
+        receiver = await connection.receiver("queue:a", ReceiverOptions(10))
         waiting = asyncio.ensure_future(receiver.receive())
         await asyncio.sleep(0)
         waiting.cancel()
@@ -170,7 +170,7 @@ def test_a_receive_that_is_cancelled_loses_nothing() -> None:
 ])  # fmt: skip
 def test_a_commit_of_receipts(server: str, commands: list[str]) -> None:
     async def test(one: Peer, connection: Connection) -> None:
-        receiver = await connection.receiver("queue:a", Receiving(10, "transacted"))
+        receiver = await connection.receiver("queue:a", ReceiverOptions(10, "transacted"))
         one.deliver(b"a")
         await receiver.receive()
         one.deliver(b"b")
@@ -216,7 +216,7 @@ def test_a_responder_answers_each_request_and_then_is_done_with_it() -> None:
 
 def test_what_the_broker_says_is_wrong_is_told() -> None:
     async def test(one: Peer, connection: Connection) -> None:
-        receiver = await connection.receiver("queue:a", Receiving(10))
+        receiver = await connection.receiver("queue:a", ReceiverOptions(10))
         waiting = asyncio.ensure_future(receiver.receive())
         one.say(Frame("ERROR", {"message": "no such thing"}, b"in detail\nand more"))
         with pytest.raises(DriverError, match="no such thing: in detail"):
@@ -271,7 +271,7 @@ def test_a_flavour_that_is_none_is_refused() -> None:
 
 def test_a_broker_that_sends_too_much_is_kept_waiting() -> None:
     async def test(one: Peer, connection: Connection) -> None:
-        receiver = await connection.receiver("queue:a", Receiving(10))
+        receiver = await connection.receiver("queue:a", ReceiverOptions(10))
         body = bytes(100_000)
         one.deliver(*[body] * 400)
         got = 0
@@ -287,7 +287,7 @@ def test_a_broker_that_sends_too_much_is_kept_waiting() -> None:
 
 def test_the_receipt_of_a_commit_is_read_even_if_too_much_waits() -> None:
     async def test(one: Peer, connection: Connection) -> None:
-        receiver = await connection.receiver("queue:a", Receiving(1, "transacted"))
+        receiver = await connection.receiver("queue:a", ReceiverOptions(1, "transacted"))
         one.deliver(b"a")
         await receiver.receive()
         one.deliver(*[bytes(100_000)] * 100)

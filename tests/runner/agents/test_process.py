@@ -12,12 +12,12 @@ import uvloop
 
 from mqlab.drivers import (
     DRIVERS,
-    Arrival,
     Connection,
     Driver,
     DriverError,
+    ReceivedBatch,
     Receiver,
-    Receiving,
+    ReceiverOptions,
     Requester,
     Responder,
     Sender,
@@ -66,7 +66,7 @@ class FakeConnection(Connection):
         self._system.calls.append(f"sender {destination}{' persistent' if persistent else ''}")
         return FakeSender(self._system, transacted)
 
-    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
         self._system.calls.append(f"receiver {destination} {how.acknowledge}")
         assert how.prefetch > 0
         return FakeReceiver(self._system)
@@ -77,7 +77,7 @@ class FakeConnection(Connection):
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
         raise DriverError(f"no responder at {destination}, {prefetch}, {persistent}")
 
-    async def subscribe(self, topic: str, how: Receiving) -> None:
+    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
         self._system.calls.append(f"subscribe {topic} {how.durable}")
 
     async def unsubscribe(self, durable: str) -> None:
@@ -121,10 +121,10 @@ class FakeReceiver(Receiver):
     def __init__(self, system: FakeSystem) -> None:
         self._system = system
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         bodies = await self._system.messages.get()
         self._system.receiving()
-        return Arrival(decode(encode(bodies)), False)
+        return ReceivedBatch(decode(encode(bodies)), False)
 
     async def commit(self) -> None:
         await self._system.committing_receipts()
@@ -309,7 +309,7 @@ def test_a_driver_gets_no_more_at_once_than_does_it_good_unless_each_batch_is_wa
     fake: FakeSystem, folder: RunFolder, monkeypatch: pytest.MonkeyPatch, send: str, most: int
 ) -> None:
     assert fake.calls == []
-    monkeypatch.setattr(FakeDriver, "at_once", 2 * 12)
+    monkeypatch.setattr(FakeDriver, "max_send_bytes", 2 * 12)
     played(folder, point(size=12, batch=10, send=send, messages=20))
     sent = rows(folder, "sends")
     assert sum(row["count"] for row in sent) == 20

@@ -37,8 +37,8 @@ class System(Sender):
             await one.after(rows, self)
         return one
 
-    async def taken(self, all_but: int) -> None:
-        while sum(rows for _, rows in self._untaken) > all_but:
+    async def wait_accepted(self, max_pending: int) -> None:
+        while sum(rows for _, rows in self._untaken) > max_pending:
             when, _ = self._untaken.popleft()
             self.now = max(self.now, when + _ANSWER)
 

@@ -1,16 +1,16 @@
-"""Every driver that has a null peer is faster with it than any system can be."""
+"""Every driver that has a null server is faster with it than any system can be."""
 
 import pytest
 import uvloop
 
 from mqlab.drivers import DRIVERS
-from mqlab.drivers.null_server import NULLS
+from mqlab.drivers.null_server import NULL_SERVERS
 from mqlab.runner.agents.handle import AgentProcess
 from mqlab.runner.checks.calibration import Calibration, calibrated, wanted, why_not
 from runner.points import point
 
 # That of JMS needs the library of a provider: it is with the tests of these.
-_HERE = sorted({*NULLS} - {"jms"})
+_HERE = sorted({*NULL_SERVERS} - {"jms"})
 
 
 @pytest.mark.parametrize(("driver", "domain"), [*((name, "") for name in _HERE), ("resp", "topic")])
@@ -40,7 +40,7 @@ def test_only_points_that_wait_for_nothing_are_bound_by_the_driver_alone() -> No
         point(size=99, send="confirmed"), point(size=98, transaction=5),
     ]  # fmt: skip
     assert wanted("native", points) == [(12, 100, ""), (1024, 10, "")]
-    assert wanted("one without a null peer", points) == []
+    assert wanted("one without a null server", points) == []
 
 
 def test_every_driver_of_the_lab_has_a_null_peer() -> None:

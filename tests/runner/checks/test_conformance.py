@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from mqlab.drivers import DRIVERS, Connection, Receiver, Receiving
+from mqlab.drivers import DRIVERS, Connection, Receiver, ReceiverOptions
 from mqlab.drivers.native.driver import NativeConnection, NativeDriver
 from mqlab.drivers.native.links import NativeReceiver
 from mqlab.runner.checks.conformance import CHECKS, conforms
@@ -29,7 +29,7 @@ class Losing(NativeReceiver):
 
 
 class LosingConnection(NativeConnection):
-    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
         receiver = await super().receiver(destination, how)
         assert isinstance(receiver, NativeReceiver)
         return Losing(receiver._session, receiver._consumer)

@@ -224,5 +224,5 @@ def test_one_that_does_not_end_by_itself_is_made_to(tmp_path: Path, monkeypatch:
 
 
 def test_one_that_hangs_is_not_waited_for_without_an_end(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqlab.drivers.native.driver.ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr("mqlab.drivers.native.driver.ANSWER_TIMEOUT_S", 1.0)
     check_hanging(up, monkeypatch)

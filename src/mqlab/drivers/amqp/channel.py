@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.barriers import Marks
-from mqlab.drivers.common.timeouts import HELD_SECONDS, coming, owed
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
 from mqlab.drivers.common.transport import Line
 from mqlab.wire.amqp import GREETING, MAX_BODY, AmqpError, Delivered, Handshake, Method, Splitter, method
 from mqlab.wire.native.payload import Bytes
@@ -72,7 +72,7 @@ class AmqpStream:
         if self._line.is_full:
             await self._line.room()
         if self._held:
-            await owed(self._free.wait(), HELD_SECONDS)
+            await with_timeout(self._free.wait(), BLOCKED_TIMEOUT_S)
         if self.failed is not None:
             raise self.failed
 
@@ -175,7 +175,7 @@ class Channel:
 
     async def call(self, name: str, *arguments: Any) -> Method:
         """Returns the answer, which comes behind all that was published before."""
-        return await owed(self._ask(name, *arguments), HELD_SECONDS)
+        return await with_timeout(self._ask(name, *arguments), BLOCKED_TIMEOUT_S)
 
     def tell(self, name: str, *arguments: Any) -> None:
         self.write(method(self.number, name, *arguments))
@@ -204,10 +204,10 @@ class Channel:
             await self._marks.few(_MOST_MARKS)
         await self.stream.room()
 
-    async def taken(self, all_but: int) -> None:
+    async def wait_accepted(self, max_pending: int) -> None:
         """Returns when the system has taken all but so many of the messages that were published."""
         self._unmarked = 0
-        await self._marks.taken(all_but)
+        await self._marks.taken(max_pending)
 
     async def confirmed(self) -> None:
         """Returns when all that was published since `confirm` is."""
@@ -215,7 +215,7 @@ class Channel:
             raise self.failed
         if self._low < self._published:
             self._all_confirmed = asyncio.get_running_loop().create_future()
-            await owed(self._all_confirmed, HELD_SECONDS)
+            await with_timeout(self._all_confirmed, BLOCKED_TIMEOUT_S)
 
     async def arrived(self, *, is_reply: bool = False) -> tuple[list[Delivered], int]:
         """What is there now, either redelivered or not; and the tag of its last message."""
@@ -223,7 +223,7 @@ class Channel:
             if self.failed is not None:
                 raise self.failed
             self._arrival = asyncio.get_running_loop().create_future()
-            await coming(self._arrival, is_reply=is_reply)
+            await next_message(self._arrival, is_reply=is_reply)
         waiting = self._arrived
         redelivered = waiting[0].redelivered
         pieces = []

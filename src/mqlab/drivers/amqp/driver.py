@@ -6,7 +6,17 @@ from uuid import uuid4
 
 from mqlab.drivers.amqp.channel import AmqpStream, Channel
 from mqlab.drivers.amqp.links import AmqpReceiver, AmqpRequester, AmqpResponder, AmqpSender
-from mqlab.drivers.api import Connection, Driver, DriverError, Matrix, Receiver, Receiving, Requester, Responder, Sender
+from mqlab.drivers.api import (
+    Connection,
+    Driver,
+    DriverError,
+    Matrix,
+    Receiver,
+    ReceiverOptions,
+    Requester,
+    Responder,
+    Sender,
+)
 from mqlab.wire.amqp import Handshake, Publishing
 
 _MOST_PREFETCH: Final = 0xFFFF
@@ -16,7 +26,7 @@ _PRELOAD_BATCH: Final = 1000
 class AmqpDriver(Driver):
     """Options: `user`, `password` (both guest unless said) and `virtual_host`."""
 
-    tells_taken = True
+    reports_accepted = True
     lacks: ClassVar[Mapping[str, str]] = {
         "selectors": "an AMQP 0-9-1 consumer gets all that is on its queue",
         "retrieval by correlation id": "a consumer cannot choose messages: each requester has its own queue",
@@ -49,7 +59,7 @@ class AmqpConnection(Connection):
         publishing = await self._publishing(channel, destination, persistent)
         return AmqpSender(channel, publishing, transacted=transacted)
 
-    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
         if how.selector:
             raise DriverError(AmqpDriver.lacks["selectors"])
         channel = await self._stream.channel()
@@ -78,7 +88,7 @@ class AmqpConnection(Connection):
         await _consume(channel, await _subscribed(channel, destination, ""), prefetch)
         return AmqpResponder(channel, persistent=persistent)
 
-    async def subscribe(self, topic: str, how: Receiving) -> None:
+    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
         if how.selector:
             raise DriverError(AmqpDriver.lacks["selectors"])
         channel = await self._stream.channel()

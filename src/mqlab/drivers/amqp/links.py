@@ -6,10 +6,10 @@ from typing import Final
 from mqlab.drivers.amqp.channel import Channel
 from mqlab.drivers.api import (
     Acknowledge,
-    Arrival,
     DriverError,
     Matrix,
     Properties,
+    ReceivedBatch,
     Receiver,
     Reply,
     Requester,
@@ -46,8 +46,8 @@ class AmqpSender(Sender):
         if wait:
             await self._channel.confirmed()
 
-    async def taken(self, all_but: int) -> None:
-        await self._channel.taken(all_but)
+    async def wait_accepted(self, max_pending: int) -> None:
+        await self._channel.wait_accepted(max_pending)
 
     async def commit(self) -> None:
         await self._channel.call("tx.commit")
@@ -66,7 +66,7 @@ class AmqpReceiver(Receiver):
         self._lazily = int(prefetch * _LAZY) if acknowledge == "dups_ok" else 0
         self._last_tag = 0
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         if self._acknowledge != "transacted" and self._owed > self._lazily:
             self._tell_done()
         pieces, self._last_tag = await self._channel.arrived()
@@ -127,7 +127,7 @@ class AmqpResponder(Responder):
         self._wanted: list[tuple[str, str]] = []
         self._last_tag = 0
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         if self._last_tag:
             self._channel.tell("basic.ack", self._last_tag, True)
             self._last_tag = 0

@@ -1,10 +1,10 @@
-"""The null peer of AMQP 0-9-1. Messages that follow each other are passed over as a whole; only methods are read."""
+"""The null server of AMQP 0-9-1. Messages that follow each other are passed over as a whole; only methods are read."""
 
 from typing import Any, Final
 
 import numpy as np
 
-from mqlab.drivers.null_server.api import NullPeer
+from mqlab.drivers.null_server.api import NullServer
 from mqlab.wire.amqp import GREETING, AmqpError, Method, method
 from mqlab.wire.amqp.content import CONTENT
 from mqlab.wire.amqp.methods import BODY, FRAME, FRAME_EXTRA, HEADER, METHOD, frame, read_method
@@ -24,7 +24,7 @@ _ANSWERS: Final[dict[str, tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
-class AmqpNull(NullPeer):
+class AmqpNullServer(NullServer):
     def __init__(self, size: int, batch: int) -> None:
         super().__init__(size, batch)
         self._rest = b""

@@ -15,7 +15,17 @@ from mqlab.drivers.amqp10.links import AmqpReceiver, AmqpSender, In, Out
 from mqlab.drivers.amqp10.messages import addressed, before_body, header
 from mqlab.drivers.amqp10.request_reply import AmqpRequester, AmqpResponder
 from mqlab.drivers.amqp10.transactions import Transactions
-from mqlab.drivers.api import Connection, Driver, DriverError, Matrix, Receiver, Receiving, Requester, Responder, Sender
+from mqlab.drivers.api import (
+    Connection,
+    Driver,
+    DriverError,
+    Matrix,
+    Receiver,
+    ReceiverOptions,
+    Requester,
+    Responder,
+    Sender,
+)
 
 _CLOSE_SECONDS = 10.0
 _FILTER: Final = symbol("apache.org:selector-filter:string")
@@ -71,29 +81,29 @@ class Amqp10Connection(Connection):
         out = await self._out(self._address(destination), destination)
         return AmqpSender(out, await self._transactions(out) if transacted else None, persistent=persistent)
 
-    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
         inward = await self._in(destination, how)
         return AmqpReceiver(inward, how, await self._transactions(inward) if how.acknowledge == "transacted" else None)
 
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
         async def replies(selector: str) -> tuple[In, str]:
             if self._flavour.selectors:
-                return await self._in(reply_to, Receiving(1, selector=selector)), self._address(reply_to)
+                return await self._in(reply_to, ReceiverOptions(1, selector=selector)), self._address(reply_to)
             # RabbitMQ makes no queue with a name of its own choice.
             own = f"{reply_to}.{uuid4().hex}"
-            return await self._in(own, Receiving(1)), self._address(own)
+            return await self._in(own, ReceiverOptions(1)), self._address(own)
 
         return AmqpRequester(await self._out(self._address(destination), destination), replies, persistent=persistent)
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
-        inward = await self._in(destination, Receiving(prefetch))
+        inward = await self._in(destination, ReceiverOptions(prefetch))
         return AmqpResponder(inward, lambda address: self._out(address, "queue:"), persistent=persistent)
 
-    async def subscribe(self, topic: str, how: Receiving) -> None:
+    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
         await (await self.receiver(topic, how)).close()
 
     async def unsubscribe(self, durable: str) -> None:
-        inward = await self._in(self._durable.pop(durable, ""), Receiving(0, durable=durable))
+        inward = await self._in(self._durable.pop(durable, ""), ReceiverOptions(0, durable=durable))
         await inward.close(forget=True)
         await inward.engine.close()
 
@@ -139,7 +149,7 @@ class Amqp10Connection(Connection):
         await out.opened()
         return out
 
-    async def _in(self, destination: str, how: Receiving) -> In:
+    async def _in(self, destination: str, how: ReceiverOptions) -> In:
         engine = self._engines[0]
         if how.durable:
             engine = await self._driver.engine(how.durable)

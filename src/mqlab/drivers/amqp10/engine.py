@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, cast
 from proton import Collector, Connection, Endpoint, Event, ProtonException, Transport
 
 from mqlab.drivers.api import DriverError
-from mqlab.drivers.common.timeouts import ANSWER_SECONDS, HELD_SECONDS, owed
+from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, BLOCKED_TIMEOUT_S, with_timeout
 from mqlab.wire.address import Address, BadAddressError
 from mqlab.wire.tls import client_context
 
@@ -96,9 +96,9 @@ class Engine(asyncio.Protocol):
         if self._failed:
             raise DriverError(self._failed)
 
-    async def until(self, happened: Callable[[], bool], seconds: float = ANSWER_SECONDS) -> None:
+    async def until(self, happened: Callable[[], bool], seconds: float = ANSWER_TIMEOUT_S) -> None:
         if not happened():
-            await owed(self.whenever(happened), seconds, "the broker did not answer")
+            await with_timeout(self.whenever(happened), seconds, "the broker did not answer")
 
     async def whenever(self, happened: Callable[[], bool]) -> None:
         """As `until`, for what nobody owes, such as the next message: whoever waits for it knows how long."""
@@ -111,7 +111,7 @@ class Engine(asyncio.Protocol):
     async def writable(self) -> None:
         """When there is room for more to be written."""
         if self._paused or self._failed:
-            await self.until(lambda: not self._paused, HELD_SECONDS)
+            await self.until(lambda: not self._paused, BLOCKED_TIMEOUT_S)
 
     def wake(self) -> None:
         waiters, self._waiters = self._waiters, []

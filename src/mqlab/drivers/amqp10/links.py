@@ -8,8 +8,8 @@ from proton import Delivery, Endpoint, Link
 
 from mqlab.drivers.amqp10.engine import Engine
 from mqlab.drivers.amqp10.messages import Received, before_body, header, properties_section, received
-from mqlab.drivers.api import Arrival, DriverError, Matrix, Properties, Receiver, Receiving, Sender
-from mqlab.drivers.common.timeouts import HELD_SECONDS, coming
+from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, ReceiverOptions, Sender
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message
 from mqlab.wire.native.bodies import Bodies
 
 # More is not given to the engine before the broker has room for it.
@@ -50,7 +50,7 @@ class Out:
             credit = min(link.credit - link.queued, _AT_ONCE)
             if credit <= 0:
                 engine.pump()
-                await engine.until(lambda: link.credit - link.queued > 0, HELD_SECONDS)
+                await engine.until(lambda: link.credit - link.queued > 0, BLOCKED_TIMEOUT_S)
                 continue
             for message in messages[at : at + credit]:
                 delivery = link.delivery(str(next(self._tags)))
@@ -68,7 +68,7 @@ class Out:
 
     async def confirmed(self) -> None:
         """When everything that was sent unsettled is confirmed."""
-        await self.engine.until(lambda: self._unconfirmed == 0 or bool(self._refused), HELD_SECONDS)
+        await self.engine.until(lambda: self._unconfirmed == 0 or bool(self._refused), BLOCKED_TIMEOUT_S)
         if self._refused:
             raise DriverError(self._refused)
 
@@ -118,7 +118,7 @@ class In:
 
     async def arrived(self, *, is_reply: bool = False) -> None:
         if not self.inbox:
-            await coming(self.engine.whenever(lambda: bool(self.inbox)), is_reply=is_reply)
+            await next_message(self.engine.whenever(lambda: bool(self.inbox)), is_reply=is_reply)
 
     def accept(self, deliveries: list[Any]) -> None:
         """These are done, and there is room for as many more."""
@@ -178,14 +178,14 @@ class AmqpSender(Sender):
 
 
 class AmqpReceiver(Receiver):
-    def __init__(self, inward: In, how: Receiving, transactions: Within | None) -> None:
+    def __init__(self, inward: In, how: ReceiverOptions, transactions: Within | None) -> None:
         self._in = inward
         self._how = how
         self._transactions = transactions
         self._open: list[Any] = []
         self._lazy = how.prefetch // 2 if how.acknowledge == "dups_ok" else 0
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         inward = self._in
         if self._open and not self._transactions and (len(self._open) > self._lazy or not inward.inbox):
             done, self._open = self._open, []
@@ -193,7 +193,7 @@ class AmqpReceiver(Receiver):
         await inward.arrived()
         messages, deliveries = taken(inward)
         self._open += deliveries
-        return Arrival(Bodies.of([message.body for message in messages]), messages[0].redelivered)
+        return ReceivedBatch(Bodies.of([message.body for message in messages]), messages[0].redelivered)
 
     async def commit(self) -> None:
         if self._transactions is None or not self._open:
@@ -240,7 +240,7 @@ async def closed(engine: Engine, link: Link) -> None:
         link.close()
         engine.pump()
         # The answer comes behind all that was sent.
-        await engine.until(lambda: bool(link.state & Endpoint.REMOTE_CLOSED) or link.context.gone, HELD_SECONDS)
+        await engine.until(lambda: bool(link.state & Endpoint.REMOTE_CLOSED) or link.context.gone, BLOCKED_TIMEOUT_S)
 
 
 async def left(engine: Engine, link: Link) -> None:

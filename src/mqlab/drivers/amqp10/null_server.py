@@ -1,4 +1,4 @@
-"""The null peer of AMQP 1.0. Transfers that follow each other are passed over as a whole; the rest Proton reads."""
+"""The null server of AMQP 1.0. Transfers that follow each other are passed over as a whole; the rest Proton reads."""
 
 import struct
 from typing import Any, Final
@@ -7,7 +7,7 @@ import numpy as np
 from proton import UNDESCRIBED, Array, Data, Described, symbol, ubyte, uint, ulong, ushort
 
 from mqlab.drivers.amqp10.messages import before_body, value
-from mqlab.drivers.null_server.api import NullPeer
+from mqlab.drivers.null_server.api import NullServer
 from mqlab.wire.fixed_rows import leading, table_of
 
 _GREETING: Final = b"AMQP"
@@ -29,10 +29,10 @@ _WRITTEN: Final = 64 * 1024
 _ID_AT: Final = _FRAME.size + 3 + 3 + 5 + 1
 
 
-class Amqp10Null(NullPeer):
+class Amqp10NullServer(NullServer):
     # The client is slow, and looks up only after all that it has read at once: thousands of small messages.
-    warm_up = 0.5
-    measure = 2.0
+    warm_up_s = 0.5
+    measure_s = 2.0
 
     def __init__(self, size: int, batch: int) -> None:
         # A message is a frame of its own; a broker writes many of them at once all the same.

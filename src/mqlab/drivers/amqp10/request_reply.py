@@ -7,7 +7,7 @@ from proton import Message
 
 from mqlab.drivers.amqp10.links import In, Out, taken
 from mqlab.drivers.amqp10.messages import addressed, before_body, header, received
-from mqlab.drivers.api import Arrival, DriverError, Reply, Requester, Responder
+from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
 from mqlab.drivers.common.correlation import prefix_of, selector_for
 from mqlab.wire.native.bodies import Bodies
 
@@ -67,7 +67,7 @@ class AmqpResponder(Responder):
         self._wanted: list[tuple[str, str]] = []
         self._open: list[Any] = []
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         inward = self._in
         if self._open:
             done, self._open = self._open, []
@@ -78,7 +78,7 @@ class AmqpResponder(Responder):
         self._wanted = [_ids(data) for data in raw[: len(messages)]]
         if not all(to and number for to, number in self._wanted):
             raise DriverError("a request does not say where its reply should go, or as what")
-        return Arrival(Bodies.of([message.body for message in messages]), messages[0].redelivered)
+        return ReceivedBatch(Bodies.of([message.body for message in messages]), messages[0].redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         by_address: dict[str, list[bytes]] = {}

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from mqlab.drivers.common.timeouts import HELD_SECONDS, owed
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, with_timeout
 
 _MARKS: Final = 4
 
@@ -34,7 +34,7 @@ class Marks:
         """Returns when no more than so many questions are unanswered. Raises DriverError."""
         while len(self._open) > most:
             messages, answer = self._open[0]
-            await owed(answer, HELD_SECONDS)
+            await with_timeout(answer, BLOCKED_TIMEOUT_S)
             self._open.popleft()
             self._messages -= messages
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from mqlab.drivers.api import DriverError
-from mqlab.drivers.common.timeouts import HELD_SECONDS, owed
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, with_timeout
 
 
 class Confirming:
@@ -38,7 +38,7 @@ class Confirming:
         if self._done < count and not self._why:
             reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((count, reached))
-            await owed(reached, HELD_SECONDS)
+            await with_timeout(reached, BLOCKED_TIMEOUT_S)
         if self._why:
             raise DriverError(self._why)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from mqlab.drivers.api import DriverError
-from mqlab.drivers.common.timeouts import coming
+from mqlab.drivers.common.timeouts import next_message
 from mqlab.wire.equal_frames import joined
 from mqlab.wire.native.bodies import Bodies
 
@@ -63,7 +63,7 @@ class Inbox(Generic[Mark]):
             if self._why is not None:
                 raise DriverError(self._why)
             self._asked = asyncio.get_running_loop().create_future()
-            await coming(self._asked, is_reply=is_reply)
+            await next_message(self._asked, is_reply=is_reply)
         return self._next()
 
     def take_all(self) -> list[Mark]:

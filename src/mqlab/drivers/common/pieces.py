@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from mqlab.drivers.api import Arrival
+from mqlab.drivers.api import ReceivedBatch
 from mqlab.wire.native.payload import Bodies, equal_steps
 
 
@@ -22,7 +22,7 @@ class Piece(Protocol):
     def redelivered(self) -> bool: ...
 
 
-def arrival_of(pieces: Sequence[Piece]) -> Arrival:
+def arrival_of(pieces: Sequence[Piece]) -> ReceivedBatch:
     """At least one piece, all redelivered or none."""
     rows_of = [piece.rows for piece in pieces]
     sizes = [len(piece.data) // piece.rows for piece in pieces]
@@ -32,4 +32,4 @@ def arrival_of(pieces: Sequence[Piece]) -> Arrival:
     else:
         offsets = np.zeros(sum(rows_of) + 1, dtype=np.int32)
         np.cumsum(np.repeat(sizes, rows_of), out=offsets[1:])
-    return Arrival(Bodies(np.frombuffer(whole, np.uint8), offsets), pieces[0].redelivered)
+    return ReceivedBatch(Bodies(np.frombuffer(whole, np.uint8), offsets), pieces[0].redelivered)

@@ -1,7 +1,6 @@
-"""How long a driver waits for what a system owes it. No wait for an answer is without an end.
+"""How long a driver waits for an answer of the system. Every such wait ends.
 
-The next message is owed by nobody: who waits for that knows how long. The reply to a request is owed, if not by the
-system itself.
+A wait for the next message has no time limit: the role that waits decides. The reply to a request has one.
 """
 
 import asyncio
@@ -12,36 +11,36 @@ from mqlab.drivers.api import DriverError
 
 Result = TypeVar("Result")
 
-# What is answered at once by whoever is well: that something is open or closed, that a transaction has ended.
-ANSWER_SECONDS: Final = 30.0
-# A system may hold a sender back, or a confirmation, as long as others are slow; but not for ever.
-HELD_SECONDS: Final = 300.0
-NO_REPLY: Final = "nobody answered the request"
+# For what a working system answers at once: open, close, the end of a transaction.
+ANSWER_TIMEOUT_S: Final = 30.0
+# For sends and confirmations, which a system may hold back while consumers are slow.
+BLOCKED_TIMEOUT_S: Final = 300.0
+NO_REPLY: Final = "no reply to the request came"
 
 
-async def owed(
-    answer: Awaitable[Result], seconds: float = ANSWER_SECONDS, what: str = "the system did not answer"
+async def with_timeout(
+    answer: Awaitable[Result], timeout_s: float = ANSWER_TIMEOUT_S, failure: str = "the system did not answer"
 ) -> Result:
-    """The answer. Raises DriverError if there is none in time: `what` happened then.
+    """Return the answer. Raise DriverError, which begins with `failure`, if it does not come in time.
 
-    A timer and no asyncio.timeout, which costs a request several times as much.
+    A timer costs a request far less than asyncio.timeout does.
     """
     waiting = asyncio.ensure_future(answer)
-    giving_up = asyncio.get_running_loop().call_later(seconds, waiting.cancel)
+    timer = asyncio.get_running_loop().call_later(timeout_s, waiting.cancel)
     task = asyncio.current_task()
     assert task is not None
     cancelled = task.cancelling()
     try:
         return await waiting
     except asyncio.CancelledError:
-        # Unless it is the one who waits that was cancelled.
+        # The timer cancels `waiting` alone; a cancellation of this task goes on to the caller.
         if waiting.cancelled() and task.cancelling() == cancelled:
-            raise DriverError(f"{what} within {seconds:g} s") from None
+            raise DriverError(f"{failure} within {timeout_s:g} s") from None
         raise
     finally:
-        giving_up.cancel()
+        timer.cancel()
 
 
-def coming(message: Awaitable[Result], *, is_reply: bool) -> Awaitable[Result]:
-    """To be awaited: a reply is owed; the next message may take as long as it likes."""
-    return owed(message, HELD_SECONDS, NO_REPLY) if is_reply else message
+def next_message(message: Awaitable[Result], *, is_reply: bool) -> Awaitable[Result]:
+    """To be awaited: a reply has a time limit, any other message has none."""
+    return with_timeout(message, BLOCKED_TIMEOUT_S, NO_REPLY) if is_reply else message

@@ -8,7 +8,7 @@ from typing import Final, cast
 import numpy as np
 
 from mqlab.drivers.api import DriverError
-from mqlab.drivers.common.timeouts import HELD_SECONDS, owed
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, with_timeout
 from mqlab.wire.address import Address, BadAddressError
 from mqlab.wire.native.payload import Bytes
 
@@ -48,7 +48,9 @@ class Line(asyncio.BufferedProtocol):
             if at.path:
                 await loop.create_unix_connection(lambda: self, at.path)
             elif at.host and not at.tls:
-                await owed(loop.create_connection(lambda: self, at.host, at.port), what=f"{address} did not answer")
+                await with_timeout(
+                    loop.create_connection(lambda: self, at.host, at.port), failure=f"{address} did not answer"
+                )
             else:
                 raise DriverError(f"{address}: {self._name} is spoken over tcp: and unix: only")
         except (OSError, BadAddressError) as error:
@@ -63,7 +65,7 @@ class Line(asyncio.BufferedProtocol):
     async def room(self) -> None:
         """Returns when more may be written."""
         while self._room is not None:
-            await owed(asyncio.shield(self._room), HELD_SECONDS)
+            await with_timeout(asyncio.shield(self._room), BLOCKED_TIMEOUT_S)
             if self._why:
                 raise DriverError(self._why)
 

@@ -10,7 +10,7 @@ import jpype
 import numpy as np
 
 from mqlab.drivers.api import DriverError
-from mqlab.drivers.common.timeouts import ANSWER_SECONDS, owed
+from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, with_timeout
 from mqlab.drivers.jms.jvm import Library
 from mqlab.wire.native.payload import Bytes
 
@@ -49,13 +49,13 @@ class Calls:
         work(self._ticket, *arguments)
         return future
 
-    async def ask(self, work: Callable[..., None], *arguments: Any, seconds: float = ANSWER_SECONDS) -> Any:
+    async def ask(self, work: Callable[..., None], *arguments: Any, seconds: float = ANSWER_TIMEOUT_S) -> Any:
         """The result of what must be done in time. Raises DriverError."""
         return await self.due(self.order(work, *arguments), seconds)
 
-    async def due(self, ordered: "asyncio.Future[Any]", seconds: float = ANSWER_SECONDS) -> Any:
+    async def due(self, ordered: "asyncio.Future[Any]", seconds: float = ANSWER_TIMEOUT_S) -> Any:
         """The result of what was ordered before, and must be done in time. Raises DriverError."""
-        return await owed(ordered, seconds, f"{self.place}: no answer")
+        return await with_timeout(ordered, seconds, f"{self.place}: no answer")
 
     def again(self, cancelled: "asyncio.Future[Any]") -> "asyncio.Future[Any]":
         """Another future for the same work, which goes on."""

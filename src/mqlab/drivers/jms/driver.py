@@ -6,7 +6,17 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from mqlab.drivers.api import Connection, Driver, DriverError, Matrix, Receiver, Receiving, Requester, Responder, Sender
+from mqlab.drivers.api import (
+    Connection,
+    Driver,
+    DriverError,
+    Matrix,
+    Receiver,
+    ReceiverOptions,
+    Requester,
+    Responder,
+    Sender,
+)
 from mqlab.drivers.jms.calls import Calls
 from mqlab.drivers.jms.jvm import library
 from mqlab.drivers.jms.links import JmsReceiver, JmsRequester, JmsResponder, JmsSender, JmsTaker
@@ -22,7 +32,7 @@ _CLOSE_SECONDS: Final = 10.0
 class JmsDriver(Driver):
     """Options: see docs/systems.md. A prefetch of its own JMS has not: the provider's settings say it."""
 
-    tells_taken = True
+    reports_accepted = True
 
     async def connect(self, application: str = "") -> Connection:  # noqa: ARG002 # JMS has no name for a client to show
         options = complete(self.address, self.options)
@@ -56,7 +66,7 @@ class JmsConnection(Connection):
             waiting = partial(open_link, waits=True)
         return JmsSender(self._calls, await open_link(waits=False), persistent, waiting)
 
-    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
         mode = _MODES[how.acknowledge]
         link = await self._calls.ask(
             self._desk.receiver, *self._named(destination), max(1, how.prefetch), mode, how.selector, how.durable
@@ -72,8 +82,8 @@ class JmsConnection(Connection):
         link = await self._calls.ask(self._desk.responder, self._queue(destination), max(1, prefetch), persistent)
         return JmsResponder(self._calls, link)
 
-    async def subscribe(self, topic: str, how: Receiving) -> None:
-        await (await self.receiver(topic, Receiving(1, "client", how.selector, how.durable))).close()
+    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
+        await (await self.receiver(topic, ReceiverOptions(1, "client", how.selector, how.durable))).close()
 
     async def unsubscribe(self, durable: str) -> None:
         await self._calls.ask(self._desk.unsubscribe, durable)

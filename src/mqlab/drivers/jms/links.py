@@ -9,8 +9,18 @@ from typing import Any, Final
 import jpype
 import numpy as np
 
-from mqlab.drivers.api import Arrival, DriverError, Matrix, Properties, Receiver, Reply, Requester, Responder, Sender
-from mqlab.drivers.common.timeouts import HELD_SECONDS, NO_REPLY, owed
+from mqlab.drivers.api import (
+    DriverError,
+    Matrix,
+    Properties,
+    ReceivedBatch,
+    Receiver,
+    Reply,
+    Requester,
+    Responder,
+    Sender,
+)
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
 from mqlab.drivers.jms.calls import Calls, Tray
 from mqlab.wire.native.bodies import Bodies
 
@@ -54,15 +64,15 @@ class JmsSender(Sender):
         while self._ahead and (wait or self._ahead[0][0].done() or self._is_far_ahead()):
             await self._first()
 
-    async def taken(self, all_but: int) -> None:
+    async def wait_accepted(self, max_pending: int) -> None:
         """Of a provider that does not tell what its broker has taken: what its library has."""
         self._asks = True
-        while self._ahead_messages > all_but:
+        while self._ahead_messages > max_pending:
             await self._first()
 
     async def commit(self) -> None:
         await self._all()
-        await self._calls.ask(self._java.commit, seconds=HELD_SECONDS)
+        await self._calls.ask(self._java.commit, seconds=BLOCKED_TIMEOUT_S)
 
     async def close(self) -> None:
         if not self._closed:
@@ -76,7 +86,7 @@ class JmsSender(Sender):
         """Messages that nobody asks for."""
         rows, size = bodies.shape
         tray = Tray().put(bodies.reshape(-1))
-        await self._calls.ask(self._java.preload, tray, rows, size, seconds=HELD_SECONDS)
+        await self._calls.ask(self._java.preload, tray, rows, size, seconds=BLOCKED_TIMEOUT_S)
 
     def _is_far_ahead(self) -> bool:
         return len(self._ahead) >= _AHEAD_BATCHES and self._ahead_messages > _AHEAD_MESSAGES
@@ -88,7 +98,7 @@ class JmsSender(Sender):
     async def _first(self) -> None:
         done, tray, rows = self._ahead.popleft()
         self._ahead_messages -= rows
-        await self._calls.due(done, HELD_SECONDS)
+        await self._calls.due(done, BLOCKED_TIMEOUT_S)
         self._free.append(tray)
 
     def _columns(self, properties: Properties) -> tuple[Any, Any]:
@@ -111,7 +121,7 @@ class JmsReceiver(Receiver):
         self._asked: asyncio.Future[Any] | None = None
         self._closed = False
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         await self._answered()
         self._asked = None
         return arrival(self._java.take())
@@ -139,7 +149,7 @@ class JmsReceiver(Receiver):
 class JmsTaker(JmsReceiver):
     """Of a session that is told when messages are done."""
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         while True:
             try:
                 batch = await self._answered()
@@ -153,7 +163,7 @@ class JmsTaker(JmsReceiver):
 
     async def commit(self) -> None:
         # Only after a receive() that was cancelled. A commit takes all that the session has.
-        if self._asked is not None and await owed(self._answered()) is not None:
+        if self._asked is not None and await with_timeout(self._answered()) is not None:
             raise DriverError("messages came that nobody took: they cannot be left out of the transaction")
         self._asked = None
         await self._calls.ask(self._java.commit)
@@ -169,7 +179,7 @@ class JmsRequester(Requester):
     async def request(self, body: bytes, correlation_id: str) -> Reply:
         buffer = self._tray.put(np.frombuffer(body, dtype=np.uint8))
         asked = self._calls.order(self._java.request, buffer, len(body), correlation_id)
-        bodies, redelivered = arrival(await owed(asked, HELD_SECONDS, NO_REPLY))
+        bodies, redelivered = arrival(await with_timeout(asked, BLOCKED_TIMEOUT_S, NO_REPLY))
         return Reply(bodies.data.tobytes(), redelivered)
 
     async def close(self) -> None:
@@ -201,13 +211,13 @@ class JmsResponder(JmsReceiver, Responder):
 
     async def _first(self) -> None:
         done, tray = self._ahead.popleft()
-        await self._calls.due(done, HELD_SECONDS)
+        await self._calls.due(done, BLOCKED_TIMEOUT_S)
         self._free.append(tray)
 
 
-def arrival(packed: Any) -> Arrival:
+def arrival(packed: Any) -> ReceivedBatch:
     """A packed Batch, of which one copy is made."""
     data = np.frombuffer(memoryview(packed), dtype=np.uint8)
     rows, redelivered = _HEAD.unpack_from(data.data)
     begin = _HEAD.size + 4 * (rows + 1)
-    return Arrival(Bodies(data[begin:], data[_HEAD.size : begin].view(np.int32)), redelivered == 1)
+    return ReceivedBatch(Bodies(data[begin:], data[_HEAD.size : begin].view(np.int32)), redelivered == 1)

@@ -1,13 +1,13 @@
-"""The null peer of JMS is a provider inside the client's own Java: nobody ever connects to this one."""
+"""The null server of JMS is a provider inside the client's own Java: nobody ever connects to this one."""
 
 from collections.abc import Mapping
 
-from mqlab.drivers.null_server.api import NullPeer
+from mqlab.drivers.null_server.api import NullServer
 
 
-class JmsNull(NullPeer):
+class JmsNullServer(NullServer):
     # Java compiles as it runs.
-    warm_up = 1.0
+    warm_up_s = 1.0
 
     @classmethod
     def options(cls, size: int, jars: str) -> Mapping[str, str]:

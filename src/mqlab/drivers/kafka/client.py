@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from mqlab.drivers.api import DriverError
-from mqlab.drivers.common.timeouts import ANSWER_SECONDS, owed
+from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, with_timeout
 from mqlab.wire.address import Address, BadAddressError
 
 _PARTITIONS: Final = "4"
@@ -37,7 +37,7 @@ class Cluster:
         # Of every client.
         self.settings: Mapping[str, object] = {
             "bootstrap.servers": f"{at.host}:{at.port}", "client.id": name or "mqlab", "log_level": 0,
-            "socket.nagle.disable": "true", "socket.timeout.ms": int(ANSWER_SECONDS * 1000),
+            "socket.nagle.disable": "true", "socket.timeout.ms": int(ANSWER_TIMEOUT_S * 1000),
             "topic.metadata.refresh.fast.interval.ms": 10, "reconnect.backoff.max.ms": 500,
             "allow.auto.create.topics": "false",
         }  # fmt: skip
@@ -53,19 +53,19 @@ class Cluster:
         """A call that blocks, in a thread. Raises DriverError."""
         try:
             loop = asyncio.get_running_loop()
-            return await owed(loop.run_in_executor(self._threads, partial(call, *arguments, **named)))
+            return await with_timeout(loop.run_in_executor(self._threads, partial(call, *arguments, **named)))
         except KafkaException as error:
             raise DriverError(f"Kafka: {error.args[0].str()}") from error
 
     async def open(self) -> None:
         """The library tries for ever to reach a broker: whether there is one is found out first."""
         try:
-            _, writer = await owed(asyncio.open_connection(self._at.host, self._at.port))
+            _, writer = await with_timeout(asyncio.open_connection(self._at.host, self._at.port))
             writer.close()
         except OSError as error:
             raise DriverError(f"cannot connect to {self._at}: {error}") from error
         self._admin = AdminClient({**self.settings})
-        await self.wait(self._admin.list_topics, timeout=ANSWER_SECONDS)
+        await self.wait(self._admin.list_topics, timeout=ANSWER_TIMEOUT_S)
 
     async def make(self, destination: str, *, persistent: bool = False) -> str:
         """The topic of a destination, which is made if it is not there; its name."""
@@ -74,7 +74,7 @@ class Cluster:
         partitions = self.partitions if destination.startswith("queue:") else 1
 
         def made() -> None:
-            future = admin.create_topics([NewTopic(name, partitions, 1)], operation_timeout=ANSWER_SECONDS)[name]
+            future = admin.create_topics([NewTopic(name, partitions, 1)], operation_timeout=ANSWER_TIMEOUT_S)[name]
             try:
                 future.result()
             except KafkaException as error:
@@ -90,8 +90,8 @@ class Cluster:
     def _await_topic(self, name: str) -> None:
         """The controller has made it; the broker soon knows of it."""
         assert self._admin is not None
-        give_up = time.monotonic() + ANSWER_SECONDS
-        while error := self._admin.list_topics(name, timeout=ANSWER_SECONDS).topics[name].error:
+        give_up = time.monotonic() + ANSWER_TIMEOUT_S
+        while error := self._admin.list_topics(name, timeout=ANSWER_TIMEOUT_S).topics[name].error:
             if time.monotonic() > give_up:
                 raise KafkaException(error)
             time.sleep(_LOOK_SECONDS)

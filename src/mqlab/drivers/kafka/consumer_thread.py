@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.inbox import Inbox
-from mqlab.drivers.common.timeouts import ANSWER_SECONDS, owed
+from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, with_timeout
 from mqlab.drivers.kafka.client import Cluster
 from mqlab.wire.native.bodies import Bodies
 
@@ -80,7 +80,7 @@ class Pump:
 
         self.consumer.subscribe([topic], on_assign=on_assign)
         self._thread.start()
-        await owed(assigned, _ASSIGN_SECONDS, f"Kafka assigned no part of {topic}")
+        await with_timeout(assigned, _ASSIGN_SECONDS, f"Kafka assigned no part of {topic}")
 
     async def end(self, topic: str) -> list[TopicPartition]:
         """Where the next messages will be."""
@@ -96,7 +96,7 @@ class Pump:
         finished: asyncio.Future[str] = self._loop.create_future()
         with self._lock:
             self._finishing = (self._offsets({mark.partition: mark.offset for mark in marks}), finished)
-        if why := await owed(finished):
+        if why := await with_timeout(finished):
             raise DriverError(why)
 
     async def close(self) -> None:
@@ -116,12 +116,12 @@ class Pump:
             self.consumer.close()
 
     def _ends(self, topic: str) -> list[TopicPartition]:
-        found, give_up = [], time.monotonic() + ANSWER_SECONDS
-        partitions = [*self.consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic].partitions]
+        found, give_up = [], time.monotonic() + ANSWER_TIMEOUT_S
+        partitions = [*self.consumer.list_topics(topic, timeout=ANSWER_TIMEOUT_S).topics[topic].partitions]
         while partitions:
             part = TopicPartition(topic, partitions[0])
             try:
-                _, part.offset = self.consumer.get_watermark_offsets(part, timeout=ANSWER_SECONDS)
+                _, part.offset = self.consumer.get_watermark_offsets(part, timeout=ANSWER_TIMEOUT_S)
             except KafkaException as error:
                 # A broker that has just made a topic does not lead it at once.
                 if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > give_up:

@@ -13,7 +13,17 @@ from typing import ClassVar, Final
 
 from confluent_kafka import OFFSET_INVALID, TopicPartition
 
-from mqlab.drivers.api import Connection, Driver, DriverError, Matrix, Receiver, Receiving, Requester, Responder, Sender
+from mqlab.drivers.api import (
+    Connection,
+    Driver,
+    DriverError,
+    Matrix,
+    Receiver,
+    ReceiverOptions,
+    Requester,
+    Responder,
+    Sender,
+)
 from mqlab.drivers.kafka.client import Cluster
 from mqlab.drivers.kafka.consumer_thread import Pump
 from mqlab.drivers.kafka.links import LINGER_MILLISECONDS, KafkaReceiver, KafkaSender, Sending
@@ -57,7 +67,7 @@ class KafkaConnection(Connection):
         sending = await self._sending(topic, transacted=transacted)
         return KafkaSender(self._cluster, sending, topic, self._partition(destination), transacted=transacted)
 
-    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
         if how.acknowledge == "client" or how.selector:
             raise DriverError(KafkaDriver.lacks["selectors" if how.selector else "client acknowledgement"])
         topic = await self._cluster.make(destination)
@@ -90,7 +100,7 @@ class KafkaConnection(Connection):
         await pump.sharing(topic)
         return KafkaResponder(await self._sending(topic, linger=0), pump)
 
-    async def subscribe(self, topic: str, how: Receiving) -> None:
+    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
         if how.selector or not topic.startswith("topic:"):
             raise DriverError("a durable subscription is to a topic, and without a selector")
         name = await self._cluster.make(topic)

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from confluent_kafka import KafkaError
 
-from mqlab.drivers.api import Arrival, DriverError, Matrix, Properties, Receiver, Sender
-from mqlab.drivers.common.timeouts import ANSWER_SECONDS
+from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
+from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S
 from mqlab.drivers.kafka.client import Cluster
 from mqlab.drivers.kafka.consumer_thread import Mark, Pump
 from mqlab.drivers.kafka.producer import Producer, messages_of, words
@@ -35,14 +35,14 @@ class Sending:
             **cluster.settings, "acks": "all", "enable.idempotence": "true", "linger.ms": linger, "batch.size": 1 << 20,
             "batch.num.messages": _MOST_UNCONFIRMED, "queue.buffering.max.messages": _MOST_UNCONFIRMED,
             "queue.buffering.max.kbytes": _MOST_UNCONFIRMED_KIB, "message.max.bytes": 64 << 20,
-            "delivery.timeout.ms": int(ANSWER_SECONDS * 1000), **more,
+            "delivery.timeout.ms": int(ANSWER_TIMEOUT_S * 1000), **more,
         })  # fmt: skip
 
     async def open(self, topic: str) -> None:
         """Returns when it is connected: the first message need not wait for that."""
         if self._transacted:
-            await self._cluster.wait(self.producer.init_transactions, ANSWER_SECONDS)
-        await self._cluster.wait(self.producer.find, topic, ANSWER_SECONDS)
+            await self._cluster.wait(self.producer.init_transactions, ANSWER_TIMEOUT_S)
+        await self._cluster.wait(self.producer.find, topic, ANSWER_TIMEOUT_S)
 
     async def send(self, topic: str, bodies: Matrix, partition: int) -> None:
         """Returns when they are in the hands of the library."""
@@ -60,10 +60,10 @@ class Sending:
 
     async def flushed(self) -> None:
         """Everything is confirmed."""
-        left = await self._cluster.wait(self.producer.flush, ANSWER_SECONDS)
+        left = await self._cluster.wait(self.producer.flush, ANSWER_TIMEOUT_S)
         self.check()
         if left:
-            raise DriverError(f"Kafka has not confirmed {left} messages within {ANSWER_SECONDS:g} s")
+            raise DriverError(f"Kafka has not confirmed {left} messages within {ANSWER_TIMEOUT_S:g} s")
 
     def check(self) -> None:
         """Raises DriverError if anything failed, now or before."""
@@ -109,7 +109,7 @@ class KafkaSender(Sender):
         if not self._transacted:
             raise DriverError("the session is not transacted")
         if self._in_transaction:
-            await self._cluster.wait(self._sending.producer.commit_transaction, ANSWER_SECONDS)
+            await self._cluster.wait(self._sending.producer.commit_transaction, ANSWER_TIMEOUT_S)
             self._in_transaction = False
             self._sending.check()
 
@@ -117,7 +117,7 @@ class KafkaSender(Sender):
         """What was not committed is not sent."""
         if self._in_transaction:
             self._in_transaction = False
-            await self._cluster.wait(self._sending.producer.abort_transaction, ANSWER_SECONDS)
+            await self._cluster.wait(self._sending.producer.abort_transaction, ANSWER_TIMEOUT_S)
         await self._sending.flushed()
 
 
@@ -130,13 +130,13 @@ class KafkaReceiver(Receiver):
         self._transacted = transacted
         self._unfinished: dict[int, Mark] = {}
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         if self._commits and not self._transacted and self._unfinished:
             done, self._unfinished = self._unfinished, {}
             self._pump.acknowledge([*done.values()])
         bodies, marks, redelivered = await self._pump.inbox.take()
         self._unfinished |= {mark.partition: mark for mark in marks}
-        return Arrival(bodies, redelivered)
+        return ReceivedBatch(bodies, redelivered)
 
     async def commit(self) -> None:
         if not self._transacted:

@@ -1,4 +1,4 @@
-"""The null peer of Kafka: one broker, whose topics have whatever partitions are wanted and are endless.
+"""The null server of Kafka: one broker, whose topics have whatever partitions are wanted and are endless.
 
 Each request has one version here, none of which is newer than it must be.
 """
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 import google_crc32c
 
-from mqlab.drivers.null_server.api import NullPeer
+from mqlab.drivers.null_server.api import NullServer
 
 _SIZE: Final = struct.Struct(">i")
 _VERSIONS_ASKED: Final = 18
@@ -24,7 +24,7 @@ _BATCH_HEAD: Final = struct.Struct(">hiqqqhii")
 _FORMAT: Final = 2
 
 
-class KafkaNull(NullPeer):
+class KafkaNullServer(NullServer):
     # Of all connections.
     _partitions: ClassVar[dict[str, int]] = {}
 
@@ -133,17 +133,17 @@ class _Reader:
         return self._request[begin : self._at]
 
 
-def _produced(_: KafkaNull, asked: _Reader) -> bytes:
+def _produced(_: KafkaNullServer, asked: _Reader) -> bytes:
     asked.read("shi")
     return asked.topics("d", lambda partition, _: _packed("ihqq", partition, 0, 0, -1)) + _packed("i", 0)
 
 
-def _offsets(_: KafkaNull, asked: _Reader) -> bytes:
+def _offsets(_: KafkaNullServer, asked: _Reader) -> bytes:
     asked.read("i")
     return asked.topics("q", lambda partition, _: _packed("ihqq", partition, 0, -1, 0))
 
 
-def _joined(_: KafkaNull, asked: _Reader) -> bytes:
+def _joined(_: KafkaNullServer, asked: _Reader) -> bytes:
     """Everybody is alone in a group, and leads it."""
     asked.read("siss")
     (name, metadata), *_others = asked.rows("sd")
@@ -151,18 +151,18 @@ def _joined(_: KafkaNull, asked: _Reader) -> bytes:
     return _packed("hi", 0, 1) + _text(name) + member + member + _list([member + _bytes(metadata)])
 
 
-def _synced(_: KafkaNull, asked: _Reader) -> bytes:
+def _synced(_: KafkaNullServer, asked: _Reader) -> bytes:
     asked.read("sis")
     [(_member, share)] = asked.rows("sd")
     return _packed("h", 0) + _bytes(share)
 
 
-def _committed(_: KafkaNull, asked: _Reader) -> bytes:
+def _committed(_: KafkaNullServer, asked: _Reader) -> bytes:
     asked.read("sisq")
     return asked.topics("qs", lambda partition, *_: _packed("ih", partition, 0))
 
 
-def _position(_: KafkaNull, asked: _Reader) -> bytes:
+def _position(_: KafkaNullServer, asked: _Reader) -> bytes:
     """No group has committed anything."""
     asked.read("s")
     return asked.topics("", lambda partition: _packed("iqhh", partition, -1, -1, 0))
@@ -195,11 +195,11 @@ def _varint(number: int) -> bytes:
 
 
 # By kind: the newest version that is known here, and the answer to it.
-_ANSWERS: Final[Mapping[int, tuple[int, Callable[[KafkaNull, _Reader], bytes]]]] = {
+_ANSWERS: Final[Mapping[int, tuple[int, Callable[[KafkaNullServer, _Reader], bytes]]]] = {
     0: (3, _produced),
-    1: (4, KafkaNull._fetched),
+    1: (4, KafkaNullServer._fetched),
     2: (1, _offsets),
-    3: (4, KafkaNull._metadata),
+    3: (4, KafkaNullServer._metadata),
     8: (2, _committed),
     9: (1, _position),
     10: (0, lambda null, _: _packed("h", 0) + null._place()),
@@ -208,6 +208,6 @@ _ANSWERS: Final[Mapping[int, tuple[int, Callable[[KafkaNull, _Reader], bytes]]]]
     13: (0, lambda *_: _packed("h", 0)),
     14: (0, _synced),
     _VERSIONS_ASKED: (0, lambda *_: b""),
-    19: (1, KafkaNull._created),
+    19: (1, KafkaNullServer._created),
     22: (0, lambda *_: _packed("ihqh", 0, 0, 1, 0)),
 }

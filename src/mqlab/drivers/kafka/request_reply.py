@@ -7,8 +7,8 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
-from mqlab.drivers.api import Arrival, DriverError, Reply, Requester, Responder
-from mqlab.drivers.common.timeouts import HELD_SECONDS, NO_REPLY, owed
+from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
 from mqlab.drivers.kafka.consumer_thread import Mark, Pump
 from mqlab.drivers.kafka.links import Sending
 
@@ -61,7 +61,7 @@ class KafkaRequester(Requester):
         reply = self._replies.expect(key)
         try:
             await self._sending.send_one(self._topic, body, key, self._partition)
-            return await owed(reply, HELD_SECONDS, NO_REPLY)
+            return await with_timeout(reply, BLOCKED_TIMEOUT_S, NO_REPLY)
         finally:
             reply.cancel()
 
@@ -75,12 +75,12 @@ class KafkaResponder(Responder):
         self._pump = pump
         self._asked: list[Mark] = []
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         if self._asked:
             done, self._asked = self._asked, []
             self._pump.acknowledge(done)
         bodies, self._asked, redelivered = await self._pump.inbox.take()
-        return Arrival(bodies, redelivered)
+        return ReceivedBatch(bodies, redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         for key, body in zip(keys_of(self._asked), bodies, strict=True):

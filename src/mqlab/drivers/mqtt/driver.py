@@ -5,7 +5,17 @@ from dataclasses import replace
 from typing import ClassVar
 from uuid import uuid4
 
-from mqlab.drivers.api import Connection, Driver, DriverError, Matrix, Receiver, Receiving, Requester, Responder, Sender
+from mqlab.drivers.api import (
+    Connection,
+    Driver,
+    DriverError,
+    Matrix,
+    Receiver,
+    ReceiverOptions,
+    Requester,
+    Responder,
+    Sender,
+)
 from mqlab.drivers.mqtt.links import MqttReceiver, MqttRequester, MqttResponder, MqttSender
 from mqlab.drivers.mqtt.session import Session
 from mqlab.wire.mqtt import Connect, Version
@@ -76,7 +86,7 @@ class MqttConnection(Connection):
         session.needs_subscribers = destination.startswith("queue:")
         return MqttSender(session, topic, persistent=persistent)
 
-    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
         self._check(how)
         session = await self._subscribed(destination, how.prefetch, how.durable)
         return MqttReceiver(session, how.prefetch // 2 if how.acknowledge == "dups_ok" else 0)
@@ -93,7 +103,7 @@ class MqttConnection(Connection):
         self._check_has("request/reply")
         return MqttResponder(await self._subscribed(destination, prefetch, ""), persistent=persistent)
 
-    async def subscribe(self, topic: str, how: Receiving) -> None:
+    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
         self._check(how)
         session = await self.session(durable=how.durable)
         await session.subscribe(self._topic(topic))
@@ -123,7 +133,7 @@ class MqttConnection(Connection):
             self._check_has("queues")
         return destination.replace(":", "/", 1)
 
-    def _check(self, how: Receiving) -> None:
+    def _check(self, how: ReceiverOptions) -> None:
         for asked, feature in (
             (how.selector, "selectors"), (how.acknowledge == "client", "client acknowledgement"),
             (how.acknowledge == "transacted", "transactions"),

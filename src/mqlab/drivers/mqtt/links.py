@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 from typing import Final
 
-from mqlab.drivers.api import Arrival, DriverError, Matrix, Properties, Receiver, Reply, Requester, Responder, Sender
+from mqlab.drivers.api import (
+    DriverError,
+    Matrix,
+    Properties,
+    ReceivedBatch,
+    Receiver,
+    Reply,
+    Requester,
+    Responder,
+    Sender,
+)
 from mqlab.drivers.common.pieces import arrival_of
 from mqlab.drivers.mqtt.session import Session
 from mqlab.wire.mqtt import Publishing, asked
@@ -55,7 +65,7 @@ class MqttReceiver(Receiver):
         self._owed: list[bytes] = []
         self._rows_owed = 0
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         if self._rows_owed > self._lazily:
             self._acknowledge()
         pieces = await self._session.arrived()
@@ -111,7 +121,7 @@ class MqttResponder(Responder):
         self._wanted: list[tuple[bytes, str]] = []
         self._owed = b""
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         self._session.acknowledge(self._owed)
         self._owed = b""
         pieces = await self._session.arrived()

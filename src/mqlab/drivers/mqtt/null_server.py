@@ -1,8 +1,8 @@
-"""The null peer of MQTT: messages come with QoS 0, as those that nobody waits for do."""
+"""The null server of MQTT: messages come with QoS 0, as those that nobody waits for do."""
 
 from typing import cast
 
-from mqlab.drivers.null_server.api import NullPeer
+from mqlab.drivers.null_server.api import NullServer
 from mqlab.wire.mqtt import (
     CONNECT,
     FROM_CLIENT,
@@ -20,7 +20,7 @@ from mqlab.wire.mqtt import (
 _CONNACK, _SUBACK, _PINGRESP = 0x20, 0x90, 0xD0
 
 
-class MqttNull(NullPeer):
+class MqttNullServer(NullServer):
     def __init__(self, size: int, batch: int) -> None:
         super().__init__(size, batch)
         self._version: Version = 5

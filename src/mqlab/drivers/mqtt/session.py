@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from mqlab.drivers.api import DriverError
-from mqlab.drivers.common.timeouts import HELD_SECONDS, coming, owed
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
 from mqlab.drivers.common.transport import Line
 from mqlab.wire.mqtt import (
     CONNACK,
@@ -123,7 +123,7 @@ class Session:
             if self.failed is not None:
                 raise self.failed
             self._arrival = asyncio.get_running_loop().create_future()
-            await coming(self._arrival, is_reply=is_reply)
+            await next_message(self._arrival, is_reply=is_reply)
         waiting, redelivered = self._arrived, self._arrived[0].redelivered
         pieces, rows = [], 0
         while waiting and waiting[0].redelivered == redelivered and rows < max(1, self._room):
@@ -175,7 +175,7 @@ class Session:
         self._expecting += 1
         self._line.let_go(self)
         try:
-            return await owed(waiting, HELD_SECONDS)
+            return await with_timeout(waiting, BLOCKED_TIMEOUT_S)
         finally:
             self._expecting -= 1
 

@@ -3,8 +3,8 @@
 import pyarrow as pa
 
 from mqlab.client import aio
-from mqlab.drivers.api import Connection, Driver, Matrix, Receiver, Receiving, Requester, Responder, Sender
-from mqlab.drivers.common.timeouts import ANSWER_SECONDS
+from mqlab.drivers.api import Connection, Driver, Matrix, Receiver, ReceiverOptions, Requester, Responder, Sender
+from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S
 from mqlab.drivers.native.links import (
     NativeReceiver,
     NativeRequester,
@@ -19,11 +19,11 @@ _PRELOAD_BATCH = 1000
 
 
 class NativeDriver(Driver):
-    at_once = None
+    max_send_bytes = None
 
     async def connect(self, application: str = "") -> Connection:
         with translated():
-            return NativeConnection(await aio.connect(self.address, application=application, silence=ANSWER_SECONDS))
+            return NativeConnection(await aio.connect(self.address, application=application, silence=ANSWER_TIMEOUT_S))
 
 
 class NativeConnection(Connection):
@@ -35,7 +35,7 @@ class NativeConnection(Connection):
             session = await self._connection.session("transacted" if transacted else "auto")
             return NativeSender(session, await session.producer(destination), persistent)
 
-    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
         with translated():
             session = await self._connection.session(how.acknowledge)
             consumer = await session.consumer(
@@ -58,9 +58,9 @@ class NativeConnection(Connection):
             session = await self._connection.session()
             return NativeResponder(session, await session.consumer(destination, prefetch=prefetch), persistent)
 
-    async def subscribe(self, topic: str, how: Receiving) -> None:
+    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
         # With no room for a message: none must be delivered now.
-        await (await self.receiver(topic, Receiving(0, "auto", how.selector, how.durable))).close()
+        await (await self.receiver(topic, ReceiverOptions(0, "auto", how.selector, how.durable))).close()
 
     async def unsubscribe(self, durable: str) -> None:
         with translated():

@@ -8,8 +8,18 @@ import pyarrow as pa
 
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
-from mqlab.drivers.api import Arrival, DriverError, Matrix, Properties, Receiver, Reply, Requester, Responder, Sender
-from mqlab.drivers.common.timeouts import HELD_SECONDS, NO_REPLY
+from mqlab.drivers.api import (
+    DriverError,
+    Matrix,
+    Properties,
+    ReceivedBatch,
+    Receiver,
+    Reply,
+    Requester,
+    Responder,
+    Sender,
+)
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY
 from mqlab.wire.native.bodies import BINARY, SINGLE, Bodies, Buffer, MalformedPayloadError, Payload, encode_equal
 from mqlab.wire.native.columns import PROPERTY, decode_single, encode_columns, encode_single
 from mqlab.wire.templates import Form
@@ -63,12 +73,12 @@ class NativeReceiver(Receiver):
         self._consumer = consumer
         self._says_done = session.acknowledge_mode == "client"
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         try:
             if self._says_done:
                 self._session.acknowledge()
             delivery = await self._consumer.receive_batch()
-            return Arrival(delivery.bodies(), delivery.redelivered)
+            return ReceivedBatch(delivery.bodies(), delivery.redelivered)
         except (MessagingError, MalformedPayloadError) as error:
             raise DriverError(str(error)) from error
 
@@ -87,11 +97,11 @@ class NativeRequester(Requester):
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:
         try:
-            message = await self._requester.request(body, HELD_SECONDS, correlation_id=correlation_id)
+            message = await self._requester.request(body, BLOCKED_TIMEOUT_S, correlation_id=correlation_id)
             if message.correlation_id != correlation_id:
                 raise DriverError(f"the reply to {correlation_id} is one to {message.correlation_id}")
         except TimeoutError:
-            raise DriverError(f"{NO_REPLY} within {HELD_SECONDS:g} s") from None
+            raise DriverError(f"{NO_REPLY} within {BLOCKED_TIMEOUT_S:g} s") from None
         except (MessagingError, MalformedPayloadError) as error:
             raise DriverError(str(error)) from error
         return Reply(message.body, message.redelivered)
@@ -113,13 +123,13 @@ class NativeResponder(Responder):
         self._to = ""
         self._form: Form | None = None
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         try:
             delivery = await self._consumer.receive_batch()
             bodies, self._wanted = self._taken_apart([delivery, *self._consumer.came_with(delivery)])
         except (MessagingError, MalformedPayloadError) as error:
             raise DriverError(str(error)) from error
-        return Arrival(bodies, delivery.redelivered)
+        return ReceivedBatch(bodies, delivery.redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         try:

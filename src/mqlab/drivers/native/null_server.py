@@ -1,6 +1,6 @@
-"""The null peer of the native protocol."""
+"""The null server of the native protocol."""
 
-from mqlab.drivers.null_server.api import NullPeer
+from mqlab.drivers.null_server.api import NullServer
 from mqlab.wire import native
 from mqlab.wire.native.bodies import encode_equal
 from mqlab.wire.native.frames import Flag, Frame, Kind
@@ -10,7 +10,7 @@ _CREDIT = 64 * 1024 * 1024
 _ANSWERS = {Kind.CLOSE: Kind.CLOSED, Kind.COMMIT: Kind.COMMITTED, Kind.ROLLBACK: Kind.ROLLED_BACK}
 
 
-class NativeNull(NullPeer):
+class NativeNullServer(NullServer):
     def __init__(self, size: int, batch: int) -> None:
         super().__init__(size, batch)
         self._receiver = native.Receiver(_LARGEST_FRAME)

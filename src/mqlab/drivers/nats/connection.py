@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from mqlab.drivers.api import DriverError
-from mqlab.drivers.common.timeouts import ANSWER_SECONDS, HELD_SECONDS, NO_REPLY, owed
+from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
 from mqlab.drivers.common.transport import Line
 from mqlab.wire import nats
 from mqlab.wire.native.payload import Bytes
@@ -40,7 +40,7 @@ class Talk:
 
     async def open(self, address: str, name: str, options: Mapping[str, str]) -> None:
         await self._line.open(address)
-        await owed(self._greeted, what="the NATS server did not greet")
+        await with_timeout(self._greeted, failure="the NATS server did not greet")
         wishes = {
             "verbose": False, "pedantic": False, "headers": True, "no_responders": True, "protocol": 1,
             "name": name, "lang": "python", "version": "1",
@@ -48,7 +48,7 @@ class Talk:
         names = {"user": "user", "password": "pass", "token": "auth_token"}
         login = {word: options[option] for option, word in names.items() if option in options}
         # Nothing more before the answer: a server that refuses closes, and what is written then hides why.
-        await owed(self.pinged(nats.connect({**wishes, **login})), what="the NATS server did not answer")
+        await with_timeout(self.pinged(nats.connect({**wishes, **login})), failure="the NATS server did not answer")
         self.subscribe(f"{self._inbox}.*", self._answered, self._refused)
 
     def inbox(self) -> str:
@@ -93,9 +93,9 @@ class Talk:
 
     async def flushed(self) -> None:
         """The server has taken all that was written."""
-        await owed(self.pinged(), HELD_SECONDS, "the NATS server did not answer")
+        await with_timeout(self.pinged(), BLOCKED_TIMEOUT_S, "the NATS server did not answer")
 
-    async def ask(self, subject: bytes, body: bytes, seconds: float = HELD_SECONDS, what: str = NO_REPLY) -> bytes:
+    async def ask(self, subject: bytes, body: bytes, seconds: float = BLOCKED_TIMEOUT_S, what: str = NO_REPLY) -> bytes:
         """One request, and its answer."""
         self._next_answer += 1
         token = b"%d" % self._next_answer
@@ -103,14 +103,14 @@ class Talk:
         self._answers[token] = answer
         try:
             self._line.write(nats.publish(subject, body, b"%s.%s" % (self._inbox.encode(), token)))
-            return await owed(answer, seconds, what)
+            return await with_timeout(answer, seconds, what)
         finally:
             del self._answers[token]
 
     async def api(self, subject: str, wish: Mapping[str, object]) -> dict[str, Any]:
         """A request to JetStream: what it answers, with `error` in it if it refuses."""
         what = f"JetStream did not answer {subject}"
-        said = await self.ask(f"$JS.API.{subject}".encode(), json.dumps(wish).encode(), ANSWER_SECONDS, what)
+        said = await self.ask(f"$JS.API.{subject}".encode(), json.dumps(wish).encode(), ANSWER_TIMEOUT_S, what)
         found: dict[str, Any] = json.loads(said)
         return found
 

@@ -10,7 +10,17 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from mqlab.drivers.api import Connection, Driver, DriverError, Matrix, Receiver, Receiving, Requester, Responder, Sender
+from mqlab.drivers.api import (
+    Connection,
+    Driver,
+    DriverError,
+    Matrix,
+    Receiver,
+    ReceiverOptions,
+    Requester,
+    Responder,
+    Sender,
+)
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.nats.connection import Talk
 from mqlab.drivers.nats.jetstream import SHARED, Pull, delete_consumer, make_consumer, make_stream
@@ -25,7 +35,7 @@ _SPARE: Final = 8 << 20
 
 
 class NatsDriver(Driver):
-    tells_taken = True
+    reports_accepted = True
     lacks: ClassVar[Mapping[str, str]] = MappingProxyType({
         "transactions": "NATS has none",
         "client acknowledgement": "NATS acknowledges persistent messages only (JetStream)",
@@ -61,7 +71,7 @@ class NatsConnection(Connection):
         await self._make(place)
         return StoredSender(self._talk, place)
 
-    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
         place = Place.of(destination)
         if how.acknowledge not in ("auto", "dups_ok"):
             raise DriverError(f"NATS has no acknowledgement {how.acknowledge!r}")
@@ -105,7 +115,7 @@ class NatsConnection(Connection):
         await self._talk.flushed()
         return StoredResponder(self._talk, inbox, pull)
 
-    async def subscribe(self, topic: str, how: Receiving) -> None:
+    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
         place = Place.of(topic)
         self._check_stores()
         if place.is_queue or how.selector:

@@ -1,6 +1,6 @@
 """What a role holds of a connection to NATS: the sending and receiving ends."""
 
-from mqlab.drivers.api import Arrival, DriverError, Matrix, Properties, Receiver, Sender
+from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
 from mqlab.drivers.common.barriers import Marks
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.nats.connection import Talk
@@ -34,8 +34,8 @@ class PlainSender(Sender):
         if wait:
             await self._marks.taken()
 
-    async def taken(self, all_but: int) -> None:
-        await self._marks.taken(all_but)
+    async def wait_accepted(self, max_pending: int) -> None:
+        await self._marks.taken(max_pending)
 
     async def commit(self) -> None:
         raise DriverError(NO_TRANSACTIONS)
@@ -58,8 +58,8 @@ class StoredSender(Sender):
         if wait:
             await self._publisher.confirmed()
 
-    async def taken(self, all_but: int) -> None:
-        await self._publisher.confirmed(all_but)
+    async def wait_accepted(self, max_pending: int) -> None:
+        await self._publisher.confirmed(max_pending)
 
     async def commit(self) -> None:
         raise DriverError(NO_TRANSACTIONS)
@@ -110,12 +110,12 @@ class NatsReceiver(Receiver):
         self._lasts = lasts
         self._unfinished: list[nats.Mark] = []
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         if self._unfinished and self._pull is not None:
             marks, self._unfinished = self._unfinished, []
             await self._pull.acknowledge(marks)
         bodies, self._unfinished, redelivered = await self._inbox.take()
-        return Arrival(bodies, redelivered)
+        return ReceivedBatch(bodies, redelivered)
 
     async def commit(self) -> None:
         raise DriverError(NO_TRANSACTIONS)

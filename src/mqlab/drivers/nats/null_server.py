@@ -1,10 +1,10 @@
-"""The null peer of NATS, as core NATS without a store."""
+"""The null server of NATS, as core NATS without a store."""
 
 import asyncio
 import json
 import re
 
-from mqlab.drivers.null_server.api import NullPeer
+from mqlab.drivers.null_server.api import NullServer
 from mqlab.wire.equal_frames import Template
 from mqlab.wire.nats import PING, PONG
 
@@ -14,7 +14,7 @@ _SUBSCRIBE = re.compile(rb"^SUB (\S+) (?:\S+ )?(\S+)\r$", re.MULTILINE)
 _INBOX = b"_INBOX."
 
 
-class NatsNull(NullPeer):
+class NatsNullServer(NullServer):
     def __init__(self, size: int, batch: int) -> None:
         super().__init__(size, batch)
         self._rest = b""

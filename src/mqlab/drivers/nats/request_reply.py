@@ -7,7 +7,7 @@ the subject of its reply ends with: the stream of the replies, the requester and
 import secrets
 from collections.abc import Sequence
 
-from mqlab.drivers.api import Arrival, DriverError, Reply, Requester, Responder
+from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.nats.connection import Talk
 from mqlab.drivers.nats.jetstream import Publisher, Pull, make_consumer
@@ -35,11 +35,11 @@ class PlainResponder(Responder):
         self._feed = feed
         self._asked: list[nats.Mark] = []
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         bodies, self._asked, redelivered = await self._inbox.take()
         if not all(mark.reply for mark in self._asked):
             raise DriverError("a request does not say where its reply should go")
-        return Arrival(bodies, redelivered)
+        return ReceivedBatch(bodies, redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         pairs = zip(self._asked, bodies, strict=True)
@@ -86,12 +86,12 @@ class StoredResponder(Responder):
         self._pull = pull
         self._asked: list[nats.Mark] = []
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         if self._asked:
             marks, self._asked = self._asked, []
             await self._pull.acknowledge(marks)
         bodies, self._asked, redelivered = await self._inbox.take()
-        return Arrival(bodies, redelivered)
+        return ReceivedBatch(bodies, redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         for mark, body in zip(self._asked, bodies, strict=True):

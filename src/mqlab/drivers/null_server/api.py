@@ -11,14 +11,14 @@ _READ: Final = 1024 * 1024
 _UNSENT: Final = 4 * 1024 * 1024
 
 
-class NullPeer(asyncio.BufferedProtocol, ABC):
+class NullServer(asyncio.BufferedProtocol, ABC):
     """One connection of a client. `size` is that of every body it delivers, `batch` how many may go in one frame."""
 
-    # Whether the protocol moves what is on queues otherwise than what is on topics.
-    by_domain: ClassVar[bool] = False
-    # Seconds until the client is as quick as it gets, and those in which its rate can be seen.
-    warm_up: ClassVar[float] = 0.1
-    measure: ClassVar[float] = 0.4
+    # Whether the protocol moves queue messages in another way than topic messages: then both are calibrated.
+    domains_differ: ClassVar[bool] = False
+    # Time until the client has reached its full rate, and time over which a calibration measures it.
+    warm_up_s: ClassVar[float] = 0.1
+    measure_s: ClassVar[float] = 0.4
 
     def __init__(self, size: int, batch: int) -> None:
         self.size = size

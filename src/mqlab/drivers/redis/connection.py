@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from mqlab.drivers.api import DriverError
-from mqlab.drivers.common.timeouts import owed
+from mqlab.drivers.common.timeouts import with_timeout
 from mqlab.drivers.common.transport import Line
 from mqlab.wire import resp
 from mqlab.wire.native.bodies import Bodies
@@ -43,7 +43,7 @@ class Talk:
 
     async def ask(self, *words: bytes) -> resp.Value:
         """One command and its reply. Raises DriverError if it is a refusal."""
-        return await owed(self.asked(resp.command(*words)), what="the Redis server did not answer")
+        return await with_timeout(self.asked(resp.command(*words)), failure="the Redis server did not answer")
 
     def asked(self, commands: bytes, replies: int = 1) -> "asyncio.Future[resp.Value]":
         """The last reply to these commands; none of the others is looked at, but refusals are found."""

@@ -11,10 +11,20 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import ClassVar
 
-from mqlab.drivers.api import Connection, Driver, DriverError, Matrix, Receiver, Receiving, Requester, Responder, Sender
+from mqlab.drivers.api import (
+    Connection,
+    Driver,
+    DriverError,
+    Matrix,
+    Receiver,
+    ReceiverOptions,
+    Requester,
+    Responder,
+    Sender,
+)
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.redis.connection import Talk
-from mqlab.drivers.redis.links import RespReceiver, RespSender
+from mqlab.drivers.redis.links import RedisReceiver, RedisSender
 from mqlab.drivers.redis.request_reply import (
     ChannelRequester,
     ChannelResponder,
@@ -26,15 +36,15 @@ from mqlab.drivers.redis.streams import SHARED, Place, Reader
 from mqlab.wire.native.bodies import Bodies
 
 
-class RespDriver(Driver):
-    tells_taken = True
+class RedisDriver(Driver):
+    reports_accepted = True
     lacks: ClassVar[Mapping[str, str]] = MappingProxyType({
         "selectors": "Redis cannot choose messages by their properties",
         "retrieval by correlation id": "each requester has a list or a channel of its own for its replies",
     })  # fmt: skip
 
     async def connect(self, application: str = "") -> Connection:
-        connection = RespConnection(self.address, self.options, application)
+        connection = RedisConnection(self.address, self.options, application)
         try:
             await connection.open()
         except BaseException:
@@ -43,7 +53,7 @@ class RespDriver(Driver):
         return connection
 
 
-class RespConnection(Connection):
+class RedisConnection(Connection):
     """`control` is a connection that never waits, for all roles together."""
 
     def __init__(self, address: str, options: Mapping[str, str], name: str) -> None:
@@ -57,7 +67,7 @@ class RespConnection(Connection):
         # For all requesters, which may be opened side by side.
         self._replies: Replies | None = None
         self._opening = asyncio.Lock()
-        self._receivers: list[RespReceiver] = []
+        self._receivers: list[RedisReceiver] = []
 
     async def open(self) -> None:
         await self._control.open(self._address, self._options, self._name)
@@ -67,14 +77,14 @@ class RespConnection(Connection):
         talk = await self._talk()
         key = destination.encode()
         if is_topic and not persistent and not await talk.ask(b"EXISTS", key):
-            return RespSender(talk, (b"PUBLISH", key), transacted=transacted)
+            return RedisSender(talk, (b"PUBLISH", key), transacted=transacted)
         if not is_topic:
             await Place(destination, SHARED).make(talk)
-        return RespSender(talk, (b"XADD", key, b"*", b"b"), transacted=transacted)
+        return RedisSender(talk, (b"XADD", key, b"*", b"b"), transacted=transacted)
 
-    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
         if how.selector:
-            raise DriverError(RespDriver.lacks["selectors"])
+            raise DriverError(RedisDriver.lacks["selectors"])
         is_topic = _is_topic(destination)
         place = Place(destination, how.durable.encode() if is_topic else SHARED)
         inbox, subscribed = await self._inbox(destination, how.prefetch, subscribes=is_topic and not how.durable)
@@ -83,7 +93,7 @@ class RespConnection(Connection):
         if how.durable:
             self._durable[how.durable] = place
         transacted = how.acknowledge == "transacted"
-        receiver = RespReceiver(inbox, reader, subscribed, says_done=bool(place.group), transacted=transacted)
+        receiver = RedisReceiver(inbox, reader, subscribed, says_done=bool(place.group), transacted=transacted)
         self._receivers.append(receiver)
         return receiver
 
@@ -112,7 +122,7 @@ class RespConnection(Connection):
         await reader.open()
         return StreamResponder(await self._talk(), inbox, reader)
 
-    async def subscribe(self, topic: str, how: Receiving) -> None:
+    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
         if not _is_topic(topic) or how.selector:
             raise DriverError("a durable subscription is to a topic, and without a selector")
         place = Place(topic, how.durable.encode())
@@ -128,7 +138,7 @@ class RespConnection(Connection):
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
         what = f"{len(bodies)} messages ({persistent=}) cannot be put on {queue} for nobody"
-        raise DriverError(f"{what}: {RespDriver.lacks['retrieval by correlation id']}")
+        raise DriverError(f"{what}: {RedisDriver.lacks['retrieval by correlation id']}")
 
     async def close(self) -> None:
         for receiver in self._receivers:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mqlab.drivers.api import Arrival, DriverError, Matrix, Properties, Receiver, Sender
+from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
 from mqlab.drivers.common.confirmations import Confirming
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.redis.connection import Talk
@@ -45,7 +45,7 @@ class Commands:
             self.confirming.confirm(len(values))
 
 
-class RespSender(Sender):
+class RedisSender(Sender):
     """Every command is answered, whether the role waits for that or not."""
 
     def __init__(self, talk: Talk, words: tuple[bytes, ...], *, transacted: bool) -> None:
@@ -65,8 +65,8 @@ class RespSender(Sender):
         if wait:
             await self._commands.confirming.all_but()
 
-    async def taken(self, all_but: int) -> None:
-        await self._commands.confirming.all_but(all_but)
+    async def wait_accepted(self, max_pending: int) -> None:
+        await self._commands.confirming.all_but(max_pending)
 
     async def commit(self) -> None:
         if not self._transacted:
@@ -90,7 +90,7 @@ class RespSender(Sender):
         await self._talk.close()
 
 
-class RespReceiver(Receiver):
+class RedisReceiver(Receiver):
     """`reader`: of a stream. `subscribed`: what is published and not kept comes this way."""
 
     def __init__(
@@ -104,7 +104,7 @@ class RespReceiver(Receiver):
         self._unfinished: list[bytes] = []
         self._closed = False
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         if self._says_done:
             if self._transacted:
                 self._reader.ask([])
@@ -113,7 +113,7 @@ class RespReceiver(Receiver):
                 self._reader.ask(done)
         bodies, marks, redelivered = await self._inbox.take()
         self._unfinished += marks
-        return Arrival(bodies, redelivered)
+        return ReceivedBatch(bodies, redelivered)
 
     async def commit(self) -> None:
         if not self._transacted:

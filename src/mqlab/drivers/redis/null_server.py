@@ -1,4 +1,4 @@
-"""The null peer of RESP: commands are answered as Redis does, streams are endless and nothing is kept.
+"""The null server of RESP: commands are answered as Redis does, streams are endless and nothing is kept.
 
 A reader of a topic listens to its stream as well as to what is published: the stream stays silent.
 """
@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from mqlab.drivers.null_server.api import NullPeer
+from mqlab.drivers.null_server.api import NullServer
 from mqlab.wire import resp
 from mqlab.wire.equal_frames import alike
 
@@ -23,10 +23,10 @@ _ANSWERS: Final = {
 _NOTHING: Final = b"*-1\r\n"
 
 
-class RespNull(NullPeer):
-    by_domain = True
+class RedisNullServer(NullServer):
+    domains_differ = True
     # Those that wait for what never comes, by their number: another connection tells them to stop.
-    _blocked: ClassVar[dict[bytes, "RespNull"]] = {}
+    _blocked: ClassVar[dict[bytes, "RedisNullServer"]] = {}
     _numbers: ClassVar["itertools.count[int]"] = itertools.count(1)
 
     def __init__(self, size: int, batch: int) -> None:

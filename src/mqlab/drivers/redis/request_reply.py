@@ -14,10 +14,10 @@ from itertools import count
 
 import numpy as np
 
-from mqlab.drivers.api import Arrival, DriverError, Reply, Requester, Responder
+from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
 from mqlab.drivers.common.confirmations import Confirming
 from mqlab.drivers.common.inbox import Inbox
-from mqlab.drivers.common.timeouts import HELD_SECONDS, NO_REPLY, owed
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
 from mqlab.drivers.redis.connection import Talk
 from mqlab.drivers.redis.streams import Reader
 from mqlab.wire import resp
@@ -88,7 +88,7 @@ class ChannelRequester(Requester):
                 asking = b"%s %s %s" % (self._replies.channel, token, body)
                 heard = self._talk.asked(resp.command(b"PUBLISH", to, asking))
                 heard.add_done_callback(partial(_heard, reply))
-                answer = await owed(reply, HELD_SECONDS, NO_REPLY)
+                answer = await with_timeout(reply, BLOCKED_TIMEOUT_S, NO_REPLY)
                 if answer is not None:
                     return Reply(answer, False)
                 self._responders = []
@@ -122,9 +122,9 @@ class ChannelResponder(Responder):
         self._replying = _Replying(control, b"PUBLISH")
         self._asked: list[bytes] = []
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         bodies, self._asked, redelivered = await self._inbox.take()
-        return Arrival(bodies, redelivered)
+        return ReceivedBatch(bodies, redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         await self._replying.send(self._asked, bodies)
@@ -160,14 +160,14 @@ class StreamRequester(Requester):
         to = b"%s %s" % (self._replies, wanted)
         asking = resp.command(b"XADD", self._key, b"*", b"r", to, b"b", body)
         waiting = resp.command(b"BLPOP", self._replies, b"0")
-        found = await owed(self._talk.asked(asking + waiting, 2), HELD_SECONDS, NO_REPLY)
+        found = await with_timeout(self._talk.asked(asking + waiting, 2), BLOCKED_TIMEOUT_S, NO_REPLY)
         while True:
             # The reply to a request that was given up may come first.
             if isinstance(found, list) and isinstance(found[1], bytes):
                 correlation, _, answer = found[1].partition(b" ")
                 if correlation == wanted:
                     return Reply(answer, False)
-            found = await owed(self._talk.asked(waiting), HELD_SECONDS, NO_REPLY)
+            found = await with_timeout(self._talk.asked(waiting), BLOCKED_TIMEOUT_S, NO_REPLY)
 
     async def close(self) -> None:
         await self._talk.close()
@@ -213,14 +213,14 @@ class StreamResponder(Responder):
         # The id of each request of the last arrival, and where and as what it wants its reply.
         self._asked: list[tuple[bytes, bytes]] = []
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         done, self._asked = [number for number, _ in self._asked], []
         self._reader.ask(done)
         bodies, marks, redelivered = await self._inbox.take()
         for mark in marks:
             number, _, to = mark.partition(b" ")
             self._asked.append((number, to))
-        return Arrival(bodies, redelivered)
+        return ReceivedBatch(bodies, redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         await self._replying.send([to for _, to in self._asked], bodies)

@@ -7,7 +7,7 @@ from typing import Final
 
 from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.inbox import Inbox
-from mqlab.drivers.common.timeouts import owed
+from mqlab.drivers.common.timeouts import with_timeout
 from mqlab.drivers.redis.connection import Talk
 from mqlab.wire import resp
 
@@ -86,13 +86,13 @@ class Reader:
     async def finish(self, done: Sequence[bytes]) -> None:
         """Acknowledge all of these or none."""
         commands = [resp.command(b"MULTI"), *self._place.done(done), resp.command(b"EXEC")]
-        await owed(self._control.asked(b"".join(commands), len(commands)))
+        await with_timeout(self._control.asked(b"".join(commands), len(commands)))
 
     async def close(self, unfinished: list[bytes]) -> None:
         """The next one that opens the queue or subscription gets what was not acknowledged."""
         self._closing = True
         if self._asking is not None:
-            await owed(self._unblocked(self._asking))
+            await with_timeout(self._unblocked(self._asking))
         place = self._place
         if place.group:
             if unfinished or self._inbox.take_all():

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from mqlab.drivers.api import DriverError
-from mqlab.drivers.common.timeouts import HELD_SECONDS, coming, owed
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
 from mqlab.drivers.stomp.flavours import Flavour, flavour_of
 from mqlab.wire.address import Address, BadAddressError
 from mqlab.wire.stomp import Frame, Limits, Run, Splitter, StompError, encode
@@ -99,7 +99,7 @@ class Wire(asyncio.Protocol):
     async def arrived(self, *, is_reply: bool = False) -> None:
         """When there is something in the inbox."""
         while not self.inbox:
-            await coming(self._next(), is_reply=is_reply)
+            await next_message(self._next(), is_reply=is_reply)
 
     def taken(self) -> None:
         """Some of the inbox was: there is room again."""
@@ -128,7 +128,7 @@ class Wire(asyncio.Protocol):
     async def _until(self, happened: Callable[[], bool]) -> None:
         """A broker that is slow, but says something, is waited for."""
         while not happened():
-            await owed(self._next(), HELD_SECONDS, "the broker did not answer")
+            await with_timeout(self._next(), BLOCKED_TIMEOUT_S, "the broker did not answer")
 
     def _next(self) -> "asyncio.Future[None]":
         """Whatever happens next."""

@@ -5,7 +5,17 @@ from contextlib import suppress
 
 import numpy as np
 
-from mqlab.drivers.api import Connection, Driver, DriverError, Matrix, Receiver, Receiving, Requester, Responder, Sender
+from mqlab.drivers.api import (
+    Connection,
+    Driver,
+    DriverError,
+    Matrix,
+    Receiver,
+    ReceiverOptions,
+    Requester,
+    Responder,
+    Sender,
+)
 from mqlab.drivers.stomp.connection import Wire
 from mqlab.drivers.stomp.links import VERSION, StompReceiver, StompSender, frames_of
 from mqlab.drivers.stomp.request_reply import StompRequester, StompResponder
@@ -20,7 +30,7 @@ Link = Sender | Receiver | Requester | Responder
 class StompDriver(Driver):
     """Options: user, password, host (the virtual one), flavour (artemis, activemq, rabbitmq, mqlab)."""
 
-    tells_taken = True
+    reports_accepted = True
 
     async def connect(self, application: str = "") -> Connection:
         # Once, to learn now what would go wrong with every link.
@@ -45,7 +55,7 @@ class StompConnection(Connection):
         self._links.append(link)
         return link
 
-    async def receiver(self, destination: str, how: Receiving) -> Receiver:
+    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
         link = StompReceiver(await self._wire(how.durable), destination, how)
         self._links.append(link)
         if how.durable:
@@ -64,7 +74,7 @@ class StompConnection(Connection):
         await link.subscribe()
         return link
 
-    async def subscribe(self, topic: str, how: Receiving) -> None:
+    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
         await (await self.receiver(topic, how)).close()
 
     async def unsubscribe(self, durable: str) -> None:

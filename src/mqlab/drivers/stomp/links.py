@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mqlab.drivers.api import Arrival, Matrix, Properties, Receiver, Receiving, Sender
+from mqlab.drivers.api import Matrix, Properties, ReceivedBatch, Receiver, ReceiverOptions, Sender
 from mqlab.drivers.stomp.connection import Wire
 from mqlab.wire.native.bodies import Bodies
 from mqlab.wire.native.payload import equal_steps
@@ -55,9 +55,9 @@ class StompSender(Sender):
         else:
             await wire.drained()
 
-    async def taken(self, all_but: int) -> None:
+    async def wait_accepted(self, max_pending: int) -> None:
         self._asks = True
-        while self._untaken > all_but:
+        while self._untaken > max_pending:
             await self._wire.answered(all_but=len(self._receipts) - 1)
             self._untaken -= self._receipts.popleft()
 
@@ -81,7 +81,7 @@ class StompSender(Sender):
 
 
 class StompReceiver(Receiver):
-    def __init__(self, wire: Wire, destination: str, how: Receiving) -> None:
+    def __init__(self, wire: Wire, destination: str, how: ReceiverOptions) -> None:
         self._wire = wire
         # What it should hold to; a broker that does not is kept waiting.
         wire.room = 2 * max(1, how.prefetch)
@@ -103,13 +103,13 @@ class StompReceiver(Receiver):
         await wire.command(Frame("SUBSCRIBE", headers))
         self._id = headers["id"]
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         wire = self._wire
         if self._open and not self._transacted and (self._open > self._lazy or not wire.inbox):
             self._acknowledge()
         await wire.arrived()
         messages = taken(wire)
-        arrival = Arrival(bodies_of(messages), _redelivered(messages[0]))
+        arrival = ReceivedBatch(bodies_of(messages), _redelivered(messages[0]))
         self._open += len(arrival.bodies)
         self._last = ack_of(messages[-1])
         return arrival

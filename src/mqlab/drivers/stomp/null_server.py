@@ -1,6 +1,6 @@
-"""The null peer of STOMP, as the lab's own broker speaks it."""
+"""The null server of STOMP, as the lab's own broker speaks it."""
 
-from mqlab.drivers.null_server.api import NullPeer
+from mqlab.drivers.null_server.api import NullServer
 from mqlab.wire.stomp import Frame, Limits, Run, Splitter, decimals, encode, encode_head, equal_widths, paste
 
 _VERSION = "1.2"
@@ -8,7 +8,7 @@ _WRITTEN = 64 * 1024
 _LIMITS = Limits(body=256 * 1024 * 1024)
 
 
-class StompNull(NullPeer):
+class StompNullServer(NullServer):
     def __init__(self, size: int, batch: int) -> None:
         # A message is a frame of its own; a broker writes many of them at once all the same.
         super().__init__(size, max(batch, _WRITTEN // size))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mqlab.drivers.api import Arrival, DriverError, Receiving, Reply, Requester, Responder
+from mqlab.drivers.api import DriverError, ReceivedBatch, ReceiverOptions, Reply, Requester, Responder
 from mqlab.drivers.common.correlation import prefix_of, selector_for
 from mqlab.drivers.stomp.connection import Wire
 from mqlab.drivers.stomp.links import VERSION, StompReceiver, ack_of, bodies_of, taken
@@ -56,7 +56,7 @@ class StompRequester(Requester):
 class StompResponder(Responder):
     def __init__(self, wire: Wire, destination: str, *, prefetch: int, persistent: bool) -> None:
         self._wire = wire
-        self._receiver = StompReceiver(wire, destination, Receiving(prefetch))
+        self._receiver = StompReceiver(wire, destination, ReceiverOptions(prefetch))
         self._persistent = persistent
         self._heads: dict[str, bytes] = {}
         # Where and as what each request of the last arrival wants its reply; and what acknowledges them all.
@@ -66,7 +66,7 @@ class StompResponder(Responder):
     async def subscribe(self) -> None:
         await self._receiver.subscribe()
 
-    async def receive(self) -> Arrival:
+    async def receive(self) -> ReceivedBatch:
         wire = self._wire
         if self._done:
             wire.write(self._done)
@@ -75,7 +75,7 @@ class StompResponder(Responder):
         messages = taken(wire)
         self._wanted = [_wanted(request) for message in messages for request in _frames(message)]
         self._done = b"ACK\nid:%b\n\n\0" % ack_of(messages[-1])
-        return Arrival(bodies_of(messages), messages[0].headers.get("redelivered") == "true")
+        return ReceivedBatch(bodies_of(messages), messages[0].headers.get("redelivered") == "true")
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         wire = self._wire

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from mqlab.drivers import DRIVERS, Receiving
+from mqlab.drivers import DRIVERS, ReceiverOptions
 from mqlab.study import Point
 
 RoleKind = Literal["producer", "consumer", "requester", "responder"]
@@ -79,16 +79,16 @@ class Assignment:
             return f"client {role.number % self.point.clients}"
         return "shared" if self.point.connections == "shared" else self.application(role)
 
-    def receiving(self, role: Role) -> Receiving:
+    def receiving(self, role: Role) -> ReceiverOptions:
         point = self.point
         durable = f"run-{self.tag}{self.run}-consumer-{role.number}" if point.durable else ""
         acknowledge = "transacted" if point.transaction else point.acknowledge
-        return Receiving(room(point), acknowledge, point.selector, durable)
+        return ReceiverOptions(room(point), acknowledge, point.selector, durable)
 
     @property
     def is_bounded(self) -> bool:
         """Whether its producers are ahead of the system no further than a Lead allows."""
-        return self.point.is_free and DRIVERS[self.driver].tells_taken
+        return self.point.is_free and DRIVERS[self.driver].reports_accepted
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "point": self.point.to_json(), "roles": [asdict(role) for role in self.roles]}

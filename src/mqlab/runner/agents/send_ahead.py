@@ -34,7 +34,7 @@ class SendAhead:
 
     async def after(self, rows: int, sender: Sender) -> None:
         """Returns when the next may be sent. Raises DriverError."""
-        await sender.taken(self.messages // 2)
+        await sender.wait_accepted(self.messages // 2)
         self._sent += rows
         if self._sent >= self.messages:
             took, self._since = now() - self._since, now()

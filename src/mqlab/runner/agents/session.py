@@ -99,7 +99,7 @@ class AgentSession:
 
     def _in_pieces(self, point: Point) -> Point:
         """A producer that waits for nothing gives its driver no more at once than does it good."""
-        most = DRIVERS[self.assignment.driver].at_once
+        most = DRIVERS[self.assignment.driver].max_send_bytes
         if most is None or point.send != "free":
             return point
         return point.model_copy(update={"batch": min(point.batch, max(1, most // point.size))})

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from mqlab.drivers import DRIVERS
-from mqlab.drivers.null_server import NULLS
+from mqlab.drivers.null_server import NULL_SERVERS
 from mqlab.runner.agents.assignment import Assignment, Role
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError, check
 from mqlab.study import Phases, Point
@@ -38,16 +38,16 @@ class Calibration:
 
 def wanted(driver: str, points: Iterable[Point]) -> list[tuple[int, int, str]]:
     """(size, batch, domain) of the points whose rate the driver alone could bound: those that wait for nothing."""
-    if driver not in NULLS:
+    if driver not in NULL_SERVERS:
         return []
-    by_domain = NULLS[driver].by_domain
+    domains_differ = NULL_SERVERS[driver].domains_differ
     free = (point for point in points if point.pattern == "one-way" and point.send == "free" and not point.transaction)
-    return sorted({(point.size, point.batch, point.domain if by_domain else "") for point in free})
+    return sorted({(point.size, point.batch, point.domain if domains_differ else "") for point in free})
 
 
 def why_not(driver: str) -> str:
     """Why a driver cannot be calibrated; "" if it can."""
-    return "" if driver in NULLS else "nobody has written one for it"
+    return "" if driver in NULL_SERVERS else "nobody has written one for it"
 
 
 async def calibrated(
@@ -64,7 +64,7 @@ async def calibrated(
                 "load": "both", "rate": None, "consume_rate": None, "selector": "", "durable": False, "messages": None,
                 "persistent": False, "acknowledge": "auto", "topology": "client",
             })  # fmt: skip
-            options = NULLS[driver].options(size, jars)
+            options = NULL_SERVERS[driver].options(size, jars)
             sending = Assignment(
                 0, agent.number, plain, driver, address, (Role("producer", 0, 0),), None, options=options
             )
@@ -77,9 +77,9 @@ async def calibrated(
 
 async def _rate(assignment: Assignment, agent: AgentProcess) -> float | None:
     """None if nothing moved: every system would be faster than such a driver."""
-    null = NULLS[assignment.driver]
-    for measure in (null.measure, _LONG_MEASURE):
-        phases = Phases(warmup=null.warm_up, measure=measure, drain=1)
+    null = NULL_SERVERS[assignment.driver]
+    for measure in (null.measure_s, _LONG_MEASURE):
+        phases = Phases(warmup=null.warm_up_s, measure=measure, drain=1)
         point = assignment.point.model_copy(update={"phases": phases})
         counted = await _counted(replace(assignment, point=point), agent)
         if counted:
@@ -111,7 +111,7 @@ async def _null(driver: str, size: int, batch: int) -> AsyncIterator[str]:
     try:
         line = (await asyncio.wait_for(peer.stdout.readline(), _ANSWER_SECONDS)).decode().strip()
         if not line.startswith("listening on "):
-            raise OSError(f"the null peer of {driver} said {line!r}")
+            raise OSError(f"the null server of {driver} said {line!r}")
         yield line.removeprefix("listening on ")
     finally:
         peer.stdin.close()

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from mqlab.drivers import Arrival, Connection, Receiver, Receiving
+from mqlab.drivers import Connection, ReceivedBatch, Receiver, ReceiverOptions
 from mqlab.drivers.api import Matrix
 from mqlab.errors import MqlabError
 from mqlab.runner.agents.bodies import BodyMaker, ranges
@@ -34,7 +34,7 @@ class SystemUnderTest:
         # Where a check needs a destination of any kind.
         self.domain = "topic" if "queues" in lacks(system) else "queue"
         self._driver = driver_of(system)
-        self.tells_taken = self._driver.tells_taken
+        self.reports_accepted = self._driver.reports_accepted
         self._numbers = count(1)
 
     def name(self, domain: str) -> str:
@@ -73,12 +73,12 @@ async def _queues(trial: SystemUnderTest) -> None:
     for size, rows in ((12, 1), (12, 1000), (1024, 100), (100_000, 10)):
         async with trial.connected() as connection:
             name, producer = trial.name("queue"), NumberedProducer(size)
-            receiver = await connection.receiver(name, Receiving(1000))
+            receiver = await connection.receiver(name, ReceiverOptions(1000))
             await producer.send(connection, name, rows)
             await expect(receiver, [(producer.number, 0, rows, rows * size)])
             await nothing_more(receiver)
             await receiver.close()
-    if trial.tells_taken:
+    if trial.reports_accepted:
         await _taken(trial)
 
 
@@ -86,11 +86,11 @@ async def _taken(trial: SystemUnderTest) -> None:
     """What is sent freely is known to be taken before the sender is closed."""
     async with trial.connected() as connection:
         name, producer = trial.name("queue"), NumberedProducer()
-        receiver = await connection.receiver(name, Receiving(1000))
+        receiver = await connection.receiver(name, ReceiverOptions(1000))
         sender = await connection.sender(name, persistent=False, transacted=False)
         for all_but in (100, 150, 0, 0):
             await sender.send(producer.bodies(100), wait=False)
-            await asyncio.wait_for(sender.taken(all_but), _PATIENCE)
+            await asyncio.wait_for(sender.wait_accepted(all_but), _PATIENCE)
         await expect(receiver, [(producer.number, 0, 400, 400 * producer.size)])
         await sender.close()
         await receiver.close()
@@ -99,7 +99,7 @@ async def _taken(trial: SystemUnderTest) -> None:
 async def _topics(trial: SystemUnderTest) -> None:
     async with trial.connected("First") as first, trial.connected("Second") as second:
         name, producer = trial.name("topic"), NumberedProducer()
-        receivers = [await connection.receiver(name, Receiving(1000)) for connection in (first, second)]
+        receivers = [await connection.receiver(name, ReceiverOptions(1000)) for connection in (first, second)]
         await producer.send(first, name, 200)
         for receiver in receivers:
             await expect(receiver, [(producer.number, 0, 200, 200 * producer.size)])
@@ -109,7 +109,7 @@ async def _topics(trial: SystemUnderTest) -> None:
 async def _competing(trial: SystemUnderTest) -> None:
     async with trial.connected("First") as first, trial.connected("Second") as second:
         name, producer = trial.name("queue"), NumberedProducer()
-        receivers = [await connection.receiver(name, Receiving(10)) for connection in (first, second)]
+        receivers = [await connection.receiver(name, ReceiverOptions(10)) for connection in (first, second)]
         await producer.send(first, name, 200)
         got = await _all_of(receivers, 200)
         if sorted(got) != list(range(200)):
@@ -129,7 +129,7 @@ async def _persistent(trial: SystemUnderTest) -> None:
 async def _exchange(trial: SystemUnderTest, *, persistent: bool) -> None:
     async with trial.connected() as connection:
         name, producer = trial.name(trial.domain), NumberedProducer()
-        receiver = await connection.receiver(name, Receiving(1000))
+        receiver = await connection.receiver(name, ReceiverOptions(1000))
         sender = await connection.sender(name, persistent=persistent, transacted=False)
         await sender.send(producer.bodies(1), wait=True)
         await sender.send(producer.bodies(300), wait=True)
@@ -142,7 +142,7 @@ async def _exchange(trial: SystemUnderTest, *, persistent: bool) -> None:
 async def _transactions(trial: SystemUnderTest) -> None:
     async with trial.connected("Sender") as first, trial.connected("Receiver") as second:
         name, producer = trial.name("queue"), NumberedProducer()
-        receiver = await second.receiver(name, Receiving(100, "transacted"))
+        receiver = await second.receiver(name, ReceiverOptions(100, "transacted"))
         sender = await first.sender(name, persistent=False, transacted=True)
         await sender.send(producer.bodies(10), wait=False)
         await nothing_more(receiver)
@@ -157,11 +157,11 @@ async def _client_acknowledgement(trial: SystemUnderTest) -> None:
     """What was not acknowledged comes again, to another."""
     name, producer = trial.name("queue"), NumberedProducer()
     async with trial.connected("First") as first:
-        receiver = await first.receiver(name, Receiving(100, "client"))
+        receiver = await first.receiver(name, ReceiverOptions(100, "client"))
         await producer.send(first, name, 1)
         await expect(receiver, [(producer.number, 0, 1, producer.size)])
     async with trial.connected("Second") as second:
-        receiver = await second.receiver(name, Receiving(100, "client"))
+        receiver = await second.receiver(name, ReceiverOptions(100, "client"))
         await expect(receiver, [(producer.number, 0, 1, producer.size)])
         await receiver.close()
 
@@ -169,7 +169,7 @@ async def _client_acknowledgement(trial: SystemUnderTest) -> None:
 async def _lazy(trial: SystemUnderTest) -> None:
     async with trial.connected() as connection:
         name, producer = trial.name(trial.domain), NumberedProducer()
-        receiver = await connection.receiver(name, Receiving(100, "dups_ok"))
+        receiver = await connection.receiver(name, ReceiverOptions(100, "dups_ok"))
         await producer.send(connection, name, 300)
         await expect(receiver, [(producer.number, 0, 300, 300 * producer.size)])
         await receiver.close()
@@ -178,7 +178,7 @@ async def _lazy(trial: SystemUnderTest) -> None:
 async def _selectors(trial: SystemUnderTest) -> None:
     async with trial.connected() as connection:
         name, producer = trial.name("topic"), NumberedProducer()
-        receiver = await connection.receiver(name, Receiving(100, selector="seq >= 6"))
+        receiver = await connection.receiver(name, ReceiverOptions(100, selector="seq >= 6"))
         sender = await connection.sender(name, persistent=False, transacted=False)
         await sender.send(producer.bodies(10), wait=False, properties={"seq": np.arange(10, dtype=np.int64)})
         await sender.close()
@@ -188,7 +188,7 @@ async def _selectors(trial: SystemUnderTest) -> None:
 
 async def _durable(trial: SystemUnderTest) -> None:
     name, producer, durable = trial.name("topic"), NumberedProducer(), f"conformance-{time.time_ns()}"
-    how = Receiving(100, durable=durable)
+    how = ReceiverOptions(100, durable=durable)
     async with trial.connected("Subscriber") as connection:
         await connection.subscribe(name, how)
     async with trial.connected("Publisher") as connection:
@@ -295,7 +295,7 @@ async def nothing_more(receiver: Receiver) -> None:
     raise NotConformingError(f"{len(arrival.bodies)} messages came that should not")
 
 
-async def _next(receiver: Receiver, rows: int, got: list[tuple[int, int, int, int]]) -> Arrival:
+async def _next(receiver: Receiver, rows: int, got: list[tuple[int, int, int, int]]) -> ReceivedBatch:
     try:
         return await asyncio.wait_for(receiver.receive(), _PATIENCE)
     except TimeoutError:

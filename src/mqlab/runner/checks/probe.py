@@ -2,7 +2,7 @@
 
 import time
 
-from mqlab.drivers import DRIVERS, Receiving
+from mqlab.drivers import DRIVERS, ReceiverOptions
 from mqlab.runner.agents.bodies import BodyMaker
 
 _SIZE = 1024
@@ -15,7 +15,7 @@ async def probe(
     """When each left and when it was confirmed, by the wall clock. None is left there. Raises DriverError."""
     connection = await DRIVERS[driver](address, options).connect("Probe")
     try:
-        receiver = await connection.receiver(destination, Receiving(messages))
+        receiver = await connection.receiver(destination, ReceiverOptions(messages))
         sender = await connection.sender(destination, persistent=True, transacted=False)
         maker, times = BodyMaker(_NOBODY, _SIZE, 1), []
         for seq in range(messages):
