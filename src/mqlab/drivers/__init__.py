@@ -48,7 +48,7 @@ __all__ = [
     "Responder",
     "Sender",
 ]
-_FORMER_NAMES: Final[dict[str, type]] = {"ReceivedBatch": ReceivedBatch, "ReceiverOptions": ReceiverOptions}
+_FORMER_NAMES: Final[dict[str, type]] = {"Arrival": ReceivedBatch, "Receiving": ReceiverOptions}
 
 
 def __getattr__(name: str) -> Any:

@@ -32,7 +32,7 @@ Properties = Mapping[str, "np.ndarray[tuple[int], np.dtype[Any]]"]
 # client: with the next `receive`; not with `close`. transacted: with `commit`.
 Acknowledge = Literal["auto", "dups_ok", "client", "transacted"]
 # Former names of class attributes of Driver, which drivers of other packages may still set.
-_FORMER_NAMES: Final = {"max_send_bytes": "max_send_bytes", "reports_accepted": "reports_accepted"}
+_FORMER_NAMES: Final = {"at_once": "max_send_bytes", "tells_taken": "reports_accepted"}
 
 
 class DriverError(MqlabError):

@@ -19,6 +19,6 @@ NULL_SERVERS: Final[Registry[NullServer]] = Registry("mqlab.null_servers", {
     "nats": "mqlab.drivers.nats.null_server:NatsNullServer",
     "resp": "mqlab.drivers.redis.null_server:RedisNullServer",
     "stomp": "mqlab.drivers.stomp.null_server:StompNullServer",
-}, former_group="mqlab.null_servers")  # fmt: skip
+}, former_group="mqlab.nulls")  # fmt: skip
 
 __all__ = ["NULL_SERVERS", "NullServer"]
