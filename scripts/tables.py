@@ -1,6 +1,6 @@
 """Writes the tables of the documents that are made from the package itself:
 
-docs/studies.md   where every published table and figure of the built-in studies is reproduced
+docs/studies.md   the metrics; where every published table and figure of the built-in studies is reproduced
 docs/systems.md   what each system that comes with mqlab can do, and what its word is worth
 docs/broker.md    durability of the embedded broker's confirmations; which right each of its commands needs
 """
@@ -12,7 +12,7 @@ from typing import Final
 
 from mqlab.broker.security import commands
 from mqlab.runner.unsupported import lacks
-from mqlab.study import FEATURES, PublishedValue, Study, built_in_studies, load_study
+from mqlab.study import FEATURES, METRICS, PublishedValue, Study, built_in_studies, load_study
 from mqlab.study.published.coverage import Tie, ties
 from mqlab.study.published.match import begins
 from mqlab.systems import SYSTEMS, system
@@ -20,6 +20,11 @@ from mqlab.systems import SYSTEMS, system
 DOCS: Final = Path(__file__).parents[1] / "docs"
 BEGIN: Final = "<!-- written by scripts/tables.py -->"
 END: Final = "<!-- end -->"
+
+
+def of_metrics() -> str:
+    rows = [[f"`{metric.name}`", metric.unit, metric.better, metric.meaning] for metric in METRICS.values()]
+    return _table([["metric", "unit", "better", "meaning"], *rows])
 
 
 def of_studies() -> str:
@@ -118,7 +123,7 @@ def written(document: str, *tables: str) -> str:
 
 # By document: what makes its tables, in their order.
 TABLES: Final[dict[str, tuple[Callable[[], str], ...]]] = {
-    "studies.md": (of_studies,), "systems.md": (of_systems,), "broker.md": (of_durability, of_rights),
+    "studies.md": (of_metrics, of_studies), "systems.md": (of_systems,), "broker.md": (of_durability, of_rights),
 }  # fmt: skip
 
 

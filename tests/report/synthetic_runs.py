@@ -185,7 +185,7 @@ class SyntheticRuns:
                 "system": system,
                 "metric": metric,
                 "value": value,
-                "unit": METRICS[metric],
+                "unit": METRICS[metric].unit,
                 "ci95": ci95,
                 "runs": runs,
                 "bound_by": bound_by,
@@ -204,7 +204,7 @@ class SyntheticRuns:
     def peak(self, point: Point, system: str, metric: str, over: Sequence[str], parameters: str, value: float) -> None:
         at = ", ".join(f"{name}={point.parameters[name]}" for name in over)
         place = {"scenario": point.scenario, "system": system, "metric": metric, "over": ", ".join(over)}
-        figure = {"value": value, "unit": METRICS[metric], "ci95": value * 0.02, "runs": 2, "bound_by": "broker"}
+        figure = {"value": value, "unit": METRICS[metric].unit, "ci95": value * 0.02, "runs": 2, "bound_by": "broker"}
         self.rows["peaks"].append({**place, "parameters": parameters, **figure, "at": at, "point": point.name})
 
     def comparison(

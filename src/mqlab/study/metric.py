@@ -1,38 +1,95 @@
-"""The names of the metrics, with their units: the words that exhibits, claims and measures share."""
+"""The metric registry: every metric once, with what the pipeline, the reports, the study language and docs/studies.md
+need to know of it. A new metric is a line here and a value in the module of `pipeline/tables` that computes it.
+"""
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
-METRICS: Final = {
-    # What a point is about: its round trips; with load: send what was sent; otherwise what was received.
-    "rate.work": "messages/s",
-    "rate.received": "messages/s",  # total over the consumers: with topics every delivered copy counts
-    "rate.sent": "messages/s",
-    "bytes.received": "bytes/s",
-    "rate.round_trips": "round trips/s",  # requests whose reply came
-    "bytes.round_trips": "bytes/s",  # round trips x the size of the body
-    "copies": "count",  # of each message that were delivered, over the whole run: as many as the audit found
-    "response.p50": "s",  # from the planned time of a request to its reply
-    "response.p90": "s",
-    "response.p99": "s",
-    "response.p99.9": "s",
-    "response.max": "s",
-    "response.mean": "s",
-    "latency.p50": "s",  # from the planned time of a message to its receipt
-    "latency.p90": "s",
-    "latency.p99": "s",
-    "latency.p99.9": "s",
-    "latency.max": "s",
-    "latency.mean": "s",
-    "confirm.p50": "s",  # from the send to its confirmation
-    "confirm.p99": "s",
-    "cpu.broker": "%",  # of one core
-    "cpu.agents": "%",
-    "cpu.message": "s",  # of broker and agents together, for each message received (each round trip)
-    "rss.broker": "bytes",
-    "rss.agents": "bytes",
-    "syncs": "1/s",
-    "sync.share": "%",  # of the time, spent inside a sync
-    "holds": "count",  # how often a producer was held back
-    "held.seconds": "s",  # for how long, all producers together
-    "onset": "s",  # from the start of the load to the first time that a producer was held back
+Direction = Literal["higher", "lower"]
+ReportTable = Literal["points", "latency", "resources", ""]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`label` names it in captions, `head` in the column of `table`: the table of a report that shows it for all points
+    ("": only exhibits and claims use it). `better` says which of two values is the better one.
+    """
+
+    name: str
+    unit: str
+    label: str
+    meaning: str
+    better: Direction
+    table: ReportTable = ""
+    head: str = ""
+
+
+_STATISTICS: Final = {
+    "p50": ("50\u00a0%", "50 % took no longer"),
+    "p90": ("90\u00a0%", "90 % took no longer"),
+    "p99": ("99\u00a0%", "99 % took no longer"),
+    "p99.9": ("99.9\u00a0%", "99.9 % took no longer"),
+    "max": ("longest", "the longest"),
+    "mean": ("mean", "the mean"),
 }
+
+
+def _durations(kind: str, label: str, meaning: str, *names: str) -> list[Metric]:
+    return [
+        Metric(f"{kind}.{name}", "s", f"{label}, {statistic}", f"{meaning}: {explained}", "lower", "latency")
+        for name, (statistic, explained) in _STATISTICS.items()
+        if not names or name in names
+    ]
+
+
+# In the order of the columns of a report.
+_METRICS: Final = (
+    Metric("rate.work", "messages/s", "rate",
+           "what a point is about: its round trips; what was sent, where only the producers work; otherwise what was "
+           "received", "higher"),
+    Metric("rate.round_trips", "round trips/s", "rate of round trips", "requests whose reply was received", "higher",
+           "points", "Round trips"),
+    Metric("rate.received", "messages/s", "rate at the consumers",
+           "messages received by all consumers; of a topic, every copy counts", "higher", "points", "Received"),
+    Metric("rate.sent", "messages/s", "rate at the producers", "messages sent by all producers", "higher", "points",
+           "Sent"),
+    Metric("bytes.round_trips", "bytes/s", "bytes of round trips", "round trips times the size of the body", "higher",
+           "points", "Bytes of round trips"),
+    Metric("bytes.received", "bytes/s", "bytes at the consumers", "bytes of the bodies received", "higher", "points",
+           "Received"),
+    Metric("copies", "count", "times each message was delivered",
+           "deliveries of each message sent, over the whole run, by the audit", "higher"),
+    *_durations("response", "response time", "from the planned time of a request to its reply"),
+    *_durations("latency", "latency", "from the planned time of a message to its receipt"),
+    *_durations("confirm", "confirm", "from the send to its confirmation", "p50", "p99"),
+    Metric("cpu.broker", "%", "CPU of the system", "CPU of the system, of one core", "lower", "resources"),
+    Metric("cpu.agents", "%", "CPU of the agents", "CPU of the agents, of one core", "lower", "resources"),
+    Metric("cpu.message", "s", "CPU for each message",
+           "CPU time of system and agents for each message received (each round trip)", "lower", "resources"),
+    Metric("rss.broker", "bytes", "memory of the system", "most memory of the system that was resident", "lower",
+           "resources"),
+    Metric("rss.agents", "bytes", "memory of the agents", "most memory of the agents that was resident", "lower",
+           "resources"),
+    Metric("syncs", "1/s", "syncs", "syncs of files to the disk", "lower", "resources"),
+    Metric("sync.share", "%", "time inside a sync", "share of the time that the system spent inside a sync", "lower",
+           "resources"),
+    Metric("holds", "count", "times a producer was held back", "how often flow control held a producer back", "lower",
+           "resources"),
+    Metric("held.seconds", "s", "time producers were held back",
+           "how long flow control held producers back, all together", "lower", "resources"),
+    Metric("onset", "s", "time until a producer was held back",
+           "from the start of the load to the first time that flow control held a producer back", "higher",
+           "resources"),
+)  # fmt: skip
+
+METRICS: Final = {metric.name: metric for metric in _METRICS}
+
+
+def is_throughput(name: str) -> bool:
+    """Whether a metric counts messages or bytes a second: where the agents are the bottleneck, it is a lower bound."""
+    return name.startswith(("rate.", "bytes."))
+
+
+def metrics_of(table: ReportTable) -> list[str]:
+    """The names of the metrics that a table of the report shows, in the order of its columns."""
+    return [metric.name for metric in _METRICS if metric.table == table]

@@ -1,11 +1,11 @@
-"""docs/studies.md is the reference: its example runs, and no key or metric is missing from it."""
+"""docs/studies.md is the reference: its example runs, and no key is missing from it."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from mqlab.study import METRICS, load_study
+from mqlab.study import load_study
 from mqlab.study.language.exhibit_form import FORMS
 from mqlab.study.language.expression import FUNCTIONS
 from mqlab.study.language.model import ClaimForm, RepeatLayer, ScalesForm, SettingForm, SourceForm, StudyForm
@@ -35,13 +35,3 @@ def test_the_example_is_a_study(tmp_path: Path) -> None:
 )
 def test_every_key_is_explained(word: str) -> None:
     assert re.search(rf"[`{{ ]{re.escape(word)}[`,:}}( ]", TEXT)
-
-
-def test_every_metric_is_named() -> None:
-    line = TEXT[TEXT.index("Metrics: ") : TEXT.index("## Published values")]
-    named = set()
-    group = ""
-    for word in re.findall(r"`([^`]+)`", line):
-        group = group if word.startswith(".") else word.partition(".")[0]
-        named.add(group + word if word.startswith(".") else word)
-    assert named == set(METRICS)

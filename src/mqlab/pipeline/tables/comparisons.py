@@ -7,6 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.kernels.ratios import values_of, wider_half, with_ratio
+from mqlab.study import METRICS
 
 _PLACE: Final = ("scenario", "point", "over", "parameters", "metric")
 
@@ -60,8 +61,8 @@ def _at_peaks(run_measures: DataFrame, peaks: DataFrame) -> DataFrame:
 
 
 def _lead() -> dict[str, Column]:
-    counts_up = fn.col("metric").rlike(r"^(rate|bytes)\.")
-    first_leads = fn.when(counts_up, fn.col("ratio") >= 1).otherwise(fn.col("ratio") <= 1)
+    higher_is_better = fn.col("metric").isin([name for name, metric in METRICS.items() if metric.better == "higher"])
+    first_leads = fn.when(higher_is_better, fn.col("ratio") >= 1).otherwise(fn.col("ratio") <= 1)
     # The leader over the other, of times the other over the leader: above one whenever somebody leads.
     upright = fn.col("ratio") >= 1
 

@@ -13,7 +13,7 @@ _POINT: Final = ("scenario", "point", "system")
 
 def run_measures(values: DataFrame, valid: DataFrame) -> DataFrame:
     """The figures of the valid runs, from (run, metric, value)."""
-    units = fn.create_map(*(fn.lit(word) for pair in METRICS.items() for word in pair))
+    units = fn.create_map(*(fn.lit(text) for metric in METRICS.values() for text in (metric.name, metric.unit)))
     return (
         values.join(fn.broadcast(valid), "run")
         .withColumn("unit", units[fn.col("metric")])

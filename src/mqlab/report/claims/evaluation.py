@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from mqlab.errors import MqlabError
 from mqlab.report.claims.interval import Interval, greatest, least, less
 from mqlab.report.render import formatting
-from mqlab.study import Point
+from mqlab.study import METRICS, Point
 from mqlab.study.language.expression import (
     OVER_POINTS,
     Expression,
@@ -33,8 +33,6 @@ ARITHMETIC: Final[dict[type[ast.operator], Callable[[Interval, Interval], Interv
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-# Of everything else, more is better.
-_LESS_IS_BETTER: Final = ("latency.", "response.", "confirm.", "cpu.", "rss.", "sync.share", "holds", "held.")
 
 
 class MissingError(MqlabError, LookupError):
@@ -209,7 +207,7 @@ def _placed(found: list[Interval], place: int, upwards: bool) -> Interval:
 
 
 def _less_is_better(metric: str) -> bool:
-    return metric.startswith(_LESS_IS_BETTER)
+    return METRICS[metric].better == "lower"
 
 
 def _ordered(left: Interval, relation: ast.cmpop, right: Interval) -> Truth:

@@ -3,12 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from mqlab.study.metric import is_throughput
+
 CLEAN: Final = "clean"
 
 
 def is_lower_bound(metric: str, bound_by: str | None) -> bool:
     """The agents were the bottleneck: the system can do at least this much."""
-    return bound_by == "client" and metric.startswith(("rate.", "bytes."))
+    return bound_by == "client" and is_throughput(metric)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from mqlab.report.data.records import is_lower_bound
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, number
 from mqlab.study import METRICS, Point, PublishedValue
+from mqlab.study.metric import is_throughput
 
 ONE_RUN: Final = "one run, no interval"
 SAME: Final = "the same in every run"
@@ -43,7 +44,7 @@ def why_unknown(metric: str, value: float, ci95: float | None) -> str:
     """
     if metric == "impact":
         return "the interval is wider than 100 %" if ci95 is not None and ci95 >= _WIDEST_CHANGE else ""
-    if value == 0 and metric.startswith(("rate.", "bytes.")):
+    if value == 0 and is_throughput(metric):
         return "nothing was counted"
     return "the interval is wider than the figure" if ci95 is not None and ci95 >= abs(value) > 0 else ""
 
@@ -86,7 +87,7 @@ def half_width(value: float, unit: str, ci95: float | None) -> str:
 
 def needs_unit(metric: str) -> bool:
     """Whether a figure stands with a unit of its own: one that suits its size."""
-    return METRICS[metric] in formatting.SCALED
+    return METRICS[metric].unit in formatting.SCALED
 
 
 def flag_notes(findings: Findings, points: Iterable[Point]) -> tuple[str, ...]:

@@ -210,7 +210,7 @@ def _faster_columns(shown: Shown) -> list[Column]:
 
 
 def _named(figure: Figures) -> str:
-    unit = METRICS[figure.metric]
+    unit = METRICS[figure.metric].unit
     return formatting.capital(formatting.metric(figure.metric)) + ("" if unit in formatting.SCALED else f", {unit}")
 
 

@@ -41,8 +41,8 @@ def _bars_of(findings: Findings, exhibit: Exhibit, point: Point) -> Figure:
     given = [bar(findings, subject, point, metric) for subject in subjects(findings)]
     title = exhibit.title_for(point.label)
     name = findings.figure_name(f"bars {metric}", point)
-    says = f"{title}, {METRICS[metric]}. " + "; ".join(bar.words for bar in given)
-    picture = svg.clean(bar_charts.bars(given, METRICS[metric]), name, says)
+    says = f"{title}, {METRICS[metric].unit}. " + "; ".join(bar.words for bar in given)
+    picture = svg.clean(bar_charts.bars(given, METRICS[metric].unit), name, says)
     notes = (bar_note(findings, point, metric), *flag_notes(findings, (point,)))
     return Figure(name, title, picture, says, notes)
 

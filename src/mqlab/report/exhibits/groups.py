@@ -22,8 +22,8 @@ def grouped(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
     shown = {bar.key for panel in panels for bar in panel.bars}
     keys = [name for pair in pairs(findings) if (name := pair_name(findings, pair)) in shown]
     name = findings.exhibit_name("bars", exhibit)
-    says = f"{exhibit.title}, {METRICS[metric]}. " + "; ".join(bar.says for panel in panels for bar in panel.bars)
-    picture = svg.clean(group_charts.groups(panels, keys, METRICS[metric]), name, says)
+    says = f"{exhibit.title}, {METRICS[metric].unit}. " + "; ".join(bar.says for panel in panels for bar in panel.bars)
+    picture = svg.clean(group_charts.groups(panels, keys, METRICS[metric].unit), name, says)
     return (Figure(name, exhibit.title, picture, says, tuple(_notes(findings, exhibit, panels)), wide=True),)
 
 

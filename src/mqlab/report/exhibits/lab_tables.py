@@ -5,48 +5,12 @@ from typing import Final
 
 from mqlab.report.data.findings import Findings
 from mqlab.report.data.records import CLEAN, System
-from mqlab.report.exhibits.cells import absent, flag_notes, measured, own_cell
+from mqlab.report.exhibits.cells import absent, flag_notes, measured, needs_unit, own_cell
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, Table, number, row
 from mqlab.study import METRICS, Point
 from mqlab.study.language.units import format_rate
-
-_RATES: Final = ("rate.round_trips", "rate.received", "rate.sent")
-_HEADS: Final = {
-    "rate.round_trips": "Round trips",
-    "rate.received": "Received",
-    "rate.sent": "Sent",
-    "bytes.round_trips": "Bytes of round trips",
-    "bytes.received": "Received",
-}
-LATENCIES: Final = (
-    "response.p50",
-    "response.p90",
-    "response.p99",
-    "response.p99.9",
-    "response.max",
-    "response.mean",
-    "latency.p50",
-    "latency.p90",
-    "latency.p99",
-    "latency.p99.9",
-    "latency.max",
-    "latency.mean",
-    "confirm.p50",
-    "confirm.p99",
-)
-RESOURCES: Final = (
-    "cpu.broker",
-    "cpu.agents",
-    "cpu.message",
-    "rss.broker",
-    "rss.agents",
-    "syncs",
-    "sync.share",
-    "holds",
-    "held.seconds",
-    "onset",
-)
+from mqlab.study.metric import metrics_of
 
 _LEDGER: Final = {
     "syncs": "Syncs",
@@ -61,9 +25,8 @@ _CALIBRATED: Final = {"sent": "Sends", "received": "Receives"}
 
 def points_table(findings: Findings) -> Table:
     known = {measure.metric for measure in findings.measures}
-    rates = [metric for metric in _RATES if metric in known] or ["rate.received"]
-    counted = [metric for metric in ("bytes.round_trips", "bytes.received") if metric in known]
-    heads = [f"{_HEADS[metric]}, {METRICS[metric]}" for metric in rates] + [_HEADS[metric] for metric in counted]
+    shown = [metric for metric in metrics_of("points") if metric in known] or ["rate.received"]
+    heads = [METRICS[m].head if needs_unit(m) else f"{METRICS[m].head}, {METRICS[m].unit}" for m in shown]
     head = ("Scenario", "System", *heads, "Bound by", "Batch", "Connections", "Send", "Load", "Runs")
     rows = []
     for point, system, name in _places(findings):
@@ -71,8 +34,7 @@ def points_table(findings: Findings) -> Table:
             row(
                 Cell(point.label),
                 name,
-                *(measured(findings, system.name, point, metric, unit=False) for metric in rates),
-                *(measured(findings, system.name, point, metric) for metric in counted),
+                *(measured(findings, system.name, point, metric, unit=needs_unit(metric)) for metric in shown),
                 _bound(findings, system, point),
                 number(f"{point.batch:,}"),
                 Cell(str(point.clients) if point.clients else point.connections),
@@ -104,7 +66,7 @@ def latency_table(findings: Findings) -> Table:
     return _metrics_table(
         findings,
         f"Latency and confirmation, {MEASURED}",
-        LATENCIES,
+        metrics_of("latency"),
         (
             "Latency: from the planned time of a message to its receipt; response time: of a request to its reply. "
             "Confirm: from a send to its confirmation.",
@@ -116,7 +78,7 @@ def resource_table(findings: Findings) -> Table:
     return _metrics_table(
         findings,
         f"CPU, memory and syncs, {MEASURED}",
-        RESOURCES,
+        metrics_of("resources"),
         ("CPU in percent of one core; memory is the most that was resident.",),
     )
 

@@ -91,10 +91,10 @@ def _axes(sweep: _Sweep) -> Axes:
     first, *others = sweep.exhibit.figures
     x = formatting.parameter(sweep.exhibit.x)
     labels = {place: text for text, place in sweep.places.items()}
-    made = Axes(x, _named(first), METRICS[first.metric], labels=labels, named=not sweep.numeric)
+    made = Axes(x, _named(first), METRICS[first.metric].unit, labels=labels, named=not sweep.numeric)
     if not others:
         return made
-    return replace(made, second=_named(others[0]), second_unit=METRICS[others[0].metric])
+    return replace(made, second=_named(others[0]), second_unit=METRICS[others[0].metric].unit)
 
 
 def _named(figure: Figures) -> str:
@@ -158,7 +158,7 @@ def _mark(sweep: _Sweep, subject: tuple[str, str], figure: Figures, key: Key, x:
         return None
     found, ci95, before, after = value
     place = ", ".join(part for part in (sweep.named(key), f"{sweep.exhibit.x}={x}") if part)
-    amount = f"{before}{formatting.quantity(found, METRICS[figure.metric])}{after}"
+    amount = f"{before}{formatting.quantity(found, METRICS[figure.metric].unit)}{after}"
     says = f"{system}, {origin}, {place}: {amount} ({_named(figure)})"
     return Mark(sweep.places[x], found, ci95, says)
 

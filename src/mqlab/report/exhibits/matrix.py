@@ -24,7 +24,7 @@ _WIDEST: Final = 16
 
 def matrix(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
     metric = exhibit.value or ""
-    unit = METRICS[metric]
+    unit = METRICS[metric].unit
     notes = (
         f"{formatting.metric(metric).capitalize()}, {unit}.",
         f"{formatting.PLUS_MINUS} is the half width of the 95 % interval over the valid runs; "

@@ -32,7 +32,7 @@ def glance(findings: Findings) -> Figure | None:
         title = f"Highest {formatting.metric(metric)} of every scenario"
     several = len({found.name for _, found in given if found.origin == MEASURED}) > 1
     says = f"{title}: published figures as circles, those measured here as diamonds{_OWN_COLOURS if several else ''}."
-    picture = svg.clean(bar_charts.dots(given, METRICS[metric]), "glance", says)
+    picture = svg.clean(bar_charts.dots(given, METRICS[metric].unit), "glance", says)
     note = (
         "Circles are published, all else was measured here. The machines differ: compare the shape from scenario "
         "to scenario, not the distance between a circle and a diamond."

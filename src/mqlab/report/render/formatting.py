@@ -5,6 +5,8 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
+from mqlab.study import METRICS
+
 NOT_AVAILABLE: Final = "n/a"
 NOT_KNOWN: Final = "not known"
 LOWER_BOUND: Final = "\u2265"
@@ -13,33 +15,9 @@ TIMES: Final = "\u00d7"
 # Stands behind a figure of a point whose agents were busier than the study allows.
 FLAG: Final = "*"
 
-METRICS: Final = {
-    "rate.work": "rate",
-    "rate.round_trips": "rate of round trips",
-    "bytes.round_trips": "bytes of round trips",
-    "response.mean": "response time, mean",
-    "response.max": "response time, longest",
-    "rate.received": "rate at the consumers",
-    "rate.sent": "rate at the producers",
-    "bytes.received": "bytes at the consumers",
-    "copies": "times each message was delivered",
-    "latency.mean": "latency, mean",
-    "latency.max": "latency, longest",
-    "cpu.broker": "CPU of the system",
-    "cpu.agents": "CPU of the agents",
-    "cpu.message": "CPU for each message",
-    "rss.broker": "memory of the system",
-    "rss.agents": "memory of the agents",
-    "syncs": "syncs",
-    "sync.share": "time inside a sync",
-    "holds": "times a producer was held back",
-    "held.seconds": "time producers were held back",
-    "onset": "time until a producer was held back",
-}
 ACKNOWLEDGE: Final = {"auto": "Auto", "dups_ok": "Dups ok", "client": "Client"}
 # A table of more rows is folded: it is there for who looks for something.
 LONG: Final = 60
-_KINDS: Final = {"response": "response time"}
 # The parameters of a study as the head of a column; the others by their own names.
 PARAMETERS: Final = {
     "scenario": "Scenario",
@@ -74,10 +52,7 @@ def plain(text: str) -> str:
 
 def metric(name: str) -> str:
     """A metric in words: `latency.p99` is "latency, 99 %"."""
-    if name in METRICS:
-        return METRICS[name]
-    kind, _, rank = name.partition(".p")
-    return f"{_KINDS.get(kind, kind)}, {rank}\u00a0%" if rank else name
+    return METRICS[name].label if name in METRICS else name
 
 
 def capital(text: str) -> str:

@@ -83,7 +83,7 @@ def _matrix(findings: Findings, say: Say) -> Table:
     """A row a point, so that a sweep of any length fits the width."""
     metric = headline(findings)
     marks = f"{formatting.PLUS_MINUS} 95 %, {formatting.LOWER_BOUND} client-bound"
-    title = f"{formatting.metric(metric)}, {METRICS[metric]} ({marks})"
+    title = f"{formatting.metric(metric)}, {METRICS[metric].unit} ({marks})"
     table = Table(title=say(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(say("scenario"))
     for name, origin in subjects(findings):

@@ -52,7 +52,7 @@ class PublishedValue:
     @property
     def meaning(self) -> tuple[str, float] | None:
         """What it is in the words of the lab, and the factor to the lab's unit; None where the lab has no word."""
-        if METRICS.get(self.metric) == self.unit:
+        if self.metric in METRICS and METRICS[self.metric].unit == self.unit:
             return self.metric, 1.0
         return _MEANINGS.get((self.metric, self.unit))
 
