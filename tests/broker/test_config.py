@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mqlab.broker import limits
 from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.config import UNITS, example, parse_value, read_config, settings_from
-from mqlab.broker.policy import Policies, Policy, Rule
+from mqlab.broker.policy import Policies, Policy, PolicyRule
 from mqlab.broker.settings import SETTING_NAMES, SettingError, Settings
 
 
@@ -82,7 +82,9 @@ def test_a_file_becomes_settings(path: Path) -> None:
         preallocate=False,
         memory_limit=2 * 2**30,
         policy=Policy(queue_limit=65536, message_limit=1000, expired="queue:late"),
-        policies=Policies((Rule("queue:orders.#", {"save_extent": 10**6}), Rule("topic:#", {"when_full": "refuse"}))),
+        policies=Policies(
+            (PolicyRule("queue:orders.#", {"save_extent": 10**6}), PolicyRule("topic:#", {"when_full": "refuse"}))
+        ),
     )
 
 

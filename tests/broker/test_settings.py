@@ -5,7 +5,7 @@ import pytest
 
 from mqlab.broker import limits
 from mqlab.broker.channel_settings import ChannelError, ChannelSettings
-from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, Rule
+from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, PolicyRule
 from mqlab.broker.settings import SETTING_NAMES, SettingError, Settings
 
 
@@ -46,7 +46,7 @@ def test_values_that_cannot_be(values: dict[str, object], says: str) -> None:
 
 def test_a_rule_must_go_together_with_what_holds_in_general() -> None:
     """Else it would be noticed when a message arrives."""
-    rules = Policies((Rule("queue:a", {"queue_limit": 5}), Rule("queue:orders", {"redelivery_limit": 3})))
+    rules = Policies((PolicyRule("queue:a", {"queue_limit": 5}), PolicyRule("queue:orders", {"redelivery_limit": 3})))
     with pytest.raises(SettingError, match="policies: queue:orders: redelivery_limit needs dead_letters"):
         Settings.flat(redelivery_limit=0, dead_letters="", policies=rules)
     made = Settings.flat(message_limit=7, policies=rules)
@@ -71,7 +71,7 @@ def channel(to: str = "B", address: str = "unix:b", **more: object) -> ChannelSe
         ({"dead_letters": "queue:dead@B"}, "dead_letters: 'queue:dead@B' leads to another broker"),
         ({"expired": "queue:transmit.B"}, "expired: 'queue:transmit.B' leads to another broker"),
         ({"remotes": (("dead-letters", "queue:a@B"),)}, "dead_letters: 'queue:dead-letters' leads to another broker"),
-        ({"policies": Policies((Rule("queue:a", {"expired": "queue:a@B"}),))}, "policies: queue:a: expired: "),
+        ({"policies": Policies((PolicyRule("queue:a", {"expired": "queue:a@B"}),))}, "policies: queue:a: expired: "),
     ],
 )
 def test_channels_that_cannot_be(values: dict[str, object], says: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from broker.server.talking import client, in_loop, local
 from mqlab.broker import limits
 from mqlab.broker.config import settings_from
-from mqlab.broker.policy import Policies, Policy, Rule
+from mqlab.broker.policy import Policies, Policy, PolicyRule
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
@@ -181,7 +181,7 @@ async def _send_all(producer: aio.Producer, count: int) -> None:
 
 def _topics(**values: Any) -> Settings:
     """What holds for topics only."""
-    rules = Policies((Rule("topic:#", values),))
+    rules = Policies((PolicyRule("topic:#", values),))
     return Settings(listen=("tcp:127.0.0.1:0",), producer_window=1, policies=rules)
 
 

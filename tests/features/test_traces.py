@@ -10,7 +10,7 @@ import pytest
 from broker.server.talking import in_loop, local
 from broker.server.trace.watching import named, operations, recorded
 from mqlab.broker.server.startup import running
-from mqlab.broker.server.trace.reader import TraceReader
+from mqlab.broker.server.trace.reader import ActivityTraceReader
 from mqlab.broker.server.trace.stanzas import Stanza, write_stanzas
 from mqlab.broker.settings import Level
 from mqlab.cli.broker.common.trace_files import TraceFile
@@ -82,7 +82,7 @@ async def test_activity_trace_read_out_to_a_file(tmp_path: Path) -> None:
     async with running(local(trace="low")) as (_, (address,)):
         await round_trip(address, 0)
         connection = await aio.connect(str(address), application="reader")
-        reader = await TraceReader.open(connection)
+        reader = await ActivityTraceReader.open(connection)
         file = TraceFile(tmp_path / "trace.parquet")
         async for table in reader.tables():
             file.add(table)

@@ -61,12 +61,12 @@ class Books:
     def begin(self, lsn: int, clock: Clock) -> Event:
         self.command += 1
         self.durable_before = self.durable
-        self.look_at_the_clock(clock)
+        self.update_clock(clock)
         self.event = Event(lsn, lsn)
         self.back_by_decision.clear()
         return self.event
 
-    def look_at_the_clock(self, clock: Clock) -> None:
+    def update_clock(self, clock: Clock) -> None:
         self.now, self.steady = clock.ms, clock.steady_us // 1000
         self.latest = max(self.latest, self.now)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from mqlab.broker.policy import Policies, Policy, Rule
+from mqlab.broker.policy import Policies, Policy, PolicyRule
 from mqlab.broker.settings import Level, Settings
 
 from .administrator import Administrator
@@ -16,12 +16,12 @@ from .sender import Habits, Sender
 
 _MODES: tuple[Mode, ...] = ("auto", "dups_ok", "client", "individual", "transacted", "transacted")
 _RULES = (
-    Rule("queue:small", {"queue_limit": 2500}),
-    Rule("queue:strict", {"message_limit": 8, "when_full": "refuse"}),
-    Rule("queue:saved", {"save_extent": 500}),
-    Rule("queue:retried", {"redelivery_limit": 2, "dead_letters": "queue:dead"}),
-    Rule("queue:mortal", {"expired": "queue:late"}),
-    Rule("topic:dropped", {"queue_limit": 1500, "when_full": "drop-oldest"}),
+    PolicyRule("queue:small", {"queue_limit": 2500}),
+    PolicyRule("queue:strict", {"message_limit": 8, "when_full": "refuse"}),
+    PolicyRule("queue:saved", {"save_extent": 500}),
+    PolicyRule("queue:retried", {"redelivery_limit": 2, "dead_letters": "queue:dead"}),
+    PolicyRule("queue:mortal", {"expired": "queue:late"}),
+    PolicyRule("topic:dropped", {"queue_limit": 1500, "when_full": "drop-oldest"}),
 )
 _QUEUES = {
     "queue:plain": Habits(duplicate=0.4),

@@ -16,7 +16,7 @@ Found = dict[int, list[int]]
 
 def settle(books: Books, recovered: Recovered, clock: Clock) -> None:
     """Raises Fault. Afterwards the books say what is true in the new life."""
-    books.look_at_the_clock(clock)
+    books.update_clock(clock)
     last = recovered.lsn
     _settle_places(books, recovered, last)
     _settle_prepared(books, recovered, last)

@@ -10,10 +10,10 @@ import pytest
 from mqlab.broker.core.durability import pending_records
 from mqlab.broker.core.flow import Flow
 from mqlab.broker.core.model import destinations
-from mqlab.broker.server.channels.batch import Batch, Send
-from mqlab.broker.server.channels.channel import Channel
-from mqlab.broker.server.channels.receiving_end import Sink
-from mqlab.broker.server.channels.token import Token
+from mqlab.broker.server.channels.batch import ChannelBatch, ChannelSend
+from mqlab.broker.server.channels.channel import SenderChannel
+from mqlab.broker.server.channels.receiving_end import ReceivingEnd
+from mqlab.broker.server.channels.token import ChannelToken
 from mqlab.broker.store import journal_file
 
 from .noticing import notices
@@ -60,32 +60,32 @@ def test_brokers_that_are_full_of_messages_for_each_other_do_not_wait_for_ever(
 
 
 # Mistakes, each of which some simulation must notice.
-_resume, _commit, _sends = Channel._resume, Sink.commit, Batch.sends
+_resume, _commit, _sends = SenderChannel._resume, ReceivingEnd.commit, ChannelBatch.sends
 
 
-def _know_nothing(self: Channel, _token: Token | None) -> None:
-    _resume(self, Token())
+def _know_nothing(self: SenderChannel, _token: ChannelToken | None) -> None:
+    _resume(self, ChannelToken())
 
 
-async def _commit_lightly(self: Sink, token: Token, *, persistent: bool) -> None:  # noqa: ARG001
+async def _commit_lightly(self: ReceivingEnd, token: ChannelToken, *, persistent: bool) -> None:  # noqa: ARG001
     await _commit(self, token, persistent=False)
 
 
-async def _be_done_first(self: Channel, sink: Sink, batch: Batch) -> None:
+async def _be_done_first(self: SenderChannel, sink: ReceivingEnd, batch: ChannelBatch) -> None:
     self._source.done(batch)
     await sink.send(batch)
-    await sink.commit(Token.of(batch.ranges), persistent=batch.persistent)
+    await sink.commit(ChannelToken.of(batch.ranges), persistent=batch.persistent)
 
 
-def _last_first(self: Batch) -> Iterator[Send]:
+def _last_first(self: ChannelBatch) -> Iterator[ChannelSend]:
     return reversed([*_sends(self)])
 
 
 MISTAKES: dict[str, Mistake] = {
-    "nobody looks at the token": (Channel, "_resume", _know_nothing),
-    "the token is never persistent": (Sink, "commit", _commit_lightly),
-    "a batch has arrived before it is committed": (Channel, "_transfer", _be_done_first),
-    "a batch goes backwards": (Batch, "sends", _last_first),
+    "nobody looks at the token": (SenderChannel, "_resume", _know_nothing),
+    "the token is never persistent": (ReceivingEnd, "commit", _commit_lightly),
+    "a batch has arrived before it is committed": (SenderChannel, "_transfer", _be_done_first),
+    "a batch goes backwards": (ChannelBatch, "sends", _last_first),
     "ids of a transmission queue are used twice": (destinations, "first_id", lambda _short, _now, known=1: known),
     "nobody waits for the disk": (pending_records.Ledger, "after", at_once),
     "nothing is synced": (journal_file.CurrentFile, "sync", lambda _: None),

@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple, get_type_hints
 
 from mqlab.broker.channel_settings import CHANNEL_FIELDS, ChannelError, ChannelSettings
 from mqlab.broker.config_example import EXAMPLE
-from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, PolicyError, Rule
+from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, PolicyError, PolicyRule
 from mqlab.broker.security.patterns import check_pattern
 from mqlab.broker.settings import SETTING_NAMES, SettingError, Settings
-from mqlab.broker.yaml_file import Part, read_yaml
+from mqlab.broker.yaml_file import YamlNode, read_yaml
 
 UNITS: Final = {"B": 1, "KB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
 
@@ -106,7 +106,7 @@ def _read(path: Path) -> _Read:
     return _Read({key: _value(key, part) for key, part in parts.items()}, {k: part.line for k, part in parts.items()})
 
 
-def _value(key: str, part: Part) -> Any:
+def _value(key: str, part: YamlNode) -> Any:
     if key == "policies":
         return Policies(tuple(_rule(item) for item in part.items()))
     if key == "remotes" and not isinstance(part.value, str):
@@ -118,7 +118,7 @@ def _value(key: str, part: Part) -> Any:
     return _parsed(key, part)
 
 
-def _parsed(key: str, part: Part) -> Any:
+def _parsed(key: str, part: YamlNode) -> Any:
     text = part.text()
     try:
         return parse_value(key, text, part.path.parent)
@@ -126,7 +126,7 @@ def _parsed(key: str, part: Part) -> Any:
         raise part.error(str(error)) from None
 
 
-def _channel(part: Part) -> ChannelSettings:
+def _channel(part: YamlNode) -> ChannelSettings:
     keys = part.mapping(CHANNEL_FIELDS)
     missing = [key for key in ("to", "address") if key not in keys]
     if missing:
@@ -147,12 +147,12 @@ def _channel(part: Part) -> ChannelSettings:
         raise part.error(str(error)) from None
 
 
-def _rule(part: Part) -> Rule:
+def _rule(part: YamlNode) -> PolicyRule:
     keys = part.mapping(("match", *POLICY_FIELDS))
     if "match" not in keys:
         raise part.error("a rule needs match: the pattern of its destinations, such as queue:orders.#")
     values = {key: _parsed(key, value) for key, value in keys.items() if key != "match"}
-    rule = Rule(keys["match"].text(), values)
+    rule = PolicyRule(keys["match"].text(), values)
     try:
         check_pattern(rule.pattern)
         Policies((rule,))

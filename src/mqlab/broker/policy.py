@@ -65,7 +65,7 @@ _LEAST: Final = {
 POLICY_FIELDS: Final = tuple(one.name for one in fields(Policy))
 
 
-class Rule(NamedTuple):
+class PolicyRule(NamedTuple):
     """Values that hold for the destinations a pattern (`queue:orders.#`) matches, in place of the general ones."""
 
     pattern: str
@@ -74,7 +74,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[PolicyRule, ...] = ()
 
     def __post_init__(self) -> None:
         for rule in self.rules:

@@ -19,10 +19,10 @@ _QUOTED: Final = re.compile(r"'[^']{2,}'")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class YamlNode:
     """Text, a list of parts or a mapping to parts; `name` says which: users.ann.password."""
 
-    value: "str | list[Part] | dict[str, Part]"
+    value: "str | list[YamlNode] | dict[str, YamlNode]"
     path: Path
     line: int
     name: str
@@ -37,12 +37,12 @@ class Part:
             raise self.error("has a character that cannot be printed")
         return self.value
 
-    def items(self) -> "list[Part]":
+    def items(self) -> "list[YamlNode]":
         if not isinstance(self.value, list):
             raise self.error("must be a list: [one, two]")
         return self.value
 
-    def mapping(self, accepted: Collection[str] | None = None) -> "dict[str, Part]":
+    def mapping(self, accepted: Collection[str] | None = None) -> "dict[str, YamlNode]":
         """What it maps to; keys other than the accepted ones are errors."""
         if not isinstance(self.value, dict):
             raise self.error(f"must have keys{': ' + ', '.join(accepted) if accepted else ' with values'}")
@@ -53,7 +53,7 @@ class Part:
         return self.value
 
 
-def read_yaml(path: Path) -> Part:
+def read_yaml(path: Path) -> YamlNode:
     """The whole file. Raises SettingError for what is no text, no YAML or says a thing twice."""
     try:
         node = yaml.compose(_read_text(path), Loader=_Loader)
@@ -77,12 +77,12 @@ def _read_text(path: Path) -> str:
         raise _error("is not text in UTF-8", path) from None
 
 
-def _part(node: yaml.Node, path: Path, line: int, name: str) -> Part:
+def _part(node: yaml.Node, path: Path, line: int, name: str) -> YamlNode:
     if isinstance(node, yaml.SequenceNode):
-        return Part([_part(item, path, item.start_mark.line + 1, name) for item in node.value], path, line, name)
+        return YamlNode([_part(item, path, item.start_mark.line + 1, name) for item in node.value], path, line, name)
     if not isinstance(node, yaml.MappingNode):
-        return Part(str(node.value), path, line, name)
-    found: dict[str, Part] = {}
+        return YamlNode(str(node.value), path, line, name)
+    found: dict[str, YamlNode] = {}
     for key, value in node.value:
         here = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode):
@@ -91,7 +91,7 @@ def _part(node: yaml.Node, path: Path, line: int, name: str) -> Part:
             raise found[key.value].error(f"stands here and again in line {here}; write it once")
         short = key.value[:80]
         found[key.value] = _part(value, path, here, f"{name}.{short}" if name else short)
-    return Part(found, path, line, name)
+    return YamlNode(found, path, line, name)
 
 
 def _error(message: str, path: Path, line: int | None = None) -> SettingError:

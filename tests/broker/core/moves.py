@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from mqlab.broker.core.model.messages import FOOTPRINT
-from mqlab.broker.policy import Policies, Rule
+from mqlab.broker.policy import Policies, PolicyRule
 from mqlab.broker.settings import Settings
 
 from .parts import SELECTORS, Wanted
@@ -15,7 +15,8 @@ from .parts import SELECTORS, Wanted
 SMALL = Settings.flat(
     data=Path("unused"), queue_limit=2500, memory_limit=4000 + 12 * FOOTPRINT, producer_window=1500, redelivery_limit=2,
     policies=Policies((
-        Rule("queue:b", {"retrieval": "scan", "expired": "queue:late"}), Rule("topic:#", {"redelivery_limit": 0}),
+        PolicyRule("queue:b", {"retrieval": "scan", "expired": "queue:late"}),
+        PolicyRule("topic:#", {"redelivery_limit": 0}),
     )),
 )  # fmt: skip
 # One queue more often than the others: competition is where order can go wrong.

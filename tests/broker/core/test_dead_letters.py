@@ -3,7 +3,7 @@
 import pytest
 
 from mqlab.broker.core.durability.records import Commit, Remove
-from mqlab.broker.policy import Policies, Rule
+from mqlab.broker.policy import Policies, PolicyRule
 from mqlab.wire.native.bodies import decode
 
 from .commands import Driven
@@ -104,7 +104,7 @@ def test_what_nobody_saw_does_not_count() -> None:
 
 
 def test_a_subscription_has_dead_letters_too() -> None:
-    rules = Policies((Rule("topic:t", {"redelivery_limit": 1, "dead_letters": "queue:dead.t"}),))
+    rules = Policies((PolicyRule("topic:t", {"redelivery_limit": 1, "dead_letters": "queue:dead.t"}),))
     driven = Driven(policies=rules)
     session = driven.session(client="me")
     consumer = driven.consumer("topic:t", 1, session, durable="d")
@@ -146,7 +146,9 @@ def test_a_restart_does_not_count_as_a_delivery_though_it_marks_the_message() ->
 def test_queues_that_name_each_other_do_not_send_a_message_round(names: list[str]) -> None:
     """It goes on as long as that leads to somewhere new."""
     ways = zip(names, [*names[1:], names[0]] if len(names) < 4 else names[1:], strict=False)
-    rules = Policies(tuple(Rule(f"queue:{one}", {"dead_letters": f"queue:{to}"}) for one, to in dict(ways).items()))
+    rules = Policies(
+        tuple(PolicyRule(f"queue:{one}", {"dead_letters": f"queue:{to}"}) for one, to in dict(ways).items())
+    )
     driven = Driven(redelivery_limit=1, policies=rules)
     driven.send(driven.producer("queue:q"), b"1", persistent=True)
     for name in names[:-1] * 3:

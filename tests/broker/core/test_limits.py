@@ -8,7 +8,7 @@ from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import Episode
 from mqlab.broker.core.model.messages import FOOTPRINT
 from mqlab.broker.core.model.sessions import Consumer, Producer
-from mqlab.broker.policy import Policies, Rule
+from mqlab.broker.policy import Policies, PolicyRule
 
 from .commands import NOW, Driven
 from .payloads import single
@@ -101,7 +101,7 @@ def test_refuse_dooms_a_transaction() -> None:
 
 
 def test_one_full_subscription_refuses_for_the_topic() -> None:
-    driven = Driven(policies=Policies((Rule("topic:t", {"message_limit": 2, "when_full": "refuse"}),)))
+    driven = Driven(policies=Policies((PolicyRule("topic:t", {"message_limit": 2, "when_full": "refuse"}),)))
     slow, fast = driven.consumer("topic:t", 0), driven.consumer("topic:t", 100)
     producer = driven.producer("topic:t")
     for number in range(2):
@@ -114,7 +114,7 @@ def test_one_full_subscription_refuses_for_the_topic() -> None:
 
 def dropping(**more: int) -> Driven:
     values = {"when_full": "drop-oldest", "message_limit": 4, **more}
-    return Driven(policies=Policies((Rule("topic:#", values),)), producer_window=400)
+    return Driven(policies=Policies((PolicyRule("topic:#", values),)), producer_window=400)
 
 
 def drain(driven: Driven, consumer: Consumer) -> list[bytes]:
@@ -233,7 +233,7 @@ def test_episodes_of_a_topic_show_with_the_subscription_that_was_full() -> None:
 
 
 def test_a_window_is_never_larger_than_the_limit_of_its_destination() -> None:
-    rules = Policies((Rule("queue:small", {"queue_limit": 100}),))
+    rules = Policies((PolicyRule("queue:small", {"queue_limit": 100}),))
     driven = Driven(producer_window=1000, policies=rules)
     assert driven.credit[driven.producer("queue:small")] == 100
     assert driven.credit[driven.producer("queue:large")] == 1000

@@ -3,43 +3,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqlab.broker import limits
-from mqlab.broker.security.guard import Bounds, Guard
+from mqlab.broker.security.guard import Guard, GuardLimits
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
 
 def test_the_limits_are_those_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Bounds().connections == limits.CONNECTIONS
-    assert Bounds().an_address == limits.CONNECTIONS_AN_ADDRESS < limits.CONNECTIONS
+    assert GuardLimits().connections == limits.CONNECTIONS
+    assert GuardLimits().an_address == limits.CONNECTIONS_AN_ADDRESS < limits.CONNECTIONS
     monkeypatch.setattr(limits, "CONNECTIONS", 1)
     guard = Guard()
-    assert guard.arrived(HERE) is None
-    assert guard.arrived(THERE) == "this broker serves 1 connections and no more"
+    assert guard.admit(HERE) is None
+    assert guard.admit(THERE) == "this broker serves 1 connections and no more"
 
 
 def test_connections_in_all() -> None:
-    guard = Guard(Bounds(connections=3))
-    assert [guard.arrived(f"192.0.2.{number}") for number in range(3)] == [None] * 3
-    assert "3 connections and no more" in str(guard.arrived("192.0.2.9"))
-    guard.left("192.0.2.0")
-    assert guard.arrived("192.0.2.9") is None
-    assert guard.arrived("") is not None
+    guard = Guard(GuardLimits(connections=3))
+    assert [guard.admit(f"192.0.2.{number}") for number in range(3)] == [None] * 3
+    assert "3 connections and no more" in str(guard.admit("192.0.2.9"))
+    guard.release("192.0.2.0")
+    assert guard.admit("192.0.2.9") is None
+    assert guard.admit("") is not None
 
 
 def test_connections_of_an_address() -> None:
-    guard = Guard(Bounds(an_address=2))
-    assert [guard.arrived(HERE) for _ in range(2)] == [None, None]
-    assert guard.arrived(HERE) == "this broker serves 2 connections from one address and no more"
-    assert guard.arrived(THERE) is None
-    guard.left(HERE)
-    assert guard.arrived(HERE) is None
-    assert guard.arrived(HERE) is not None
+    guard = Guard(GuardLimits(an_address=2))
+    assert [guard.admit(HERE) for _ in range(2)] == [None, None]
+    assert guard.admit(HERE) == "this broker serves 2 connections from one address and no more"
+    assert guard.admit(THERE) is None
+    guard.release(HERE)
+    assert guard.admit(HERE) is None
+    assert guard.admit(HERE) is not None
 
 
 def test_unix_sockets_have_no_address() -> None:
-    guard = Guard(Bounds(connections=5, an_address=2))
-    assert [guard.arrived("") for _ in range(5)] == [None] * 5
-    assert guard.arrived("") is not None
+    guard = Guard(GuardLimits(connections=5, an_address=2))
+    assert [guard.admit("") for _ in range(5)] == [None] * 5
+    assert guard.admit("") is not None
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ def test_unix_sockets_have_no_address() -> None:
     ],
 )
 def test_what_is_one_address(one: str, other: str, same: bool) -> None:
-    guard = Guard(Bounds(an_address=1))
-    assert guard.arrived(one) is None
-    assert (guard.arrived(other) is not None) is same
+    guard = Guard(GuardLimits(an_address=1))
+    assert guard.admit(one) is None
+    assert (guard.admit(other) is not None) is same
 
 
 def test_leaving_without_arriving_is_noticed() -> None:
-    with pytest.raises(AssertionError, match="without having arrived"):
+    with pytest.raises(AssertionError, match="without having admit"):
         Guard().left(HERE)
 
 
@@ -70,19 +70,19 @@ peers = st.sampled_from([HERE, THERE, "", "2001:db8::1", "2001:db8::2"])
 
 @given(st.lists(st.tuples(st.booleans(), peers), max_size=60))
 def test_the_count_is_that_of_those_who_are_here(steps: list[tuple[bool, str]]) -> None:
-    guard, here = Guard(Bounds(connections=5, an_address=3)), list[str]()
+    guard, here = Guard(GuardLimits(connections=5, an_address=3)), list[str]()
     for arrives, peer in steps:
         if arrives:
             alike = [one for one in here if one == peer or (":" in one and ":" in peer)]
             refused = len(here) >= 5 or (bool(peer) and len(alike) >= 3)
-            assert (guard.arrived(peer) is not None) is refused
+            assert (guard.admit(peer) is not None) is refused
             if not refused:
                 here.append(peer)
         elif peer in here:
             here.remove(peer)
-            guard.left(peer)
+            guard.release(peer)
     for peer in here:
-        guard.left(peer)
+        guard.release(peer)
     assert not guard._connections
 
 
@@ -94,7 +94,7 @@ def test_each_failure_delays_the_answer_twice_as_long() -> None:
 
 
 def test_old_failures_are_forgotten() -> None:
-    guard = Guard(Bounds(failure_seconds=60))
+    guard = Guard(GuardLimits(failure_seconds=60))
     assert [guard.failed_login(HERE, "ann", now) for now in (0.0, 30.0, 59.9)] == [0.25, 0.5, 1.0]
     assert guard.failures(HERE, "ann", 59.9) == 3
     assert guard.failed_login(HERE, "ann", 60.0) == 1.0
@@ -104,7 +104,7 @@ def test_old_failures_are_forgotten() -> None:
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_so_many_failures_make_an_address_suspect_whatever_the_users(more: int) -> None:
-    guard = Guard(Bounds(failures=3, failure_seconds=60))
+    guard = Guard(GuardLimits(failures=3, failure_seconds=60))
     for number in range(3 + more):
         guard.failed_login(HERE, f"user {number}", 1.0)
     assert guard.is_suspect(HERE, 60.9) is (more >= 0)
@@ -113,11 +113,11 @@ def test_so_many_failures_make_an_address_suspect_whatever_the_users(more: int) 
 
 
 def test_users_of_unix_sockets_are_told_apart() -> None:
-    guard = Guard(Bounds(failures=1))
+    guard = Guard(GuardLimits(failures=1))
     guard.failed_login("uid 1000", "ann", 0.0)
     assert guard.is_suspect("uid 1000", 1.0)
     assert not guard.is_suspect("uid 1001", 1.0)
-    assert [guard.arrived("uid 1000") for _ in range(3)] == [None] * 3
+    assert [guard.admit("uid 1000") for _ in range(3)] == [None] * 3
 
 
 def test_one_client_with_a_wrong_password_slows_itself() -> None:
@@ -131,7 +131,7 @@ def test_one_client_with_a_wrong_password_slows_itself() -> None:
 
 
 def test_memory_is_bounded_whatever_fails() -> None:
-    guard = Guard(Bounds(failing_addresses=10, failures=5))
+    guard = Guard(GuardLimits(failing_addresses=10, failures=5))
     for number in range(100):
         for _ in range(20):
             guard.failed_login(f"10.0.0.{number}", "ann" * 1000, float(number))
@@ -144,7 +144,7 @@ def test_memory_is_bounded_whatever_fails() -> None:
 
 
 def test_the_address_that_goes_on_failing_is_the_last_to_be_forgotten() -> None:
-    guard = Guard(Bounds(failing_addresses=4, failures=2))
+    guard = Guard(GuardLimits(failing_addresses=4, failures=2))
     for peer in (HERE, THERE, HERE, "192.0.2.3"):
         guard.failed_login(peer, "ann", 0.0)
     assert guard.is_suspect(HERE, 0.0)

@@ -7,12 +7,12 @@ import pytest
 
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.security import commands
-from mqlab.broker.security.commands import FRAMES, PAGES, QUESTIONS, Rule
+from mqlab.broker.security.commands import ADMIN_REQUESTS, FRAMES, PAGES, CheckKind
 from mqlab.broker.security.rights import ANYONE
 from mqlab.broker.server.access import Access, permitted_frames, permitted_pages
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.http import metrics
-from mqlab.broker.server.native.connection import Connection
+from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.startup import running
 from mqlab.wire import native
 from mqlab.wire.native.frames import Kind
@@ -119,7 +119,7 @@ OPENED: dict[str, list[Case]] = {
 }
 
 # Those that name a session, producer or consumer by a number, which counts for its own connection only.
-OF_LINKS = [name for name, needs in FRAMES.items() if needs[0].rule is Rule.OWN_LINK]
+OF_LINKS = [name for name, needs in FRAMES.items() if needs[0].rule is CheckKind.OWN_LINK]
 
 
 def filled(arguments: dict[str, str], here: World) -> dict[str, object]:
@@ -141,9 +141,9 @@ def test_every_frame_and_question_is_in_the_table() -> None:
     @in_loop
     async def run() -> None:
         async with running(local()) as (broker, _):
-            connection = Connection(broker)
+            connection = NativeServerConnection(broker)
             assert {Kind(kind).name for kind in connection._plain} | {"HELLO"} == {*FRAMES}
-            assert {*connection._asking._answers} == {*QUESTIONS}
+            assert {*connection._admin_requests._answers} == {*ADMIN_REQUESTS}
             assert {*metrics.pages(broker)} == {*PAGES}
 
     run()
@@ -156,13 +156,13 @@ def test_every_frame_that_a_client_can_send_is_in_the_table() -> None:
 
 
 def test_every_command_of_the_table_is_tested() -> None:
-    assert {*CASES} == {*QUESTIONS}
+    assert {*CASES} == {*ADMIN_REQUESTS}
     assert {*OPENED, *OF_LINKS, "HELLO", "OPEN_SESSION", "ASK"} == {*FRAMES}
 
 
 def test_a_command_that_is_not_in_the_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(FRAMES, "SEND")
-    monkeypatch.delitem(QUESTIONS, "ping")
+    monkeypatch.delitem(ADMIN_REQUESTS, "ping")
     monkeypatch.delitem(PAGES, "/metrics")
     assert permitted_frames({Kind.SEND: 1, Kind.CLOSE: 2}) == {Kind.CLOSE: 2}
     assert permitted_pages({"/metrics": 1, "/status.json": 2}) == {"/status.json": 2}
@@ -171,7 +171,7 @@ def test_a_command_that_is_not_in_the_table_is_refused(monkeypatch: pytest.Monke
         user = ANYONE
 
     with pytest.raises(RefusedError, match="no right to this command is defined"):
-        Access(None, Anyone()).check_question("ping", {})  # type: ignore[arg-type]
+        Access(None, Anyone()).check_request("ping", {})  # type: ignore[arg-type]
 
 
 def test_the_handlers_of_a_connection_are_those_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ def test_the_handlers_of_a_connection_are_those_of_the_table(monkeypatch: pytest
 # The whole table
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("question", ADMIN_REQUESTS)
 @in_loop
 async def test_questions(question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All who are refused share a world, in which nothing may change; so do the others, if it can be done again."""

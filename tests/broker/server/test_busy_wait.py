@@ -6,7 +6,7 @@ import pytest
 
 from broker.server.talking import client, in_loop, local
 from mqlab.broker.server import busy_wait as awake
-from mqlab.broker.server.busy_wait import Awake
+from mqlab.broker.server.busy_wait import BusyWait
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import SettingError, Settings
 
@@ -22,7 +22,7 @@ async def test_it_stays_awake_until_nothing_has_come_for_so_long(monkeypatch: py
         looks += 1
         return clock
 
-    watched = Awake(asyncio.get_running_loop(), 200)
+    watched = BusyWait(asyncio.get_running_loop(), 200)
     watched.stay()
     monkeypatch.setattr(awake, "monotonic_ns", look)
 

@@ -125,6 +125,6 @@ async def test_an_interruption_between_two_readings_is_no_step(
     async with running(local()) as (broker, _):
         broker.now = readings = 0
         late = 10**10
-        broker.look_at_the_clock()
+        broker.update_clock()
         assert readings == 10
         assert "the clock was set" not in caplog.text

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.native.connection import Connection
-from mqlab.broker.server.protocol_detection import Arrival
+from mqlab.broker.server.native.connection import NativeServerConnection
+from mqlab.broker.server.protocol_detection import ProtocolDetection
 from mqlab.broker.server.startup import running
-from mqlab.broker.server.stomp.connection import Stomp
-from mqlab.broker.server.websocket.connection import WebSocket
+from mqlab.broker.server.stomp.connection import StompServerConnection
+from mqlab.broker.server.websocket.connection import WebSocketConnection
 from mqlab.wire import native
 from mqlab.wire.address import Address
 from mqlab.wire.native.frames import Kind
@@ -38,7 +38,11 @@ async def come_and_go(address: Address, first_bytes: bytes) -> None:
 
 def left_behind() -> list[object]:
     gc.collect()
-    return [one for one in gc.get_objects() if isinstance(one, Arrival | Connection | Stomp | WebSocket)]
+    return [
+        one
+        for one in gc.get_objects()
+        if isinstance(one, ProtocolDetection | NativeServerConnection | StompServerConnection | WebSocketConnection)
+    ]
 
 
 async def until_nobody_is_there(broker: Broker) -> None:

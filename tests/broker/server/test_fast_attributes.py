@@ -4,8 +4,8 @@ from pathlib import Path
 
 from broker.server.talking import in_loop, local
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.inprocess.connection import BoundConnection
-from mqlab.broker.server.native.connection import Connection
+from mqlab.broker.server.inprocess.connection import InProcessConnection
+from mqlab.broker.server.native.connection import NativeServerConnection
 
 # CPython 3.11 shares the keys of so many attributes among the objects of a class. With more, each lookup of an
 # attribute or a method is slower: a message costs some percent more.
@@ -18,7 +18,7 @@ async def test_objects_on_the_path_of_a_message_have_few_attributes_outside_of_s
     try:
         core, journal = broker.core, broker._journal
         assert journal is not None
-        connections = Connection(broker), BoundConnection(broker)
+        connections = NativeServerConnection(broker), InProcessConnection(broker)
         passed = broker, core, core.flow, core.ledger, core.leaving, core.house, core.house.queue("q"), journal
         for each in (*passed, *connections, connections[0]._receiver):
             assert len(getattr(each, "__dict__", ())) <= SHARED_KEYS, type(each).__name__

@@ -14,7 +14,7 @@ import trustme
 from mqlab.broker import limits
 from mqlab.broker.security.certificates import expiry_of
 from mqlab.broker.server.listener import Listener
-from mqlab.broker.server.native.connection import Connection
+from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
@@ -127,7 +127,7 @@ async def test_the_system_asks_whether_a_silent_client_is_there() -> None:
     async with running(local()) as (broker, (address,)):
         await Raw.connect(address)
         (connection,) = broker.connections
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, NativeServerConnection)
         assert connection._transport is not None
         sock = connection._transport.get_extra_info("socket")
         options = {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mqlab.broker import limits
-from mqlab.broker.server.native.admin_requests import Asking
+from mqlab.broker.server.native.admin_requests import AdminRequestHandler
 from mqlab.broker.server.startup import running
 from mqlab.wire import native
 from mqlab.wire.native.frames import Kind
@@ -45,13 +45,13 @@ async def test_a_connection_with_long_work_waits_for_the_others(monkeypatch: pyt
     """A turn of the loop has time for one of its questions: the other client's is answered before the rest."""
     monkeypatch.setattr(limits, "TURN_NS", -1)
     order: list[Any] = []
-    answer = Asking.answer
+    answer = AdminRequestHandler.answer
 
-    def noted(asking: Asking, *question: Any) -> Any:
+    def noted(asking: AdminRequestHandler, *question: Any) -> Any:
         order.append(asking._connection)
         return answer(asking, *question)
 
-    monkeypatch.setattr(Asking, "answer", noted)
+    monkeypatch.setattr(AdminRequestHandler, "answer", noted)
     async with running(local()) as (broker, (address,)):
         raw, other = await Raw.connect(address), await Raw.connect(address)
         first, _ = sorted(broker.connections, key=lambda one: one.number)
@@ -97,10 +97,10 @@ async def test_reads_that_wait_for_their_turn_are_not_nested(monkeypatch: pytest
     monkeypatch.setattr(limits, "TURN_NS", -1)
     order: list[int] = []
 
-    def noted(_asking: Asking, _question: object, number: int, _session: object) -> None:
+    def noted(_admin_requests: AdminRequestHandler, _question: object, number: int, _session: object) -> None:
         order.append(number)
 
-    monkeypatch.setattr(Asking, "answer", noted)
+    monkeypatch.setattr(AdminRequestHandler, "answer", noted)
     async with running(local()) as (broker, (address,)):
         raw = await Raw.connect(address)
         (connection,) = broker.connections

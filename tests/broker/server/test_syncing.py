@@ -32,7 +32,7 @@ async def test_a_quick_sync_is_done_in_the_loop_if_little_else_happens(tmp_path:
         assert await where(broker, quick=True) == here
         for looks, name in ((4, here), (5, "mqlab-sync"), (4, here)):
             for _ in range(looks):
-                broker.look_at_the_clock()
+                broker.update_clock()
             assert await where(broker, quick=True) == name
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from broker.core.payloads import single
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.native.connection import Connection
+from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.scheduler import Scheduler
 from mqlab.broker.server.startup import running
-from mqlab.broker.server.stomp.connection import Stomp
+from mqlab.broker.server.stomp.connection import StompServerConnection
 from mqlab.broker.server.trace.records import WIDTH
 from mqlab.wire import native
 from mqlab.wire.address import Address
@@ -32,9 +32,9 @@ LONGEST_MS = 50
 # is long each time.
 TRIES = 4
 ENTRIES = (
-    (Connection, "buffer_updated"), (Connection, "connection_lost"), (Connection, "resume_writing"),
-    (Stomp, "data_received"), (Stomp, "connection_lost"), (Stomp, "resume_writing"), (Scheduler, "_run"),
-    (Broker, "_wake_core"), (Broker, "on_durable"),
+    *((NativeServerConnection, name) for name in ("buffer_updated", "connection_lost", "resume_writing")),
+    *((StompServerConnection, name) for name in ("data_received", "connection_lost", "resume_writing")),
+    (Scheduler, "_run"), (Broker, "_wake_core"), (Broker, "on_durable"),
 )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
 @contextmanager
 def _filling(broker: Broker) -> Iterator[Any]:
     """What is done to the core here has no effects for anybody."""
-    broker.look_at_the_clock()
+    broker.update_clock()
     yield broker.core
     broker.core.effects.clear()
 
@@ -191,7 +191,7 @@ async def _stomp(_: Broker, address: Address) -> Raw:
 
 async def _trace(broker: Broker, address: Address) -> Raw:
     """Very many operations that are recorded and not encoded yet, when somebody asks for the trace."""
-    broker.activity.change("high", None)
+    broker.activity.set_level("high", None)
     raw = await _opened(address)
     await raw.open_producer("queue:traced")
     recorded = broker.activity._rows

@@ -7,7 +7,7 @@ import pytest
 
 from broker.server.talking import client, in_loop
 from client.inprocess.test_bindings import HERE, here
-from mqlab.broker.server.inprocess.connection import BoundConnection
+from mqlab.broker.server.inprocess.connection import InProcessConnection
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError, RefusedError
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
@@ -17,13 +17,13 @@ from mqlab.wire.native.frames import Frame, Kind
 def came(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The kinds of all frames that clients send from now on."""
     kinds: list[int] = []
-    real = BoundConnection.frames_received
+    real = InProcessConnection.frames_received
 
-    def noting(self: BoundConnection, frames: Iterable[Frame]) -> None:
+    def noting(self: InProcessConnection, frames: Iterable[Frame]) -> None:
         kinds.extend(frame.kind for frame in frames)
         real(self, frames)
 
-    monkeypatch.setattr(BoundConnection, "frames_received", noting)
+    monkeypatch.setattr(InProcessConnection, "frames_received", noting)
     return kinds
 
 

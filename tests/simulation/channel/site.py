@@ -11,7 +11,7 @@ from typing import Any
 
 from broker.store.disk import Disk, write_image
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.channels.channel import Channel
+from mqlab.broker.server.channels.channel import SenderChannel
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from simulation.files import Crashed, SimulatedFiles
@@ -139,7 +139,7 @@ class Site:
             self._loop.die()
 
 
-async def _restart(one: Channel, seconds: float) -> None:
+async def _restart(one: SenderChannel, seconds: float) -> None:
     await one.stop()
     await asyncio.sleep(seconds)
     one.start()

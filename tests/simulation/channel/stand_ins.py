@@ -11,9 +11,9 @@ from unittest.mock import patch
 
 from mqlab.broker.server import broker, scheduler, startup
 from mqlab.broker.server.channels import channel, status
-from mqlab.broker.server.disk_threads import Done
+from mqlab.broker.server.disk_threads import DoneCallback
 from mqlab.broker.server.native import frame_reader
-from mqlab.broker.server.protocol_detection import Arrival
+from mqlab.broker.server.protocol_detection import ProtocolDetection
 from mqlab.broker.server.trace import activity_trace
 from mqlab.wire.address import Address
 from simulation.clock import in_place as store_in_place
@@ -32,12 +32,12 @@ class Threads:
         self._loop = loop
         self._syncs: list[Sync] = []
 
-    def submit(self, work: Callable[[], None], done: Done) -> None:
+    def submit(self, work: Callable[[], None], done: DoneCallback) -> None:
         sync = Sync(work, done)
         self._syncs.append(sync)
         self._later(partial(self._work, sync), *self._loop.sync_seconds)
 
-    def do_here(self, work: Callable[[], None], done: Done) -> None:
+    def do_here(self, work: Callable[[], None], done: DoneCallback) -> None:
         timeline = self._loop.timeline
         timeline.clock.seconds += timeline.some(0.00001, 0.001)
         done(_attempt(work))
@@ -85,7 +85,7 @@ async def _listen_at(for_broker: broker.Broker, address: Address) -> tuple[Serve
     """In the simulated network there are no sockets to accept from."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, Loop)
-    return await loop.create_unix_server(lambda: Arrival(for_broker), address.path), address
+    return await loop.create_unix_server(lambda: ProtocolDetection(for_broker), address.path), address
 
 
 def _files() -> SimulatedFiles:

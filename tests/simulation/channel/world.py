@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from mqlab.broker.channel_settings import ChannelSettings
-from mqlab.broker.policy import Policies, Policy, Rule
+from mqlab.broker.policy import Policies, Policy, PolicyRule
 from mqlab.broker.settings import Settings
 from simulation.books import Fault
 from simulation.clock import STEPS_MS
@@ -26,8 +26,8 @@ from .timeline import Timeline
 _NAMES = "AB"
 # Queues at each broker; one is full after a few messages, so that the channel to it is blocked at times.
 _QUEUES = ("orders", "small", "third")
-_SMALL = Rule("queue:small", {"queue_limit": 2500})
-_SAVED = Rule("queue:transmit.*", {"save_extent": 1500})
+_SMALL = PolicyRule("queue:small", {"queue_limit": 2500})
+_SAVED = PolicyRule("queue:transmit.*", {"save_extent": 1500})
 # Memory limit, rules, and the batch of the channel. Where there is little memory, it is full of messages for the other
 # broker at times, in memory or on disk.
 _MUCH, _LITTLE = 1_000_000, 40_000

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from mqlab.broker.security.rights import Right
 
 
-class Rule(Enum):
+class CheckKind(Enum):
     """How a requirement is checked; the value says it to a reader of the documentation."""
 
     PUBLIC = "nothing"
@@ -27,7 +27,7 @@ class Rule(Enum):
 
 
 class Requirement(NamedTuple):
-    rule: Rule
+    rule: CheckKind
     right: Right = "read"
     # The field of the frame or question that names the object; of a list, what is in it.
     argument: str = ""
@@ -37,12 +37,12 @@ class Requirement(NamedTuple):
         return self.rule.value.format(right=self.right, argument=self.argument)
 
 
-_PUBLIC: Final = (Requirement(Rule.PUBLIC),)
-_LOGIN: Final = (Requirement(Rule.LOGIN),)
-_OWN_LINK: Final = (Requirement(Rule.OWN_LINK),)
-_ADMIN: Final = Requirement(Rule.MANAGE, "admin", "name")
-_PREPARED: Final = (Requirement(Rule.PREPARED, argument="xid"),)
-_CHANNEL: Final = (Requirement(Rule.CHANNEL, "admin", "to"),)
+_PUBLIC: Final = (Requirement(CheckKind.PUBLIC),)
+_LOGIN: Final = (Requirement(CheckKind.LOGIN),)
+_OWN_LINK: Final = (Requirement(CheckKind.OWN_LINK),)
+_ADMIN: Final = Requirement(CheckKind.MANAGE, "admin", "name")
+_PREPARED: Final = (Requirement(CheckKind.PREPARED, argument="xid"),)
+_CHANNEL: Final = (Requirement(CheckKind.CHANNEL, "admin", "to"),)
 
 Table = dict[str, tuple[Requirement, ...]]
 
@@ -50,8 +50,8 @@ Table = dict[str, tuple[Requirement, ...]]
 FRAMES: Final[Table] = {
     "HELLO": _PUBLIC,
     "OPEN_SESSION": _LOGIN,
-    "OPEN_PRODUCER": (Requirement(Rule.USE, "write", "destination"),),
-    "OPEN_CONSUMER": (Requirement(Rule.USE, "read", "destination"),),
+    "OPEN_PRODUCER": (Requirement(CheckKind.USE, "write", "destination"),),
+    "OPEN_CONSUMER": (Requirement(CheckKind.USE, "read", "destination"),),
     "SEND": _OWN_LINK,
     "REQUEST": _OWN_LINK,
     "ACKNOWLEDGE": _OWN_LINK,
@@ -65,24 +65,24 @@ FRAMES: Final[Table] = {
 }
 
 # Questions: frames ASK of the native protocol, by their field `ask`.
-QUESTIONS: Final[Table] = {
+ADMIN_REQUESTS: Final[Table] = {
     "ping": _LOGIN,
     "status": _LOGIN,
     "temporary": _LOGIN,
-    "delete_temporary": (Requirement(Rule.OWN_TEMPORARY, argument="name"),),
-    "unsubscribe": (Requirement(Rule.OWN_SUBSCRIPTION, argument="name"),),
+    "delete_temporary": (Requirement(CheckKind.OWN_TEMPORARY, argument="name"),),
+    "unsubscribe": (Requirement(CheckKind.OWN_SUBSCRIPTION, argument="name"),),
     "prepare": _OWN_LINK,
     "commit": _PREPARED,
     "rollback": _PREPARED,
-    "prepared": (Requirement(Rule.LIST, argument="transactions that the user may commit"),),
-    "list": (Requirement(Rule.LIST, argument="what the user may `show`"),),
-    "show": (Requirement(Rule.MANAGE, "read", "name"),),
+    "prepared": (Requirement(CheckKind.LIST, argument="transactions that the user may commit"),),
+    "list": (Requirement(CheckKind.LIST, argument="what the user may `show`"),),
+    "show": (Requirement(CheckKind.MANAGE, "read", "name"),),
     "purge": (_ADMIN,),
-    "move": (_ADMIN, Requirement(Rule.USE, "write", "to")),
+    "move": (_ADMIN, Requirement(CheckKind.USE, "write", "to")),
     "delete": (_ADMIN,),
-    "trace": (Requirement(Rule.TRACE),),
-    "channels": (Requirement(Rule.LIST, argument="those with `read` on `queue:transmit.BROKER`"),),
-    "add_channel": (Requirement(Rule.EVERYTHING, "admin"),),
+    "trace": (Requirement(CheckKind.TRACE),),
+    "channels": (Requirement(CheckKind.LIST, argument="those with `read` on `queue:transmit.BROKER`"),),
+    "add_channel": (Requirement(CheckKind.EVERYTHING, "admin"),),
     "start_channel": _CHANNEL,
     "stop_channel": _CHANNEL,
 }
@@ -109,7 +109,7 @@ PAGES: Final[Table] = {"/metrics": _PUBLIC, "/status.json": _PUBLIC, "/destinati
 def documented() -> list[list[str]]:
     """The table for docs/broker.md."""
     rows = [["protocol", "command", "needs"]]
-    for protocol, table in (("native frame", FRAMES), ("native question", QUESTIONS), ("HTTP", PAGES)):
+    for protocol, table in (("native frame", FRAMES), ("native question", ADMIN_REQUESTS), ("HTTP", PAGES)):
         rows += [[protocol, f"`{name}`", "; ".join(one.text for one in needs)] for name, needs in table.items()]
     for name, frames in STOMP.items():
         rows.append(["STOMP", f"`{name}`", "as " + ", ".join(f"`{one}`" for one in frames) if frames else "nothing"])

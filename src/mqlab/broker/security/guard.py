@@ -15,7 +15,7 @@ _Key = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class GuardLimits:
     """The limits that a guard keeps; their reasons stand in limits.py."""
 
     connections: int = field(default_factory=lambda: limits.CONNECTIONS)
@@ -33,15 +33,15 @@ class Guard:
     Of the limits of connections only the one for all holds for the last two.
     """
 
-    def __init__(self, bounds: Bounds | None = None) -> None:
-        self._bounds = bounds or Bounds()
+    def __init__(self, bounds: GuardLimits | None = None) -> None:
+        self._bounds = bounds or GuardLimits()
         self._connections: Counter[str] = Counter()
         self._all = 0
         # Times of failures, no more than the limit needs, of a user at an address, and (None) of all users at it;
         # in the order of the last failure.
         self._failures: dict[_Key, deque[float]] = {}
 
-    def arrived(self, peer: str) -> str | None:
+    def admit(self, peer: str) -> str | None:
         """None: it is counted, until `left`. Else why it must go; then it is not counted."""
         if self._all >= self._bounds.connections:
             return f"this broker serves {self._bounds.connections} connections and no more"
@@ -52,7 +52,7 @@ class Guard:
         self._connections[home] += 1
         return None
 
-    def left(self, peer: str) -> None:
+    def release(self, peer: str) -> None:
         home = _home(peer)
         assert self._connections[home] > 0, "it left without having arrived"
         self._all -= 1

@@ -59,7 +59,7 @@ class PasswordHash:
         return cls(COST, salt, _scrypt(data, salt, COST))
 
     @classmethod
-    def of_nobody(cls, cost: Cost | None = None) -> "PasswordHash":
+    def unmatchable(cls, cost: Cost | None = None) -> "PasswordHash":
         """No password fits, and finding that out takes as long as for a real one."""
         return cls(cost or COST, os.urandom(_SALT), os.urandom(_DIGEST))
 

@@ -16,7 +16,7 @@ from mqlab.broker.security.passwords import PasswordHash
 from mqlab.broker.security.rights import RIGHTS, Right, Rights, User, check_right
 from mqlab.broker.security.safe_file import sole_changer, write_whole
 from mqlab.broker.settings import SettingError
-from mqlab.broker.yaml_file import Part, read_yaml
+from mqlab.broker.yaml_file import YamlNode, read_yaml
 
 # Letters that look like others, blanks and line ends would let one user pass for another in a log.
 _NAME: Final = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.@+-]{{0,{limits.USER_NAME - 1}}}")
@@ -36,7 +36,7 @@ class Users:
         self._entries = entries or {}
         # They stand in for whoever is unknown, at the costs that the known ones have.
         costs = [entry.password.cost for entry in self._entries.values()]
-        self._nobody = [PasswordHash.of_nobody(cost) for cost in costs] or [PasswordHash.of_nobody()]
+        self._nobody = [PasswordHash.unmatchable(cost) for cost in costs] or [PasswordHash.unmatchable()]
 
     @classmethod
     def empty(cls) -> "Users":
@@ -127,7 +127,7 @@ class Users:
         self._entries[name] = entry._replace(user=replace(entry.user, rights=rights))
 
 
-def _entry(name: str, part: Part) -> _Entry:
+def _entry(name: str, part: YamlNode) -> _Entry:
     if _NAME.fullmatch(name) is None:
         raise part.error(f"is no name of a user; {_NAME_RULE}")
     keys = part.mapping(("password", "rights"))
@@ -141,7 +141,7 @@ def _entry(name: str, part: Part) -> _Entry:
     return _Entry(User(name, _rights(keys["rights"]) if "rights" in keys else Rights()), hashed)
 
 
-def _rights(part: Part) -> Rights:
+def _rights(part: YamlNode) -> Rights:
     rights = Rights()
     for right, patterns in part.mapping(RIGHTS).items():
         for item in patterns.items():

@@ -14,7 +14,7 @@ from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.destination_names import QUEUE, TEMPORARY
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.routing.remote_queues import TRANSMISSION
-from mqlab.broker.security.commands import FRAMES, PAGES, QUESTIONS, Requirement, Rule
+from mqlab.broker.security.commands import ADMIN_REQUESTS, FRAMES, PAGES, CheckKind, Requirement
 from mqlab.broker.security.patterns import EVERYTHING
 from mqlab.broker.security.rights import ANYONE, Right, User
 from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
@@ -31,7 +31,9 @@ _SUBSCRIPTION: Final = "subscription:"
 
 
 # What every client that has logged in may do, or only with what is its own.
-_WITHOUT_CHECK: Final = frozenset((Rule.PUBLIC, Rule.LOGIN, Rule.OWN_LINK, Rule.LIST, Rule.OWN_SUBSCRIPTION))
+_WITHOUT_CHECK: Final = frozenset(
+    (CheckKind.PUBLIC, CheckKind.LOGIN, CheckKind.OWN_LINK, CheckKind.LIST, CheckKind.OWN_SUBSCRIPTION)
+)
 
 
 class AccessDeniedError(RefusedError):
@@ -65,23 +67,23 @@ class Access:
     def __init__(self, core: Core, client: Client) -> None:
         self._core = core
         self._client = client
-        self._rules: dict[Rule, Callable[[Requirement, Arguments], None]] = {
-            Rule.USE: self._check_use,
-            Rule.MANAGE: self._check_management,
-            Rule.OWN_TEMPORARY: self._check_own_temporary,
-            Rule.PREPARED: self._check_prepared,
-            Rule.CHANNEL: self._check_channel,
-            Rule.EVERYTHING: self._check_everything,
-            Rule.TRACE: self._check_trace,
+        self._rules: dict[CheckKind, Callable[[Requirement, Arguments], None]] = {
+            CheckKind.USE: self._check_use,
+            CheckKind.MANAGE: self._check_management,
+            CheckKind.OWN_TEMPORARY: self._check_own_temporary,
+            CheckKind.PREPARED: self._check_prepared,
+            CheckKind.CHANNEL: self._check_channel,
+            CheckKind.EVERYTHING: self._check_everything,
+            CheckKind.TRACE: self._check_trace,
         }
 
     def check_frame(self, kind: Kind, **arguments: str) -> None:
         """Raises AccessDeniedError."""
         self._check(FRAMES.get(kind.name), arguments)
 
-    def check_question(self, name: str, arguments: Arguments) -> None:
+    def check_request(self, name: str, arguments: Arguments) -> None:
         """Raises RefusedError."""
-        self._check(QUESTIONS.get(name), arguments)
+        self._check(ADMIN_REQUESTS.get(name), arguments)
 
     # What a list may show
 
@@ -105,7 +107,7 @@ class Access:
             raise AccessDeniedError("no right to this command is defined")
         for requirement in needs:
             rule = requirement.rule
-            if rule not in _WITHOUT_CHECK and (self._user is not ANYONE or rule is Rule.OWN_TEMPORARY):
+            if rule not in _WITHOUT_CHECK and (self._user is not ANYONE or rule is CheckKind.OWN_TEMPORARY):
                 self._rules[rule](requirement, arguments)
 
     def _check_use(self, requirement: Requirement, arguments: Arguments) -> None:

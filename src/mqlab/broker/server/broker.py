@@ -33,14 +33,14 @@ from mqlab.broker.core.effects import (
 from mqlab.broker.core.model.messages import OnDisk
 from mqlab.broker.security.guard import Guard
 from mqlab.broker.security.users_file import UsersFile
-from mqlab.broker.server.busy_wait import Awake
-from mqlab.broker.server.channels.registry import Channels
-from mqlab.broker.server.disk_threads import Done, Worker
-from mqlab.broker.server.logins import Logins
+from mqlab.broker.server.busy_wait import BusyWait
+from mqlab.broker.server.channels.registry import ChannelRegistry
+from mqlab.broker.server.disk_threads import DiskThreads, DoneCallback
+from mqlab.broker.server.logins import LoginQueue
 from mqlab.broker.server.native.unfinished_frames import UnfinishedFrames
 from mqlab.broker.server.refusal_log import RefusalLog
 from mqlab.broker.server.scheduler import Scheduler
-from mqlab.broker.server.trace.activity_trace import Activity
+from mqlab.broker.server.trace.activity_trace import ActivityTrace
 from mqlab.broker.server.trace.api_trace import ApiTrace
 from mqlab.broker.server.trace.isolation import ObserverErrors
 from mqlab.broker.settings import Settings
@@ -77,12 +77,26 @@ _MERGE_SECONDS: Final = 0.05
 
 
 class Broker:
-    """Owns the core. Adapters call its commands and then `carry_out()`; it calls the adapters' connections back."""
+    """Owns the core. Adapters call its commands and then `run_effects()`; it calls the adapters' connections back."""
 
     # Looked up for each frame: CPython finds attributes quickly in slots, or among at most 30 of an object.
     __slots__ = (
-        "__dict__", "__weakref__", "_actions", "_awake", "_carrying_out", "_desk", "_effects", "_journal", "_looks",
-        "_wake", "_wakes", "_wakes_at", "_wall_ahead", "now", "scheduler", "unsent",
+        "__dict__",
+        "__weakref__",
+        "_actions",
+        "_busy_wait",
+        "_desk",
+        "_effects",
+        "_journal",
+        "_looks",
+        "_running_effects",
+        "_wake",
+        "_wakes",
+        "_wakes_at",
+        "_wall_ahead",
+        "now",
+        "scheduler",
+        "unsent",
     )  # fmt: skip
 
     def __init__(self, settings: Settings) -> None:
@@ -101,16 +115,16 @@ class Broker:
         self.guard = Guard()
         self.refusals = RefusalLog()
         self.users = UsersFile(settings.users) if settings.users is not None else None
-        self.logins = Logins(self.users, self.guard) if self.users is not None else None
-        self.channels = Channels(self)
+        self.logins = LoginQueue(self.users, self.guard) if self.users is not None else None
+        self.channels = ChannelRegistry(self)
         # Connections with something to write at the end of this turn.
         self.unsent: list[Any] = []
         self._loop = asyncio.get_running_loop()
         self.scheduler = Scheduler(self._loop)
         self.unfinished = UnfinishedFrames(settings.memory_limit)
-        self._awake = Awake(self._loop, settings.busy_wait) if settings.busy_wait else None
+        self._busy_wait = BusyWait(self._loop, settings.busy_wait) if settings.busy_wait else None
         self._journal: Journal | None = None
-        self._worker: Worker | None = None
+        self._worker: DiskThreads | None = None
         self._lock: FolderLock | None = None
         self._trace: TextIO | None = None
         self._pages: Pages | None = None
@@ -118,7 +132,7 @@ class Broker:
         self._tasks: set[asyncio.Task[None]] = set()
         # What was consumed is written with the rest, or lazily.
         self._flush_is_due = self._lazy_flush_is_due = False
-        self._carrying_out = False
+        self._running_effects = False
         # At the clock, since the last sync was asked for: how often something came that had to be dealt with.
         self._looks = 0
         # When the core wants to be woken, as far as that is arranged (ms since 1970), and what will do it.
@@ -135,21 +149,21 @@ class Broker:
             TakenBack: lambda effect: effect.consumer.session.owner.taken_back(effect),
             Seen: lambda effect: effect.consumer.session.owner.seen(effect),
             Answer: lambda effect: effect.owner.answer(effect),
-            Continue: lambda effect: self.scheduler.later(partial(self._go_on, effect.work)),
+            Continue: lambda effect: self.scheduler.defer(partial(self._go_on, effect.work)),
             Append: self._append,
         }
         self.observer_errors = ObserverErrors()
-        self.activity = Activity(settings, self.core, self.connections, self.carry_out, self.observer_errors)
+        self.activity = ActivityTrace(settings, self.core, self.connections, self.run_effects, self.observer_errors)
         self.api_trace: ApiTrace | None = None
         if settings.api_trace is not None:
             self.api_trace = ApiTrace(settings.api_trace, self.observer_errors, internal=settings.api_trace_internal)
             self._actions = self.api_trace.around(self._actions)
-        self.look_at_the_clock()
+        self.update_clock()
         self.core.desk.page_out = self._page_out
         self.core.desk.token = partial(secrets.token_hex, _TOKEN_BYTES)
         if settings.data is not None:
             self._open_store(settings.data)
-            self.carry_out()
+            self.run_effects()
 
     def _open_store(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -173,13 +187,13 @@ class Broker:
                 "confirmed, as after a crash while they were written; if the disk has lost them instead, messages "
                 "after record %d are missing", found.torn, found.lsn,
             )  # fmt: skip
-        self._worker = Worker(self._loop, MOST_UNDER_WAY)
+        self._worker = DiskThreads(self._loop, MOST_UNDER_WAY)
         self._pages = Pages(folder / "pages", files)
         self._journal = Journal(self.settings, folder, files, self, found.segments)
         self._journal.start(found.next_file, found.lsn, found.manifest)
         self.core.ledger.room, self.core.ledger.make_room = 0, self._journal.make_room
 
-    def look_at_the_clock(self) -> None:
+    def update_clock(self) -> None:
         """What the core must know of the world before it decides: how late it is."""
         now = time_ns()
         if not 0 <= now - self.now < _CLOCK_STEP_NS:
@@ -201,13 +215,13 @@ class Broker:
             if step < 0:
                 self.core.clock_set_back(-step // 1_000_000)
 
-    def carry_out(self) -> None:
+    def run_effects(self) -> None:
         """Do what the core wants done, until it wants nothing more."""
-        if self._carrying_out:
+        if self._running_effects:
             return
         effects = self._effects
         if effects:
-            self._carrying_out, actions = True, self._actions
+            self._running_effects, actions = True, self._actions
             # What comes of it meanwhile is appended, and has its turn after what is there.
             for effect in effects:
                 try:
@@ -216,13 +230,13 @@ class Broker:
                     # Nothing in an effect can fail. If one does, going on would promise what was not done.
                     self.on_failure(error)
             effects.clear()
-            self._carrying_out = False
+            self._running_effects = False
         if self.unsent:
             unsent, self.unsent = self.unsent, []
             for connection in unsent:
                 connection.flush()
-        if self._awake is not None:
-            self._awake.stay()
+        if self._busy_wait is not None:
+            self._busy_wait.stay()
         if self._wakes and (self._wake is None or self._wakes[0][0] < self._wakes_at):
             self._arrange_wake(self._wakes[0][0])
 
@@ -244,7 +258,7 @@ class Broker:
             "checkpoint_seconds": syncs.checkpoint_seconds,
             "checkpoint_bytes": syncs.carried_bytes,
             "connections": len(self.connections),
-            "longest_turn_ns": self.scheduler.longest_turn,
+            "longest_turn_ns": self.scheduler.longest_turn_ns,
         }
 
     async def close(self) -> None:
@@ -254,7 +268,7 @@ class Broker:
         for connection in [*self.connections]:
             connection.drop()
         self.core.ledger.append_consumed()
-        self.carry_out()
+        self.run_effects()
         self.activity.close()
         if self._wake is not None:
             self._wake.cancel()
@@ -278,9 +292,9 @@ class Broker:
 
     def _go_on(self, work: Callable[[], None]) -> None:
         """With long work of the core."""
-        self.look_at_the_clock()
+        self.update_clock()
         work()
-        self.carry_out()
+        self.run_effects()
 
     def _arrange_wake(self, when: int) -> None:
         if self._wake is not None:
@@ -292,11 +306,11 @@ class Broker:
     def _wake_core(self) -> None:
         self._wake = None
         self._follow_clock()
-        self.look_at_the_clock()
+        self.update_clock()
         began = self.now
         self.core.tick(self.core.desk.now)
-        self.carry_out()
-        self.scheduler.ended(began)
+        self.run_effects()
+        self.scheduler.record_turn(began)
 
     def _page_out(self, payload: Payload) -> OnDisk | None:
         """A full disk is no reason to stop: the messages stay in memory, and producers wait the sooner."""
@@ -335,7 +349,7 @@ class Broker:
 
     # What the journal needs of its host
 
-    def sync_in(self, work: Callable[[], None], done: Done, *, quick: bool) -> None:
+    def sync_in(self, work: Callable[[], None], done: DoneCallback, *, quick: bool) -> None:
         assert self._worker is not None
         if self.api_trace is not None:
             self.api_trace.journal("sync")
@@ -349,12 +363,12 @@ class Broker:
     def on_durable(self, lsn: int) -> None:
         if self.api_trace is not None:
             self.api_trace.journal("durable", lsn)
-        self.look_at_the_clock()
+        self.update_clock()
         # First of all, who waits for it: he has the next one ready while this one goes to its consumers.
         began = self.now
-        self.core.durable(lsn, self.carry_out)
-        self.carry_out()
-        self.scheduler.ended(began)
+        self.core.durable(lsn, self.run_effects)
+        self.run_effects()
+        self.scheduler.record_turn(began)
 
     def on_failure(self, error: BaseException) -> None:
         """Nothing may be confirmed any more, so nobody is kept waiting."""
@@ -375,7 +389,7 @@ class Broker:
         if self._journal is None or self._journal.closing:
             return
         self.core.ledger.append_consumed()
-        self.carry_out()
+        self.run_effects()
         if self.core.ledger.merges:
             self._loop.call_later(_MERGE_SECONDS, self._append_consumed)
 
@@ -387,7 +401,7 @@ class Broker:
 
     def carry_forward(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
         self.core.carry_forward(intervals, xids)
-        self.carry_out()
+        self.run_effects()
 
 
 def _wall_ahead() -> int:

@@ -4,7 +4,7 @@ import asyncio
 from time import monotonic_ns
 
 
-class Awake:
+class BusyWait:
     """The loop looks for what comes without sleeping, until nothing has come for so many microseconds."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, microseconds: int) -> None:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
 
-Done = Callable[[BaseException | None], None]
+DoneCallback = Callable[[BaseException | None], None]
 
 
-class Worker:
+class DiskThreads:
     """Does up to so many pieces of work at a time; `done` is called back in the loop. A thread starts when needed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
@@ -16,20 +16,20 @@ class Worker:
         self._most = most
         self._under_way = 0
         self._threads: list[Thread] = []
-        self._work: SimpleQueue[tuple[Callable[[], None], Done] | None] = SimpleQueue()
+        self._work: SimpleQueue[tuple[Callable[[], None], DoneCallback] | None] = SimpleQueue()
 
-    def submit(self, work: Callable[[], None], done: Done) -> None:
+    def submit(self, work: Callable[[], None], done: DoneCallback) -> None:
         self._under_way += 1
         if len(self._threads) < min(self._under_way, self._most):
             self._threads.append(Thread(target=self._run, name="mqlab-sync", daemon=True))
             self._threads[-1].start()
         self._work.put((work, done))
 
-    def do_here(self, work: Callable[[], None], done: Done) -> None:
+    def do_here(self, work: Callable[[], None], done: DoneCallback) -> None:
         """At once, in the loop, which does nothing else meanwhile."""
         done(_attempt(work))
 
-    def _finished(self, done: Done, failed: BaseException | None) -> None:
+    def _finished(self, done: DoneCallback, failed: BaseException | None) -> None:
         self._under_way -= 1
         done(failed)
 

@@ -14,7 +14,7 @@ from typing import Final
 from mqlab.broker import limits
 from mqlab.broker.security.certificates import expiry_of
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.protocol_detection import Arrival
+from mqlab.broker.server.protocol_detection import ProtocolDetection
 from mqlab.broker.settings import SettingError
 from mqlab.wire.address import Address
 from mqlab.wire.tls import TlsError, server_context
@@ -94,20 +94,20 @@ class Listener:
         if sock.family != socket.AF_UNIX:
             keep_alive(sock)
         if self._tls is None:
-            opening = self._loop.connect_accepted_socket(lambda: Arrival(self._broker), sock)
+            opening = self._loop.connect_accepted_socket(lambda: ProtocolDetection(self._broker), sock)
             self._broker.keep(asyncio.ensure_future(_opened(opening)))
             return
         peer = str(sock.getpeername()[0])
-        refusal = self._broker.guard.arrived(peer)
+        refusal = self._broker.guard.admit(peer)
         if refusal is None:
-            self._broker.keep(asyncio.ensure_future(Handshake(self._broker, sock, peer).open(self._tls)))
+            self._broker.keep(asyncio.ensure_future(TlsHandshake(self._broker, sock, peer).open(self._tls)))
         else:
             # Without TLS it cannot be told so.
             self._broker.refusals.warn("connection refused: %s", refusal)
             sock.close()
 
 
-class Handshake:
+class TlsHandshake:
     """A TLS connection before its handshake is done: it counts like any other."""
 
     # Nobody yet.
@@ -123,7 +123,7 @@ class Handshake:
         seconds = limits.HELLO_SECONDS
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: _AfterHandshake(self._broker, self), self._socket, ssl=tls, ssl_handshake_timeout=seconds
+                lambda: _DetectionAfterTls(self._broker, self), self._socket, ssl=tls, ssl_handshake_timeout=seconds
             )
         except (OSError, EOFError) as error:
             self._broker.refusals.warn("no TLS handshake with %s: %s%s", self._peer, error, _expired(self._broker))
@@ -134,7 +134,7 @@ class Handshake:
         """It failed, or the next protocol of the connection is counted instead."""
         if self in self._broker.connections:
             self._broker.connections.discard(self)
-            self._broker.guard.left(self._peer)
+            self._broker.guard.release(self._peer)
 
     def drop(self) -> None:
         try:
@@ -144,8 +144,8 @@ class Handshake:
             return
 
 
-class _AfterHandshake(Arrival):
-    def __init__(self, broker: Broker, handshake: Handshake) -> None:
+class _DetectionAfterTls(ProtocolDetection):
+    def __init__(self, broker: Broker, handshake: TlsHandshake) -> None:
         super().__init__(broker)
         self._handshake = handshake
 

@@ -28,7 +28,7 @@ class _Waiting:
     turn: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class Logins:
+class LoginQueue:
     def __init__(self, users: UsersFile, guard: Guard) -> None:
         self._users = users
         self._guard = guard

@@ -17,9 +17,9 @@ class Scheduler:
         self._is_due = False
         self._closed = False
         # The longest that a callback of the broker kept the loop, since the start (ns).
-        self.longest_turn = 0
+        self.longest_turn_ns = 0
 
-    def later(self, work: Callable[[], None]) -> None:
+    def defer(self, work: Callable[[], None]) -> None:
         """Do it in a later turn of the loop: others are served before. Work that is longer asks again for the rest."""
         self._waiting.append(work)
         if not self._is_due and not self._closed:
@@ -30,11 +30,11 @@ class Scheduler:
         self._closed = True
         self._waiting.clear()
 
-    def ended(self, began: int) -> None:
+    def record_turn(self, began: int) -> None:
         """A turn that began then (ns since 1970) is over."""
         spent = time_ns() - began
-        if spent > self.longest_turn:
-            self.longest_turn = spent
+        if spent > self.longest_turn_ns:
+            self.longest_turn_ns = spent
 
     def _run(self) -> None:
         began, waiting = time_ns(), self._waiting
@@ -48,4 +48,4 @@ class Scheduler:
             self._is_due = bool(waiting) and not self._closed
             if self._is_due:
                 self._loop.call_soon(self._run)
-            self.ended(began)
+            self.record_turn(began)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import uvloop
 
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.http.metrics import Metrics, start_metrics
+from mqlab.broker.server.http.metrics import MetricsEndpoint, start_metrics
 from mqlab.broker.server.listener import Listener, listen_at
 from mqlab.broker.settings import SettingError, Settings
 from mqlab.errors import MqlabError
@@ -29,7 +29,7 @@ async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Addres
     _refuse_strangers(addresses, settings)
     broker = Broker(settings)
     servers: list[tuple[Listener, Address]] = []
-    metrics: Metrics | None = None
+    metrics: MetricsEndpoint | None = None
     try:
         if settings.metrics:
             metrics = await start_metrics(broker, settings.metrics)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.table import Table
 
-from mqlab.broker.server.trace.reader import TraceReader
+from mqlab.broker.server.trace.reader import ActivityTraceReader
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, broker_command
 from mqlab.cli.broker.common.safe_output import cell, plain, show_plain_json
 from mqlab.cli.broker.common.trace_files import TraceFile, numbered
@@ -68,7 +68,7 @@ async def trace(
 async def _export(broker: BrokerAdmin, file: Path, every: float | None, as_json: bool) -> None:
     if file.exists():
         fail(plain(f"{file} already exists"), Exit.USAGE)
-    reader = await TraceReader.open(broker.connection)
+    reader = await ActivityTraceReader.open(broker.connection)
     files = [await _read_to(reader, file)] if every is None else await _follow(reader, file, every)
     await reader.close()
     rows = sum(trace_file.rows for trace_file in files)
@@ -84,7 +84,7 @@ async def _export(broker: BrokerAdmin, file: Path, every: float | None, as_json:
         say(f"{reader.status['dropped']:,} trace messages were dropped since the start: the buffer was full")
 
 
-async def _read_to(reader: TraceReader, path: Path) -> TraceFile:
+async def _read_to(reader: ActivityTraceReader, path: Path) -> TraceFile:
     """Write the available records to a file; the broker deletes them when the file is complete."""
     file = _create(path)
     try:
@@ -98,7 +98,7 @@ async def _read_to(reader: TraceReader, path: Path) -> TraceFile:
     return file
 
 
-async def _follow(reader: TraceReader, path: Path, every: float) -> list[TraceFile]:
+async def _follow(reader: ActivityTraceReader, path: Path, every: float) -> list[TraceFile]:
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)

@@ -29,12 +29,12 @@ class Host(Protocol):
         """All that follows from it has happened, too."""
 
     def acknowledge(self, link: int, up_to: int, room: int, at_once: bool) -> None:
-        """All that follows from it, too, if it is to be `at_once`; otherwise with the next `carry_out`."""
+        """All that follows from it, too, if it is to be `at_once`; otherwise with the next `run_effects`."""
 
     def receive(self, link: int, correlation_id: str, done: int, at_once: bool) -> None:
         """As for `acknowledge`, which it also does, if anything is done."""
 
-    def carry_out(self) -> None: ...
+    def run_effects(self) -> None: ...
 
 
 class NearWire(BoundWire):
@@ -131,4 +131,4 @@ class NearWire(BoundWire):
         if self._ready:
             super()._hand_over()
         elif self._host is not None:
-            self._host.carry_out()
+            self._host.run_effects()

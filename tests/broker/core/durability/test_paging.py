@@ -12,7 +12,7 @@ from broker.core.stand_ins import Disk
 from mqlab.broker.core.durability import paging
 from mqlab.broker.core.durability.checkpoint import everything
 from mqlab.broker.core.model.messages import FOOTPRINT, OnDisk
-from mqlab.broker.policy import Policies, Rule
+from mqlab.broker.policy import Policies, PolicyRule
 from mqlab.wire.native.bodies import SINGLE, Payload
 
 KIB = 1024
@@ -202,7 +202,7 @@ def test_a_subscription_saves_too() -> None:
 
 def test_memory_that_was_saved_lets_producers_of_other_queues_go_on() -> None:
     """Nothing was consumed, yet there is room again."""
-    rules = Policies((Rule("queue:q", {"save_extent": KIB}),))
+    rules = Policies((PolicyRule("queue:q", {"save_extent": KIB}),))
     driven = Driven(policies=rules, memory_limit=5 * KIB + 5 * FOOTPRINT, queue_limit=1 << 30)
     disk = Disk(driven)
     saved, other = driven.producer("queue:q"), driven.producer("queue:other")

@@ -7,7 +7,7 @@ import pytest
 
 from broker.server.talking import in_loop
 from mqlab.broker import limits
-from mqlab.broker.policy import Policies, Rule
+from mqlab.broker.policy import Policies, PolicyRule
 from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import Rights
 from mqlab.broker.security.users import Users
@@ -35,7 +35,7 @@ async def send(session: aio.Session, name: str, *wanted: bytes) -> None:
 @in_loop
 async def test_a_full_queue_that_refuses(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """One of three in the same batch."""
-    rules = Policies((Rule("queue:full", {"message_limit": 1, "when_full": "refuse"}),))
+    rules = Policies((PolicyRule("queue:full", {"message_limit": 1, "when_full": "refuse"}),))
     async with Pair(tmp_path, b={"policies": rules}) as pair:
         await send(await pair.session("B"), "queue:full", b"there")
         await pair.gate.close()

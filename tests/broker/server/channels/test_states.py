@@ -14,9 +14,9 @@ from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import Rights
 from mqlab.broker.security.users import Users
 from mqlab.broker.server.channels import channel as channel_module
-from mqlab.broker.server.channels.receiving_end import Sink
-from mqlab.broker.server.channels.status import State
-from mqlab.broker.server.http.prometheus import Families
+from mqlab.broker.server.channels.receiving_end import ReceivingEnd
+from mqlab.broker.server.channels.status import ChannelState
+from mqlab.broker.server.http.prometheus import PrometheusMetrics
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError, MessagingError
 from mqlab.client.open_connection import open_wire
@@ -45,14 +45,16 @@ async def test_prometheus_sees_it(tmp_path: Path) -> None:
         await pair.becomes("running")
         await (await (await pair.session("A")).producer("queue:q@B")).send(b"1", persistent=True)
         await until(lambda: not pair.waiting())
-        metrics = {metric.name: metric for metric in Families(pair.brokers["A"]).taken().collect()}
+        metrics = {metric.name: metric for metric in PrometheusMetrics(pair.brokers["A"]).taken().collect()}
         for name, value in (("running", 1), ("messages", 1), ("batches", 1), ("batch_size", 1), ("lost", 0)):
             (sample,) = metrics[f"mqlab_channel_{name}"].samples
             assert (sample.labels, sample.value) == ({"to": "B"}, value)
         (trip,) = metrics["mqlab_channel_round_trip_seconds"].samples
         assert 0 < trip.value < 30
         # A broker without channels says nothing of any.
-        assert not [metric for metric in Families(pair.brokers["B"]).taken().collect() if "channel" in metric.name]
+        assert not [
+            metric for metric in PrometheusMetrics(pair.brokers["B"]).taken().collect() if "channel" in metric.name
+        ]
 
 
 @in_loop
@@ -282,6 +284,6 @@ async def test_work_that_fails_while_the_broker_does_not_answer_is_no_complaint_
     async with Pair(tmp_path) as pair:
         channel = pair.brokers["A"].channels.of("B")
         with pytest.raises(MessagingError, match="the question"):
-            await channel._watched(cast(Sink, Silent()), work(), State.RUNNING)
+            await channel._watched(cast(ReceivingEnd, Silent()), work(), ChannelState.RUNNING)
         gc.collect()
         assert complaints == []

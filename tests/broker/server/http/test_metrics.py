@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from broker.server.talking import client, in_loop, local
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.http import server
-from mqlab.broker.server.http.metrics import Metrics, start_metrics
+from mqlab.broker.server.http.metrics import MetricsEndpoint, start_metrics
 from mqlab.broker.server.http.prometheus import _BROKER, _DESTINATION
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import SettingError
@@ -30,7 +30,7 @@ class Reply(NamedTuple):
 class Served(NamedTuple):
     broker: Broker
     connection: aio.Connection
-    metrics: Metrics
+    metrics: MetricsEndpoint
 
     async def say(self, data: bytes, *, half_close: bool = False) -> bytes:
         """All that comes back until the end."""

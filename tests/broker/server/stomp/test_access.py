@@ -7,7 +7,7 @@ import pytest
 
 from broker.server.access_world import DENIED, PASSWORD, USERS, open_link, world
 from broker.server.talking import in_loop, opened
-from mqlab.broker.security.commands import FRAMES, QUESTIONS, STOMP
+from mqlab.broker.security.commands import ADMIN_REQUESTS, FRAMES, STOMP
 from mqlab.wire.address import Address
 from mqlab.wire.native.frames import Kind
 from mqlab.wire.stomp import frames
@@ -49,7 +49,7 @@ class Client:
 
 def test_every_command_of_stomp_is_in_the_table() -> None:
     assert {*STOMP} == {*frames._SAID_BY_CLIENTS}
-    assert {name for made in STOMP.values() for name in made} <= {*FRAMES, *QUESTIONS}
+    assert {name for made in STOMP.values() for name in made} <= {*FRAMES, *ADMIN_REQUESTS}
 
 
 @pytest.mark.parametrize(

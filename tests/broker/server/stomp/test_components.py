@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from mqlab.broker import limits
 from mqlab.broker.core.model.destination_names import BadNameError
 from mqlab.broker.server.protocol_detection import speaks_http, speaks_stomp
-from mqlab.broker.server.stomp.handshake import greeting_of
+from mqlab.broker.server.stomp.handshake import parse_connect
 from mqlab.broker.server.stomp.messages.destination_names import native_name, stomp_name
 from mqlab.broker.server.stomp.messages.properties import header_name, property_name
-from mqlab.broker.server.stomp.messages.unpacking import line
+from mqlab.broker.server.stomp.messages.unpacking import header_line
 from mqlab.broker.server.stomp.receipts import Receipts
-from mqlab.broker.server.stomp.unacknowledged import Ranges, count, runs_of
+from mqlab.broker.server.stomp.unacknowledged import UnacknowledgedRanges, count, runs_of
 from mqlab.wire import native
 from mqlab.wire.native.columns import is_property_name
 from mqlab.wire.native.frames import Kind
@@ -27,7 +27,7 @@ LEAST = limits.STOMP_HEART_BEAT
 
 @given(st.lists(st.tuples(st.sampled_from(["give", "take", "return"]), IDS, IDS)))
 def test_ranges_are_like_a_set(steps: list[tuple[str, int, int]]) -> None:
-    ranges, wanted, given_out, taken = Ranges(), set[int](), 0, set[int]()
+    ranges, wanted, given_out, taken = UnacknowledgedRanges(), set[int](), 0, set[int]()
     for what, one, other in steps:
         low, high = min(one, other), max(one, other)
         if what == "give":
@@ -89,7 +89,7 @@ def test_a_name_that_is_too_long() -> None:
 @given(st.text(min_size=1), st.text(), st.sampled_from(["1.0", "1.1", "1.2"]))
 def test_no_value_ends_a_header(name: str, value: str, version: str) -> None:
     """Whatever a native client puts into a property, a client of STOMP gets one header, and nothing else."""
-    data = b"MESSAGE\n" + line(name, value, version) + b"last:1\n\nbody\0"
+    data = b"MESSAGE\n" + header_line(name, value, version) + b"last:1\n\nbody\0"
     [frame] = Splitter(Limits(), version).feed(data)
     assert frame.body == b"body"
     assert frame.headers["last"] == "1" or name == "last"
@@ -132,14 +132,14 @@ def test_receipts_keep_their_order() -> None:
     ],
 )
 def test_heart_beats_are_negotiated(said: str, beat: int, expect: int) -> None:
-    greeting = greeting_of({"accept-version": "1.2", "heart-beat": said})
+    greeting = parse_connect({"accept-version": "1.2", "heart-beat": said})
     assert (greeting.beat, greeting.expect) == (beat, expect)
 
 
 @pytest.mark.parametrize("said", ["", "1", "a,b", "-1,0", "1,2,3", "1.5,2", "99999999999,0", "٣,٣"])
 def test_heart_beats_that_are_none(said: str) -> None:
     with pytest.raises(StompError, match="heart-beat"):
-        greeting_of({"heart-beat": said})
+        parse_connect({"heart-beat": said})
 
 
 class TestFirstBytes:

@@ -10,7 +10,7 @@ from broker.server.talking import client, in_loop, local, traced
 from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
-from mqlab.broker.server.stomp.connection import Stomp
+from mqlab.broker.server.stomp.connection import StompServerConnection
 from mqlab.wire.stomp import Limits, Splitter
 
 from .serving import frame
@@ -124,7 +124,7 @@ class Sayings:
 
 
 def talk(broker: Broker, chance: random.Random) -> None:
-    socket, protocol = Socket(), Stomp(broker)
+    socket, protocol = Socket(), StompServerConnection(broker)
     protocol.connection_made(socket)
     protocol.data_received(frame("CONNECT", **{"accept-version": chance.choice(("1.0", "1.1", "1.2"))}))
     [connected] = Splitter(Limits()).feed(socket.written)

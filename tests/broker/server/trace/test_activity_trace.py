@@ -12,7 +12,7 @@ from broker.server.talking import Raw, client, in_loop, local
 from broker.server.trace.watching import named, recorded
 from mqlab.broker.security.rights import Rights, User
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.native.connection import Connection
+from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.trace import activity_trace
 from mqlab.broker.server.trace.stanzas import Stanza, StanzaError, write_stanzas
@@ -84,12 +84,12 @@ class TestWho:
             await put(connection)
             (served,) = broker.connections
             write_stanzas(path, [Stanza("App", "high")])
-            while served.spy is None:
+            while served.operation_recorder is None:
                 await asyncio.sleep(0.005)
             await put(connection)
             assert "put" in [one["operation"] for one in await recorded(address, "App")]
             write_stanzas(path, [Stanza("App", "off")])
-            while served.spy is not None:
+            while served.operation_recorder is not None:
                 await asyncio.sleep(0.005)
             await recorded(address)
             await put(connection)
@@ -181,7 +181,7 @@ class TestAtRunTime:
     async def test_who_may(self, monkeypatch: pytest.MonkeyPatch, rights: Rights, look: bool, change: bool) -> None:
         async with running(local(trace="low")) as (_, (address,)):
             connection = await client(address)
-            monkeypatch.setattr(Connection, "user", User("ann", rights))
+            monkeypatch.setattr(NativeServerConnection, "user", User("ann", rights))
             for asked, allowed in (({}, look), ({"level": "high"}, change)):
                 if allowed:
                     await connection.ask("trace", **asked)

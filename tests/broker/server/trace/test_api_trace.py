@@ -14,7 +14,7 @@ from broker.server.talking import Raw, client, in_loop, local
 from broker.server.trace.watching import named
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.trace import api_trace
-from mqlab.broker.server.trace.api_trace_lines import COLUMNS
+from mqlab.broker.server.trace.api_trace import COLUMNS
 from mqlab.broker.settings import SettingError
 from mqlab.wire import native
 from mqlab.wire.native.bodies import encode
@@ -183,7 +183,7 @@ class TestFile:
             assert (await (await client(address)).status())["messages"] == 1
             assert broker.api_trace is not None
             assert broker.api_trace.calls == []
-            assert all(one.caller is None for one in broker.connections)
+            assert all(one.call_recorder is None for one in broker.connections)
         assert caplog.text.count("No space left on device") == 1
 
     @in_loop

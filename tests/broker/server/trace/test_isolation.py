@@ -20,10 +20,10 @@ from broker.server.talking import Raw, in_loop, local, traced
 from broker.server.trace.watching import one_of, recorded
 from hostile.frames import MESSAGES, OPENING, absurd, sensible
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.native.connection import Connection
+from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.startup import running
-from mqlab.broker.server.stomp.connection import Stomp
-from mqlab.broker.server.trace import activity_trace, hooks, operation_recorder
+from mqlab.broker.server.stomp.connection import StompServerConnection
+from mqlab.broker.server.trace import activity_trace, hooks, operation_recorder, recording
 from mqlab.broker.server.trace.isolation import ObserverErrors
 from mqlab.wire import native
 from mqlab.wire.native.frames import Flag, Kind
@@ -44,7 +44,7 @@ class Client:
 
     def __init__(self, broker: Broker, *, stomp: bool) -> None:
         self.socket = Socket()
-        self.protocol: Any = Stomp(broker) if stomp else Connection(broker)
+        self.protocol: Any = StompServerConnection(broker) if stomp else NativeServerConnection(broker)
         self.feed = self.protocol.data_received if stomp else self.protocol.bytes_received
         self.protocol.connection_made(self.socket)
 
@@ -172,8 +172,8 @@ def fail(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(hooks, "kept"), (operation_recorder, "destination_of"), (operation_recorder, "time_ns"), (hooks, "time_ns"),
-     (activity_trace, "encoded"), (operation_recorder, "Subject"), (activity_trace, "Spy")],
+    [(recording, "kept_message"), (recording, "destination_of"), (operation_recorder, "time_ns"), (hooks, "time_ns"),
+     (activity_trace, "encoded"), (recording, "RecordLabels"), (activity_trace, "OperationRecorder")],
 )  # fmt: skip
 @in_loop
 async def test_an_error_inside_an_observer_is_counted_and_logged_and_nothing_else(

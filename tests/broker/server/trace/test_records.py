@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mqlab.broker.server.trace.detail import BODY_BYTES, HIGH, PERSISTENT, More, about, kept
-from mqlab.broker.server.trace.records import MOST, SCHEMA, BadRecordsError, Rows, Subject, decoded, encoded
+from mqlab.broker.server.trace.detail import BODY_BYTES, HIGH, PERSISTENT, RawDetail, detail_prefix, kept_message
+from mqlab.broker.server.trace.records import MOST, SCHEMA, BadRecordsError, RawRecords, RecordLabels, decoded, encoded
 from mqlab.client.headers import Float, Stamp, Standing
 from mqlab.events.schema import TABLES
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, encode
 from mqlab.wire.native.columns import encode_columns
 
-PUT = Subject(7, "Requester0", "put", "queue:a")
+PUT = RecordLabels(7, "Requester0", "put", "queue:a")
 
 
 def message(body: bytes, **headers: Any) -> Payload:
@@ -28,9 +28,9 @@ def said(payload: Payload, *, high: bool) -> dict[str, Any]:
     return found
 
 
-def more(payload: Payload, *, high: bool) -> More:
-    form, remembered = kept(payload, high)
-    return form | PERSISTENT | HIGH * high, about(1, 2), 5, remembered, None
+def more(payload: Payload, *, high: bool) -> RawDetail:
+    form, remembered = kept_message(payload, high)
+    return form | PERSISTENT | HIGH * high, detail_prefix(1, 2), 5, remembered, None
 
 
 def text(payload: Payload, *, high: bool) -> str:
@@ -45,8 +45,8 @@ def test_the_columns_are_those_of_the_labs_operations() -> None:
 
 
 def test_what_is_encoded_is_decoded() -> None:
-    get = Subject(8, "", "get", "queue:b", "refused: 'ü'")
-    rows: Rows = [PUT, 1_000, 1_250, 3, 42, None, get, 2_000, 1_999, 0, 0, (0, about(1, 2), 9, None, 4)]
+    get = RecordLabels(8, "", "get", "queue:b", "refused: 'ü'")
+    rows: RawRecords = [PUT, 1_000, 1_250, 3, 42, None, get, 2_000, 1_999, 0, 0, (0, detail_prefix(1, 2), 9, None, 4)]
     assert decoded(encoded(rows)).to_pylist() == [
         {"application": "Requester0", "connection": 7, "operation": "put", "t": 1_000, "duration": 250,
          "destination": "queue:a", "messages": 3, "bytes": 42, "code": "ok", "detail": ""},
@@ -59,9 +59,9 @@ def test_what_is_encoded_is_decoded() -> None:
 @pytest.mark.parametrize("detailed", [False, True])
 def test_as_many_as_a_message_can_have(detailed: bool) -> None:
     details = more(message(b"x"), high=True) if detailed else None
-    rows: Rows = []
+    rows: RawRecords = []
     for number in range(MOST):
-        rows += (Subject(number, f"App{number}", "put", f"queue:{number}"), number, number + 1, 1, 1, details)
+        rows += (RecordLabels(number, f"App{number}", "put", f"queue:{number}"), number, number + 1, 1, 1, details)
     table = decoded(encoded(rows))
     assert table.schema == SCHEMA
     assert table["connection"].to_pylist() == [*range(MOST)]
@@ -80,7 +80,7 @@ def test_what_is_no_trace_is_refused() -> None:
 
 def test_a_message_that_is_none_is_refused() -> None:
     with pytest.raises(BadRecordsError, match="shorter than its list of columns"):
-        decoded(encoded([PUT, 1, 2, 3, 4, (SINGLE | COLUMNS, about(1, 2), 1, b"\xff\xff", None)]))
+        decoded(encoded([PUT, 1, 2, 3, 4, (SINGLE | COLUMNS, detail_prefix(1, 2), 1, b"\xff\xff", None)]))
 
 
 @pytest.mark.parametrize("detailed", [False, True])
@@ -139,12 +139,12 @@ class TestDetails:
     @pytest.mark.parametrize("rows", [1, 2])
     def test_of_a_large_payload_only_the_beginning_is_kept(self, rows: int) -> None:
         large = encode([b"y" * 100_000] * rows)
-        assert kept(large, high=True) == (SINGLE, b"y" * BODY_BYTES)
-        assert kept(large, high=False) == (SINGLE, b"")
+        assert kept_message(large, high=True) == (SINGLE, b"y" * BODY_BYTES)
+        assert kept_message(large, high=False) == (SINGLE, b"")
         assert said(large, high=True)["body"] == "y" * BODY_BYTES
 
     def test_what_else_is_said_by_name(self) -> None:
-        found = decoded(encoded([PUT, 1, 2, 3, 4, (0, about(1, 2), 1, None, {"ask": 'a"b', "n": 1.5})]))
+        found = decoded(encoded([PUT, 1, 2, 3, 4, (0, detail_prefix(1, 2), 1, None, {"ask": 'a"b', "n": 1.5})]))
         assert json.loads(found["detail"][0].as_py()) == {"session": 1, "link": 2, "first": 1, "ask": 'a"b', "n": 1.5}
 
     def test_a_message_is_shown_as_its_level_wants_it(self) -> None:

@@ -17,7 +17,7 @@ from broker.server.talking import client, in_loop, local
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.websocket import connection
-from mqlab.broker.server.websocket.transport import Outlet, frames_in
+from mqlab.broker.server.websocket.transport import WebSocketTransport, split_frames
 from mqlab.broker.settings import Settings
 from mqlab.wire.address import Address
 
@@ -250,7 +250,7 @@ async def test_many_small_pieces_let_others_be_heard(monkeypatch: pytest.MonkeyP
 async def test_of_pings_to_which_no_answer_can_leave_the_last_counts() -> None:
     """So that a client that does not read costs no memory."""
     socket = Socket()
-    outlet = Outlet(socket, lambda: b"", lambda: None)
+    outlet = WebSocketTransport(socket, lambda: b"", lambda: None)
     server, peer = WSConnection(ConnectionType.SERVER), WSConnection(ConnectionType.CLIENT)
     server.receive_data(peer.send(Request("x", "/")))
     assert len([*server.events()]) == 1
@@ -276,8 +276,8 @@ FRAMES = st.sampled_from([
 
 @given(st.lists(FRAMES.filter(lambda one: one != b"\n")))
 def test_what_is_written_together_is_cut_into_frames(frames: list[bytes]) -> None:
-    assert [*frames_in(b"".join(frames))] == frames
+    assert [*split_frames(b"".join(frames))] == frames
 
 
 def test_a_heart_beat_is_left_as_it_is() -> None:
-    assert [*frames_in(b"\n")] == [b"\n"]
+    assert [*split_frames(b"\n")] == [b"\n"]

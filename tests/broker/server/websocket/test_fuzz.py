@@ -14,7 +14,7 @@ from broker.server.talking import in_loop, local, traced
 from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
-from mqlab.broker.server.websocket.connection import WebSocket
+from mqlab.broker.server.websocket.connection import WebSocketConnection
 from mqlab.wire.stomp import Limits, Splitter
 
 from .talking import Web
@@ -31,7 +31,7 @@ class Peer:
 
     def __init__(self, broker: Broker, chance: random.Random) -> None:
         self._chance = chance
-        self.socket, self.protocol = Socket(), WebSocket(broker)
+        self.socket, self.protocol = Socket(), WebSocketConnection(broker)
         self._connection = WSConnection(ConnectionType.CLIENT)
         self._read = 0
         self.protocol.connection_made(self.socket)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from broker.server.talking import client, in_loop, local
 from mqlab.broker import limits
 from mqlab.broker.server.startup import running
-from mqlab.broker.server.websocket.handshake import Handshake, NotOpenedError
+from mqlab.broker.server.websocket.handshake import HandshakeRefusedError, WebSocketHandshake
 from mqlab.broker.server.websocket.origins import allows
 
 from .talking import UPGRADE, Web, asked, request
@@ -19,14 +19,14 @@ ACCEPT = b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 
 
 def opened(data: bytes, *allowed: str, tls: bool = False) -> bytes:
-    found = Handshake(allowed, tls=tls).received(data)
+    found = WebSocketHandshake(allowed, tls=tls).received(data)
     assert found is not None
     return found.response
 
 
 def refused(data: bytes, *allowed: str) -> int:
-    with pytest.raises(NotOpenedError) as caught:
-        Handshake(allowed, tls=False).received(data)
+    with pytest.raises(HandshakeRefusedError) as caught:
+        WebSocketHandshake(allowed, tls=False).received(data)
     return int(caught.value.answer.status)
 
 
@@ -215,10 +215,10 @@ async def test_a_request_has_little_time(said: bytes, monkeypatch: pytest.Monkey
 
 def answer(data: bytes) -> bytes:
     """To any bytes; nothing, if more must come."""
-    handshake = Handshake((), tls=False)
+    handshake = WebSocketHandshake((), tls=False)
     try:
         found = handshake.received(data)
-    except NotOpenedError as error:
+    except HandshakeRefusedError as error:
         return handshake.answered(error.answer)
     return b"" if found is None else found.response
 

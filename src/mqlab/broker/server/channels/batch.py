@@ -8,26 +8,26 @@ from itertools import groupby
 from typing import NamedTuple
 
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.server.channels.token import Ranges
+from mqlab.broker.server.channels.token import IdRanges
 from mqlab.wire.native.bodies import SINGLE, Payload
 from mqlab.wire.native.joining import join_singles, listed_columns
 
 
-class Given(NamedTuple):
+class HeldDelivery(NamedTuple):
     """Messages of the transmission queue that the channel has in hand, and the delivery id of the first."""
 
     first: int
     span: Span
 
 
-class Send(NamedTuple):
+class ChannelSend(NamedTuple):
     target: str
     payload: Payload
     persistent: bool
 
 
-class Batch:
-    def __init__(self, given: list[Given]) -> None:
+class ChannelBatch:
+    def __init__(self, given: list[HeldDelivery]) -> None:
         self.given = given
         self.rows = sum(span.rows for _, span in given)
         self.size = sum(span.size for _, span in given)
@@ -38,7 +38,7 @@ class Batch:
         return any(span.persistent for _, span in self.given)
 
     @cached_property
-    def ranges(self) -> Ranges:
+    def ranges(self) -> IdRanges:
         return [one for _, span in self.given for one in span.ranges()]
 
     @property
@@ -46,16 +46,16 @@ class Batch:
         """ "" stands for messages that somebody put on the transmission queue itself."""
         return [*dict.fromkeys(span.origin for _, span in self.given)]
 
-    def by_target(self) -> list[Batch]:
-        return [Batch([one for one in self.given if one.span.origin == target]) for target in self.targets]
+    def by_target(self) -> list[ChannelBatch]:
+        return [ChannelBatch([one for one in self.given if one.span.origin == target]) for target in self.targets]
 
-    def sends(self) -> Iterator[Send]:
+    def sends(self) -> Iterator[ChannelSend]:
         """In order. Single messages that are alike go as one: the other broker has the less to do."""
         spans = [span for _, span in self.given]
         for (target, persistent), alike in groupby(spans, key=lambda span: (span.origin, span.persistent)):
             for columns, payloads in groupby((span.encoded() for span in alike), key=_columns):
                 for payload in _joined([*payloads], single=columns is not None):
-                    yield Send(target, payload, persistent)
+                    yield ChannelSend(target, payload, persistent)
 
 
 def _columns(payload: Payload) -> bytes | None:

@@ -7,19 +7,17 @@ import logging
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from mqlab.broker.channel_settings import ChannelError, ChannelSettings
-from mqlab.broker.server.channels.batch import Batch
-from mqlab.broker.server.channels.receiving_end import Sink, read_password
-from mqlab.broker.server.channels.sending_end import Source
-from mqlab.broker.server.channels.status import State, Status
-from mqlab.broker.server.channels.token import Token
+from mqlab.broker.server.channels.batch import ChannelBatch
+from mqlab.broker.server.channels.host import ChannelHost
+from mqlab.broker.server.channels.receiving_end import ReceivingEnd, read_password
+from mqlab.broker.server.channels.sending_end import SendingEnd
+from mqlab.broker.server.channels.status import ChannelState, ChannelStatus
+from mqlab.broker.server.channels.token import ChannelToken
 from mqlab.client.errors import MessagingError, RefusedError
 from mqlab.wire.tls import TlsError
-
-if TYPE_CHECKING:
-    from mqlab.broker.server.broker import Broker
 
 T = TypeVar("T")
 
@@ -32,25 +30,25 @@ _FIRST_PAUSE: Final = 0.05
 _PATIENCE: Final = 1.0
 
 
-class Channel:
+class SenderChannel:
     """`password` in place of the one in the settings' file."""
 
-    def __init__(self, broker: Broker, settings: ChannelSettings, password: str = "") -> None:
+    def __init__(self, broker: ChannelHost, settings: ChannelSettings, password: str = "") -> None:
         self.settings = settings
-        self.status = Status(settings, broker.settings.monitoring)
+        self.status = ChannelStatus(settings, broker.settings.monitoring)
         self._own = broker.settings.name
         self._password = password
-        self._source = Source(broker, settings.to, settings.batch)
+        self._source = SendingEnd(broker, settings.to, settings.batch)
         self._task: asyncio.Task[None] | None = None
         # A batch whose commit was asked for and not answered, and whether the token that went with it is persistent.
-        self._doubt: tuple[Batch, bool] | None = None
+        self._doubt: tuple[ChannelBatch, bool] | None = None
         self._hurry = asyncio.Event()
 
     def start(self) -> None:
         """One that waits for its next try tries at once."""
         self._hurry.set()
         if self._task is None:
-            self.status.become(State.RETRYING, "it has not connected yet")
+            self.status.become(ChannelState.RETRYING, "it has not connected yet")
             self._task = asyncio.ensure_future(self._run())
             self._task.add_done_callback(self._ended)
 
@@ -64,7 +62,7 @@ class Channel:
             if self._task is task:
                 self._task = None
                 self._source.rest()
-                self.status.become(State.STOPPED)
+                self.status.become(ChannelState.STOPPED)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Only what nobody thought of ends it by itself."""
@@ -72,7 +70,7 @@ class Channel:
             log.error("channel to %s stops: %s", self.settings.to, error, exc_info=error)
             self._task = None
             self._source.rest()
-            self.status.become(State.STOPPED, str(error))
+            self.status.become(ChannelState.STOPPED, str(error))
 
     async def _run(self) -> None:
         pause, told = _FIRST_PAUSE, ""
@@ -84,7 +82,7 @@ class Channel:
                 reason = _plain(str(error)) or "nobody answers there"
             if self.status.batches > moved or time.monotonic() - began > self.settings.retry:
                 pause, told = _FIRST_PAUSE, ""
-            self.status.become(State.RETRYING, reason)
+            self.status.become(ChannelState.RETRYING, reason)
             if reason != told:
                 log.warning("channel to %s: %s; it tries again", self.settings.to, reason)
                 told = reason
@@ -97,18 +95,18 @@ class Channel:
     async def _connected(self) -> None:
         """From one connection to its end. Raises what ended it."""
         password = self._password or read_password(self.settings.password_file)
-        sink = await Sink.connect(self.settings, self._own, password)
+        sink = await ReceivingEnd.connect(self.settings, self._own, password)
         try:
             self._resume(await self._watched(sink, sink.token(), self.status.state))
             log.info("channel to %s: connected to %s", self.settings.to, self.settings.address)
             while True:
-                self.status.become(State.RUNNING)
+                self.status.become(ChannelState.RUNNING)
                 batch = await self._watched(sink, self._source.next_batch(), self.status.state)
-                await self._watched(sink, self._move(sink, batch, fresh=False), State.BLOCKED)
+                await self._watched(sink, self._move(sink, batch, fresh=False), ChannelState.BLOCKED)
         finally:
             await sink.close()
 
-    def _resume(self, token: Token | None) -> None:
+    def _resume(self, token: ChannelToken | None) -> None:
         """Nothing is in doubt any more."""
         doubt, self._doubt, self.status.in_doubt = self._doubt, None, 0
         if token is None and doubt is not None and not doubt[1]:
@@ -123,7 +121,7 @@ class Channel:
             log.info("channel to %s: %d messages that were in doubt had arrived", self.settings.to, arrived)
         self.status.messages += arrived
 
-    async def _move(self, sink: Sink, batch: Batch, *, fresh: bool) -> None:
+    async def _move(self, sink: ReceivingEnd, batch: ChannelBatch, *, fresh: bool) -> None:
         """`fresh`: it is for one queue, and no producer is older than it."""
         try:
             await self._transfer(sink, batch)
@@ -139,7 +137,7 @@ class Channel:
             for part in batch.by_target():
                 await self._move(sink, part, fresh=True)
 
-    async def _transfer(self, sink: Sink, batch: Batch) -> None:
+    async def _transfer(self, sink: ReceivingEnd, batch: ChannelBatch) -> None:
         began = time.monotonic()
         if "" in batch.targets:
             raise RefusedError("somebody put it on the transmission queue, so it is for no queue over there")
@@ -147,19 +145,19 @@ class Channel:
         leaving, lasting = self._source.leaving
         persistent = lasting or batch.persistent
         self._doubt, self.status.in_doubt = (batch, persistent), batch.rows
-        await sink.commit(Token.of([*leaving, *batch.ranges]), persistent=persistent)
+        await sink.commit(ChannelToken.of([*leaving, *batch.ranges]), persistent=persistent)
         self._doubt, self.status.in_doubt = None, 0
         self._source.done(batch)
         self.status.moved(batch.rows, batch.size, time.monotonic() - began)
 
-    def _give_up(self, batch: Batch, reason: str) -> None:
+    def _give_up(self, batch: ChannelBatch, reason: str) -> None:
         target = batch.targets[0] or "no queue"
         log.warning("channel to %s: %d messages for %s are dead letters: %s", self.settings.to, batch.rows, target,
                     reason)  # fmt: skip
         self._source.give_up(batch)
         self.status.refused += batch.rows
 
-    async def _watched(self, sink: Sink, work: Coroutine[Any, Any, T], meanwhile: State) -> T:
+    async def _watched(self, sink: ReceivingEnd, work: Coroutine[Any, Any, T], meanwhile: ChannelState) -> T:
         """Do it, and see to it that the other broker is still there. `meanwhile`: what the channel is as long."""
         task = asyncio.ensure_future(work)
         try:

@@ -10,8 +10,8 @@ from typing import Final
 from mqlab.broker import limits
 from mqlab.broker.channel_settings import ChannelError, ChannelSettings
 from mqlab.broker.core.routing.remote_queues import TOKENS
-from mqlab.broker.server.channels.batch import Batch
-from mqlab.broker.server.channels.token import Token
+from mqlab.broker.server.channels.batch import ChannelBatch
+from mqlab.broker.server.channels.token import ChannelToken
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError, RefusedError
 from mqlab.client.open_connection import open_wire
@@ -25,7 +25,7 @@ ANSWER_SECONDS: Final = 10.0
 _MOST_PRODUCERS: Final = 64
 
 
-class Watch:
+class ConnectionLossWatch:
     """A link of the connection that learns when it is lost, also while nothing goes through it."""
 
     def __init__(self) -> None:
@@ -39,12 +39,12 @@ class Watch:
             self.ended.set_result(error)
 
 
-class Sink:
+class ReceivingEnd:
     """Raises MessagingError and OSError for whatever is wrong with the connection, RefusedError as the broker does."""
 
     def __init__(
         self, connection: aio.Connection, session: aio.Session, tokens: aio.Consumer, writer: aio.Producer,
-        watch: Watch, frame_limit: int,
+        watch: ConnectionLossWatch, frame_limit: int,
     ) -> None:  # fmt: skip
         # What has become of the connection, once that is known.
         self.ended = watch.ended
@@ -58,13 +58,13 @@ class Sink:
         self._there = self._held = False
 
     @classmethod
-    async def connect(cls, channel: ChannelSettings, own: str, password: str) -> Sink:
+    async def connect(cls, channel: ChannelSettings, own: str, password: str) -> ReceivingEnd:
         """A connection that the same channel had before, and that may not know yet that it is cut, is ended."""
         name = f"{TOKENS}{own}"
         hello = {"client_id": name, "take_over": True, "user": channel.user, "password": password, "application": name}
         async with asyncio.timeout(ANSWER_SECONDS):
             wire = await open_wire(channel.address, hello, channel.ca)
-            connection, watch = aio.Connection(wire), Watch()
+            connection, watch = aio.Connection(wire), ConnectionLossWatch()
             wire.attach(wire.new_link(), watch)
             try:
                 if wire.broker != channel.to:
@@ -78,16 +78,16 @@ class Sink:
                 raise
         return cls(connection, session, tokens, writer, watch, wire.frame_limit)
 
-    async def token(self) -> Token | None:
+    async def token(self) -> ChannelToken | None:
         """What the token says, which is in hand from now on. None: there was none, and there is one now."""
         # Also one that a connection before this one is just about to commit is counted.
         self._there = (await self._connection.ask("show", name=self._tokens.destination))["messages"] > 0
         if self._there:
             return await self._hold()
-        await self.commit(Token(), persistent=False)
+        await self.commit(ChannelToken(), persistent=False)
         return None
 
-    async def send(self, batch: Batch) -> None:
+    async def send(self, batch: ChannelBatch) -> None:
         for target, payload, persistent in batch.sends():
             producer = self._producers.pop(target, None) or await self._session.producer(target)
             self._producers[target] = producer
@@ -96,7 +96,7 @@ class Sink:
             if len(self._producers) > _MOST_PRODUCERS:
                 await self._session.release(self._producers.pop(next(iter(self._producers))))
 
-    async def commit(self, token: Token, *, persistent: bool) -> None:
+    async def commit(self, token: ChannelToken, *, persistent: bool) -> None:
         """What was sent arrives, and the new token takes the place of the one in hand: both or nothing."""
         await self._writer.send_batch(token.payload(), persistent=persistent)
         if self._there and not self._held:
@@ -123,17 +123,17 @@ class Sink:
     async def close(self) -> None:
         await self._connection.drop()
 
-    async def _hold(self) -> Token:
+    async def _hold(self) -> ChannelToken:
         try:
             delivery = await self._tokens.receive_batch(ANSWER_SECONDS)
         except TimeoutError:
             raise MessagingError(f"somebody else has the message of {self._tokens.destination} in hand") from None
         self._held = True
         try:
-            tokens = [Token.read(message.body) for message in delivery.messages()]
+            tokens = [ChannelToken.read(message.body) for message in delivery.messages()]
         except ValueError as error:
             raise MessagingError(f"{self._tokens.destination}: {error}") from None
-        return Token.of(one for token in tokens for one in token.ids)
+        return ChannelToken.of(one for token in tokens for one in token.ids)
 
 
 def fitting(payload: Payload, limit: int) -> Iterator[Payload]:

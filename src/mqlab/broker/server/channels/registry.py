@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.server.channels.channel import Channel
-
-if TYPE_CHECKING:
-    from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.channels.channel import SenderChannel
+from mqlab.broker.server.channels.host import ChannelHost
 
 
-class Channels:
-    def __init__(self, broker: Broker) -> None:
+class ChannelRegistry:
+    def __init__(self, broker: ChannelHost) -> None:
         self._broker = broker
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[str, SenderChannel] = {}
 
     def start(self) -> None:
         """Those of the settings. They connect by and by, and keep trying."""
@@ -35,11 +33,11 @@ class Channels:
         house = self._broker.core.house
         house.remotes.reached.add(settings.to)
         house.transmission(settings.to)
-        channel = self._channels[settings.to] = Channel(self._broker, settings, password)
-        self._broker.carry_out()
+        channel = self._channels[settings.to] = SenderChannel(self._broker, settings, password)
+        self._broker.run_effects()
         channel.start()
 
-    def of(self, to: str) -> Channel:
+    def of(self, to: str) -> SenderChannel:
         channel = self._channels.get(to)
         if channel is None:
             raise RefusedError(f"there is no channel to {to[:80]!r}")

@@ -11,27 +11,27 @@ from mqlab.broker.core.monitoring import EVERY, Mean
 from mqlab.broker.settings import Level
 
 
-class State(StrEnum):
+class ChannelState(StrEnum):
     RUNNING = "running"
     BLOCKED = "blocked"  # the other broker is there, and has no room for now
     RETRYING = "retrying"
     STOPPED = "stopped"
 
 
-class Status:
+class ChannelStatus:
     """Counters are always on; batches and round trips are looked at as often as the level of monitoring says."""
 
     def __init__(self, channel: ChannelSettings, monitoring: Level) -> None:
         self._channel = channel
         self._every = EVERY[monitoring]
-        self.state, self.reason, self._since = State.STOPPED, "", _now()
+        self.state, self.reason, self._since = ChannelState.STOPPED, "", _now()
         self.messages = self.bytes = self.batches = 0
         # Refused over there, so they are dead letters here; lost, not being persistent, when the other broker died.
         self.refused = self.lost = 0
         self.in_doubt = 0
         self._round_trip, self._batch = Mean(), Mean()
 
-    def become(self, state: State, reason: str = "") -> None:
+    def become(self, state: ChannelState, reason: str = "") -> None:
         if state != self.state:
             self._since = _now()
         self.state, self.reason = state, reason

@@ -13,17 +13,17 @@ from typing import NamedTuple
 from mqlab.wire.native.bodies import Buffer, Payload, encode
 
 # Ids on the transmission queue: (first, rows).
-Ranges = list[tuple[int, int]]
+IdRanges = list[tuple[int, int]]
 
 
-class Token(NamedTuple):
+class ChannelToken(NamedTuple):
     """`ids`: sorted, none next to another."""
 
     ids: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def of(cls, ranges: Iterable[tuple[int, int]]) -> Token:
-        joined: Ranges = []
+    def of(cls, ranges: Iterable[tuple[int, int]]) -> ChannelToken:
+        joined: IdRanges = []
         for first, rows in sorted(ranges):
             if joined and first <= sum(joined[-1]):
                 begin, before = joined[-1]
@@ -33,7 +33,7 @@ class Token(NamedTuple):
         return cls(tuple(joined))
 
     @classmethod
-    def read(cls, body: Buffer) -> Token:
+    def read(cls, body: Buffer) -> ChannelToken:
         """Raises ValueError for what no channel wrote."""
         said = json.loads(bytes(body))
         ids = said.get("ids") if isinstance(said, dict) else None

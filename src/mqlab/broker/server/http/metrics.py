@@ -9,19 +9,19 @@ from prometheus_client.exposition import choose_encoder
 from mqlab.broker.core import admin
 from mqlab.broker.server.access import permitted_pages
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.http.prometheus import Families
-from mqlab.broker.server.http.responses import Answer
-from mqlab.broker.server.http.server import Page, Web, Writer, log
+from mqlab.broker.server.http.prometheus import PrometheusMetrics
+from mqlab.broker.server.http.responses import HttpResponse
+from mqlab.broker.server.http.server import HttpServer, Page, PageRenderer, log
 from mqlab.broker.settings import SettingError
 from mqlab.wire.address import Address, BadAddressError
 
 _JSON: Final = "application/json"
 
 
-class Metrics:
+class MetricsEndpoint:
     """The endpoint of one broker."""
 
-    def __init__(self, web: Web, address: str) -> None:
+    def __init__(self, web: HttpServer, address: str) -> None:
         self._web = web
         # As in http://127.0.0.1:9766
         self.address = address
@@ -30,34 +30,34 @@ class Metrics:
         await self._web.close()
 
 
-async def start_metrics(broker: Broker, where: str) -> Metrics:
+async def start_metrics(broker: Broker, where: str) -> MetricsEndpoint:
     """Serve at HOST:PORT (port 0: a free one). Raises SettingError for an address it cannot have, and OSError."""
     address = _parsed(where)
-    web = Web(pages(broker))
+    web = HttpServer(pages(broker))
     port = await web.listen(address.host, address.port)
     host = f"[{address.host}]" if ":" in address.host else address.host
-    metrics = Metrics(web, f"http://{host}:{port}")
+    metrics = MetricsEndpoint(web, f"http://{host}:{port}")
     log.info("counters at %s/metrics", metrics.address)
     return metrics
 
 
 def pages(broker: Broker) -> dict[str, Page]:
-    families = Families(broker)
+    families = PrometheusMetrics(broker)
 
-    def prometheus() -> Writer:
+    def prometheus() -> PageRenderer:
         registry = CollectorRegistry()
         registry.register(families.taken())
 
-        def write(accept: str) -> Answer:
+        def write(accept: str) -> HttpResponse:
             encode, content = choose_encoder(accept)
-            return Answer(content, encode(registry))
+            return HttpResponse(content, encode(registry))
 
         return write
 
-    def status() -> Writer:
+    def status() -> PageRenderer:
         return _json(broker.status())
 
-    def destinations() -> Writer:
+    def destinations() -> PageRenderer:
         # Where there are users, the name of a temporary queue is for its owner and for whom he tells it.
         private = broker.users is not None
         shown = admin.listed(broker.core, lambda queue: not (private and queue.owner is not None))
@@ -67,8 +67,8 @@ def pages(broker: Broker) -> dict[str, Page]:
     return permitted_pages(served)
 
 
-def _json(document: dict[str, Any]) -> Writer:
-    return lambda _: Answer(_JSON, json.dumps(document).encode())
+def _json(document: dict[str, Any]) -> PageRenderer:
+    return lambda _: HttpResponse(_JSON, json.dumps(document).encode())
 
 
 def _parsed(where: str) -> Address:

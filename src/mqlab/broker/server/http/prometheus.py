@@ -86,7 +86,7 @@ _CHANNEL: Final = (
 Values = dict[str, float]
 
 
-class Families:
+class PrometheusMetrics:
     """Takes the counters of a broker, again and again.
 
     Subscriptions without a name and temporary queues come and go, so they are shown as one for each topic, and one
@@ -100,7 +100,7 @@ class Families:
 
     def taken(self) -> Collector:
         """The counters as they are now."""
-        self._broker.look_at_the_clock()
+        self._broker.update_clock()
         shown: dict[str, Values] = {}
         watched: dict[str, dict[str, Any]] = {}
         for queue in self._broker.core.house.all():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import h11
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     content: str
     body: bytes
     status: HTTPStatus = HTTPStatus.OK
@@ -15,11 +15,11 @@ class Answer(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def refusal(status: HTTPStatus, message: str, *headers: tuple[str, str]) -> Answer:
-    return Answer("text/plain; charset=utf-8", f"{message}\n".encode(), status, headers)
+def error_response(status: HTTPStatus, message: str, *headers: tuple[str, str]) -> HttpResponse:
+    return HttpResponse("text/plain; charset=utf-8", f"{message}\n".encode(), status, headers)
 
 
-def written(connection: h11.Connection, answer: Answer, method: bytes = b"GET") -> bytes:
+def encode_response(connection: h11.Connection, answer: HttpResponse, method: bytes = b"GET") -> bytes:
     """The bytes of an answer, after which the connection ends."""
     headers = [("Content-Type", answer.content), ("Content-Length", str(len(answer.body))), ("Connection", "close")]
     said = h11.Response(status_code=answer.status, headers=[*headers, *answer.headers], reason=answer.status.phrase)

@@ -10,7 +10,7 @@ from typing import Final
 import h11
 
 from mqlab.broker import limits
-from mqlab.broker.server.http.responses import Answer, is_local, refusal, written
+from mqlab.broker.server.http.responses import HttpResponse, encode_response, error_response, is_local
 
 log: Final = logging.getLogger("mqlab.broker")
 
@@ -21,12 +21,12 @@ _CONNECTIONS: Final = 16
 
 
 # Writes a page in the form that the request accepts. It is called in a thread, so what it shows must not change.
-Writer = Callable[[str], Answer]
+PageRenderer = Callable[[str], HttpResponse]
 # Called in the loop: takes what the page is to show.
-Page = Callable[[], Writer]
+Page = Callable[[], PageRenderer]
 
 
-class Web:
+class HttpServer:
     """Serves until it is closed."""
 
     def __init__(self, pages: Mapping[str, Page]) -> None:
@@ -73,26 +73,28 @@ class Web:
             method = request.method
             answer = await self._answer(request)
         except h11.RemoteProtocolError as error:
-            answer = refusal(HTTPStatus(error.error_status_hint), "this is no HTTP request that is served here")
-        writer.write(written(connection, answer, method))
+            answer = error_response(HTTPStatus(error.error_status_hint), "this is no HTTP request that is served here")
+        writer.write(encode_response(connection, answer, method))
         await writer.drain()
         await _hung_up(reader, writer)
 
-    async def _answer(self, request: h11.Request) -> Answer:
+    async def _answer(self, request: h11.Request) -> HttpResponse:
         headers = {name.decode(): value.decode("latin-1") for name, value in request.headers}
         if not is_local(headers.get("host", "")):
-            return refusal(HTTPStatus.MISDIRECTED_REQUEST, "ask for this machine by its loopback address")
+            return error_response(HTTPStatus.MISDIRECTED_REQUEST, "ask for this machine by its loopback address")
         if request.method != b"GET":
-            return refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is served here", ("Allow", "GET"))
+            return error_response(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is served here", ("Allow", "GET"))
         page = self._pages.get(request.target.partition(b"?")[0].decode("latin-1"))
         if page is None:
-            return refusal(HTTPStatus.NOT_FOUND, f"there are: {', '.join(self._pages)}")
+            return error_response(HTTPStatus.NOT_FOUND, f"there are: {', '.join(self._pages)}")
         try:
             # Many destinations make a long page: the loop has messages to move meanwhile.
             return await asyncio.to_thread(page(), headers.get("accept", ""))
         except Exception:
             log.exception("a page could not be made")
-            return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "the page could not be made; the broker's log says why")
+            return error_response(
+                HTTPStatus.INTERNAL_SERVER_ERROR, "the page could not be made; the broker's log says why"
+            )
 
 
 async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:

@@ -8,7 +8,7 @@ from mqlab.broker.core import effects
 from mqlab.broker.core.dispatch.correlation_index import Key
 from mqlab.broker.core.model.sessions import Consumer
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.native.connection import Connection
+from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.native.frame_reader import BROKEN_RULES
 from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
 from mqlab.client.connection import Receiving
@@ -20,7 +20,7 @@ from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 _WITH_HEADERS: Final = SINGLE | COLUMNS
 
 
-class BoundConnection(Connection):
+class InProcessConnection(NativeServerConnection):
     """A client in the broker's process. What it is given is the broker's own memory, so it can only read it."""
 
     def __init__(self, broker: Broker) -> None:
@@ -49,14 +49,14 @@ class BoundConnection(Connection):
     def meet(self, receivers: Mapping[int, Receiving], changed: Callable[[], None]) -> None:
         self._receivers, self._changed = receivers, changed
 
-    def _take_at_once(self) -> None:
-        super()._take_at_once()
-        self.takes_calls = self._changed is not None and self._direct
+    def _update_fast_path(self) -> None:
+        super()._update_fast_path()
+        self.takes_calls = self._changed is not None and self._untraced
         if self._changed is not None:
             self._changed()
 
     def put(self, link: int, first: int, payload: Payload, flags: int) -> None:
-        self._broker.look_at_the_clock()
+        self._broker.update_clock()
         producer = self._producers.get(link)
         _, rows, form = payload
         try:
@@ -70,10 +70,10 @@ class BoundConnection(Connection):
             self._write(refusal(Frame(Kind.SEND, flags, 0, link, first, payload.rows, b""), error))
         except BROKEN_RULES as error:
             self.fail("protocol", str(error))
-        self._broker.carry_out()
+        self._broker.run_effects()
 
     def acknowledge(self, link: int, up_to: int, room: int, at_once: bool) -> None:
-        self._broker.look_at_the_clock()
+        self._broker.update_clock()
         try:
             self._core.acknowledge(self._consumers.get(link) or self._consumer_of(link), up_to, room)
         except REFUSALS as error:
@@ -81,10 +81,10 @@ class BoundConnection(Connection):
         except BROKEN_RULES as error:
             self.fail("protocol", str(error))
         if at_once and (self._core.effects or self._broker.unsent or self._core.wakes):
-            self._broker.carry_out()
+            self._broker.run_effects()
 
     def receive(self, link: int, correlation_id: str, done: int, at_once: bool) -> None:
-        self._broker.look_at_the_clock()
+        self._broker.update_clock()
         try:
             consumer = self._consumers.get(link) or self._consumer_of(link)
             if done:
@@ -95,10 +95,10 @@ class BoundConnection(Connection):
         except BROKEN_RULES as error:
             self.fail("protocol", str(error))
         if at_once and (self._core.effects or self._broker.unsent or self._core.wakes):
-            self._broker.carry_out()
+            self._broker.run_effects()
 
-    def carry_out(self) -> None:
-        self._broker.carry_out()
+    def run_effects(self) -> None:
+        self._broker.run_effects()
 
     def _consumer_of(self, link: int) -> Consumer:
         consumer = self._consumers.get(link)
@@ -119,8 +119,8 @@ class BoundConnection(Connection):
 
     def flush(self) -> None:
         ready, self._ready = self._ready, []
-        if self.caller is not None:
-            self.caller.left_whole(ready)
+        if self.call_recorder is not None:
+            self.call_recorder.frames_sent(ready)
         self._end.send(ready)
 
     def _kept(self, view: Buffer) -> Buffer:

@@ -17,7 +17,7 @@ from types import TracebackType
 import uvloop
 
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.inprocess.connection import BoundConnection
+from mqlab.broker.server.inprocess.connection import InProcessConnection
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import SettingError, Settings
 from mqlab.client.inprocess.bindings import Door
@@ -47,7 +47,7 @@ class LocalBroker:
     async def __aenter__(self) -> "LocalBroker":
         async with AsyncExitStack() as parts:
             broker, self.addresses = await parts.enter_async_context(running(self._settings))
-            door = Door(self.name, lambda: BoundConnection(broker))
+            door = Door(self.name, lambda: InProcessConnection(broker))
             try:
                 door.open()
             except ValueError as error:

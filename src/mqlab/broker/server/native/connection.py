@@ -14,15 +14,23 @@ from mqlab.broker.core.refusal import tells_apart
 from mqlab.broker.security.rights import User
 from mqlab.broker.server.access import Access, owner_name, permitted_frames
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.native.admin_requests import Asking
-from mqlab.broker.server.native.encoder import Telling
+from mqlab.broker.server.native.admin_requests import AdminRequestHandler
+from mqlab.broker.server.native.encoder import EffectEncoder
 from mqlab.broker.server.native.frame_reader import CHEAP, FrameReader
-from mqlab.broker.server.native.handshake import Greeter
-from mqlab.broker.server.native.refusal_frames import REFUSALS, destination_in, key_of, refusal, reply_wanted, wish_of
-from mqlab.broker.server.native.send_coalescing import KEEP_IN_PLACE, SEQUENCE_NUMBERS, Together, send_singly
+from mqlab.broker.server.native.handshake import NativeHandshake
+from mqlab.broker.server.native.refusal_frames import (
+    REFUSALS,
+    consumer_options,
+    destination_in,
+    key_of,
+    refusal,
+    reply_key,
+)
+from mqlab.broker.server.native.send_coalescing import KEEP_IN_PLACE, SEQUENCE_NUMBERS, SendCoalescer, send_individually
 from mqlab.broker.server.peer_address import peer_of
 from mqlab.broker.server.refusal_log import logged
-from mqlab.broker.server.trace.operation_recorder import Spy, Watched
+from mqlab.broker.server.trace.operation_recorder import OperationRecorder
+from mqlab.broker.server.trace.recording import TracedConnection
 from mqlab.wire import native
 from mqlab.wire.native.bodies import Buffer, Payload, check
 from mqlab.wire.native.frames import FORM, Flag, Frame, Kind, ProtocolError
@@ -35,7 +43,7 @@ _pack: Final = native.HEADER.pack
 _PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.PERSISTENT, Flag.CONFIRM, Flag.REDELIVERED))
 
 
-class Connection(FrameReader, Telling):
+class NativeServerConnection(FrameReader, EffectEncoder):
     """One client. Anything but HELLO is refused until it is greeted back; a broken rule ends the connection."""
 
     def __init__(self, broker: Broker) -> None:
@@ -56,11 +64,11 @@ class Connection(FrameReader, Telling):
         self.number = next(broker.numbers)
         self._since = time_ns()
         # Who records what it does for the API trace, if anybody.
-        self.caller = broker.api_trace.caller(self) if broker.api_trace is not None else None
+        self.call_recorder = broker.api_trace.call_recorder(self) if broker.api_trace is not None else None
         self.access = Access(broker.core, self)
-        self._greeter = Greeter(broker, self)
-        self._asking = Asking(broker, self)
-        self._together = Together(broker.core, self._producers, self._write)
+        self._handshake = NativeHandshake(broker, self)
+        self._admin_requests = AdminRequestHandler(broker, self)
+        self._coalescer = SendCoalescer(broker.core, self._producers, self._write)
         commands: dict[int, Callable[[Frame], object]] = {
             Kind.SEND: self._send, Kind.ACKNOWLEDGE: self._acknowledge, Kind.ACKNOWLEDGE_ROWS: self._acknowledge_rows,
             Kind.RECEIVE: self._receive, Kind.REQUEST: self._request, Kind.CANCEL: self._cancel,
@@ -86,14 +94,14 @@ class Connection(FrameReader, Telling):
         # uvloop's transports are not asyncio.Transport by inheritance, only by their methods.
         self._transport = cast(asyncio.Transport, transport)
         self.peer = peer_of(transport)
-        refusal = self._broker.guard.arrived(self.peer)
+        refusal = self._broker.guard.admit(self.peer)
         if refusal is not None:
             self.fail("limit", refusal)
             return
         self._broker.connections.add(self)
         self._guard_reading()
         self._transport.set_write_buffer_limits(high=_UNSENT_HIGH, low=_UNSENT_LOW)
-        self._login_deadline = asyncio.get_running_loop().call_later(limits.HELLO_SECONDS, self._still_a_stranger)
+        self._login_deadline = asyncio.get_running_loop().call_later(limits.HELLO_SECONDS, self._login_timed_out)
 
     def _guard_reading(self) -> None:
         assert self._transport is not None
@@ -108,29 +116,29 @@ class Connection(FrameReader, Telling):
         super().resume_writing()
         for consumer in self._consumers.values():
             self._core.resume(consumer)
-        self._broker.carry_out()
+        self._broker.run_effects()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - gone is gone
         self._transport = None
         self._pending.clear()
         self._broker.unfinished.forget(self)
-        self._take_at_once()
+        self._update_fast_path()
         if self not in self._broker.connections:
             return
         began = time_ns()
         self._broker.connections.discard(self)
-        self._broker.guard.left(self.peer)
+        self._broker.guard.release(self.peer)
         for session in self._sessions.values():
             self._core.close_session(session)
         self._core.close_connection(self)
-        if self.spy is not None:
-            self.spy.disconnected(began)
-        if self.caller is not None:
-            self.caller.ended()
+        if self.operation_recorder is not None:
+            self.operation_recorder.disconnected(began)
+        if self.call_recorder is not None:
+            self.call_recorder.connection_closed()
         self._sessions.clear()
         self._producers.clear()
         self._consumers.clear()
-        self._broker.carry_out()
+        self._broker.run_effects()
 
     def drop(self) -> None:
         """End it at once: what was not confirmed stays unconfirmed."""
@@ -143,10 +151,10 @@ class Connection(FrameReader, Telling):
     def _handle(self, frame: Frame) -> None:
         if self._transport is None:
             return
-        if self.caller is not None:
-            self.caller.came(frame)
+        if self.call_recorder is not None:
+            self.call_recorder.frame_received(frame)
         if self._user is None:
-            self._greeter.hello(frame)
+            self._handshake.hello(frame)
             return
         command = self._commands.get(frame.kind)
         if command is None:
@@ -163,26 +171,26 @@ class Connection(FrameReader, Telling):
         self._receiver.limit = settings.frame_limit
         said = {"version": native.VERSION, "frame_limit": settings.frame_limit, "name": settings.name}
         self._write(native.frame(Kind.HELLO, said))
-        self._take_at_once()
+        self._update_fast_path()
         self._broker.activity.welcome(self, self._since)
 
-    def watch(self, spy: Spy | None) -> None:
-        """From now on this spy records what it does, or nobody."""
-        self.spy = spy
-        self._commands = self._plain if spy is None else spy.commands
-        self._take_at_once()
+    def record_with(self, operation_recorder: OperationRecorder | None) -> None:
+        """From now on this operation_recorder records what it does, or nobody."""
+        self.operation_recorder = operation_recorder
+        self._commands = self._plain if operation_recorder is None else operation_recorder.commands
+        self._update_fast_path()
 
-    def _take_at_once(self) -> None:
+    def _update_fast_path(self) -> None:
         if self._login_deadline is not None:
             # The client is let in or gone; the timer would keep the ended connection in memory.
             self._login_deadline.cancel()
-        unseen = self._user is not None and self._transport is not None and self.caller is None
-        self._at_once = {kind: self._commands[kind] for kind in CHEAP} if unseen else {}
-        self._direct = unseen and self._commands is self._plain
+        unseen = self._user is not None and self._transport is not None and self.call_recorder is None
+        self._fast_commands = {kind: self._commands[kind] for kind in CHEAP} if unseen else {}
+        self._untraced = unseen and self._commands is self._plain
 
-    def watched(self) -> Watched:
+    def traced_connection(self) -> TracedConnection:
         links = self._sessions, self._producers, self._consumers
-        return Watched(self.number, self.application, *links, self._plain, self._broker)
+        return TracedConnection(self.number, self.application, *links, self._plain, self._broker)
 
     def _open_session(self, frame: Frame) -> None:
         if frame.session in self._sessions or not frame.session:
@@ -208,7 +216,7 @@ class Connection(FrameReader, Telling):
         self.access.check_frame(Kind.OPEN_CONSUMER, destination=name)
         # That it is open, and its first delivery, are effects, which are carried out after this.
         self._consumers[frame.link] = self._core.open_consumer(
-            session, frame.link, name, frame.amount, wish_of(frame), paused=self._paused
+            session, frame.link, name, frame.amount, consumer_options(frame), paused=self._paused
         )
         self._names[frame.link] = self._origins[frame.link] = name
 
@@ -245,14 +253,14 @@ class Connection(FrameReader, Telling):
             raise ProtocolError("the sequence numbers are used up")
         persistent, confirm = flags & _PERSISTENT > 0, flags & _CONFIRM > 0
         if last > first and payload.form & COALESCED and tells_apart(producer.destination):
-            send_singly(self._core, producer, payload, first, persistent=persistent, confirm=confirm)
+            send_individually(self._core, producer, payload, first, persistent=persistent, confirm=confirm)
         else:
             self._core.send(producer, payload, last, persistent=persistent, confirm=confirm, headers=headers)
 
     def _request(self, frame: Frame) -> Payload:
         _, flags, _, link, first, number, view = frame
         payload = payload_of((self._kept(view) if len(view) >= KEEP_IN_PLACE else bytes(view), 1, flags & FORM))
-        (headers, wanted), consumer = reply_wanted(payload), self._consumers.get(number)
+        (headers, wanted), consumer = reply_key(payload), self._consumers.get(number)
         if consumer is None:
             raise ProtocolError(f"there is no consumer {number}")
         if consumer.unacknowledged:
@@ -310,7 +318,7 @@ class Connection(FrameReader, Telling):
     def _ask(self, frame: Frame) -> None:
         session = self._sessions.get(frame.session)
         try:
-            answer = self._asking.answer(frame.json(), frame.first, session)
+            answer = self._admin_requests.answer(frame.json(), frame.first, session)
         except REFUSALS as error:
             answer = {"error": str(error)}
         if answer is not None:
@@ -334,8 +342,8 @@ class Connection(FrameReader, Telling):
 
     def flush(self) -> None:
         unsent, self._unsent = self._unsent, []
-        if self.caller is not None:
-            self.caller.left(unsent)
+        if self.call_recorder is not None:
+            self.call_recorder.bytes_sent(unsent)
         if self._transport is not None:
             self._transport.writelines(unsent)
 
@@ -348,6 +356,6 @@ class Connection(FrameReader, Telling):
             self._transport.close()
             self.connection_lost(None)
 
-    def _still_a_stranger(self) -> None:
+    def _login_timed_out(self) -> None:
         if self._user is None:
             self.fail("protocol", f"not logged in within {limits.HELLO_SECONDS:g} seconds")

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Final
 
 from mqlab.broker.core import effects
-from mqlab.broker.server.trace.operation_recorder import Spy
+from mqlab.broker.server.trace.operation_recorder import OperationRecorder
 from mqlab.wire import native
 from mqlab.wire.native.bodies import Buffer
 from mqlab.wire.native.frames import Flag, Kind
@@ -14,12 +14,12 @@ _DELIVER, _CONFIRMED = int(Kind.DELIVER), int(Kind.CONFIRM)
 _PERSISTENT, _REDELIVERED = int(Flag.PERSISTENT), int(Flag.REDELIVERED)
 
 
-class Telling(ABC):
+class EffectEncoder(ABC):
     """The part of a connection that the broker calls when it carries out effects."""
 
     def __init__(self) -> None:
         # Who records what the client does for the activity trace, if anybody.
-        self.spy: Spy | None = None
+        self.operation_recorder: OperationRecorder | None = None
         # For each consumer: the name it receives from, and where its client thinks that the next delivery comes from.
         self._names: dict[int, str] = {}
         self._origins: dict[int, str] = {}
@@ -39,13 +39,13 @@ class Telling(ABC):
         if span.persistent:
             flags |= _PERSISTENT
         self._put(_DELIVER, flags, delivered, link, first, payload.rows, payload.data)
-        if self.spy is not None:
-            self.spy.delivered(effect, payload)
+        if self.operation_recorder is not None:
+            self.operation_recorder.delivered(effect, payload)
 
     def confirm(self, effect: effects.Confirm) -> None:
         self._write(native.HEADER.pack(0, _CONFIRMED, 0, 0, effect.producer.link, effect.seq, 0))
-        if self.spy is not None:
-            self.spy.confirmed(effect)
+        if self.operation_recorder is not None:
+            self.operation_recorder.confirmed(effect)
 
     def credit(self, effect: effects.Credit) -> None:
         self._write(native.header(Kind.CREDIT, link=effect.producer.link, amount=effect.size))
@@ -70,13 +70,13 @@ class Telling(ABC):
 
     def answer(self, effect: effects.Answer) -> None:
         self._write(native.frame(Kind.ANSWER, effect.value, first=effect.number))
-        if self.spy is not None:
-            self.spy.answered(Kind.ANSWER, effect.number, error=str(effect.value.get("error", "")))
+        if self.operation_recorder is not None:
+            self.operation_recorder.answered(Kind.ANSWER, effect.number, error=str(effect.value.get("error", "")))
 
     def _say(self, kind: Kind, *, session: int = 0, link: int = 0) -> None:
         self._write(native.header(kind, session=session, link=link))
-        if self.spy is not None:
-            self.spy.answered(kind, session, link)
+        if self.operation_recorder is not None:
+            self.operation_recorder.answered(kind, session, link)
 
     # How it leaves
 

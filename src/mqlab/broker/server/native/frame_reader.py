@@ -11,7 +11,7 @@ from mqlab.broker import limits
 from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
-from mqlab.broker.server.native.send_coalescing import Together
+from mqlab.broker.server.native.send_coalescing import SendCoalescer
 from mqlab.broker.server.read_gate import UNHANDLED, UNWRITTEN, ReadGate
 from mqlab.wire import native
 from mqlab.wire.native.bodies import Buffer, MalformedPayloadError
@@ -39,8 +39,18 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
 
     # Looked up for each frame: CPython finds attributes quickly in slots, or among at most 30 of an object.
     __slots__ = (
-        "_at_once", "_broker", "_direct", "_effects", "_gate", "_has_unfinished", "_paused", "_pending", "_receiver",
-        "_stalled", "_together", "_transport",
+        "_broker",
+        "_coalescer",
+        "_effects",
+        "_fast_commands",
+        "_gate",
+        "_has_unfinished",
+        "_paused",
+        "_pending",
+        "_receiver",
+        "_stalled",
+        "_transport",
+        "_untraced",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
@@ -58,10 +68,10 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         # The socket takes no more for now.
         self._paused = False
         # Commands of the cheap kinds, as long as nothing else has to be looked at when a frame comes.
-        self._at_once: dict[int, Callable[[Frame], object]] = {}
+        self._fast_commands: dict[int, Callable[[Frame], object]] = {}
         # Nobody records what the client does.
-        self._direct = False
-        self._together: Together
+        self._untraced = False
+        self._coalescer: SendCoalescer
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the room is ours to choose
         return self._receiver.room()
@@ -78,21 +88,21 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         if self._pending:
             self._pending.append(iter(frames))
             return
-        broker.look_at_the_clock()
+        broker.update_clock()
         count = len(frames)
         if count <= _FEW:
             if count > 1 and frames[0].kind == _SEND != frames[1].kind:
                 # Whoever waits for the message can begin before the rest, such as what is done, is looked at.
-                self._obey_few(frames[:1])
+                self._handle_few(frames[:1])
                 del frames[0]
-            self._obey_few(frames)
+            self._handle_few(frames)
             return
         began = broker.now
         if count < _MANY:
-            self._obey(frames)
+            self._handle_frames(frames)
         else:
-            self._obey_many(frames)
-        broker.scheduler.ended(began)
+            self._handle_many(frames)
+        broker.scheduler.record_turn(began)
 
     def bytes_received(self, data: bytes) -> None:
         """The first bytes of the connection, which were read before its protocol was known."""
@@ -104,15 +114,15 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
             self.frames_received(frames)
 
     def frames_received(self, frames: Iterable[Frame]) -> None:
-        self._broker.look_at_the_clock()
-        self._obey(frames)
+        self._broker.update_clock()
+        self._handle_frames(frames)
 
-    def _obey_few(self, frames: list[Frame]) -> None:
+    def _handle_few(self, frames: list[Frame]) -> None:
         """A read where one client waits for the other: no time is read if the frames are cheap and have few effects."""
         done = 0
         try:
             for frame in frames:
-                command = self._at_once.get(frame.kind)
+                command = self._fast_commands.get(frame.kind)
                 if command is None:
                     break
                 done += 1
@@ -123,27 +133,27 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
                 if len(self._effects) > _EFFECTS:
                     break
             else:
-                self._broker.carry_out()
+                self._broker.run_effects()
                 return
         except BROKEN_RULES as error:
             self.fail("protocol", str(error))
             done = len(frames)
         began = self._broker.now
-        self._obey(frames[done:])
-        self._broker.scheduler.ended(began)
+        self._handle_frames(frames[done:])
+        self._broker.scheduler.record_turn(began)
 
-    def _obey_many(self, frames: Sequence[Frame]) -> None:
+    def _handle_many(self, frames: Sequence[Frame]) -> None:
         """Of somebody who sends on and on. Then others are heard first."""
-        self._obey(self._together.rest_of(frames, lambda: self._direct))
+        self._handle_frames(self._coalescer.rest_of(frames, lambda: self._untraced))
         self._gate.yield_once()
 
-    def _obey(self, frames: Iterable[Frame]) -> bool:
+    def _handle_frames(self, frames: Iterable[Frame]) -> bool:
         """False: the turn has no time for all of them, and the rest waits."""
         has_time = True
         rest, steps, effects = iter(frames), _STEPS, self._effects
         try:
             for frame in rest:
-                command = self._at_once.get(frame.kind)
+                command = self._fast_commands.get(frame.kind)
                 if command is None:
                     self._handle(frame)
                     steps = 1
@@ -161,7 +171,7 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
                         break
         except BROKEN_RULES as error:
             self.fail("protocol", str(error))
-        self._broker.carry_out()
+        self._broker.run_effects()
         return has_time
 
     def _has_time(self) -> bool:
@@ -172,7 +182,7 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         """Before the frames of later reads."""
         self._pending.appendleft(rest)
         self._gate.shut(UNHANDLED)
-        self._broker.scheduler.later(self._go_on)
+        self._broker.scheduler.defer(self._go_on)
 
     def _go_on(self) -> None:
         """With the frames that wait, if the client reads what it is told."""
@@ -180,12 +190,12 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         self._stalled = self._paused
         if not pending or self._stalled or self._transport is None:
             return
-        self._broker.look_at_the_clock()
+        self._broker.update_clock()
         while pending:
-            if not self._obey(pending.popleft()):
+            if not self._handle_frames(pending.popleft()):
                 return
             if pending and not self._has_time():
-                self._broker.scheduler.later(self._go_on)
+                self._broker.scheduler.defer(self._go_on)
                 return
         self._gate.open(UNHANDLED)
 
@@ -199,7 +209,7 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         self._gate.open(UNWRITTEN)
         if self._stalled:
             self._stalled = False
-            self._broker.scheduler.later(self._go_on)
+            self._broker.scheduler.defer(self._go_on)
 
     @abstractmethod
     def _handle(self, frame: Frame) -> None: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from mqlab.broker.core.model.destination_names import BadNameError, check_name
 from mqlab.broker.security.rights import ANYONE, User
@@ -11,14 +11,25 @@ from mqlab.broker.server.broker import Broker
 from mqlab.wire import native
 from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 
-if TYPE_CHECKING:
-    from mqlab.broker.server.native.connection import Connection
+
+class HandshakingConnection(Protocol):
+    """The connection, as far as the handshake is concerned."""
+
+    application: str
+    peer: str
+
+    @property
+    def is_gone(self) -> bool: ...
+
+    def welcome(self, user: User, client_id: str) -> None: ...
+
+    def fail(self, code: str, message: str) -> None: ...
 
 
-class Greeter:
+class NativeHandshake:
     """Greets one connection. Until it is let in, nothing else of it is looked at."""
 
-    def __init__(self, broker: Broker, connection: Connection) -> None:
+    def __init__(self, broker: Broker, connection: HandshakingConnection) -> None:
         self._broker = broker
         self._connection = connection
         self._greeted = False
@@ -63,7 +74,7 @@ class Greeter:
             self._let_in(user, client_id)
         except ProtocolError as error:
             self._connection.fail("protocol", str(error))
-        broker.carry_out()
+        broker.run_effects()
 
     def _let_in(self, user: User, client_id: str) -> None:
         """A client with a client id is connected once. Client ids belong to users: another user's is another client.

@@ -33,7 +33,7 @@ def destination_in(frame: Frame) -> str:
     return name
 
 
-def wish_of(frame: Frame) -> Wish:
+def consumer_options(frame: Frame) -> Wish:
     """How a consumer wants to receive. Raises ProtocolError."""
     said = frame.json()
     texts = {name: said.get(name, "") for name in ("selector", "durable", "shared")}
@@ -45,7 +45,7 @@ def wish_of(frame: Frame) -> Wish:
     return Wish(**texts, **flags)
 
 
-def reply_wanted(payload: Payload) -> tuple[Mapping[str, Value], Key]:
+def reply_key(payload: Payload) -> tuple[Mapping[str, Value], Key]:
     """The headers of a request, and which message is the reply to it. Raises ProtocolError, MalformedPayloadError."""
     headers = check(payload) or {}
     wanted = headers.get("correlation_id")

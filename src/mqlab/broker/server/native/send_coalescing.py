@@ -20,7 +20,7 @@ _LEAST: Final = 4
 _PERSISTENT, _CONFIRM = int(Flag.PERSISTENT), int(Flag.CONFIRM)
 
 
-class Together:
+class SendCoalescer:
     def __init__(self, core: Core, producers: Mapping[int, Producer], write: Callable[[bytes], None]) -> None:
         self._core = core
         self._producers = producers
@@ -55,7 +55,7 @@ class Together:
         return True
 
 
-def send_singly(
+def send_individually(
     core: Core, producer: Producer, payload: Payload, first: int, *, persistent: bool, confirm: bool
 ) -> None:
     """Send each message of a batch by itself, where that makes a difference. Raises RefusedError."""

@@ -8,7 +8,7 @@ from mqlab.broker import limits
 _CHUNK: Final = 64 * 1024
 
 
-class Sender(Protocol):
+class FrameOwner(Protocol):
     def fail(self, code: str, message: str) -> None: ...
 
 
@@ -22,10 +22,10 @@ class UnfinishedFrames:
     def __init__(self, memory_limit: int) -> None:
         self._limit = memory_limit // limits.UNFINISHED_SHARE
         # By connection, the one whose frame has grown last at the end.
-        self._held: dict[Sender, int] = {}
+        self._held: dict[FrameOwner, int] = {}
         self.bytes = 0
 
-    def note(self, connection: Sender, size: int) -> bool:
+    def note(self, connection: FrameOwner, size: int) -> bool:
         """The connection holds so many bytes of a frame now. Returns whether they count."""
         self.bytes -= self._held.pop(connection, 0)
         if size <= _CHUNK:
@@ -38,5 +38,5 @@ class UnfinishedFrames:
             oldest.fail("limit", "the broker has no memory for the rest of a long frame that has stopped to grow")
         return True
 
-    def forget(self, connection: Sender) -> None:
+    def forget(self, connection: FrameOwner) -> None:
         self.bytes -= self._held.pop(connection, 0)

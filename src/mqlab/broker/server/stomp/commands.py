@@ -8,15 +8,15 @@ from mqlab.broker.core.errors import RefusedError
 from mqlab.wire.native.bodies import Buffer
 from mqlab.wire.native.frames import Frame, Kind
 
-Said = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
-class Commands:
+class NativeCommands:
     def __init__(self) -> None:
         self._frames: list[Frame] = []
         self._links = 0
         # What to do with the answer to a question, and the receipts that wait for it, by its number.
-        self._questions: dict[int, tuple[Callable[[Said], None], Sequence[str]]] = {}
+        self._questions: dict[int, tuple[Callable[[JsonObject], None], Sequence[str]]] = {}
         self._asked = 0
 
     def taken(self) -> list[Frame]:
@@ -33,10 +33,10 @@ class Commands:
     ) -> None:  # fmt: skip
         self._frames.append(Frame(kind, flags, session, link, first, amount, payload))
 
-    def say(self, kind: Kind, said: Said, *, session: int = 0, link: int = 0, amount: int = 0) -> None:
+    def say(self, kind: Kind, said: JsonObject, *, session: int = 0, link: int = 0, amount: int = 0) -> None:
         self.add(kind, json.dumps(said).encode(), session=session, link=link, amount=amount)
 
-    def ask(self, question: Said, then: Callable[[Said], None], receipts: Sequence[str] = ()) -> None:
+    def ask(self, question: JsonObject, then: Callable[[JsonObject], None], receipts: Sequence[str] = ()) -> None:
         self._asked += 1
         self._questions[self._asked] = then, receipts
         self.add(Kind.ASK, json.dumps(question).encode(), first=self._asked)

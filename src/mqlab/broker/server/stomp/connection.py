@@ -11,13 +11,13 @@ from typing import Final, cast
 
 from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.inprocess.connection import BoundConnection
+from mqlab.broker.server.inprocess.connection import InProcessConnection
 from mqlab.broker.server.native.refusal_frames import REFUSALS
-from mqlab.broker.server.stomp.components import Parts
-from mqlab.broker.server.stomp.decoder import VARYING, Action, Talk
-from mqlab.broker.server.stomp.encoder import Hearing
-from mqlab.broker.server.stomp.heartbeats import Beats
-from mqlab.broker.server.stomp.transport import Outlet
+from mqlab.broker.server.stomp.components import StompComponents
+from mqlab.broker.server.stomp.decoder import VARYING, Action, StompDecoder
+from mqlab.broker.server.stomp.encoder import StompEncoder
+from mqlab.broker.server.stomp.heartbeats import Heartbeats
+from mqlab.broker.server.stomp.transport import StompTransport
 from mqlab.wire import native
 from mqlab.wire.stomp import Frame, Limits, Run, Splitter, StompError
 
@@ -28,16 +28,16 @@ _BEFORE_CONNECT: Final = Limits(
 _LAST_WORDS: Final = 2.0
 
 
-class Stomp(asyncio.Protocol):
+class StompServerConnection(asyncio.Protocol):
     """What was read is handled in order. What must wait, for room or for an answer, lets the client wait, too."""
 
     def __init__(self, broker: Broker) -> None:
-        self._bound = BoundConnection(broker)
+        self._native = InProcessConnection(broker)
         self._frame_limit = broker.settings.frame_limit
         # Also after a restart of the broker no other connection has this name.
-        session = f"{time_ns() // 1_000_000:x}-{self._bound.number}"
-        self._parts = Parts(self, session, broker.core.house.exists)
-        self._talk, self._hearing = Talk(self._parts), Hearing(self._parts)
+        session = f"{time_ns() // 1_000_000:x}-{self._native.number}"
+        self._components = StompComponents(self, session, broker.core.house.exists)
+        self._decoder, self._encoder = StompDecoder(self._components), StompEncoder(self._components)
         self._splitter = Splitter(_BEFORE_CONNECT, varying=VARYING)
         self._socket: asyncio.Transport | None = None
         # Bytes that came while others were not worked off, what these are split into, and what is to be done next.
@@ -50,53 +50,53 @@ class Stomp(asyncio.Protocol):
         self._scheduler = broker.scheduler
         self._is_due = False
         self._unsent: list[bytes] = []
-        self._beats: Beats | None = None
+        self._heartbeats: Heartbeats | None = None
         # The socket takes no more for now; nothing is read for now.
-        self._full = self._deaf = False
+        self._full = self._reading_paused = False
         # When a connection that is ended must be gone.
         self._deadline: asyncio.TimerHandle | None = None
 
     @property
-    def let_in(self) -> bool:
-        return self._parts.let_in
+    def logged_in(self) -> bool:
+        return self._components.logged_in
 
     # From the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)
-        self._bound.connection_made(Outlet(self, self._socket))
+        self._native.connection_made(StompTransport(self, self._socket))
 
     def data_received(self, data: bytes) -> None:
         if self._socket is None:
             return
-        if self._beats is not None:
-            self._beats.heard()
+        if self._heartbeats is not None:
+            self._heartbeats.heard()
         self._bytes.append(data)
         began = time_ns()
         self._turn()
         if self._socket is not None:
-            self._unfinished.note(self._bound, self._splitter.unfinished)
-        self._scheduler.ended(began)
+            self._unfinished.note(self._native, self._splitter.unfinished)
+        self._scheduler.record_turn(began)
 
     def pause_writing(self) -> None:
         self._full = True
-        self._bound.pause_writing()
+        self._native.pause_writing()
 
     def resume_writing(self) -> None:
         self._full = False
-        self._bound.resume_writing()
+        self._native.resume_writing()
         self._turn()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._socket = None
-        if self._beats is not None:
-            self._beats.stop()
+        if self._heartbeats is not None:
+            self._heartbeats.stop()
         if self._deadline is not None:
             self._deadline.cancel()
         self._bytes.clear()
         self._actions.clear()
         self._found = None
-        self._bound.connection_lost(error)
+        self._native.connection_lost(error)
 
     # From the broker
 
@@ -104,7 +104,7 @@ class Stomp(asyncio.Protocol):
         """What comes while something is handled is looked at, and what follows from it is done after that."""
         for frame in frames:
             try:
-                self._hearing.heard(frame)
+                self._encoder.heard(frame)
             except REFUSALS as error:
                 self.refuse(str(error))
         self._turn()
@@ -116,10 +116,10 @@ class Stomp(asyncio.Protocol):
         self._write_out()
         socket, self._socket = self._socket, None
         self._deadline = asyncio.get_running_loop().call_later(_LAST_WORDS, socket.abort)
-        if self._parts.failed and socket.can_write_eof() and not socket.is_closing():
+        if self._components.failed and socket.can_write_eof() and not socket.is_closing():
             # What it still sends is taken and forgotten: a socket that is closed before would forget the last words.
             socket.write_eof()
-            if self._deaf:
+            if self._reading_paused:
                 socket.resume_reading()
         else:
             socket.close()
@@ -132,7 +132,7 @@ class Stomp(asyncio.Protocol):
             limits.STOMP_HEADERS, limits.STOMP_HEADER, limits.STOMP_HEAD, self._frame_limit - limits.STOMP_HEAD_ROOM
         )
         seconds = (beat / 1000, expect / 1000) if version != "1.0" else (0.0, 0.0)
-        self._beats = Beats(*seconds, self._beat, self._silent)
+        self._heartbeats = Heartbeats(*seconds, self._beat, self._silent)
 
     def speaks(self, version: str) -> None:
         self._splitter.version = version
@@ -141,15 +141,15 @@ class Stomp(asyncio.Protocol):
         self._splitter.varying = headers
 
     def write(self, data: bytes) -> None:
-        if not self._parts.failed:
+        if not self._components.failed:
             self._unsent.append(data)
 
     def refuse(self, message: str) -> None:
         """Something cannot be done: with STOMP, that ends the connection. What was said before it is done."""
         self._hand_over()
-        self._bound.fail("refused", message)
+        self._native.fail("refused", message)
 
-    # The parts
+    # The components
 
     def _turn(self) -> None:
         """Go on until there is nothing to do, or something must be waited for."""
@@ -157,26 +157,26 @@ class Stomp(asyncio.Protocol):
             return
         self._busy = True
         ends = time_ns() + limits.TURN_NS
-        while self._socket is not None and not self._parts.failed:
+        while self._socket is not None and not self._components.failed:
             # Who does not read its receipts is not listened to.
             if not self._full and time_ns() <= ends and self._act():
                 continue
             if not self._full:
-                self._parts.subscriptions.settle_auto()
+                self._components.subscriptions.settle_auto()
             if not self._hand_over():
                 break
         self._busy = False
-        if self._parts.refused or (not self._actions and self._talk.has_left):
+        if self._components.refused or (not self._actions and self._decoder.has_left):
             self._leave()
         self._write_out()
         if not self._full and time_ns() > ends:
             self._go_on_later()
-        self._listen(not (self._actions or self._talk.waits or self._full or self._is_due))
+        self._listen(not (self._actions or self._decoder.waits or self._full or self._is_due))
 
     def _go_on_later(self) -> None:
         if not self._is_due and self._socket is not None:
             self._is_due = True
-            self._scheduler.later(self._go_on)
+            self._scheduler.defer(self._go_on)
 
     def _go_on(self) -> None:
         self._is_due = False
@@ -184,28 +184,28 @@ class Stomp(asyncio.Protocol):
 
     def _leave(self) -> None:
         self.end()
-        self._bound.connection_lost(None)
+        self._native.connection_lost(None)
 
     def _hand_over(self) -> bool:
         """To the broker, what the client wants. Whether that was anything."""
-        commands = self._parts.commands.taken()
+        commands = self._components.commands.taken()
         if commands:
             # The broker must not be left while it is at it.
             busy, self._busy = self._busy, True
-            self._bound.frames_received(commands)
+            self._native.frames_received(commands)
             self._busy = busy
-        self._talk.handed_over()
+        self._decoder.handed_over()
         self._write_out()
         return bool(commands)
 
     def _act(self) -> bool:
         """The next step. False: there is none, or it must wait."""
         if not self._actions:
-            return not self._talk.waits and self._find()
+            return not self._decoder.waits and self._find()
         try:
             done = self._actions[0]()
         except (StompError, *REFUSALS) as error:
-            self.refuse(self._talk.told(error))
+            self.refuse(self._decoder.told(error))
             return False
         if done and self._actions:
             self._actions.popleft()
@@ -219,15 +219,15 @@ class Stomp(asyncio.Protocol):
             self._found = self._splitter.feed_runs(self._bytes.popleft())
         try:
             for found in self._found:
-                if not self._talk.gathers(found):
-                    self._actions += self._talk.actions(found)
+                if not self._decoder.gathers(found):
+                    self._actions += self._decoder.actions(found)
                     return True
         except StompError as error:
             self._bytes.clear()
-            self._actions += self._talk.gathered()
+            self._actions += self._decoder.gathered()
             self._actions.append(partial(_fail, error))
         else:
-            self._actions += self._talk.gathered()
+            self._actions += self._decoder.gathered()
         self._found = None
         return True
 
@@ -235,16 +235,16 @@ class Stomp(asyncio.Protocol):
         if self._unsent and self._socket is not None:
             unsent, self._unsent = self._unsent, []
             self._socket.writelines(unsent)
-            if self._beats is not None:
-                self._beats.wrote()
+            if self._heartbeats is not None:
+                self._heartbeats.wrote()
 
     def _listen(self, listening: bool) -> None:
         """Who must wait is not listened to: what it sends stays on its side."""
-        if self._socket is None or listening is not self._deaf or self._socket.is_closing():
+        if self._socket is None or listening is not self._reading_paused or self._socket.is_closing():
             return
-        self._deaf = not listening
-        if self._beats is not None:
-            self._beats.deaf(self._deaf)
+        self._reading_paused = not listening
+        if self._heartbeats is not None:
+            self._heartbeats.reading_paused(self._reading_paused)
         if listening:
             self._socket.resume_reading()
         else:

@@ -8,13 +8,13 @@ from time import time_ns
 from typing import Final
 
 from mqlab.broker.core.model.destination_names import QUEUE, TEMPORARY
-from mqlab.broker.server.stomp.components import Parts
-from mqlab.broker.server.stomp.handshake import greeting_of
-from mqlab.broker.server.stomp.messages.headers import CORRELATION_ID, Circumstances
-from mqlab.broker.server.stomp.messages.packing import Alike, Gathered, alike
+from mqlab.broker.server.stomp.components import StompComponents
+from mqlab.broker.server.stomp.handshake import parse_connect
+from mqlab.broker.server.stomp.messages.headers import CORRELATION_ID, SendContext
+from mqlab.broker.server.stomp.messages.packing import BatchKey, SendBatch, batch_key
 from mqlab.broker.server.stomp.producers import PLAIN
-from mqlab.broker.server.stomp.receipts import Pending
-from mqlab.broker.server.stomp.subscribe_headers import durable_name, wishes_of
+from mqlab.broker.server.stomp.receipts import PendingReceipts
+from mqlab.broker.server.stomp.subscribe_headers import durable_name, parse_subscribe
 from mqlab.wire.native.columns import PROPERTY
 from mqlab.wire.native.frames import Kind
 from mqlab.wire.stomp import Frame, Run, StompError
@@ -33,16 +33,16 @@ _GREETINGS: Final = ("CONNECT", "STOMP")
 _NOT_A_GREETING: Final = "the first frame must be CONNECT or STOMP, and well formed"
 
 
-class Talk:
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._gathered: Gathered | None = None
+class StompDecoder:
+    def __init__(self, components: StompComponents) -> None:
+        self._components = components
+        self._gathered: SendBatch | None = None
         # Done when the broker has what was said.
-        self._at_hand_over: list[Pending] = []
+        self._at_hand_over: list[PendingReceipts] = []
         self._leaves = False
         # Of the last message that was looked at.
         self._last_headers: Mapping[str, str] = {}
-        self._last_kind = Alike("", "", False, ())
+        self._last_kind = BatchKey("", "", False, ())
         # Headers that this client uses as properties.
         self._properties: set[str] = set()
         self._handlers: dict[str, Callable[[Frame], bool]] = {
@@ -57,16 +57,16 @@ class Talk:
     @property
     def waits(self) -> bool:
         """Nothing more of the client is looked at: it is not let in yet, or said that it leaves."""
-        return self._leaves or (self._parts.greeting is not None and not self._parts.let_in)
+        return self._leaves or (self._components.greeting is not None and not self._components.logged_in)
 
     @property
     def has_left(self) -> bool:
         """It said so, and all that it said before is done."""
-        return self._leaves and self._parts.receipts.idle
+        return self._leaves and self._components.receipts.idle
 
     def gathers(self, found: Frame | Run) -> bool:
         """Whether it is a message that is sent with those before it. Raises StompError."""
-        if found.command != "SEND" or not self._parts.let_in:
+        if found.command != "SEND" or not self._components.logged_in:
             return False
         if self._gathered is None:
             self._gathered = self._first(found)
@@ -75,12 +75,12 @@ class Talk:
 
     def actions(self, found: Frame | Run) -> list[Action]:
         """For what does not go with the messages before it: these must be sent first. Raises StompError."""
-        if found.command == "SEND" and self._parts.let_in:
+        if found.command == "SEND" and self._components.logged_in:
             following = self._first(found)
             actions, self._gathered = self.gathered(), following
             return actions
         actions = self.gathered()
-        if not self._parts.let_in:
+        if not self._components.logged_in:
             actions += [partial(self._connect, frame) for frame in _frames(found)]
         elif found.command in ("ACK", "NACK"):
             actions.append(partial(self._settle, found))
@@ -88,18 +88,18 @@ class Talk:
             actions += [partial(self._handle, frame) for frame in _frames(found)]
         return actions
 
-    def _first(self, found: Frame | Run) -> Gathered:
+    def _first(self, found: Frame | Run) -> SendBatch:
         """The first of messages that may be sent together. Raises StompError."""
         if found.headers is self._last_headers:
             # One like it came before, so that its head was not read again.
-            return Gathered(self._last_kind, found)
-        kind = alike(found)
+            return SendBatch(self._last_kind, found)
+        kind = batch_key(found)
         self._last_headers, self._last_kind = found.headers, kind
         properties = {column.header for column in kind.columns if column.name.startswith(PROPERTY)}
         if not properties <= self._properties and len(self._properties) < _MOST_PROPERTIES:
             self._properties |= properties
-            self._parts.outside.varies(VARYING | self._properties)
-        return Gathered(kind, found)
+            self._components.outside.varies(VARYING | self._properties)
+        return SendBatch(kind, found)
 
     def gathered(self) -> list[Action]:
         """Messages that nothing is put to any more."""
@@ -110,79 +110,79 @@ class Talk:
         """The broker has all that was said."""
         done, self._at_hand_over = self._at_hand_over, []
         for pending in done:
-            self._parts.receipts.done(pending)
+            self._components.receipts.done(pending)
 
     def told(self, error: Exception) -> str:
         """What to say of it: nothing that a stranger wrote, for that may be a password."""
-        return str(error) if self._parts.let_in else _NOT_A_GREETING
+        return str(error) if self._components.logged_in else _NOT_A_GREETING
 
     # Each returns True: it is done. All raise StompError, BadNameError or RefusedError.
 
     def _connect(self, frame: Frame) -> bool:
-        parts = self._parts
-        if frame.command not in _GREETINGS or parts.greeting is not None:
+        components = self._components
+        if frame.command not in _GREETINGS or components.greeting is not None:
             raise StompError(_NOT_A_GREETING)
         try:
-            parts.greeting = greeting_of(frame.headers)
+            components.greeting = parse_connect(frame.headers)
         except StompError as error:
-            parts.outside.refuse(str(error))
+            components.outside.refuse(str(error))
             return True
-        parts.outside.speaks(parts.greeting.version)
-        parts.commands.say(Kind.HELLO, parts.greeting.hello)
+        components.outside.speaks(components.greeting.version)
+        components.commands.say(Kind.HELLO, components.greeting.hello)
         return True
 
     def _handle(self, frame: Frame) -> bool:
         handler = self._handlers.get(frame.command)
-        self._parts.culprit = frame.headers.get("receipt", "")
+        self._components.failed_receipt = frame.headers.get("receipt", "")
         if handler is None:
             raise StompError(f"{frame.command} is not a frame that a client sends now")
         done = handler(frame)
-        self._parts.culprit = ""
+        self._components.failed_receipt = ""
         return done
 
-    def _send(self, gathered: Gathered) -> bool:
-        parts, kind, receipts = self._parts, gathered.kind, gathered.receipts()
-        parts.culprit = receipts[0] if receipts else ""
-        if not all(parts.temporaries.ready(name) for name in gathered.destinations()):
+    def _send(self, gathered: SendBatch) -> bool:
+        components, kind, receipts = self._components, gathered.kind, gathered.receipts()
+        components.failed_receipt = receipts[0] if receipts else ""
+        if not all(components.temporaries.ready(name) for name in gathered.destinations()):
             return False
-        session = parts.transactions[kind.transaction].session if kind.transaction else PLAIN
-        name = parts.temporaries.name(kind.destination)
-        if not parts.exists(name):
-            parts.producers.let_go(session, name)
+        session = components.transactions[kind.transaction].session if kind.transaction else PLAIN
+        name = components.temporaries.name(kind.destination)
+        if not components.exists(name):
+            components.producers.let_go(session, name)
             if name.startswith(_ANOTHER_S):
                 # A reply to somebody who has left goes nowhere; who replies to others must not suffer for it.
                 self._done_at_hand_over(receipts)
                 return True
-        producer = parts.producers.ready(session, name)
+        producer = components.producers.ready(session, name)
         if producer is None:
             return False
-        payload = gathered.payload(Circumstances(time_ns() // 1_000_000, self._reply_to))
-        parts.culprit = ""
+        payload = gathered.payload(SendContext(time_ns() // 1_000_000, self._reply_to))
+        components.failed_receipt = ""
         if kind.transaction:
-            parts.producers.send_within(producer, session, payload, persistent=kind.persistent)
+            components.producers.send_within(producer, session, payload, persistent=kind.persistent)
             self._done_at_hand_over(receipts)
         else:
-            parts.producers.send(producer, payload, receipts, persistent=kind.persistent)
+            components.producers.send(producer, payload, receipts, persistent=kind.persistent)
         return True
 
     def _reply_to(self, written: str) -> str:
         """What is no destination here may mean something to whoever gets it."""
         try:
-            return self._parts.temporaries.name(written)
+            return self._components.temporaries.name(written)
         except ValueError:
             return written
 
     def _settle(self, found: Frame | Run) -> bool:
-        parts, headers = self._parts, found.headers
-        self._parts.culprit = headers.get("receipt", "")
-        names = _SETTLED_BY[parts.version]
+        components, headers = self._components, found.headers
+        self._components.failed_receipt = headers.get("receipt", "")
+        names = _SETTLED_BY[components.version]
         for needed in names:
             if needed not in headers:
-                raise StompError(f"{found.command} of STOMP {parts.version} needs {needed}")
-        transaction = parts.transactions[headers["transaction"]] if headers.get("transaction") else None
+                raise StompError(f"{found.command} of STOMP {components.version} needs {needed}")
+        transaction = components.transactions[headers["transaction"]] if headers.get("transaction") else None
         accepted = found.command == "ACK"
-        for subscription, ids in parts.subscriptions.of_messages(_values(found, names[0])):
-            if len(names) > 1 and subscription.wishes.id != headers["subscription"]:
+        for subscription, ids in components.subscriptions.of_messages(_values(found, names[0])):
+            if len(names) > 1 and subscription.headers.id != headers["subscription"]:
                 raise StompError(f"{headers['subscription'][:80]!r} is not the subscription of these messages")
             ranges = subscription.taken(ids)
             if transaction is None:
@@ -190,48 +190,50 @@ class Talk:
             else:
                 transaction.settled.append((subscription, ranges, accepted))
             subscription.make_room(ranges)
-        self._parts.culprit = ""
+        self._components.failed_receipt = ""
         self._done_at_hand_over(_values(found, "receipt") if "receipt" in headers else ())
         return True
 
     def _subscribe(self, frame: Frame) -> bool:
-        parts = self._parts
-        wishes = wishes_of(frame.headers, parts.version)
-        if not parts.temporaries.ready(wishes.written):
+        components = self._components
+        headers = parse_subscribe(frame.headers, components.version)
+        if not components.temporaries.ready(headers.written):
             return False
-        parts.subscriptions.open(wishes, parts.temporaries.name(wishes.written), parts.version, _receipt(frame.headers))
+        components.subscriptions.open(
+            headers, components.temporaries.name(headers.written), components.version, _receipt(frame.headers)
+        )
         return True
 
     def _unsubscribe(self, frame: Frame) -> bool:
-        parts, headers = self._parts, frame.headers
-        durable, found = durable_name(headers), parts.subscriptions.find(headers)
+        components, headers = self._components, frame.headers
+        durable, found = durable_name(headers), components.subscriptions.find(headers)
         if found is None and not durable:
             raise StompError(f"there is no subscription {headers.get('id', headers.get('destination', ''))[:80]!r}")
         if found is not None:
             if not found.opening.done:
                 # The broker answers for a consumer only as long as it is there.
                 return False
-            parts.transactions.leaves(found)
-            parts.subscriptions.close(found)
+            components.transactions.leaves(found)
+            components.subscriptions.close(found)
         if not durable:
             self._done_at_hand_over(_receipt(headers))
             return True
-        pending = parts.receipts.expect(_receipt(headers))
+        pending = components.receipts.expect(_receipt(headers))
         question = {"ask": "unsubscribe", "name": durable}
-        parts.commands.ask(question, lambda _: parts.receipts.done(pending), pending.ids)
+        components.commands.ask(question, lambda _: components.receipts.done(pending), pending.ids)
         return True
 
     def _begin(self, frame: Frame) -> bool:
-        self._parts.transactions.begin(frame.headers.get("transaction", ""))
+        self._components.transactions.begin(frame.headers.get("transaction", ""))
         self._done_at_hand_over(_receipt(frame.headers))
         return True
 
     def _commit(self, frame: Frame) -> bool:
-        self._parts.transactions.commit(frame.headers.get("transaction", ""), _receipt(frame.headers))
+        self._components.transactions.commit(frame.headers.get("transaction", ""), _receipt(frame.headers))
         return True
 
     def _abort(self, frame: Frame) -> bool:
-        self._parts.transactions.abort(frame.headers.get("transaction", ""), _receipt(frame.headers))
+        self._components.transactions.abort(frame.headers.get("transaction", ""), _receipt(frame.headers))
         return True
 
     def _disconnect(self, frame: Frame) -> bool:
@@ -241,7 +243,7 @@ class Talk:
 
     def _done_at_hand_over(self, receipts: Sequence[str]) -> None:
         if receipts:
-            self._at_hand_over.append(self._parts.receipts.expect(receipts))
+            self._at_hand_over.append(self._components.receipts.expect(receipts))
 
 
 def _receipt(headers: Mapping[str, str]) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from typing import Final
 
 from mqlab import __version__
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.server.stomp.components import Parts
-from mqlab.broker.server.stomp.messages.unpacking import line
+from mqlab.broker.server.stomp.components import StompComponents
+from mqlab.broker.server.stomp.messages.unpacking import header_line
 from mqlab.broker.server.stomp.producers import PLAIN
 from mqlab.wire.native.frames import Frame, Kind
 from mqlab.wire.stomp import VERSIONS, encode
@@ -17,20 +17,20 @@ from mqlab.wire.stomp import Frame as StompFrame
 _SERVER: Final = f"mqlab/{__version__}"
 
 
-class Hearing:
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+class StompEncoder:
+    def __init__(self, components: StompComponents) -> None:
+        self._components = components
         self._kinds: dict[int, Callable[[Frame], None]] = {
             Kind.HELLO: self._hello,
             Kind.ERROR: self._error,
             Kind.DELIVER: self._deliver,
             Kind.ORIGIN: self._origin,
-            Kind.CONFIRM: lambda frame: parts.producers.confirmed(frame.link, frame.first),
-            Kind.CREDIT: lambda frame: parts.producers.credit(frame.link, frame.amount),
+            Kind.CONFIRM: lambda frame: components.producers.confirmed(frame.link, frame.first),
+            Kind.CREDIT: lambda frame: components.producers.credit(frame.link, frame.amount),
             Kind.OPENED: self._opened,
-            Kind.CLOSED: lambda frame: parts.producers.closed(frame.link),
-            Kind.COMMITTED: lambda frame: parts.transactions.ended(frame.session),
-            Kind.ROLLED_BACK: lambda frame: parts.transactions.ended(frame.session),
+            Kind.CLOSED: lambda frame: components.producers.closed(frame.link),
+            Kind.COMMITTED: lambda frame: components.transactions.ended(frame.session),
+            Kind.ROLLED_BACK: lambda frame: components.transactions.ended(frame.session),
             Kind.SEEN: self._seen,
             Kind.ANSWER: self._answered,
         }
@@ -42,66 +42,66 @@ class Hearing:
             kind(frame)
 
     def _hello(self, _: Frame) -> None:
-        parts = self._parts
-        greeting = parts.greeting
+        components = self._components
+        greeting = components.greeting
         assert greeting is not None
-        parts.let_in = True
+        components.logged_in = True
         least = f"{greeting.beat},{greeting.expect}"
-        headers = {"version": greeting.version, "server": _SERVER, "session": parts.session, "heart-beat": least}
-        parts.outside.write(encode(StompFrame("CONNECTED", headers), greeting.version))
-        parts.outside.welcome(greeting.version, greeting.beat, greeting.expect)
-        parts.commands.say(Kind.OPEN_SESSION, {"transacted": False}, session=PLAIN)
+        headers = {"version": greeting.version, "server": _SERVER, "session": components.session, "heart-beat": least}
+        components.outside.write(encode(StompFrame("CONNECTED", headers), greeting.version))
+        components.outside.welcome(greeting.version, greeting.beat, greeting.expect)
+        components.commands.say(Kind.OPEN_SESSION, {"transacted": False}, session=PLAIN)
 
     def _deliver(self, frame: Frame) -> None:
-        self._parts.outside.write(self._parts.subscriptions.deliver(frame))
+        self._components.outside.write(self._components.subscriptions.deliver(frame))
 
     def _origin(self, frame: Frame) -> None:
-        subscription = self._parts.subscriptions.linked(frame.link)
+        subscription = self._components.subscriptions.linked(frame.link)
         if subscription is not None:
             subscription.comes_from(bytes(frame.payload).decode())
 
     def _opened(self, frame: Frame) -> None:
-        subscription = self._parts.subscriptions.linked(frame.link)
+        subscription = self._components.subscriptions.linked(frame.link)
         if subscription is not None:
-            self._parts.receipts.done(subscription.opening)
+            self._components.receipts.done(subscription.opening)
 
     def _answered(self, frame: Frame) -> None:
-        receipts = self._parts.commands.receipts_of(frame)
+        receipts = self._components.commands.receipts_of(frame)
         try:
-            self._parts.commands.answered(frame)
+            self._components.commands.answered(frame)
         except RefusedError:
-            self._parts.culprit = next(iter(receipts), "")
+            self._components.failed_receipt = next(iter(receipts), "")
             raise
 
     def _seen(self, frame: Frame) -> None:
-        subscription = self._parts.subscriptions.linked(frame.link)
+        subscription = self._components.subscriptions.linked(frame.link)
         if subscription is not None:
-            self._parts.outside.write(subscription.seen())
+            self._components.outside.write(subscription.seen())
 
     def _error(self, frame: Frame) -> None:
         """The broker may go on after a refusal; a client that speaks STOMP cannot know what of it was not done."""
-        parts, message = self._parts, str(frame.json().get("message", ""))
-        if parts.failed:
+        components, message = self._components, str(frame.json().get("message", ""))
+        if components.failed:
             return
         headers = {"message": message, "content-type": "text/plain"}
         # While a frame is refused here, the broker may refuse one of those before it.
-        receipt = next(iter(self._wanted(frame)), "") if frame.session or frame.link else parts.culprit
+        receipt = next(iter(self._wanted(frame)), "") if frame.session or frame.link else components.failed_receipt
         if receipt:
             headers["receipt-id"] = receipt
-        if not parts.let_in:
+        if not components.logged_in:
             headers["version"] = ",".join(VERSIONS)
-        lines = b"".join(line(name, value, parts.version) for name, value in headers.items())
+        lines = b"".join(header_line(name, value, components.version) for name, value in headers.items())
         body = message.encode(errors="replace")
-        parts.outside.write(b"ERROR\n%bcontent-length:%d\n\n%b\0" % (lines, len(body), body))
-        parts.failed = True
-        parts.refused = bool(frame.session or frame.link)
+        components.outside.write(b"ERROR\n%bcontent-length:%d\n\n%b\0" % (lines, len(body), body))
+        components.failed = True
+        components.refused = bool(frame.session or frame.link)
 
     def _wanted(self, frame: Frame) -> Sequence[str]:
         """The receipts for what was refused."""
-        parts = self._parts
+        components = self._components
         if not frame.link:
-            return parts.transactions.receipts_of(frame.session)
-        subscription = parts.subscriptions.linked(frame.link)
+            return components.transactions.receipts_of(frame.session)
+        subscription = components.subscriptions.linked(frame.link)
         if subscription is not None:
             return subscription.opening.ids
-        return parts.producers.receipts_of(frame.link, frame.first + frame.amount - 1)
+        return components.producers.receipts_of(frame.link, frame.first + frame.amount - 1)

@@ -10,7 +10,7 @@ from mqlab.wire.stomp import VERSIONS, StompError
 _LONGEST: Final = 24 * 60 * 60 * 1000
 
 
-class Greeting(NamedTuple):
+class ConnectHeaders(NamedTuple):
     version: str
     # Milliseconds between heart-beats that the broker sends, and that it expects; 0: none.
     beat: int
@@ -19,11 +19,11 @@ class Greeting(NamedTuple):
     hello: dict[str, Any]
 
 
-class NoVersionError(StompError):
+class UnsupportedVersionError(StompError):
     """The client speaks no version that the broker does."""
 
 
-def greeting_of(headers: Mapping[str, str]) -> Greeting:
+def parse_connect(headers: Mapping[str, str]) -> ConnectHeaders:
     """Raises StompError."""
     beat, expect = _heart_beat(headers.get("heart-beat", "0,0"))
     hello: dict[str, Any] = {
@@ -33,7 +33,7 @@ def greeting_of(headers: Mapping[str, str]) -> Greeting:
     }
     if "login" in headers:
         hello |= {"user": headers["login"], "password": headers.get("passcode", "")}
-    return Greeting(_version(headers.get("accept-version", "1.0")), beat, expect, hello)
+    return ConnectHeaders(_version(headers.get("accept-version", "1.0")), beat, expect, hello)
 
 
 def _version(accepted: str) -> str:
@@ -41,7 +41,7 @@ def _version(accepted: str) -> str:
     for version in reversed(VERSIONS):
         if version in offered:
             return version
-    raise NoVersionError(f"this broker speaks STOMP {', '.join(VERSIONS)}")
+    raise UnsupportedVersionError(f"this broker speaks STOMP {', '.join(VERSIONS)}")
 
 
 def _heart_beat(text: str) -> tuple[int, int]:

@@ -10,7 +10,7 @@ _UNHEARD: Final = 5.0
 _PATIENCE: Final = 2.0
 
 
-class Beats:
+class Heartbeats:
     """Times are seconds, 0: none. `silent` is called once, `send` whenever nothing else was sent in time."""
 
     def __init__(self, beat: float, expect: float, send: Callable[[], None], silent: Callable[[], None]) -> None:
@@ -19,7 +19,7 @@ class Beats:
         self._pause, self._patience = beat / 2, expect * _PATIENCE
         self._wrote = False
         self._heard = self._loop.time()
-        self._deaf = False
+        self._reading_paused = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
         if beat:
             self._beat_later()
@@ -29,11 +29,11 @@ class Beats:
     def heard(self) -> None:
         self._heard = self._loop.time()
 
-    def deaf(self, deaf: bool) -> None:
+    def reading_paused(self, paused: bool) -> None:
         """As long as nothing is read nobody can be heard."""
-        self._deaf = deaf
+        self._reading_paused = paused
         self._heard = self._loop.time()
-        if deaf and "beat" not in self._timers:
+        if paused and "beat" not in self._timers:
             self._beat_later()
 
     def wrote(self) -> None:
@@ -50,14 +50,14 @@ class Beats:
     def _beat(self) -> None:
         del self._timers["beat"]
         wrote, self._wrote = self._wrote, False
-        if self._pause or self._deaf:
+        if self._pause or self._reading_paused:
             self._beat_later()
             if not wrote:
                 self._send()
 
     def _listen(self) -> None:
         now = self._loop.time()
-        if self._deaf:
+        if self._reading_paused:
             self._heard = now
         left = self._heard + self._patience - now
         if left <= 0:

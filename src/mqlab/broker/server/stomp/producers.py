@@ -1,4 +1,4 @@
-"""Producers of a connection: one for each destination, opened when it is first sent to."""
+"""StompProducers of a connection: one for each destination, opened when it is first sent to."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from mqlab.broker import limits
-from mqlab.broker.server.stomp.commands import Commands
-from mqlab.broker.server.stomp.receipts import Pending, Receipts
+from mqlab.broker.server.stomp.commands import NativeCommands
+from mqlab.broker.server.stomp.receipts import PendingReceipts, Receipts
 from mqlab.wire.native.bodies import Payload
 from mqlab.wire.native.frames import Flag, Kind
 from mqlab.wire.native.joining import as_singles
@@ -18,7 +18,7 @@ PLAIN: Final = 1
 _CONFIRM, _PERSISTENT = int(Flag.CONFIRM), int(Flag.PERSISTENT)
 
 
-class Producer:
+class StompProducer:
     """`credit`: bytes it may send; it may overdraw once. `unconfirmed`: last sequence number, and who waits for it."""
 
     __slots__ = ("credit", "link", "next", "unconfirmed")
@@ -27,30 +27,30 @@ class Producer:
         self.link = link
         self.credit = 0
         self.next = 1
-        self.unconfirmed: deque[tuple[int, Pending]] = deque()
+        self.unconfirmed: deque[tuple[int, PendingReceipts]] = deque()
 
 
-class Producers:
-    def __init__(self, commands: Commands, receipts: Receipts) -> None:
+class StompProducers:
+    def __init__(self, commands: NativeCommands, receipts: Receipts) -> None:
         self._commands = commands
         self._receipts = receipts
         # By session and destination; the one that was used last is the last.
-        self._named: dict[tuple[int, str], Producer] = {}
-        self._linked: dict[int, Producer] = {}
+        self._named: dict[tuple[int, str], StompProducer] = {}
+        self._linked: dict[int, StompProducer] = {}
 
-    def ready(self, session: int, name: str) -> Producer | None:
+    def ready(self, session: int, name: str) -> StompProducer | None:
         """None: it must be waited for credit."""
         key = session, name
         producer = self._named.pop(key, None)
         if producer is None:
-            producer = Producer(self._commands.new_link())
+            producer = StompProducer(self._commands.new_link())
             self._linked[producer.link] = producer
             self._commands.say(Kind.OPEN_PRODUCER, {"destination": name}, session=session, link=producer.link)
             self._close_some()
         self._named[key] = producer
         return producer if producer.credit > 0 else None
 
-    def send(self, producer: Producer, payload: Payload, receipts: Sequence[str], *, persistent: bool) -> None:
+    def send(self, producer: StompProducer, payload: Payload, receipts: Sequence[str], *, persistent: bool) -> None:
         """Outside of a transaction: the receipts follow when the messages are where they belong, or on disk."""
         flags = 0
         if persistent or receipts:
@@ -59,10 +59,10 @@ class Producers:
             producer.unconfirmed.append((last, self._receipts.expect(receipts)))
         self._send(producer, PLAIN, payload, flags, persistent)
 
-    def send_within(self, producer: Producer, session: int, payload: Payload, *, persistent: bool) -> None:
+    def send_within(self, producer: StompProducer, session: int, payload: Payload, *, persistent: bool) -> None:
         self._send(producer, session, payload, 0, persistent)
 
-    def _send(self, producer: Producer, session: int, payload: Payload, flags: int, persistent: bool) -> None:
+    def _send(self, producer: StompProducer, session: int, payload: Payload, flags: int, persistent: bool) -> None:
         # Frames that came together are one batch; yet each is a message of its own.
         data, rows, form = as_singles(payload)
         flags |= form | (_PERSISTENT if persistent else 0)

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 
-class Pending:
+class PendingReceipts:
     """Frames of the client that are not done yet, and the receipts it wants for them: none, one or several."""
 
     __slots__ = ("done", "ids")
@@ -19,18 +19,18 @@ class Receipts:
 
     def __init__(self, say: Callable[[Sequence[str]], None]) -> None:
         self._say = say
-        self._waiting: deque[Pending] = deque()
+        self._waiting: deque[PendingReceipts] = deque()
 
     @property
     def idle(self) -> bool:
         return not self._waiting
 
-    def expect(self, ids: Sequence[str] = ()) -> Pending:
-        pending = Pending(ids)
+    def expect(self, ids: Sequence[str] = ()) -> PendingReceipts:
+        pending = PendingReceipts(ids)
         self._waiting.append(pending)
         return pending
 
-    def done(self, pending: Pending) -> None:
+    def done(self, pending: PendingReceipts) -> None:
         pending.done = True
         waiting = self._waiting
         while waiting and waiting[0].done:

@@ -15,7 +15,7 @@ _PREFETCHES: Final = ("prefetch", "prefetch-count", "activemq.prefetchSize")
 _DURABLE_NAMES: Final = ("durable-subscription-name", "activemq.subscriptionName", "activemq.subcriptionName")
 
 
-class Wishes(NamedTuple):
+class SubscribeHeaders(NamedTuple):
     # By which it is unsubscribed: its id or, for clients of 1.0 that give none, its destination.
     key: str
     id: str | None
@@ -27,7 +27,7 @@ class Wishes(NamedTuple):
     said: dict[str, Any]
 
 
-def wishes_of(headers: Mapping[str, str], version: str) -> Wishes:
+def parse_subscribe(headers: Mapping[str, str], version: str) -> SubscribeHeaders:
     """Raises StompError."""
     written, given = headers.get("destination", ""), headers.get("id")
     if not written:
@@ -46,7 +46,7 @@ def wishes_of(headers: Mapping[str, str], version: str) -> Wishes:
     acknowledge = _acknowledge(headers.get("ack", "auto")) if not said["browse"] else "auto"
     named = (number(name, headers[name], limits.PREFETCH) for name in _PREFETCHES if name in headers)
     key = written if given is None else given
-    return Wishes(key, given, written, acknowledge, max(1, next(named, _PREFETCH)), said)
+    return SubscribeHeaders(key, given, written, acknowledge, max(1, next(named, _PREFETCH)), said)
 
 
 def _acknowledge(text: str) -> Acknowledge:

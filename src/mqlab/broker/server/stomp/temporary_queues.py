@@ -3,12 +3,12 @@
 from mqlab.broker import limits
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.destination_names import check_name
-from mqlab.broker.server.stomp.commands import Commands, Said
+from mqlab.broker.server.stomp.commands import JsonObject, NativeCommands
 from mqlab.broker.server.stomp.messages.destination_names import TEMPORARY, native_name
 
 
-class Temporaries:
-    def __init__(self, commands: Commands) -> None:
+class TemporaryQueues:
+    def __init__(self, commands: NativeCommands) -> None:
         self._commands = commands
         # "" until the broker has told its name.
         self._names: dict[str, str] = {}
@@ -29,5 +29,5 @@ class Temporaries:
         """The broker's name for a destination. Raises BadNameError."""
         return self._names.get(written) or native_name(written)
 
-    def _made(self, written: str, said: Said) -> None:
+    def _made(self, written: str, said: JsonObject) -> None:
         self._names[written] = str(said["name"])

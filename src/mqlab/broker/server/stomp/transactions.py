@@ -1,4 +1,4 @@
-"""Transactions of a connection, any number at a time: each is the transaction of a session of its own."""
+"""StompTransactions of a connection, any number at a time: each is the transaction of a session of its own."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from mqlab.broker.server.stomp.commands import Commands
-from mqlab.broker.server.stomp.producers import PLAIN, Producers
-from mqlab.broker.server.stomp.receipts import Pending, Receipts
-from mqlab.broker.server.stomp.unacknowledged import Range
+from mqlab.broker.server.stomp.commands import NativeCommands
+from mqlab.broker.server.stomp.producers import PLAIN, StompProducers
+from mqlab.broker.server.stomp.receipts import PendingReceipts, Receipts
+from mqlab.broker.server.stomp.unacknowledged import IdRange
 from mqlab.wire.native.frames import Kind
 from mqlab.wire.stomp import StompError
 
 if TYPE_CHECKING:
-    from mqlab.broker.server.stomp.subscriptions import Subscription
+    from mqlab.broker.server.stomp.subscriptions import StompSubscription
 
 # Sessions that are kept for the next transactions, and the producers with which one is worth keeping.
 _SPARE: Final = 4
 _MOST_PRODUCERS: Final = 64
 
 
-class Transaction:
+class StompTransaction:
     """`settled`: what was accepted in it, or not, and is so only with its commit."""
 
     def __init__(self, session: int) -> None:
         self.session = session
-        self.settled: list[tuple[Subscription, Sequence[Range], bool]] = []
+        self.settled: list[tuple[StompSubscription, Sequence[IdRange], bool]] = []
 
 
-class Transactions:
-    def __init__(self, commands: Commands, receipts: Receipts, producers: Producers) -> None:
+class StompTransactions:
+    def __init__(self, commands: NativeCommands, receipts: Receipts, producers: StompProducers) -> None:
         self._commands = commands
         self._receipts = receipts
         self._producers = producers
-        self._open: dict[str, Transaction] = {}
+        self._open: dict[str, StompTransaction] = {}
         self._spare: list[int] = []
         # Sessions that are closed when their last transaction has ended.
         self._surplus: set[int] = set()
         self._sessions = PLAIN
         # Who waits for the end of transactions, by the session.
-        self._ending: dict[int, deque[Pending]] = {}
+        self._ending: dict[int, deque[PendingReceipts]] = {}
 
-    def __getitem__(self, name: str) -> Transaction:
+    def __getitem__(self, name: str) -> StompTransaction:
         """Raises StompError."""
         if name not in self._open:
             raise StompError(f"there is no transaction {name[:80]!r}")
@@ -60,7 +60,7 @@ class Transactions:
             session = self._sessions
             self._ending[session] = deque()
             self._commands.say(Kind.OPEN_SESSION, {"transacted": True}, session=session)
-        self._open[name] = Transaction(session)
+        self._open[name] = StompTransaction(session)
 
     def commit(self, name: str, receipts: Sequence[str]) -> None:
         transaction = self[name]
@@ -74,7 +74,7 @@ class Transactions:
             subscription.take_again(ranges)
         self._end(name, Kind.ROLLBACK, receipts)
 
-    def leaves(self, subscription: Subscription) -> None:
+    def leaves(self, subscription: StompSubscription) -> None:
         """It is about to be closed: what transactions have acknowledged of it must not go back to its queue."""
         for transaction in self._open.values():
             for one, ranges, accepted in transaction.settled:

@@ -16,7 +16,7 @@ class Translator(Protocol):
     def end(self) -> None: ...
 
 
-class Outlet(End):
+class StompTransport(End):
     """Frames go to the translator, all else to the socket."""
 
     def __init__(self, translator: Translator, socket: asyncio.Transport) -> None:

@@ -3,14 +3,14 @@
 from bisect import bisect_left
 from collections.abc import Iterable
 
-Range = tuple[int, int]
+IdRange = tuple[int, int]
 
 
-class Ranges:
+class UnacknowledgedRanges:
     """First and last id of each range, in order, none of them touching another."""
 
     def __init__(self) -> None:
-        self._ranges: list[Range] = []
+        self._ranges: list[IdRange] = []
 
     def add(self, first: int, last: int) -> None:
         """Ids that are not in it."""
@@ -22,11 +22,11 @@ class Ranges:
             end, last = at + 1, self._ranges[at][1]
         self._ranges[begin:end] = [(first, last)]
 
-    def add_all(self, ranges: Iterable[Range]) -> None:
+    def add_all(self, ranges: Iterable[IdRange]) -> None:
         for first, last in ranges:
             self.add(first, last)
 
-    def take(self, first: int, last: int) -> list[Range]:
+    def take(self, first: int, last: int) -> list[IdRange]:
         """Those of these ids that are in it leave it."""
         begin = end = bisect_left(self._ranges, (first,))
         if begin and self._ranges[begin - 1][1] >= first:
@@ -44,13 +44,13 @@ class Ranges:
         return taken
 
 
-def count(ranges: Iterable[Range]) -> int:
+def count(ranges: Iterable[IdRange]) -> int:
     return sum(last - first + 1 for first, last in ranges)
 
 
-def runs_of(ids: Iterable[int]) -> list[Range]:
+def runs_of(ids: Iterable[int]) -> list[IdRange]:
     """Consecutive ids put together, in their order."""
-    found: list[Range] = []
+    found: list[IdRange] = []
     first = last = -1
     for one in ids:
         if one == last + 1 and first >= 0:

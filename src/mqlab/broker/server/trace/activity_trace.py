@@ -16,9 +16,10 @@ from mqlab.broker.core.model.destination_names import parse
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.routing.placement import place
 from mqlab.broker.server.trace.isolation import ObserverErrors, isolated
-from mqlab.broker.server.trace.level_choice import Choosing
-from mqlab.broker.server.trace.operation_recorder import Spy, Watched
-from mqlab.broker.server.trace.records import MOST, WIDTH, Rows, encoded
+from mqlab.broker.server.trace.levels import TraceLevels
+from mqlab.broker.server.trace.operation_recorder import OperationRecorder
+from mqlab.broker.server.trace.recording import TracedConnection
+from mqlab.broker.server.trace.records import MOST, WIDTH, RawRecords, encoded
 from mqlab.broker.server.trace.stanzas import StanzaError
 from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
 from mqlab.broker.settings import Level, Settings
@@ -44,22 +45,22 @@ class Traceable(Protocol):
     """A connection, as far as the trace is concerned."""
 
     application: str
-    spy: Spy | None
+    operation_recorder: OperationRecorder | None
 
-    def watch(self, spy: Spy | None) -> None: ...
+    def record_with(self, operation_recorder: OperationRecorder | None) -> None: ...
 
-    def watched(self) -> Watched: ...
+    def traced_connection(self) -> TracedConnection: ...
 
 
-class Activity:
-    """One for each broker. `carry_out` of the broker follows whatever this puts on the queue."""
+class ActivityTrace:
+    """One for each broker. `run_effects` of the broker follows whatever this puts on the queue."""
 
     def __init__(
-        self, settings: Settings, core: Core, connections: Collection[object], carry_out: Callable[[], None],
+        self, settings: Settings, core: Core, connections: Collection[object], run_effects: Callable[[], None],
         errors: ObserverErrors,
     ) -> None:  # fmt: skip
         self.errors = errors
-        self.choosing = Choosing(settings)
+        self.levels = TraceLevels(settings)
         self.batches = 0
         self.records = 0
         # Messages with records that nobody had read when there was no room any more.
@@ -69,8 +70,8 @@ class Activity:
         # All there are, and those whose application is known.
         self._connections = connections
         self._welcomed: WeakSet[Traceable] = WeakSet()
-        self._carry_out = carry_out
-        self._rows: Rows = []
+        self._carry_out = run_effects
+        self._rows: RawRecords = []
         # Connections that are recorded now.
         self._spies = 0
         self._loop = asyncio.get_running_loop()
@@ -81,36 +82,36 @@ class Activity:
     @isolated
     def welcome(self, connection: Traceable, since: int) -> None:
         """A connection whose application is known; it came at that time."""
-        if self._next_stat is None and self.choosing.has_file:
+        if self._next_stat is None and self.levels.has_file:
             self._look_at_file()
         self._welcomed.add(connection)
         self._apply(connection)
-        if connection.spy is not None:
-            connection.spy.connected(since)
+        if connection.operation_recorder is not None:
+            connection.operation_recorder.connected(since)
 
-    def change(self, level: Level | None, application: str | None) -> None:
+    def set_level(self, level: Level | None, application: str | None) -> None:
         """At run time: a level for one application (or NAME*), or for all that nothing else is said of.
 
         None takes a level for one application back. Raises StanzaError.
         """
-        self.choosing.change(level, application)
+        self.levels.set_level(level, application)
         self._apply_to_all()
 
-    def read_again(self) -> None:
+    def reload(self) -> None:
         """The stanzas, if their file has changed. Raises StanzaError, and all stays as it was."""
-        if self.choosing.read_again():
+        if self.levels.reload():
             self._apply_to_all()
 
     def status(self) -> dict[str, Any]:
         queue = self._core.house.find(TRACE_QUEUE)
         found: dict[str, int] = {}
         for connection in self._known():
-            if connection.spy is not None:
-                key = f"{connection.application}\0{connection.spy.level}"
+            if connection.operation_recorder is not None:
+                key = f"{connection.application}\0{connection.operation_recorder.level}"
                 found[key] = found.get(key, 0) + 1
         watched = [(*key.split("\0"), count) for key, count in sorted(found.items())]
         return {
-            **self.choosing.status(),
+            **self.levels.status(),
             "applications": [
                 {"application": name, "level": level, "connections": count} for name, level, count in watched
             ],
@@ -150,15 +151,17 @@ class Activity:
         return [connection for connection in self._welcomed if connection in self._connections]
 
     def _apply(self, connection: Traceable) -> None:
-        level = self.choosing.level(connection.application)
+        level = self.levels.level(connection.application)
         if level == "off":
-            if connection.spy is not None:
-                connection.watch(None)
+            if connection.operation_recorder is not None:
+                connection.record_with(None)
                 self._one_less()
-        elif connection.spy is not None:
-            connection.spy.level = level
+        elif connection.operation_recorder is not None:
+            connection.operation_recorder.level = level
         else:
-            connection.watch(Spy(connection.watched(), self._rows, level, self._one_less, self.errors))
+            connection.record_with(
+                OperationRecorder(connection.traced_connection(), self._rows, level, self._one_less, self.errors)
+            )
             self._spies += 1
             if self._next_look is None:
                 self._flushed_at = time.monotonic()
@@ -183,14 +186,14 @@ class Activity:
             more = len(self._rows) >= MOST * WIDTH
             self._next_look = self._loop.call_later(0 if more else _LOOK, self._look)
 
-    def _taken(self) -> Rows:
+    def _taken(self) -> RawRecords:
         """The oldest records, as many as a message can have. Whatever becomes of them, they are not taken again."""
         taken = self._rows[: MOST * WIDTH]
         del self._rows[: MOST * WIDTH]
         return taken
 
     @isolated
-    def _put(self, rows: Rows) -> None:
+    def _put(self, rows: RawRecords) -> None:
         """One message of these records; the oldest ones go, rather than that anybody waits."""
         queue = self._queue()
         payload = Payload(encoded(rows), 1, SINGLE)
@@ -217,7 +220,7 @@ class Activity:
 
     def _look_at_file(self) -> None:
         try:
-            self.read_again()
+            self.reload()
         except StanzaError as error:
             log.warning("the levels of the trace stay as they are: %s", error)
         except Exception as error:

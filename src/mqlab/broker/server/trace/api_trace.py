@@ -9,18 +9,31 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterable
+from json.encoder import encode_basestring_ascii as quoted
 from pathlib import Path
 from time import time_ns
 from typing import Any, Final
 
-from mqlab.broker.core.effects import Effect
-from mqlab.broker.server.trace.api_trace_lines import COLUMNS, IN, OUT, effect_line, journal_line, line_of
+from mqlab.broker.core.effects import Append, Effect
+from mqlab.broker.core.model.sessions import Consumer, Producer, Session
 from mqlab.broker.server.trace.isolation import ObserverErrors, isolated
+from mqlab.broker.server.trace.traced_links import destination_of
 from mqlab.broker.settings import SettingError
 from mqlab.wire.native.bodies import Buffer
-from mqlab.wire.native.frames import HEADER, HEADER_SIZE, Frame, Kind
+from mqlab.wire.native.frames import HEADER, HEADER_SIZE, Frame, Kind, ProtocolError
 
 log = logging.getLogger("mqlab.broker")
+
+COLUMNS: Final = (
+    "time", "connection", "application", "direction", "kind", "session", "link", "first", "amount", "flags", "length",
+    "destination",
+)  # fmt: skip
+IN, OUT = "in", "out"
+_NAMES: Final = {int(kind): kind.name for kind in Kind}
+_CLOSED: Final = int(Kind.CLOSED)
+_TOLD: Final = 255
+# Destinations, and beginnings of lines, that are known of one connection: a client may make up any number of them.
+_MOST_KNOWN: Final = 4096
 
 Actions = dict[type[Effect], Callable[[Any], None]]
 
@@ -30,7 +43,7 @@ _SECONDS: Final = 0.05
 _MOST: Final = 10_000
 
 
-class Caller:
+class CallRecorder:
     """One connection in the trace."""
 
     __slots__ = ("_append", "_trace", "connection", "destinations", "errors", "words")
@@ -45,13 +58,13 @@ class Caller:
         self.words: dict[tuple[str, int, int, int], tuple[str, str]] = {}
 
     @isolated
-    def came(self, frame: Frame) -> None:
+    def frame_received(self, frame: Frame) -> None:
         kind, flags, session, link, first, amount, payload = frame
         said = bytes(payload) if kind in _OPENING else None
         self._append((time_ns(), self, IN, kind, flags, session, link, first, amount, len(payload), said))
 
     @isolated
-    def left(self, unsent: Iterable[Buffer]) -> None:
+    def bytes_sent(self, unsent: Iterable[Buffer]) -> None:
         """Frames whole, or each as a header and what follows it, be it empty."""
         now, append, follows = time_ns(), self._append, False
         for data in unsent:
@@ -65,7 +78,7 @@ class Caller:
             self._trace.write()
 
     @isolated
-    def left_whole(self, frames: Iterable[Frame]) -> None:
+    def frames_sent(self, frames: Iterable[Frame]) -> None:
         """The same of frames that are not written to a socket."""
         now, append = time_ns(), self._append
         for kind, flags, session, link, first, amount, payload in frames:
@@ -74,9 +87,9 @@ class Caller:
             self._trace.write()
 
     @isolated
-    def ended(self) -> None:
+    def connection_closed(self) -> None:
         self._append((time_ns(), self, OUT, 0, 0, 0, 0, 0, 0, 0, None))
-        self._trace.callers.discard(self)
+        self._trace.recorders.discard(self)
 
 
 class ApiTrace:
@@ -86,7 +99,7 @@ class ApiTrace:
         self.internal = internal
         self.errors = errors
         self.calls: list[tuple[Any, ...]] = []
-        self.callers: set[Caller] = set()
+        self.recorders: set[CallRecorder] = set()
         self._path = path
         try:
             # What applications do is nobody else's business.
@@ -96,26 +109,26 @@ class ApiTrace:
         self._write("\t".join(COLUMNS) + "\n")
         self._timer: asyncio.TimerHandle | None = None
 
-    def caller(self, connection: Any) -> Caller | None:
+    def call_recorder(self, connection: Any) -> CallRecorder | None:
         """None: tracing has ended."""
         if self._file is None:
             return None
         if self._timer is None:
             self._look()
-        caller = Caller(self, connection)
-        self.callers.add(caller)
-        return caller
+        recorder = CallRecorder(self, connection)
+        self.recorders.add(recorder)
+        return recorder
 
     def around(self, actions: Actions) -> Actions:
         """The same actions; with `internal`, each effect of the core is traced before it is carried out."""
 
         def traced(action: Callable[[Any], None]) -> Callable[[Any], None]:
-            def carry_out(effect: Effect) -> None:
+            def run_effects(effect: Effect) -> None:
                 if self._file is not None:
                     self._effect(effect)
                 action(effect)
 
-            return carry_out
+            return run_effects
 
         return {kind: traced(action) for kind, action in actions.items()} if self.internal else actions
 
@@ -165,6 +178,74 @@ class ApiTrace:
             log.error("the API trace ends here: %s cannot be written: %s", self._path, error.strerror)
             os.close(self._file)
             self._file = None
-            for caller in self.callers:
-                caller.connection.caller = None
-            self.callers.clear()
+            for recorder in self.recorders:
+                recorder.connection.call_recorder = None
+            self.recorders.clear()
+
+
+def line_of(call: tuple[Any, ...]) -> str:
+    """Of a time and a line of the core or the journal, or of a call as a connection noted it."""
+    if len(call) == 2:
+        return f"{call[0]}\t{call[1]}\n"
+    now, recorder, direction, kind, flags, session, link, first, amount, length, said = call
+    if said is not None:
+        _know(recorder, link, said)
+    key = (direction, kind, session, link)
+    words = recorder.words.get(key)
+    if words is None:
+        words = _words(recorder, key)
+    if kind == _CLOSED and link:
+        recorder.destinations.pop(link, None)
+    return f"{now}\t{words[0]}\t{first}\t{amount}\t{flags}\t{length}\t{words[1]}\n"
+
+
+def effect_line(effect: Effect) -> str:
+    """What the core wants done, in the same columns but the time."""
+    kind = type(effect).__name__
+    if isinstance(effect, Append):
+        return _line("-", "", "core", f"{kind}:{type(effect.record).__name__}", first=effect.lsn)
+    about: Any = effect[0]
+    session, link, first, destination = 0, 0, 0, ""
+    owner = about
+    if isinstance(about, Producer | Consumer):
+        session, link, destination, owner = about.session.number, about.link, destination_of(about), about.session.owner
+        first = effect[1] if len(effect) > 1 and isinstance(effect[1], int) else 0
+    elif isinstance(about, Session):
+        session, owner = about.number, about.owner
+    number, application = str(getattr(owner, "number", "-")), str(getattr(owner, "application", ""))
+    return _line(number, application, "core", kind, session=session, link=link, first=first, destination=destination)
+
+
+def journal_line(what: str, lsn: int) -> str:
+    return _line("-", "", "journal", what, first=lsn)
+
+
+def _line(
+    connection: str, application: str, direction: str, kind: str, *, session: int = 0, link: int = 0, first: int = 0,
+    destination: str = "",
+) -> str:  # fmt: skip
+    before = f"{connection}\t{quoted(application)}\t{direction}\t{kind}\t{session}\t{link}"
+    return f"{before}\t{first}\t0\t0\t0\t{quoted(destination)}"
+
+
+def _know(recorder: CallRecorder, link: int, said: bytes) -> None:
+    """What a link is opened to is what its later lines are about."""
+    try:
+        name = Frame(0, 0, 0, 0, 0, 0, memoryview(said)).json().get("destination")
+    except ProtocolError:
+        name = None
+    if len(recorder.destinations) >= _MOST_KNOWN:
+        recorder.destinations.clear()
+    recorder.destinations[link] = quoted(name[:_TOLD]) if isinstance(name, str) else '""'
+    recorder.words.clear()
+
+
+def _words(recorder: CallRecorder, key: tuple[str, int, int, int]) -> tuple[str, str]:
+    """What all lines of one kind about one link have in common."""
+    direction, kind, session, link = key
+    who = f"{recorder.connection.number}\t{quoted(recorder.connection.application)}"
+    words = f"{who}\t{direction}\t{_NAMES.get(kind, 'END')}\t{session}\t{link}", recorder.destinations.get(link, '""')
+    if len(recorder.words) >= _MOST_KNOWN:
+        recorder.words.clear()
+    recorder.words[key] = words
+    return words

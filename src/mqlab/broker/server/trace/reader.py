@@ -17,7 +17,7 @@ _PATIENCE: Final = 1.0
 _PREFETCH: Final = 16
 
 
-class TraceReader:
+class ActivityTraceReader:
     """`done()` says that all that was read up to now is safe; what is not done stays with the broker."""
 
     def __init__(self, session: aio.Session, consumer: aio.Consumer, status: dict[str, Any]) -> None:
@@ -29,7 +29,7 @@ class TraceReader:
         self.unreadable = 0
 
     @classmethod
-    async def open(cls, connection: aio.Connection) -> TraceReader:
+    async def open(cls, connection: aio.Connection) -> ActivityTraceReader:
         """Raises RefusedError where the trace is somebody else's business."""
         session = await connection.session("client")
         consumer = await session.consumer(TRACE_QUEUE, prefetch=_PREFETCH)
@@ -63,7 +63,7 @@ class TraceReader:
 
 async def read_trace(connection: aio.Connection) -> pa.Table:
     """All that was recorded up to now. It is gone from the broker then."""
-    reader = await TraceReader.open(connection)
+    reader = await ActivityTraceReader.open(connection)
     found = [table async for table in reader.tables()]
     reader.done()
     await reader.close()

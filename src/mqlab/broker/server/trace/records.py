@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from mqlab.broker.server.trace.detail import More, Texts, told
+from mqlab.broker.server.trace.detail import DetailWriter, RawDetail, extra_json
 from mqlab.errors import MqlabError
 from mqlab.wire.native.payload import MalformedPayloadError
 
@@ -21,8 +21,8 @@ SCHEMA: Final = pa.schema([
     }.items()
 ])  # fmt: skip
 
-# In the message, what many records have in common stands there once; the columns have numbers for it. Details are there
-# as raw values, and only where there are any.
+# The message is dictionary-encoded: the columns of texts hold numbers. It has the columns of raw details only if a
+# record has details.
 _COMMON: Final = ("application", "operation", "destination", "code")
 _few: Final = pa.dictionary(pa.int16(), _text)
 _WRITTEN: Final = pa.schema([
@@ -30,20 +30,21 @@ _WRITTEN: Final = pa.schema([
 ])  # fmt: skip
 _RAW: Final = {"marks": pa.int16(), "about": _few, "first": _int, "message": pa.binary(), "others": _text}
 _DETAILED: Final = pa.schema([*_WRITTEN, *_RAW.items()])
-_NOTHING: Final[More] = (0, "", 0, None, None)
-# Details repeat themselves, and most of a message is details where there are any.
+_NO_DETAIL: Final[RawDetail] = (0, "", 0, None, None)
+# Only details are compressed: they repeat themselves and make up most of a message.
 _PLAIN: Final = pa.ipc.IpcWriteOptions(use_threads=False)
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-# What one message may unfold to: it comes from a queue that others may have written to.
+# Bytes of one decoded message: other clients may have written to the queue.
 _MOST_UNFOLDED: Final = 256 * 1024 * 1024
+# Records in one message.
 MOST: Final = 2_000
 _LEAST, _LARGEST = -(2**63), 2**63 - 1
-# Raw values of a record, one after the other in a flat list: see Rows.
+# Raw values of a record, one after the other in a flat list: see RawRecords.
 WIDTH: Final = 6
 
 
-class Subject:
-    """What the records of one kind of operation of one link have in common. Each is its own key."""
+class RecordLabels:
+    """The values that all records of one kind of operation on one link share. Each object is its own key."""
 
     __slots__ = ("application", "code", "connection", "destination", "operation")
 
@@ -54,35 +55,35 @@ class Subject:
         self.destination = destination
         self.code = code
 
-    def but(self, code: str) -> "Subject":
-        return Subject(self.connection, self.application, self.operation, self.destination, code)
+    def with_code(self, code: str) -> "RecordLabels":
+        return RecordLabels(self.connection, self.application, self.operation, self.destination, code)
 
 
-# Subject, began, ended, messages, bytes, and More or None; then the next record. One flat list costs half of what a
-# list of tuples would.
-Rows = list[Any]
+# Labels, began, ended, messages, bytes, and RawDetail or None; then the next record. A flat list takes half the time
+# of a list of tuples.
+RawRecords = list[Any]
 
 
 class BadRecordsError(MqlabError, ValueError):
-    """What lies on the queue of the trace was not put there by the trace."""
+    """A message on the trace queue was not written by the trace."""
 
 
-def encoded(rows: Rows) -> bytes:
+def encoded(rows: RawRecords) -> bytes:
     """One message of these records, at most MOST of them."""
-    subjects, count = rows[0::WIDTH], len(rows) // WIDTH
-    place = {subject: number for number, subject in enumerate(dict.fromkeys(subjects))}
-    which = pa.array(np.fromiter(map(place.__getitem__, subjects), np.int16, count))
+    all_labels, count = rows[0::WIDTH], len(rows) // WIDTH
+    numbers = {labels: number for number, labels in enumerate(dict.fromkeys(all_labels))}
+    label_numbers = pa.array(np.fromiter(map(numbers.__getitem__, all_labels), np.int16, count))
     began, ended, messages, size = (_whole(rows[at::WIDTH]) for at in range(1, 5))
-    found: list[More | None] = rows[5::WIDTH]
-    detailed = any(found)
-    texts = {name: pa.array([getattr(subject, name) for subject in place], _text) for name in _COMMON}
-    columns = {name: pa.DictionaryArray.from_arrays(which, text, safe=False) for name, text in texts.items()}
-    columns["connection"] = pa.array([subject.connection for subject in place], _int).take(which)
+    details: list[RawDetail | None] = rows[5::WIDTH]
+    detailed = any(details)
+    texts = {name: pa.array([getattr(labels, name) for labels in numbers], _text) for name in _COMMON}
+    columns = {name: pa.DictionaryArray.from_arrays(label_numbers, text, safe=False) for name, text in texts.items()}
+    columns["connection"] = pa.array([labels.connection for labels in numbers], _int).take(label_numbers)
     columns |= {"t": pa.array(began), "duration": pa.array(np.maximum(ended - began, 0))}
     columns |= {"messages": pa.array(messages), "bytes": pa.array(size)}
     schema = _DETAILED if detailed else _WRITTEN
     if detailed:
-        columns |= _raw(found)
+        columns |= _raw_columns(details)
     batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=_COMPRESSED if detailed else _PLAIN) as stream:
@@ -104,39 +105,39 @@ def decoded(data: bytes) -> pa.Table:
                 if size > _MOST_UNFOLDED:
                     raise BadRecordsError(f"more than {_MOST_UNFOLDED} bytes in one message")
                 batches.append(batch)
-        found = pa.Table.from_batches(batches, schema)
-        details = _details(found) if schema.equals(_DETAILED) else [""] * len(found)
+        raw = pa.Table.from_batches(batches, schema)
+        details = _details(raw) if schema.equals(_DETAILED) else [""] * len(raw)
     except (pa.ArrowException, OSError, EOFError, MalformedPayloadError) as error:
         raise BadRecordsError(f"no records of a trace: {error}") from None
-    plain = found.select(_WRITTEN.names).append_column(SCHEMA.field("detail"), pa.array(details, _text))
+    plain = raw.select(_WRITTEN.names).append_column(SCHEMA.field("detail"), pa.array(details, _text))
     return plain.select(SCHEMA.names).cast(SCHEMA)
 
 
-def _raw(found: list[More | None]) -> dict[str, pa.Array]:
-    marks, abouts, firsts, messages, others = zip(*[more or _NOTHING for more in found], strict=True)
+def _raw_columns(details: list[RawDetail | None]) -> dict[str, pa.Array]:
+    marks, prefixes, firsts, messages, extras = zip(*[detail or _NO_DETAIL for detail in details], strict=True)
     return {
         "marks": pa.array(marks, pa.int16()),
-        "about": pa.array(abouts, _text).dictionary_encode().cast(_few),
+        "about": pa.array(prefixes, _text).dictionary_encode().cast(_few),
         "first": pa.array(_whole(firsts)),
         "message": pa.array(messages, pa.binary()),
-        "others": pa.array([*map(told, others)], _text),
+        "others": pa.array([*map(extra_json, extras)], _text),
     }
 
 
 def _whole(values: Sequence[int]) -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """Clients may send any number of 64 bits without a sign; a record has the highest that it can have for it."""
+    """As int64. Clients send unsigned 64-bit numbers; those that do not fit become the largest int64."""
     try:
         return np.fromiter(values, np.int64, len(values))
     except OverflowError:
         return np.fromiter((max(_LEAST, min(value, _LARGEST)) for value in values), np.int64, len(values))
 
 
-def _details(found: pa.Table) -> list[str]:
-    texts, left, details = Texts(), _MOST_UNFOLDED, []
-    for raw in zip(*(found[name].to_pylist() for name in _RAW), strict=True):
-        if None in (raw[0], raw[1], raw[2], raw[4]):
-            raise BadRecordsError("a record without the values that all have")
-        details.append(texts.of(*raw))
+def _details(raw: pa.Table) -> list[str]:
+    writer, left, details = DetailWriter(), _MOST_UNFOLDED, []
+    for values in zip(*(raw[name].to_pylist() for name in _RAW), strict=True):
+        if None in (values[0], values[1], values[2], values[4]):
+            raise BadRecordsError("a record lacks a required value")
+        details.append(writer.to_json(*values))
         left -= len(details[-1])
         if left < 0:
             raise BadRecordsError(f"more than {_MOST_UNFOLDED} bytes in one message")

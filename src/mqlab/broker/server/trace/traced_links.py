@@ -1,4 +1,4 @@
-"""What a spy knows of a producer or consumer: its part of every record, and what was not answered yet."""
+"""What a recorder knows of a producer or consumer: the labels of its records, and its operations without an answer."""
 
 from __future__ import annotations
 
@@ -6,67 +6,67 @@ from collections import deque
 from typing import Any, Final
 
 from mqlab.broker.core.model.sessions import Consumer, Producer
-from mqlab.broker.server.trace.detail import More, about, ids_of
-from mqlab.broker.server.trace.records import Subject
+from mqlab.broker.server.trace.detail import RawDetail, detail_prefix, ids_of
+from mqlab.broker.server.trace.records import RecordLabels
 from mqlab.wire.native.bodies import Payload
 
-# Where the records go. Operations on this queue are not recorded: who reads the trace would never come to its end.
+# The queue of the trace records. Operations on it are not recorded: a reader of the trace would never reach its end.
 TRACE_QUEUE: Final = "queue:mqlab.trace"
 
 
-# An operation whose answer is still to come: a sequence number, or the id that was asked for; subject, when it began,
-# messages, bytes, and more.
-Unanswered = tuple[Any, Subject, int, int, int, More | None]
+# An operation that has no answer yet: the sequence number of a send or the id of a receive, labels, when it began,
+# messages, bytes, and the detail.
+PendingOperation = tuple[Any, RecordLabels, int, int, int, RawDetail | None]
 
 
-class Link:
+class TracedLink:
     __slots__ = (
-        "about", "acknowledge", "answered", "close", "consumer", "done", "get", "pushed", "put", "receive", "room",
-        "unconfirmed", "waiting",
+        "acknowledge", "acknowledged_up_to", "close", "confirms", "consumer", "get", "had_credit", "prefix", "put",
+        "receive", "receives", "room", "unconfirmed",
     )  # fmt: skip
 
     def __init__(self, connection: int, application: str, link: Producer | Consumer) -> None:
         destination = destination_of(link)
 
-        def subject(operation: str) -> Subject:
-            return Subject(connection, application, operation, destination)
+        def labels(operation: str) -> RecordLabels:
+            return RecordLabels(connection, application, operation, destination)
 
-        self.about = about(link.session.number, link.link)
-        # Sends of a transaction are answered with its commit.
-        self.answered = not link.session.transacted
-        # A client may name a producer where a consumer belongs, and the other way round: that fails, and is recorded.
-        self.put, self.close, self.receive = subject("put"), subject("close"), subject("get-by-id")
-        self.acknowledge, self.room = subject("acknowledge"), subject("room")
-        self.unconfirmed: deque[Unanswered] = deque()
-        self.waiting: deque[Unanswered] = deque()
+        self.prefix = detail_prefix(link.session.number, link.link)
+        # The broker confirms sends of a transaction with its commit.
+        self.confirms = not link.session.transacted
+        # A client may name a producer in place of a consumer, or the reverse: the command fails, and that is recorded.
+        self.put, self.close, self.receive = labels("put"), labels("close"), labels("get-by-id")
+        self.acknowledge, self.room = labels("acknowledge"), labels("room")
+        self.unconfirmed: deque[PendingOperation] = deque()
+        self.receives: deque[PendingOperation] = deque()
         self.consumer = consumer = link if isinstance(link, Consumer) else None
-        self.get = subject("get" if consumer is None or consumer.browsing is None else "browse")
-        # It had or has room: not everything that comes is what it asked for.
-        self.pushed = consumer is not None and consumer.credit > 0
-        # The delivery id up to which all is done.
-        self.done = 0
+        self.get = labels("get" if consumer is None or consumer.browsing is None else "browse")
+        # A consumer that had credit may get deliveries that answer no receive.
+        self.had_credit = consumer is not None and consumer.credit > 0
+        # The last delivery id of those without a gap that the consumer has acknowledged.
+        self.acknowledged_up_to = 0
         if consumer is not None:
-            held = consumer.unacknowledged
-            self.done = (held[0][0] if held else consumer.next_delivery) - 1
+            unacknowledged = consumer.unacknowledged
+            self.acknowledged_up_to = (unacknowledged[0][0] if unacknowledged else consumer.next_delivery) - 1
 
     def covered(self, up_to: int) -> int:
-        """Messages that an acknowledgement up to this delivery id covers, before it is carried out."""
+        """How many messages an acknowledgement up to this delivery id will cover."""
         if self.consumer is None:
             return 0
-        return max(0, min(up_to, self.consumer.next_delivery - 1) - self.done)
+        return max(0, min(up_to, self.consumer.next_delivery - 1) - self.acknowledged_up_to)
 
-    def asked_for(self, payload: Payload) -> Unanswered | None:
-        """The receive by id that this delivery answers."""
-        waiting = self.waiting
-        if len(waiting) == 1 and not self.pushed:
-            return waiting.pop()
+    def take_receive(self, payload: Payload) -> PendingOperation | None:
+        """Remove and return the receive by id that this delivery answers."""
+        receives = self.receives
+        if len(receives) == 1 and not self.had_credit:
+            return receives.pop()
         if payload.rows == 1:
             correlation_id, message_id = ids_of(payload)
             keys = (None if correlation_id is None else correlation_id.encode(), message_id)
-            for at, one in enumerate(waiting):
-                if one[0] in keys:
-                    del waiting[at]
-                    return one
+            for index, receive in enumerate(receives):
+                if receive[0] in keys:
+                    del receives[index]
+                    return receive
         return None
 
 

@@ -10,7 +10,7 @@ from wsproto.events import AcceptConnection, RejectConnection, Request
 from wsproto.utilities import RemoteProtocolError
 
 from mqlab.broker import limits
-from mqlab.broker.server.http.responses import Answer, refusal, written
+from mqlab.broker.server.http.responses import HttpResponse, encode_response, error_response
 from mqlab.broker.server.websocket.origins import allows
 from mqlab.errors import MqlabError
 
@@ -20,22 +20,22 @@ _UPGRADE: Final = (("Upgrade", "websocket"), ("Connection", "Upgrade"))
 _NO_UPGRADE: Final = "a request that is not for WebSocket; this is a message broker, which has no pages"
 
 
-class NotOpenedError(MqlabError):
+class HandshakeRefusedError(MqlabError):
     """The request is refused, with this answer."""
 
     def __init__(self, status: HTTPStatus, message: str, *headers: tuple[str, str]) -> None:
         super().__init__(message)
-        self.answer: Answer = refusal(status, message, *headers)
+        self.answer: HttpResponse = error_response(status, message, *headers)
 
 
-class Opened(NamedTuple):
+class AcceptedHandshake(NamedTuple):
     connection: WSConnection
     response: bytes
     # What the client said after its request.
     rest: bytes
 
 
-class Handshake:
+class WebSocketHandshake:
     """Of one client. `allowed`: the origins of web pages that may connect."""
 
     def __init__(self, allowed: Collection[str], *, tls: bool) -> None:
@@ -44,8 +44,8 @@ class Handshake:
         self._room = limits.HTTP_HEAD
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.HTTP_HEAD)
 
-    def received(self, data: bytes) -> Opened | None:
-        """None: the request is not whole yet. Raises NotOpenedError."""
+    def received(self, data: bytes) -> AcceptedHandshake | None:
+        """None: the request is not whole yet. Raises HandshakeRefusedError."""
         head, rest = data[: self._room], data[self._room :]
         self._room -= len(head)
         try:
@@ -53,32 +53,34 @@ class Handshake:
             request = self._http.next_event()
             has_no_body = isinstance(request, h11.Request) and isinstance(self._http.next_event(), h11.EndOfMessage)
         except h11.RemoteProtocolError:
-            raise NotOpenedError(HTTPStatus.BAD_REQUEST, "this is no request of HTTP") from None
+            raise HandshakeRefusedError(HTTPStatus.BAD_REQUEST, "this is no request of HTTP") from None
         if not isinstance(request, h11.Request):
             if self._room:
                 return None
             too_long = f"a request of more than {limits.HTTP_HEAD} bytes"
-            raise NotOpenedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, too_long)
+            raise HandshakeRefusedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, too_long)
         self._check(request, has_no_body=has_no_body)
         return self._open(request, rest)
 
-    def answered(self, answer: Answer) -> bytes:
+    def answered(self, answer: HttpResponse) -> bytes:
         """The bytes of an answer in place of an opened connection."""
-        return written(self._http, answer)
+        return encode_response(self._http, answer)
 
     def _check(self, request: h11.Request, *, has_no_body: bool) -> None:
         headers = [(name, value.decode("latin-1")) for name, value in request.headers]
         if not any(name == b"upgrade" and value.lower() == "websocket" for name, value in headers):
-            raise NotOpenedError(HTTPStatus.UPGRADE_REQUIRED, _NO_UPGRADE, *_UPGRADE)
+            raise HandshakeRefusedError(HTTPStatus.UPGRADE_REQUIRED, _NO_UPGRADE, *_UPGRADE)
         if request.method != b"GET" or request.http_version != b"1.1" or not has_no_body:
-            raise NotOpenedError(HTTPStatus.BAD_REQUEST, "WebSocket begins with a GET of HTTP/1.1 without a body")
+            raise HandshakeRefusedError(
+                HTTPStatus.BAD_REQUEST, "WebSocket begins with a GET of HTTP/1.1 without a body"
+            )
         host = next(value for name, value in headers if name == b"host")
         for origin in [value for name, value in headers if name == b"origin"]:
             if not allows(origin, host, self._allowed, tls=self._tls):
                 refused = f"web pages of {origin[:80]!a} may not connect; web_origins says whose may"
-                raise NotOpenedError(HTTPStatus.FORBIDDEN, refused)
+                raise HandshakeRefusedError(HTTPStatus.FORBIDDEN, refused)
 
-    def _open(self, request: h11.Request, rest: bytes) -> Opened:
+    def _open(self, request: h11.Request, rest: bytes) -> AcceptedHandshake:
         connection = WSConnection(ConnectionType.SERVER)
         try:
             connection.initiate_upgrade_connection(list(request.headers), request.target)
@@ -87,20 +89,22 @@ class Handshake:
             hint = error.event_hint
             assert isinstance(hint, RejectConnection)
             headers = [(name.decode(), value.decode()) for name, value in hint.headers]
-            raise NotOpenedError(HTTPStatus(hint.status_code), str(error), *headers) from None
+            raise HandshakeRefusedError(HTTPStatus(hint.status_code), str(error), *headers) from None
         except UnicodeError:
-            raise NotOpenedError(HTTPStatus.BAD_REQUEST, "a header that must be ASCII is not") from None
+            raise HandshakeRefusedError(HTTPStatus.BAD_REQUEST, "a header that must be ASCII is not") from None
         assert isinstance(asked, Request)
         # No extensions: what is compressed could be of any size.
         response = connection.send(AcceptConnection(subprotocol=_chosen(asked.subprotocols)))
-        return Opened(connection, response, self._http.trailing_data[0] + rest)
+        return AcceptedHandshake(connection, response, self._http.trailing_data[0] + rest)
 
 
 def _chosen(offered: Sequence[str]) -> str | None:
-    """Which STOMP is spoken; CONNECT says it again, so a client need not offer any. Raises NotOpenedError."""
+    """Which STOMP is spoken; CONNECT says it again, so a client need not offer any. Raises HandshakeRefusedError."""
     if not offered:
         return None
     for one in _SUBPROTOCOLS:
         if one in offered:
             return one
-    raise NotOpenedError(HTTPStatus.BAD_REQUEST, f"none of the subprotocols is one of {', '.join(_SUBPROTOCOLS)}")
+    raise HandshakeRefusedError(
+        HTTPStatus.BAD_REQUEST, f"none of the subprotocols is one of {', '.join(_SUBPROTOCOLS)}"
+    )

@@ -13,7 +13,7 @@ from wsproto.frame_protocol import CloseReason
 _CONTENT_LENGTH: Final = re.compile(rb"\ncontent-length:([0-9]+)\n")
 
 
-class Outlet(asyncio.Transport):
+class WebSocketTransport(asyncio.Transport):
     """Frames of STOMP become messages of WebSocket; all else goes to the socket.
 
     `unopened` makes the last words to a client whose connection ends before it is one of WebSocket; `read_on` is
@@ -27,7 +27,7 @@ class Outlet(asyncio.Transport):
         self._connection: WSConnection | None = None
         self._closing = False
         # Nothing is read for now.
-        self.deaf = False
+        self.reading_paused = False
         # The socket takes no more for now, and what came in the meantime that wants an answer: the last is enough.
         self._full = False
         self._ping: Ping | None = None
@@ -62,7 +62,7 @@ class Outlet(asyncio.Transport):
         # Who has said that it ends wants to hear no more.
         if self._connection is None or self._connection.state is not ConnectionState.OPEN:
             return
-        self._socket.writelines([self._message(one) for data in list_of_data for one in frames_in(data)])
+        self._socket.writelines([self._message(one) for data in list_of_data for one in split_frames(data)])
 
     def close(self) -> None:
         """The client is told of the end, and then nothing more; what it says until it leaves is not listened to."""
@@ -79,7 +79,7 @@ class Outlet(asyncio.Transport):
             return
         # A socket that is closed while something comes would forget the last words.
         self._socket.write_eof()
-        if self.deaf:
+        if self.reading_paused:
             self._socket.resume_reading()
 
     def can_write_eof(self) -> bool:
@@ -93,11 +93,11 @@ class Outlet(asyncio.Transport):
         return self._closing or self._socket.is_closing()
 
     def pause_reading(self) -> None:
-        self.deaf = True
+        self.reading_paused = True
         self._socket.pause_reading()
 
     def resume_reading(self) -> None:
-        self.deaf = False
+        self.reading_paused = False
         self._socket.resume_reading()
         # Not now: STOMP is at work.
         asyncio.get_running_loop().call_soon(self._read_on)
@@ -122,7 +122,7 @@ class Outlet(asyncio.Transport):
         return self._connection.send(BytesMessage(frame))
 
 
-def frames_in(data: bytes) -> Iterator[bytes]:
+def split_frames(data: bytes) -> Iterator[bytes]:
     """Each frame, or heart-beat, of what STOMP writes: some clients look for one in a message and no more."""
     begin, size = 0, len(data)
     while begin < size:

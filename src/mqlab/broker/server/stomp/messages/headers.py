@@ -31,35 +31,35 @@ _LATEST: Final = 2**62
 _ID: Final = "ID:"
 
 
-class Circumstances(NamedTuple):
+class SendContext(NamedTuple):
     """What a header can mean something different by: the time (ms since 1970), and the connection's own queues."""
 
     now: int
     destination: Callable[[str], str]
 
 
-Reading = Callable[[str, Circumstances], Value | None]
+HeaderParser = Callable[[str, SendContext], Value | None]
 
 
-class Column(NamedTuple):
+class HeaderColumn(NamedTuple):
     """A column of messages that one header fills."""
 
     header: str
     name: str
     letter: str
-    read: Reading
+    read: HeaderParser
 
 
 @lru_cache(maxsize=256)
-def columns_for(names: tuple[str, ...]) -> tuple[Column, ...]:
+def columns_for(names: tuple[str, ...]) -> tuple[HeaderColumn, ...]:
     """Of messages with these headers. Of several headers that mean the same, the first counts."""
-    found: dict[str, Column] = {}
+    found: dict[str, HeaderColumn] = {}
     for header in names:
         if header in NOT_OF_THE_MESSAGE:
             continue
         name, read = _FIELDS.get(header) or (PROPERTY + property_name(header), _text)
         letter = HEADERS.get(name, "s")
-        found.setdefault(name, Column(header, name, letter, read))
+        found.setdefault(name, HeaderColumn(header, name, letter, read))
     return tuple(found.values())
 
 
@@ -87,37 +87,37 @@ def number(name: str, text: str, most: int) -> int:
     return int(digits)
 
 
-def _text(text: str, _: Circumstances) -> Value:
+def _text(text: str, _: SendContext) -> Value:
     return text
 
 
-def _reply_to(text: str, around: Circumstances) -> Value:
+def _reply_to(text: str, around: SendContext) -> Value:
     return around.destination(text)
 
 
-def _priority(text: str, _: Circumstances) -> Value:
+def _priority(text: str, _: SendContext) -> Value:
     return number("priority", text, _PRIORITIES[-1])
 
 
-def _expires(text: str, _: Circumstances) -> Value | None:
+def _expires(text: str, _: SendContext) -> Value | None:
     return number("expires", text, _LATEST) or None
 
 
-def _time_to_live(text: str, around: Circumstances) -> Value | None:
+def _time_to_live(text: str, around: SendContext) -> Value | None:
     lasting = number("ttl", text, _LATEST)
     return around.now + lasting if lasting else None
 
 
-def _delay(text: str, around: Circumstances) -> Value | None:
+def _delay(text: str, around: SendContext) -> Value | None:
     waiting = number("delay", text, _LATEST)
     return around.now + waiting if waiting else None
 
 
-def _timestamp(text: str, _: Circumstances) -> Value:
+def _timestamp(text: str, _: SendContext) -> Value:
     return number("timestamp", text, _LATEST)
 
 
-def _message_id(text: str, _: Circumstances) -> Value | None:
+def _message_id(text: str, _: SendContext) -> Value | None:
     """None: another broker's, that means nothing here."""
     try:
         found = bytes.fromhex(text.removeprefix(_ID))
@@ -126,7 +126,7 @@ def _message_id(text: str, _: Circumstances) -> Value | None:
     return found if len(found) == 16 and text.startswith(_ID) else None
 
 
-_FIELDS: Final[dict[str, tuple[str, Reading]]] = {
+_FIELDS: Final[dict[str, tuple[str, HeaderParser]]] = {
     header: (name, read)
     for headers, name, read in (
         (CORRELATION_ID, "correlation_id", _text),

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mqlab.broker.server.stomp.messages.headers import Circumstances, Column, columns_for, is_persistent
+from mqlab.broker.server.stomp.messages.headers import HeaderColumn, SendContext, columns_for, is_persistent
 from mqlab.wire.native.bodies import BINARY, Payload, encode, encode_equal
 from mqlab.wire.native.columns import Value, encode_columns, encode_single
 from mqlab.wire.native.payload import equal_steps
@@ -20,29 +20,29 @@ _BATCH: Final = 256 * 1024
 _ARROW: Final = {"s": pa.string(), "b": pa.int8(), "q": pa.int64(), "u": pa.binary(16)}
 
 
-class Alike(NamedTuple):
+class BatchKey(NamedTuple):
     """What messages must have in common to be sent together."""
 
     destination: str
     transaction: str
     persistent: bool
-    columns: tuple[Column, ...]
+    columns: tuple[HeaderColumn, ...]
 
 
-def alike(frame: Frame | Run) -> Alike:
+def batch_key(frame: Frame | Run) -> BatchKey:
     """Raises StompError."""
     headers = frame.headers
     destination = headers.get("destination")
     if not destination:
         raise StompError("SEND needs a destination")
     columns = columns_for(tuple(headers))
-    return Alike(destination, headers.get("transaction", ""), is_persistent(headers), columns)
+    return BatchKey(destination, headers.get("transaction", ""), is_persistent(headers), columns)
 
 
-class Gathered:
+class SendBatch:
     """SENDs of one kind that follow one another."""
 
-    def __init__(self, kind: Alike, first: Frame | Run) -> None:
+    def __init__(self, kind: BatchKey, first: Frame | Run) -> None:
         self.kind = kind
         self._run = first if isinstance(first, Run) else None
         self._frames = [first] if isinstance(first, Frame) else []
@@ -59,7 +59,7 @@ class Gathered:
             return False
         # Frames with the same head have the same headers, as one object.
         if frame.headers is not self._last_headers:
-            if alike(frame) != self.kind:
+            if batch_key(frame) != self.kind:
                 return False
             self._last_headers = frame.headers
         self._frames.append(frame)
@@ -80,7 +80,7 @@ class Gathered:
         named.update(frame.headers[header] for header in replies for frame in self._frames)
         return {self.kind.destination, *named}
 
-    def payload(self, around: Circumstances) -> Payload:
+    def payload(self, around: SendContext) -> Payload:
         """Raises StompError."""
         if self._run is not None:
             return _of_run(self._run, self.kind.columns, around)
@@ -96,7 +96,7 @@ class Gathered:
         return _batch(bodies, columns, [_array(one, column) for one, column in zip(values, columns, strict=True)])
 
 
-def _single(frame: Frame, columns: Sequence[Column], around: Circumstances) -> Payload:
+def _single(frame: Frame, columns: Sequence[HeaderColumn], around: SendContext) -> Payload:
     names: list[str] = []
     letters, values = "", list[Value]()
     for header, name, letter, read in columns:
@@ -108,7 +108,7 @@ def _single(frame: Frame, columns: Sequence[Column], around: Circumstances) -> P
     return encode_single(frame.body, tuple(names), letters, values)
 
 
-def _of_run(run: Run, columns: Sequence[Column], around: Circumstances) -> Payload:
+def _of_run(run: Run, columns: Sequence[HeaderColumn], around: SendContext) -> Payload:
     rows, bodies = run.rows, np.ascontiguousarray(run.bodies())
     if not columns:
         return encode_equal(bodies.reshape(-1), rows)
@@ -123,11 +123,11 @@ def _of_run(run: Run, columns: Sequence[Column], around: Circumstances) -> Paylo
     return _batch(pa.Array.from_buffers(BINARY, rows, [None, offsets, pa.py_buffer(bodies)]), columns, arrays)
 
 
-def _array(values: Sequence[Value | None], column: Column) -> pa.Array:
+def _array(values: Sequence[Value | None], column: HeaderColumn) -> pa.Array:
     return pa.array(values, _ARROW[column.letter])
 
 
-def _batch(bodies: pa.Array, columns: Sequence[Column], arrays: Sequence[pa.Array]) -> Payload:
+def _batch(bodies: pa.Array, columns: Sequence[HeaderColumn], arrays: Sequence[pa.Array]) -> Payload:
     """What no message has is no column."""
     named = {column.name: array for column, array in zip(columns, arrays, strict=True)}
     return encode_columns(bodies, {name: array for name, array in named.items() if array.null_count < len(array)})

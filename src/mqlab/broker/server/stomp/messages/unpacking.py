@@ -36,7 +36,7 @@ _NEVER: Final = re.compile("[\0]")
 _NEVER_PLAIN: Final = re.compile("[\0\r\n]")
 
 
-def line(name: str, value: str, version: str) -> bytes:
+def header_line(name: str, value: str, version: str) -> bytes:
     """A header as it is written. What the version has no escape for becomes a blank."""
     if version == "1.0":
         name, value = _NEVER_PLAIN.sub(" ", name).replace(":", " "), _NEVER_PLAIN.sub(" ", value)
@@ -45,7 +45,7 @@ def line(name: str, value: str, version: str) -> bytes:
     return f"{escape(name, version)}:{escape(value, version)}\n".encode(errors="replace")
 
 
-class Writer:
+class MessageWriter:
     """Writes what one subscription gets. `tag` begins the ids by which its client acknowledges."""
 
     def __init__(self, version: str, tag: bytes, *, acknowledged: bool) -> None:
@@ -70,8 +70,8 @@ class Writer:
         for begin, end in equal_widths(ids):
             digits = decimals(ids[begin:end])
             again = (b"\nack:" + self._tag, digits) if self._twice else ()
-            parts = (head + b"message-id:" + self._tag, digits, *again, rest, table[begin:end], b"\0")
-            written.append(paste(end - begin, parts))
+            components = (head + b"message-id:" + self._tag, digits, *again, rest, table[begin:end], b"\0")
+            written.append(paste(end - begin, components))
         return b"".join(written)
 
     def _single(self, head: bytes, number: int, payload: Payload) -> bytes:
@@ -99,10 +99,10 @@ class Writer:
     def _line(self, name: str, value: Any) -> bytes:
         if name.startswith(PROPERTY):
             header = header_name(name[1:])
-            return b"" if header in NOT_OF_THE_MESSAGE else line(header, _text(value), self._version)
+            return b"" if header in NOT_OF_THE_MESSAGE else header_line(header, _text(value), self._version)
         if name not in _NAMES:
             return b""
-        return line(_NAMES[name][0], _SAID.get(name, _text)(value), self._version)
+        return header_line(_NAMES[name][0], _SAID.get(name, _text)(value), self._version)
 
 
 def _text(value: Any) -> str:

@@ -12,7 +12,7 @@ from mqlab.broker.settings import Level, Settings
 _MOST_SAID: Final = 1_000
 
 
-class Choosing:
+class TraceLevels:
     """Raises StanzaError if there is a file and it cannot be read."""
 
     def __init__(self, settings: Settings) -> None:
@@ -31,7 +31,7 @@ class Choosing:
         said = (Stanza(name, level) for name, level in self._said.items())
         return level_of((*said, *self._stanzas), application, self._otherwise)
 
-    def change(self, level: Level | None, application: str | None) -> None:
+    def set_level(self, level: Level | None, application: str | None) -> None:
         if application is None:
             if level is None:
                 raise StanzaError("say a level, or which application")
@@ -43,7 +43,7 @@ class Choosing:
             raise StanzaError(f"levels of {_MOST_SAID} applications were said already; write the others into a file")
         self._said = rest if level is None else {application: level, **rest}
 
-    def read_again(self) -> bool:
+    def reload(self) -> bool:
         """Whether the file has changed. What is wrong with it is told once, until it changes again."""
         stamp = self._stamped()
         if self._path is None or stamp == self._stamp:
