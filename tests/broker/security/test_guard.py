@@ -61,8 +61,8 @@ def test_what_is_one_address(one: str, other: str, same: bool) -> None:
 
 
 def test_leaving_without_arriving_is_noticed() -> None:
-    with pytest.raises(AssertionError, match="without having admit"):
-        Guard().left(HERE)
+    with pytest.raises(AssertionError, match="released without having been admitted"):
+        Guard().release(HERE)
 
 
 peers = st.sampled_from([HERE, THERE, "", "2001:db8::1", "2001:db8::2"])

@@ -54,7 +54,7 @@ class Guard:
 
     def release(self, peer: str) -> None:
         home = _home(peer)
-        assert self._connections[home] > 0, "it left without having arrived"
+        assert self._connections[home] > 0, "a connection was released without having been admitted"
         self._all -= 1
         self._connections[home] -= 1
         if not self._connections[home]:
