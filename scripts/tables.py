@@ -13,8 +13,8 @@ from typing import Final
 from mqlab.broker.security import commands
 from mqlab.runner.unsupported import lacks
 from mqlab.study import FEATURES, METRICS, PublishedValue, Study, built_in_studies, load_study
-from mqlab.study.published.coverage import Tie, ties
-from mqlab.study.published.match import begins
+from mqlab.study.published.coverage import Coverage, coverage_of
+from mqlab.study.published.match import reproduces
 from mqlab.systems import SYSTEMS, system
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
@@ -34,20 +34,20 @@ def of_studies() -> str:
 
 def _printed(study: Study) -> Iterator[list[str]]:
     """What was printed with values, in the order of the file; then what was drawn or described without any."""
-    tables: dict[str, list[Tie]] = {}
-    for tie in ties(study):
+    tables: dict[str, list[Coverage]] = {}
+    for tie in coverage_of(study):
         if isinstance(tie, PublishedValue):
             raise ValueError(f"{study.id}: a value of {tie.table} is tied to nothing: {tie.system}, {tie.text}")
         tables.setdefault(tie.value.table, []).append(tie)
     for printed, found in tables.items():
         yield [study.id, printed, str(len(found)), "; ".join(_places(study, printed, found))]
     for exhibit in study.exhibits:
-        if not any(begins(exhibit.title, printed) for printed in tables):
+        if not any(reproduces(exhibit.title, printed) for printed in tables):
             yield [study.id, exhibit.title, "", exhibit.form]
 
 
-def _places(study: Study, printed: str, found: list[Tie]) -> Iterator[str]:
-    shown = [exhibit for exhibit in study.exhibits if begins(exhibit.title, printed)]
+def _places(study: Study, printed: str, found: list[Coverage]) -> Iterator[str]:
+    shown = [exhibit for exhibit in study.exhibits if reproduces(exhibit.title, printed)]
     if shown:
         yield from (f'{exhibit.form} "{exhibit.title}"' for exhibit in shown)
         return

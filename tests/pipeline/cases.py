@@ -4,7 +4,7 @@ import numpy as np
 from tests.pipeline.synthetic_runs import BEGIN, MEASURE, MIDDLE, SECOND, STOP, Run
 
 from mqlab.events.schema import FAILED, INCOMPLETE, ROLLED_BACK, UNKNOWN
-from mqlab.study.exhibit import Exhibit, Figures
+from mqlab.study.exhibit import Exhibit, MetricView
 
 CASES: dict[str, Run] = {}
 INJECTED = (1, 10, 1_000)
@@ -211,10 +211,10 @@ for (_size, _clients, _threads), _each in GRID.items():
             ).send(0, _messages + _more).receive(0, _messages + _more)  # fmt: skip
 EXHIBITS = (
     Exhibit("matrix", "no figures"),
-    Exhibit("table", "T1", figures=(Figures("value", "rate.sent"), Figures("faster", "rate.received"))),
-    Exhibit("table", "T2", figures=(Figures("ratio", "latency.max"), Figures("ratio", "rate.received"))),
-    Exhibit("table", "T3", figures=(Figures("peak", "rate.received", over=("threads",)),)),
-    Exhibit("lines", "F1", figures=(Figures("ratio", "rate.received", over=("clients", "threads")),)),
+    Exhibit("table", "T1", views=(MetricView("value", "rate.sent"), MetricView("faster", "rate.received"))),
+    Exhibit("table", "T2", views=(MetricView("ratio", "latency.max"), MetricView("ratio", "rate.received"))),
+    Exhibit("table", "T3", views=(MetricView("peak", "rate.received", over=("threads",)),)),
+    Exhibit("lines", "F1", views=(MetricView("ratio", "rate.received", over=("clients", "threads")),)),
 )
 
 # What was traced; the clock is the system's own.

@@ -76,7 +76,7 @@ def add_impacts(made: SyntheticRuns, points: Sequence[Point], system: str) -> No
 
 
 def add_peaks(made: SyntheticRuns, points: Sequence[Point], system: str) -> None:
-    wanted = {(f.metric, f.over) for exhibit in made.study.exhibits for f in exhibit.figures if f.over}
+    wanted = {(f.metric, f.over) for exhibit in made.study.exhibits for f in exhibit.views if f.over}
     for metric, over in sorted(wanted):
         best: dict[tuple[str, str], tuple[float, Point]] = {}
         for point in points:
@@ -91,7 +91,7 @@ def add_peaks(made: SyntheticRuns, points: Sequence[Point], system: str) -> None
 
 
 def add_comparisons(made: SyntheticRuns, points: Sequence[Point], names: Sequence[str]) -> None:
-    wanted = {(f.metric, f.over) for e in made.study.exhibits for f in e.figures if f.kind in ("ratio", "faster")}
+    wanted = {(f.metric, f.over) for e in made.study.exhibits for f in e.views if f.kind in ("ratio", "faster")}
     for metric, over in sorted(wanted):
         for first, second in permutations(names, 2):
             if over:

@@ -37,7 +37,7 @@ def test_how_far_ahead_free_producers_were_stands_beside_the_rate(made: Syntheti
     made.meta["systems"].append({"name": "other", "version": "1", "settings": {}, "stamps": []})
     findings = Findings.of(write(made))
     table = points_table(findings)
-    free = {point.label for point in findings.points if point.is_free}
+    free = {point.label for point in findings.points if point.is_unthrottled}
     confirmed = {point.label for point in findings.points if point.send == "confirmed"}
     assert free
     assert confirmed

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mqlab.study import Phases, Point, Repeat
-from mqlab.study.repetition import Rule
+from mqlab.study.repetition import RepetitionRule
 
 WARMUP, MEASURE = 0.1, 0.3
 
@@ -20,7 +20,7 @@ def point(
     }  # fmt: skip
     return Point(**{
         **usual, **changes, "phases": Phases(warmup=WARMUP, measure=measure, drain=drain),
-        "repeat": Repeat(until=Rule.parse(until) if until else None, least=least, most=most),
+        "repeat": Repeat(until=RepetitionRule.parse(until) if until else None, least=least, most=most),
     })  # fmt: skip
 
 

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.study import Exhibit, Point, Rule, Study, estimate, load_study
+from mqlab.study import Exhibit, Point, RepetitionRule, Study, estimate, load_study
 from mqlab.study.expansion import merge
 from mqlab.study.language.model import Layer
 from mqlab.study.language.parameters import PARAMETERS
-from mqlab.study.language.value_types import Strict
+from mqlab.study.language.value_types import StrictModel
 
 Write = Callable[..., Path]
 
@@ -32,7 +32,7 @@ def test_what_holds_when_little_is_written(write: Write) -> None:
     assert (point.acknowledge, point.transaction, point.send, point.rate) == ("auto", 0, "free", None)
     assert (point.connections, point.batch) == ("each", 1024)
     assert (point.phases.warmup, point.phases.measure, point.phases.drain) == (5.0, 30.0, 30.0)
-    assert (point.repeat.until, point.repeat.least, point.repeat.most) == (Rule("interval", 0.03), 2, 5)
+    assert (point.repeat.until, point.repeat.least, point.repeat.most) == (RepetitionRule("interval", 0.03), 2, 5)
 
 
 def test_lists_multiply_the_last_one_fastest(write: Write) -> None:
@@ -135,7 +135,7 @@ def test_the_table_of_parameters_is_complete() -> None:
     declared = set()
     for name, field in Layer.model_fields.items():
         group = field.annotation
-        if isinstance(group, type) and issubclass(group, Strict):
+        if isinstance(group, type) and issubclass(group, StrictModel):
             declared |= {f"{name}.{key}" for key in group.model_fields}
         else:
             declared.add(name)

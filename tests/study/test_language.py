@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.study import Figures, Point, Study, estimate, load_study
+from mqlab.study import MetricView, Point, Study, estimate, load_study
 
 Write = Callable[..., Path]
 
@@ -148,13 +148,13 @@ def test_exhibits_of_chosen_points(write: Write) -> None:
     text = "queues: 1, producers: 1, consumers: 1, message: {size: [1KiB, 2KiB]}, batch: [1, 2, 3]"
     declared = study(write, text, EXHIBITS)
     table, lines, bars, series = declared.exhibits
-    assert table.figures == (Figures("value", "rate.sent", "Sent"), Figures("ratio", "rate.sent", over=("rate",)))
+    assert table.views == (MetricView("value", "rate.sent", "Sent"), MetricView("ratio", "rate.sent", over=("rate",)))
     assert table.where == (("size", "1KiB"), ("batch", "1"), ("batch", "2"))
-    assert [point.name for point in table.chosen(declared.points("full"))] == [
+    assert [point.name for point in table.select_points(declared.points("full"))] == [
         "size=1KiB, batch=1",
         "size=1KiB, batch=2",
     ]
-    assert (lines.x, lines.by, [each.kind for each in lines.figures]) == ("batch", ("size",), ["value", "peak"])
+    assert (lines.x, lines.by, [each.kind for each in lines.views]) == ("batch", ("size",), ["value", "peak"])
     assert (bars.form, bars.by, bars.value, bars.each) == ("bars", ("scenario",), "rate.work", None)
     assert (series.form, series.of) == ("series", ("A",))
 

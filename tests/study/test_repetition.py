@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqlab.study import Rule
+from mqlab.study import RepetitionRule
 
 RATES = [100.0, 102.0, 98.0]
 
@@ -16,19 +16,19 @@ RATES = [100.0, 102.0, 98.0]
     ],
 )
 def test_widths(text: str, width: float) -> None:
-    assert Rule.parse(text).width(RATES) == pytest.approx(width)
+    assert RepetitionRule.parse(text).width(RATES) == pytest.approx(width)
 
 
 def test_known_means_below_the_limit() -> None:
-    assert Rule.parse("spread(rate) < 4.1%").known(RATES)
-    assert not Rule.parse("spread(rate) < 4%").known(RATES)
+    assert RepetitionRule.parse("spread(rate) < 4.1%").is_met(RATES)
+    assert not RepetitionRule.parse("spread(rate) < 4%").is_met(RATES)
 
 
 @pytest.mark.parametrize("values", [[], [5.0], [0.0, 0.0], [float("inf"), 1.0]])
 def test_without_a_width_nothing_is_known(values: list[float]) -> None:
-    rule = Rule.parse("interval(rate) < 3%")
+    rule = RepetitionRule.parse("interval(rate) < 3%")
     assert rule.width(values) is None
-    assert not rule.known(values)
+    assert not rule.is_met(values)
 
 
 @pytest.mark.parametrize(
@@ -37,17 +37,17 @@ def test_without_a_width_nothing_is_known(values: list[float]) -> None:
 )  # fmt: skip
 def test_what_is_no_rule(text: str) -> None:
     with pytest.raises(ValueError, match=r"write"):
-        Rule.parse(text)
+        RepetitionRule.parse(text)
 
 
 @given(st.sampled_from(["interval", "spread", "sigma2"]), st.integers(1, 9999).map(lambda n: n / 100))
 def test_a_rule_comes_back(kind: str, percent: float) -> None:
-    rule = Rule.parse(f"{kind}(rate) < {percent}%")
-    assert Rule.parse(str(rule)) == rule
+    rule = RepetitionRule.parse(f"{kind}(rate) < {percent}%")
+    assert RepetitionRule.parse(str(rule)) == rule
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=2, max_size=9), st.floats(0.1, 1000))
 def test_a_width_does_not_depend_on_the_unit_of_the_rate(values: list[float], factor: float) -> None:
     for kind in ("interval", "spread", "sigma2"):
-        rule = Rule(kind, 0.03)
+        rule = RepetitionRule(kind, 0.03)
         assert rule.width([value * factor for value in values]) == pytest.approx(rule.width(values), rel=1e-6, abs=1e-9)

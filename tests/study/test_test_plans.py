@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from mqlab.study import Point, Rule, Study, load_study
+from mqlab.study import Point, RepetitionRule, Study, load_study
 from mqlab.study.language.expression import parse
 
 
@@ -26,7 +26,7 @@ def test_sun_and_ibm_have_the_25_tests_of_appendix_b() -> None:
         assert bool(point.selector) == (printed["selector"] == "yes")
         assert point.durable == printed.get("durable", "no").startswith("yes")
         assert printed["ack"] in ("n/a", point.acknowledge)
-        assert point.repeat.until == Rule("sigma2", 0.05)
+        assert point.repeat.until == RepetitionRule("sigma2", 0.05)
 
 
 def test_a_persistent_sender_waits_for_its_confirmation() -> None:
@@ -58,7 +58,7 @@ def test_sonic_and_mqseries_have_the_32_rows_of_appendix_a() -> None:
     assert {(point.domain, point.persistent, point.durable) for point in rows} == {
         ("topic", False, False), ("topic", True, True), ("queue", False, False), ("queue", True, False),
     }  # fmt: skip
-    assert {point.repeat.until for point in rows} == {Rule("spread", 0.01)}
+    assert {point.repeat.until for point in rows} == {RepetitionRule("spread", 0.01)}
     assert {point.client_cpu for point in rows} == {75.0}
 
 

@@ -22,7 +22,7 @@ def exhibits_of(folder: RunFolder) -> tuple[Exhibit, ...]:
 
 
 def wanted(exhibits: Iterable[Exhibit]) -> Wanted:
-    figures = [figure for exhibit in exhibits for figure in exhibit.figures]
+    figures = [figure for exhibit in exhibits for figure in exhibit.views]
     between = [figure for figure in figures if figure.kind in ("ratio", "faster")]
     peaks = [(figure.metric, figure.over) for figure in figures if figure.kind == "peak" or figure.over]
     return Wanted(

@@ -78,7 +78,7 @@ class _Series:
         repeat = self.point.repeat
         if repetition <= repeat.least:
             return False
-        return repetition > repeat.most or (repeat.until is not None and repeat.until.known(self.rates))
+        return repetition > repeat.most or (repeat.until is not None and repeat.until.is_met(self.rates))
 
 
 class Conductor:

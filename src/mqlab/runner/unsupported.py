@@ -4,7 +4,7 @@ from typing import Final
 
 from mqlab.drivers import DRIVERS, Driver
 from mqlab.study import Point
-from mqlab.study.features import needed
+from mqlab.study.features import required_features
 from mqlab.systems import System, SystemFailedError, SystemSettingError
 
 # Of a system that cannot be started inside an agent.
@@ -44,4 +44,4 @@ def absent(system: System, point: Point) -> str:
         found = lacks(system.with_settings(point.settings))
     except SystemSettingError as error:
         return str(error)
-    return "; ".join(f"no {feature}: {found[feature]}" for feature in needed(point) if feature in found)
+    return "; ".join(f"no {feature}: {found[feature]}" for feature in required_features(point) if feature in found)

@@ -6,15 +6,15 @@ Nothing here runs, measures or draws anything, and nothing here imports another 
 
 from mqlab.study.errors import StudyError
 from mqlab.study.estimate import Estimate, estimate
-from mqlab.study.exhibit import Claim, Exhibit, Figures
-from mqlab.study.features import FEATURES, needed
+from mqlab.study.exhibit import Claim, Exhibit, MetricView
+from mqlab.study.features import FEATURES, required_features
 from mqlab.study.language.parameters import DEFAULT_SCALE
 from mqlab.study.library import built_in_studies, load_study
 from mqlab.study.metric import METRICS
 from mqlab.study.point import Phases, Point, Repeat
 from mqlab.study.published.values import PublishedValue
-from mqlab.study.repetition import Rule
-from mqlab.study.study import Scenario, Setting, Source, Study
+from mqlab.study.repetition import RepetitionRule
+from mqlab.study.study import PublishedSetting, Scenario, Study, StudySource
 
 __all__ = [
     "DEFAULT_SCALE",
@@ -23,19 +23,19 @@ __all__ = [
     "Claim",
     "Estimate",
     "Exhibit",
-    "Figures",
+    "MetricView",
     "Phases",
     "Point",
+    "PublishedSetting",
     "PublishedValue",
     "Repeat",
-    "Rule",
+    "RepetitionRule",
     "Scenario",
-    "Setting",
-    "Source",
     "Study",
     "StudyError",
+    "StudySource",
     "built_in_studies",
     "estimate",
     "load_study",
-    "needed",
+    "required_features",
 ]

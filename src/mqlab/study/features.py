@@ -1,4 +1,4 @@
-"""What a point asks of a system, feature by feature: a system that lacks one cannot play the point, and says why."""
+"""The features that a point requires of a system. A system that lacks one cannot run the point."""
 
 from typing import Final
 
@@ -24,24 +24,24 @@ FEATURES: Final = {
 }
 
 
-def needed(point: Point) -> list[str]:
-    """The features without which it cannot be played."""
-    answered = point.pattern == "request-reply"
-    wanted = {
+def required_features(point: Point) -> list[str]:
+    """Return the features that a system must have to run the point."""
+    request_reply = point.pattern == "request-reply"
+    required = {
         "queues": point.domain == "queue",
         "topics": point.domain == "topic",
         "competing consumers": point.domain == "queue" and max(point.consumers, point.responders) > point.destinations,
         "persistent": point.persistent,
-        "confirmed": not answered and point.send == "confirmed",
+        "confirmed": not request_reply and point.send == "confirmed",
         "transactions": point.transaction > 0,
         "client acknowledgement": point.acknowledge == "client",
         "lazy acknowledgement": point.acknowledge == "dups_ok",
         "selectors": bool(point.selector),
         "durable subscriptions": point.durable,
-        "request/reply": answered,
-        "retrieval by correlation id": answered and point.preload > 0,
+        "request/reply": request_reply,
+        "retrieval by correlation id": request_reply and point.preload > 0,
         "depth": point.preload > 0 or point.load != "both",
         "bindings": point.topology == "bindings",
         "distributed": point.topology == "distributed",
     }
-    return [feature for feature in FEATURES if wanted[feature]]
+    return [feature for feature in FEATURES if required[feature]]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from mqlab.study.errors import StudyError
-from mqlab.study.language.value_types import nearest
+from mqlab.study.language.value_types import suggest
 from mqlab.study.reader import read_study
 from mqlab.study.study import Study
 
@@ -30,7 +30,7 @@ def load_study(path_or_name: str | Path, *, own: bool = False) -> Study:
             raise StudyError(f"is a folder without {STUDY_FILE}", path)
         return read_study(path / STUDY_FILE, own=own)
     if not path.exists():
-        raise StudyError(f"no such file and no built-in study; {nearest(str(path_or_name), built_in_studies())}", path)
+        raise StudyError(f"no such file and no built-in study; {suggest(str(path_or_name), built_in_studies())}", path)
     return read_study(path, own=own)
 
 

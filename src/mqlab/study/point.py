@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
-from mqlab.study.repetition import Rule
+from mqlab.study.repetition import RepetitionRule
 
 
 class _Frozen(BaseModel):
@@ -12,7 +12,7 @@ class _Frozen(BaseModel):
 
 
 def _rule(value: object) -> object:
-    return Rule.parse(value) if isinstance(value, str) else value
+    return RepetitionRule.parse(value) if isinstance(value, str) else value
 
 
 class Phases(_Frozen):
@@ -26,7 +26,7 @@ class Phases(_Frozen):
 class Repeat(_Frozen):
     """A point runs at least `least` times, then until the rule holds, and never more than `most` times."""
 
-    until: Annotated[Rule | None, BeforeValidator(_rule), PlainSerializer(lambda rule: rule and str(rule))]
+    until: Annotated[RepetitionRule | None, BeforeValidator(_rule), PlainSerializer(lambda rule: rule and str(rule))]
     least: int
     most: int
 
@@ -80,8 +80,8 @@ class Point(_Frozen):
         return "rate.sent" if self.load == "send" else "rate.received"
 
     @property
-    def is_free(self) -> bool:
-        """Whether its producers wait neither for the system, nor for a moment of a schedule."""
+    def is_unthrottled(self) -> bool:
+        """Whether producers wait neither for confirmations nor for a schedule."""
         one_way = self.pattern == "one-way" and not self.transaction
         return one_way and self.send == "free" and self.rate is None
 

@@ -13,11 +13,11 @@ from mqlab.study.language.model import ClaimForm, ScaleLayer, ScalesForm, Scenar
 from mqlab.study.language.parameters import FULL, LAB_DEFAULTS, LAB_SCALES
 from mqlab.study.language.setting_values import check_settings
 from mqlab.study.language.validation import validated
-from mqlab.study.language.value_types import nearest
+from mqlab.study.language.value_types import suggest
 from mqlab.study.language.yaml_file import YamlFile
 from mqlab.study.point import Point
 from mqlab.study.published.values import read_published
-from mqlab.study.study import Parameters, Prose, Scenario, Setting, Source, Study
+from mqlab.study.study import Parameters, PublishedProse, PublishedSetting, Scenario, Study, StudySource
 
 # For a study that asks for no exhibits: the tables and charts that any study can have.
 DEFAULT_EXHIBITS: Final = (
@@ -53,7 +53,7 @@ def read_study(path: Path, *, own: bool = False) -> Study:
         systems_published=tuple(form.systems),
         stand_ins=form.stand_ins,
         settings={
-            system: tuple(Setting(each.setting, each.value, each.effect) for each in settings)
+            system: tuple(PublishedSetting(each.setting, each.value, each.effect) for each in settings)
             for system, settings in form.systems.items()
         },
         scenarios=scenarios,
@@ -61,7 +61,9 @@ def read_study(path: Path, *, own: bool = False) -> Study:
         exhibits=tuple(each.exhibit() for each in form.exhibits) if form.exhibits else DEFAULT_EXHIBITS,
         claims=tuple(each.claim() for each in claims),
         published=tuple(read_published(published, form.study)) if published else (),
-        prose=tuple(Prose(each.table, each.system, each.metric, each.claim, each.reason) for each in form.prose),
+        prose=tuple(
+            PublishedProse(each.table, each.system, each.metric, each.claim, each.reason) for each in form.prose
+        ),
         folder=path.parent,
         own=own,
         setting_lines=lines,
@@ -69,16 +71,16 @@ def read_study(path: Path, *, own: bool = False) -> Study:
     )
 
 
-def _source(form: StudyForm) -> Source | None:
+def _source(form: StudyForm) -> StudySource | None:
     if form.source is None:
         return None
-    return Source(form.source.title, form.source.authors, form.source.where, form.source.conditions)
+    return StudySource(form.source.title, form.source.authors, form.source.where, form.source.conditions)
 
 
 def _scenarios(file: YamlFile, form: StudyForm) -> dict[str, Scenario]:
     if not form.scenarios:
         raise file.error("is empty; write at least one scenario", ("scenarios",))
-    defaults = form.defaults.written()
+    defaults = form.defaults.declared()
     return {
         name: Scenario(
             name, layer.title, merge(LAB_DEFAULTS, defaults, _parameters(layer)), layer.base, _published(name, layer)
@@ -92,7 +94,7 @@ def _published(name: str, layer: ScenarioLayer) -> tuple[str, ...]:
 
 
 def _parameters(layer: ScenarioLayer) -> Parameters:
-    return {name: value for name, value in layer.written().items() if name not in _ABOUT_SCENARIO}
+    return {name: value for name, value in layer.declared().items() if name not in _ABOUT_SCENARIO}
 
 
 def _scales(file: YamlFile, form: StudyForm) -> dict[str, Parameters]:
@@ -103,14 +105,14 @@ def _scales(file: YamlFile, form: StudyForm) -> dict[str, Parameters]:
     for name, scale in written.items():
         for scenario in scale.scenarios:
             if scenario not in form.scenarios:
-                accepted = nearest(scenario, list(form.scenarios))
+                accepted = suggest(scenario, list(form.scenarios))
                 raise file.error(f"there is no such scenario; {accepted}", ("scales", name, "scenarios", scenario))
     return {**LAB_SCALES, **{name: _scale(scale) for name, scale in written.items()}}
 
 
 def _scale(layer: ScaleLayer) -> Parameters:
-    single = {name: own.written() for name, own in layer.scenarios.items()}
-    return {**layer.written(), "scenarios": single} if single else layer.written()
+    single = {name: own.declared() for name, own in layer.scenarios.items()}
+    return {**layer.declared(), "scenarios": single} if single else layer.declared()
 
 
 def _points(file: YamlFile, scenarios: dict[str, Scenario], scales: dict[str, Parameters]) -> dict[str, list[Point]]:
@@ -130,14 +132,14 @@ def _points(file: YamlFile, scenarios: dict[str, Scenario], scales: dict[str, Pa
 def _check_stand_ins(file: YamlFile, form: StudyForm) -> None:
     for system in form.stand_ins:
         if system not in form.systems:
-            accepted = nearest(system, list(form.systems)) if form.systems else "the study names no systems"
+            accepted = suggest(system, list(form.systems)) if form.systems else "the study names no systems"
             raise file.error(f"is not among the study's systems; {accepted}", ("stand_ins", system))
 
 
 def _check_prose(file: YamlFile, form: StudyForm, claims: list[str]) -> None:
     for number, prose in enumerate(form.prose):
         if prose.claim and prose.claim not in claims:
-            accepted = nearest(prose.claim, claims)
+            accepted = suggest(prose.claim, claims)
             raise file.error(f"there is no claim '{prose.claim}'; {accepted}", ("prose", number, "claim"))
 
 

@@ -33,14 +33,14 @@ _ACCEPTED: Final = "write interval(rate) < 3%, spread(rate) < 1%, sigma2(rate) <
 
 
 @dataclass(frozen=True)
-class Rule:
+class RepetitionRule:
     """`interval(rate) < 3%`: a point is known once the width of its runs' rates is below that share of their mean."""
 
     kind: str
     limit: float
 
     @classmethod
-    def parse(cls, text: str) -> "Rule":
+    def parse(cls, text: str) -> "RepetitionRule":
         found = _FORM.fullmatch(text.strip())
         if found is None or found[1] not in WIDTHS or found[2] != "rate":
             raise ValueError(f"'{text}' is not a repetition rule; {_ACCEPTED}")
@@ -59,6 +59,6 @@ class Rule:
         mean = fmean(values)
         return WIDTHS[self.kind](values) / mean if mean > 0 and isfinite(mean) else None
 
-    def known(self, values: Sequence[float]) -> bool:
+    def is_met(self, values: Sequence[float]) -> bool:
         width = self.width(values)
         return width is not None and width < self.limit

@@ -11,7 +11,7 @@ from mqlab.study.errors import StudyError
 from mqlab.study.exhibit import Claim, Exhibit
 from mqlab.study.expansion import expand, merge
 from mqlab.study.point import Point
-from mqlab.study.published.match import Printed
+from mqlab.study.published.match import PublishedMatcher
 from mqlab.study.published.values import PublishedValue
 
 # By group, as in the study file; see expand.py for how layers of them are laid over each other.
@@ -19,7 +19,7 @@ Parameters = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Source:
+class StudySource:
     """Where a published study comes from. `conditions` are its machines, network, disk and software, in words."""
 
     title: str
@@ -29,7 +29,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Setting:
+class PublishedSetting:
     """A setting a published system was given, and the effect the study states for it."""
 
     name: str
@@ -58,8 +58,8 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class Prose:
-    """Printed values of a table (or of one of its metrics) that are judged by a claim, or by nothing, for a reason."""
+class PublishedProse:
+    """Published values of a table, system or metric that a claim judges, or that nothing judges, with the reason."""
 
     table: str
     system: str  # "": all
@@ -75,16 +75,16 @@ class Prose:
 class Study:
     id: str
     title: str
-    source: Source | None
+    source: StudySource | None
     systems_published: tuple[str, ...]
     stand_ins: dict[str, str]  # published system -> the system that runs in its place when the user names none
-    settings: dict[str, tuple[Setting, ...]]  # of each published system
+    settings: dict[str, tuple[PublishedSetting, ...]]  # of each published system
     scenarios: dict[str, Scenario]
     scales: dict[str, Parameters]
     exhibits: tuple[Exhibit, ...]
     claims: tuple[Claim, ...]
     published: tuple[PublishedValue, ...]
-    prose: tuple[Prose, ...]
+    prose: tuple[PublishedProse, ...]
     folder: Path
     files: tuple[Path, ...]  # what was read, the study file first
     own: bool = False  # its settings are the user's own words: they may name any path
@@ -110,11 +110,11 @@ class Study:
         return StudyError(message, self.files[0], self.setting_lines.get((key, value)))
 
     @cached_property
-    def _printed(self) -> Printed:
+    def _matcher(self) -> PublishedMatcher:
         names = {scenario.name: scenario.published for scenario in self.scenarios.values()}
-        return Printed(self.published, self.systems_published, names)
+        return PublishedMatcher(self.published, self.systems_published, names)
 
-    def printed(
+    def find_published(
         self, system: str, point: Point, metric: str, over: Sequence[str] = (), table: str = ""
     ) -> PublishedValue | None:
         """What the study printed for that system at that point, in the lab's units; None where it printed nothing.
@@ -123,13 +123,13 @@ class Study:
         then "FIRST / SECOND"), or `at` (where a peak is). With `over`: of the peak over these parameters. Of several
         values the one in the table that begins like `table`, otherwise the one printed first.
         """
-        return self._printed.find(system, point, metric, over, table)
+        return self._matcher.find(system, point, metric, over, table)
 
     def published_value(
         self, system: str, point: Point, metric: str, over: Sequence[str] = (), table: str = ""
     ) -> float | None:
-        """The number of `printed`."""
-        found = self.printed(system, point, metric, over, table)
+        """The number of `find_published`."""
+        found = self.find_published(system, point, metric, over, table)
         return None if found is None else found.value
 
     def published_measures(self) -> dict[tuple[str, str, str], float]:
@@ -139,7 +139,7 @@ class Study:
         """
         found: dict[tuple[str, str, str], set[float]] = {}
         for value in self.published:
-            number = value.in_our_units().value
+            number = value.in_lab_units().value
             if value.measure is None or number is None or value.over:
                 continue
             if value.system in self.systems_published and value.scenario in self.scenarios:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.study import Point, Study, load_study
-from mqlab.study.published.match import begins, words
+from mqlab.study.published.match import reproduces, words
 
 HEADER = "study,table,system,scenario,parameters,metric,unit,value\n"
 COMMON = "size=1024;persistent=yes"
@@ -70,7 +70,7 @@ def test_the_title_chooses_among_several(study: Study) -> None:
 
 
 def test_units_are_ours_and_the_text_is_theirs(study: Study) -> None:
-    found = study.printed("Q 1", point(study, requesters="1", trace="off", api_trace="no"), "response.mean")
+    found = study.find_published("Q 1", point(study, requesters="1", trace="off", api_trace="no"), "response.mean")
     assert found is not None
     assert (found.value, found.text) == (0.0359, "35.9")
     assert study.published_value("Q 1", point(study, requesters="300", trace="low"), "impact") == -40
@@ -94,12 +94,12 @@ def test_a_peak_that_was_printed_with_its_place(study: Study) -> None:
 
 def test_comparisons_of_two_systems(study: Study) -> None:
     off = point(study, requesters="300", trace="off", api_trace="no")
-    ratio, faster = study.printed("Q 1 / Q 2", off, "ratio"), study.printed("Q 1 / Q 2", off, "faster")
+    ratio, faster = study.find_published("Q 1 / Q 2", off, "ratio"), study.find_published("Q 1 / Q 2", off, "faster")
     assert ratio is not None
     assert (ratio.value, ratio.text) == (None, "1/4")
     assert faster is not None
     assert (faster.value, faster.system) == (300, "Q 2 vs Q 1")
-    assert study.printed("Q 2 / Q 1", off, "ratio") is None
+    assert study.find_published("Q 2 / Q 1", off, "ratio") is None
 
 
 @pytest.mark.parametrize(
@@ -130,4 +130,4 @@ def test_words_of_the_studies(printed: dict[str, str], ours: dict[str, str]) -> 
     ],
 )
 def test_titles_and_tables(title: str, table: str, same: bool) -> None:
-    assert begins(title, table) == same
+    assert reproduces(title, table) == same

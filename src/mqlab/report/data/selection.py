@@ -61,7 +61,7 @@ def rows(findings: Findings, exhibit: Exhibit, names: Key) -> dict[Key, dict[str
     """The spots of each row by scenario, in the order of the study."""
     found: dict[Key, dict[str, Spot]] = {}
     for points, own in ((findings.declared, False), (findings.points, True)):
-        for point in exhibit.chosen(points):
+        for point in exhibit.select_points(points):
             spots = found.setdefault(key_of(point, names), {})
             spot = spots.setdefault(point.scenario, Spot(point.scenario))
             (spot.ours if own else spot.full).append(point)

@@ -25,7 +25,7 @@ from mqlab.report.exhibits.cells import (
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED, Cell, number
 from mqlab.study import METRICS, Exhibit
-from mqlab.study.exhibit import Figures
+from mqlab.study.exhibit import MetricView
 
 ORIGINS: Final = (PUBLISHED, MEASURED)
 # Stands where a change would: of the point that the others are compared with.
@@ -47,7 +47,7 @@ class Shown:
     """A figure of an exhibit; `table` is its title, which says which of several printed values is meant."""
 
     findings: Findings
-    figure: Figures
+    figure: MetricView
     table: str
 
     @property
@@ -73,7 +73,7 @@ class Shown:
         return self.figure.head.rstrip().endswith("%")
 
 
-def columns(findings: Findings, exhibit: Exhibit, figure: Figures) -> list[Column]:
+def columns(findings: Findings, exhibit: Exhibit, figure: MetricView) -> list[Column]:
     return Shown(findings, figure, exhibit.title).columns()
 
 
@@ -86,7 +86,7 @@ def value_cell(shown: Shown, subject: Subject, spot: Spot) -> Cell:
     metric = shown.figure.metric
     if origin == PUBLISHED:
         point = spot.declared
-        found = point and shown.findings.study.printed(system, point, metric, table=shown.table)
+        found = point and shown.findings.study.find_published(system, point, metric, table=shown.table)
         return printed(found or None, shown.unit)
     if spot.point is None:
         return absent(spot.absence(shown.findings))
@@ -120,8 +120,10 @@ def peak_cell(shown: Shown, subject: Subject, spot: Spot) -> Cell:
         point = spot.declared
         if point is None:
             return absent(spot.absence(findings))
-        found = printed(findings.study.printed(system, point, figure.metric, figure.over, shown.table), shown.unit)
-        at = findings.study.printed(system, point, "at", figure.over, shown.table)
+        found = printed(
+            findings.study.find_published(system, point, figure.metric, figure.over, shown.table), shown.unit
+        )
+        at = findings.study.find_published(system, point, "at", figure.over, shown.table)
         return found if at is None or found.tone == "absent" else number(f"{found.text} ({at.text})")
     peak = findings.peak(system, spot.ours, figure.metric, figure.over)
     if peak is None:
@@ -139,7 +141,7 @@ def ratio_cell(shown: Shown, origin: str, systems: tuple[str, str], spot: Spot) 
     findings, figure = shown.findings, shown.figure
     if origin == PUBLISHED:
         point = spot.declared
-        found = point and findings.study.printed(" / ".join(systems), point, "ratio", figure.over, shown.table)
+        found = point and findings.study.find_published(" / ".join(systems), point, "ratio", figure.over, shown.table)
         if not found:
             return printed(None)
         sign = "%" if found.unit.startswith("%") else formatting.TIMES
@@ -160,7 +162,9 @@ def faster_cell(shown: Shown, subject: Subject, other: str, spot: Spot) -> Cell:
     findings, figure = shown.findings, shown.figure
     if origin == PUBLISHED:
         point = spot.declared
-        found = point and findings.study.printed(f"{system} / {other}", point, "faster", figure.over, shown.table)
+        found = point and findings.study.find_published(
+            f"{system} / {other}", point, "faster", figure.over, shown.table
+        )
         # The value is found whoever is asked about: it belongs to the system that it names first.
         return printed(found, unit=False) if found and found.system.startswith(system) else Cell("", tone="number")
     ahead = _comparison(shown, (system, other), spot)
@@ -209,12 +213,12 @@ def _faster_columns(shown: Shown) -> list[Column]:
     return found
 
 
-def _named(figure: Figures) -> str:
+def _named(figure: MetricView) -> str:
     unit = METRICS[figure.metric].unit
     return formatting.capital(formatting.metric(figure.metric)) + ("" if unit in formatting.SCALED else f", {unit}")
 
 
-_WORDS: Final[dict[str, Callable[[Figures], str]]] = {
+_WORDS: Final[dict[str, Callable[[MetricView], str]]] = {
     "value": _named,
     "peak": lambda figure: f"{_named(figure)}, peak ({f' {formatting.TIMES} '.join(figure.over)})",
     "ratio": lambda figure: f"{formatting.capital(formatting.metric(figure.metric))}: ratio",

@@ -116,7 +116,7 @@ def bar(findings: Findings, subject: Subject, point: Point, metric: str) -> bar_
         # The same system, run again: two bars of one name would fall on each other.
         name += f"\n({MEASURED})"
     if origin == PUBLISHED:
-        value = findings.study.printed(system, point, metric)
+        value = findings.study.find_published(system, point, metric)
         if value is None or value.value is None:
             cell = printed(value)
             return bar_charts.Bar(name, None, None, origin, f"{cell.text}, {cell.note}")

@@ -28,7 +28,7 @@ def grouped(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
 
 
 def _panel(findings: Findings, exhibit: Exhibit, origin: str) -> GroupPanel:
-    points = [*exhibit.chosen(findings.declared), *exhibit.chosen(findings.points)]
+    points = [*exhibit.select_points(findings.declared), *exhibit.select_points(findings.points)]
     names = row_names(exhibit, points)
     found = rows(findings, exhibit, names)
     several = len({point.scenario for point in points}) > 1 and SCENARIO not in names
@@ -63,7 +63,7 @@ def _bar(findings: Findings, exhibit: Exhibit, pair: Pair, origin: str, group: s
 
 def _printed(findings: Findings, exhibit: Exhibit, system: str, spot: Spot) -> tuple[float | None, None, str]:
     point = spot.declared
-    found = point and findings.study.printed(system, point, exhibit.value or "", table=exhibit.title)
+    found = point and findings.study.find_published(system, point, exhibit.value or "", table=exhibit.title)
     if not found:
         return None, None, f"{formatting.NOT_AVAILABLE}, not published"
     return found.value, None, formatting.printed(found.text) if found.value is not None else f"printed as {found.text}"
@@ -85,4 +85,4 @@ def _measured(findings: Findings, exhibit: Exhibit, system: str, spot: Spot) -> 
 def _notes(findings: Findings, exhibit: Exhibit, panels: list[GroupPanel]) -> Iterator[str]:
     if len(panels) > 1:
         yield "Published figures come from the study's own machines and have an axis of their own: compare the shapes."
-    yield from flag_notes(findings, exhibit.chosen(findings.points))
+    yield from flag_notes(findings, exhibit.select_points(findings.points))

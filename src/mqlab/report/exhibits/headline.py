@@ -29,7 +29,7 @@ def headline(findings: Findings) -> str:
 
 
 def _shown(exhibit: Exhibit) -> list[str]:
-    figures = [figure.metric for figure in exhibit.figures if figure.kind in ("value", "peak")]
+    figures = [figure.metric for figure in exhibit.views if figure.kind in ("value", "peak")]
     return [exhibit.value] if exhibit.value else figures
 
 

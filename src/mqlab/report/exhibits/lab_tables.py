@@ -57,7 +57,7 @@ def points_table(findings: Findings) -> Table:
 
 
 def _sending(system: System, point: Point) -> str:
-    if point.is_free and system.ahead_seconds is not None:
+    if point.is_unthrottled and system.ahead_seconds is not None:
         return f"{point.send}, {formatting.quantity(system.ahead_seconds, 's')} ahead"
     return point.send
 

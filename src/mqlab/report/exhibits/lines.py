@@ -13,7 +13,7 @@ from mqlab.report.exhibits.cells import bound_mark, flag_notes
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED, Block, Figure, Prose
 from mqlab.study import METRICS, Exhibit
-from mqlab.study.exhibit import Figures
+from mqlab.study.exhibit import MetricView
 from mqlab.study.language.units import parse_size, parse_time
 
 # Fewer printed values than this are said in words: a chart of them shows nothing.
@@ -56,8 +56,8 @@ class _Sweep:
 
 
 def lines(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
-    points = [*exhibit.chosen(findings.declared), *exhibit.chosen(findings.points)]
-    apart = [name for figure in exhibit.figures for name in figure.over]
+    points = [*exhibit.select_points(findings.declared), *exhibit.select_points(findings.points)]
+    apart = [name for figure in exhibit.views for name in figure.over]
     scenarios = {point.scenario for point in points}
     wanted = (*((SCENARIO,) if len(scenarios) > 1 and SCENARIO not in exhibit.by else ()), *exhibit.by)
     # What only changes along the axis, in step with it, makes no line of its own.
@@ -88,7 +88,7 @@ def number_of(text: str) -> float | None:
 
 
 def _axes(sweep: _Sweep) -> Axes:
-    first, *others = sweep.exhibit.figures
+    first, *others = sweep.exhibit.views
     x = formatting.parameter(sweep.exhibit.x)
     labels = {place: text for text, place in sweep.places.items()}
     made = Axes(x, _named(first), METRICS[first.metric].unit, labels=labels, named=not sweep.numeric)
@@ -97,7 +97,7 @@ def _axes(sweep: _Sweep) -> Axes:
     return replace(made, second=_named(others[0]), second_unit=METRICS[others[0].metric].unit)
 
 
-def _named(figure: Figures) -> str:
+def _named(figure: MetricView) -> str:
     return figure.head or formatting.metric(figure.metric) + (", peak" if figure.kind == "peak" else "")
 
 
@@ -140,7 +140,7 @@ def _lines_of(sweep: _Sweep, pair: Pair, origin: str) -> list[Line]:
     for key in sweep.keys:
         # With one line a system, the system is the colour; with several, the setting is.
         named = sweep.named(key) if len(sweep.keys) > 1 else pair_name(sweep.findings, pair)
-        for second, figure in enumerate(sweep.exhibit.figures):
+        for second, figure in enumerate(sweep.exhibit.views):
             marks = [
                 mark
                 for x, spot in sweep.along(key)
@@ -151,7 +151,7 @@ def _lines_of(sweep: _Sweep, pair: Pair, origin: str) -> list[Line]:
     return found
 
 
-def _mark(sweep: _Sweep, subject: tuple[str, str], figure: Figures, key: Key, x: str, spot: Spot) -> Mark | None:
+def _mark(sweep: _Sweep, subject: tuple[str, str], figure: MetricView, key: Key, x: str, spot: Spot) -> Mark | None:
     system, origin = subject
     value = _printed(sweep, system, figure, spot) if origin == PUBLISHED else _measured(sweep, system, figure, spot)
     if value is None:
@@ -166,15 +166,15 @@ def _mark(sweep: _Sweep, subject: tuple[str, str], figure: Figures, key: Key, x:
 _Value = tuple[float, float | None, str, str]  # a figure, half its interval, what stands before and after it
 
 
-def _printed(sweep: _Sweep, system: str, figure: Figures, spot: Spot) -> _Value | None:
+def _printed(sweep: _Sweep, system: str, figure: MetricView, spot: Spot) -> _Value | None:
     point = spot.declared
     if point is None:
         return None
-    found = sweep.findings.study.printed(system, point, figure.metric, figure.over, sweep.exhibit.title)
+    found = sweep.findings.study.find_published(system, point, figure.metric, figure.over, sweep.exhibit.title)
     return None if found is None or found.value is None else (found.value, None, "", "")
 
 
-def _measured(sweep: _Sweep, system: str, figure: Figures, spot: Spot) -> _Value | None:
+def _measured(sweep: _Sweep, system: str, figure: MetricView, spot: Spot) -> _Value | None:
     findings = sweep.findings
     if figure.kind == "peak":
         peak = findings.peak(system, spot.ours, figure.metric, figure.over)
@@ -190,7 +190,7 @@ def _measured(sweep: _Sweep, system: str, figure: Figures, spot: Spot) -> _Value
 
 def _description(exhibit: Exhibit, panels: Sequence[Panel], labels: Mapping[float, str]) -> str:
     """Every line with its first, highest and last figure; the marks themselves say the others."""
-    named = " and ".join(_named(figure) for figure in exhibit.figures)
+    named = " and ".join(_named(figure) for figure in exhibit.views)
     said = []
     for panel in panels:
         for line in panel.lines:
@@ -204,9 +204,9 @@ def _notes(sweep: _Sweep, panels: Sequence[Panel], said: Sequence[str]) -> Itera
         yield f"As printed: {'; '.join(said)}."
     if {panel.family for panel in panels} == {PUBLISHED, MEASURED}:
         yield "Published figures come from the study's own machines and have axes of their own: compare the shapes."
-    if len(sweep.exhibit.figures) > 1:
-        named = _named(sweep.exhibit.figures[1])
+    if len(sweep.exhibit.views) > 1:
+        named = _named(sweep.exhibit.views[1])
         yield f"Dashed, with squares, on the right: {named}, in the colour of the line it belongs to."
-    if any(figure.metric == "cpu.broker" for figure in sweep.exhibit.figures):
+    if any(figure.metric == "cpu.broker" for figure in sweep.exhibit.views):
         yield "CPU measured here is in percent of one core."
-    yield from flag_notes(sweep.findings, sweep.exhibit.chosen(sweep.findings.points))
+    yield from flag_notes(sweep.findings, sweep.exhibit.select_points(sweep.findings.points))

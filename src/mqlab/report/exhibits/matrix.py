@@ -65,7 +65,7 @@ def _value(findings: Findings, subject: Subject, point: Point, metric: str) -> C
     system, origin = subject
     if origin == MEASURED:
         return measured(findings, system, point, metric, unit=False, brief=False)
-    return printed(findings.study.printed(system, point, metric), unit=False)
+    return printed(findings.study.find_published(system, point, metric), unit=False)
 
 
 def _ratios(findings: Findings, metric: str) -> tuple[Block, ...]:

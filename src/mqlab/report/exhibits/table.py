@@ -22,15 +22,15 @@ Shown = tuple[str, Column]  # a column, and the scenario it is about ("": that o
 
 
 def table(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
-    points = [*exhibit.chosen(findings.declared), *exhibit.chosen(findings.points)]
-    apart = [name for figure in exhibit.figures for name in figure.over]
+    points = [*exhibit.select_points(findings.declared), *exhibit.select_points(findings.points)]
+    apart = [name for figure in exhibit.views for name in figure.over]
     names = row_names(exhibit, points, apart)
     # Without a column for the scenario, each scenario has columns of its own.
     scenarios = [""] if SCENARIO in names else list(dict.fromkeys(point.scenario for point in points))
     shown = [
         (scenario, column)
         for scenario in scenarios
-        for figure in exhibit.figures
+        for figure in exhibit.views
         for column in columns(findings, exhibit, figure)
     ]
     found = {key: (spots, _cells(spots, shown)) for key, spots in rows(findings, exhibit, names).items()}
@@ -106,11 +106,11 @@ def _notes(findings: Findings, exhibit: Exhibit, points: Sequence[Point], left_o
     for system in findings.systems:
         if said := stands_for(findings, system.name):
             yield f"{system.name} was run {said}."
-    kinds = {figure.kind for figure in exhibit.figures}
+    kinds = {figure.kind for figure in exhibit.views}
     if "faster" in kinds:
         yield "Percent faster is given for the system that is ahead; where its interval reaches below 0, neither is."
     if "peak" in kinds:
         yield "In brackets: where on the swept parameters the peak was reached."
-    if any(figure.metric.startswith("cpu.") for figure in exhibit.figures) and findings.study.systems_published:
+    if any(figure.metric.startswith("cpu.") for figure in exhibit.views) and findings.study.systems_published:
         yield f"CPU measured here is in percent of one core; {PUBLISHED} figures are in the study's own measure."
     yield from flag_notes(findings, points)

@@ -13,7 +13,7 @@ from mqlab.study import Exhibit, Point
 
 def courses(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
     """One figure a point, of the first valid run of each system."""
-    points = exhibit.chosen(findings.points)
+    points = exhibit.select_points(findings.points)
     found = [_figure(findings, exhibit, point, len(points) > 1) for point in points]
     kept: list[Block] = [figure for figure in found if figure is not None]
     if kept:
@@ -68,7 +68,7 @@ def _notes(findings: Findings, exhibit: Exhibit, point: Point) -> Iterator[str]:
         "back, as the mean over the valid runs."
     )
     for system in findings.study.systems_published:
-        value = findings.study.printed(system, point, "onset", table=exhibit.title)
+        value = findings.study.find_published(system, point, "onset", table=exhibit.title)
         if value is not None and value.value is not None:
             yield f"{system}, {PUBLISHED}: producers held back after {formatting.printed(value.text)} {value.unit}."
     yield from flag_notes(findings, (point,))

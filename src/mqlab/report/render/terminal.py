@@ -100,7 +100,7 @@ def _matrix(findings: Findings, say: Say) -> Table:
 def _figure(findings: Findings, subject: Subject, point: Point, metric: str, say: Say) -> Text:
     system, origin = subject
     if origin == PUBLISHED:
-        cell = printed(findings.study.printed(system, point, metric), unit=needs_unit(metric))
+        cell = printed(findings.study.find_published(system, point, metric), unit=needs_unit(metric))
         return say(f"{cell.text}, {cell.note}" if cell.note else cell.text)
     found = findings.measure(system, point, metric)
     if found is None:

@@ -88,7 +88,7 @@ class Assignment:
     @property
     def is_bounded(self) -> bool:
         """Whether its producers are ahead of the system no further than a Lead allows."""
-        return self.point.is_free and DRIVERS[self.driver].reports_accepted
+        return self.point.is_unthrottled and DRIVERS[self.driver].reports_accepted
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "point": self.point.to_json(), "roles": [asdict(role) for role in self.roles]}

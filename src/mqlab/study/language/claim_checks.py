@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mqlab.study.language.expression import Expression, ExpressionError, parse
 from mqlab.study.language.model import ClaimForm
 from mqlab.study.language.reference import ANY, Reference, in_scenario
-from mqlab.study.language.value_types import nearest
+from mqlab.study.language.value_types import suggest
 from mqlab.study.language.yaml_file import Place, YamlFile
 from mqlab.study.point import Point
 
@@ -31,7 +31,7 @@ def _check_names(expression: Expression, points: dict[str, list[Point]], systems
         _check_reference(named, points)
     for system in sorted(expression.systems()):
         if system not in systems:
-            raise ExpressionError(f"'{system}' is not among the study's systems; {nearest(system, systems)}")
+            raise ExpressionError(f"'{system}' is not among the study's systems; {suggest(system, systems)}")
 
 
 def _check_reference(named: Reference, points: dict[str, list[Point]]) -> None:
@@ -39,7 +39,7 @@ def _check_reference(named: Reference, points: dict[str, list[Point]]) -> None:
     if not inside:
         raise ExpressionError(f"there is no scenario '{named.scenario}'; accepted: {', '.join(points)}")
     if named.point and not any(map(named.matches, inside)):
-        accepted = nearest(named.point, [point.name for point in inside if point.name])
+        accepted = suggest(named.point, [point.name for point in inside if point.name])
         raise ExpressionError(f"scenario {named.scenario} has no point '{named.point}'; {accepted}")
     for key, value in named.where:
         _check_parameter(named.scenario, key, value, inside)
@@ -54,10 +54,10 @@ def _check_reference(named: Reference, points: dict[str, list[Point]]) -> None:
 def _check_parameter(scenario: str, key: str, value: str, inside: list[Point]) -> None:
     values = list(dict.fromkeys(point.parameters[key] for point in inside if key in point.parameters))
     if not values:
-        accepted = nearest(key, list(inside[0].parameters))
+        accepted = suggest(key, list(inside[0].parameters))
         raise ExpressionError(f"scenario {scenario} has no parameter '{key}'; {accepted}")
     if value not in (ANY, *values):
-        raise ExpressionError(f"scenario {scenario} has no point with {key}={value}; {nearest(value, values)}")
+        raise ExpressionError(f"scenario {scenario} has no point with {key}={value}; {suggest(value, values)}")
 
 
 def _ask_for_a_point(named: Reference, inside: list[Point]) -> None:

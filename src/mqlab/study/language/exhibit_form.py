@@ -4,8 +4,17 @@ from typing import Annotated, Final, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from mqlab.study.exhibit import Exhibit, Figures, Form, Kind
-from mqlab.study.language.value_types import MetricName, Name, Shown, Strict, Sweep, Text, Word, wrong
+from mqlab.study.exhibit import Exhibit, Form, Kind, MetricView
+from mqlab.study.language.value_types import (
+    Identifier,
+    MetricName,
+    Name,
+    ParameterText,
+    StrictModel,
+    Sweep,
+    Text,
+    value_error,
+)
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 FORMS: Final[tuple[Form, ...]] = (
@@ -15,7 +24,7 @@ FORMS: Final[tuple[Form, ...]] = (
 
 def _scenario_title(value: object) -> object:
     if isinstance(value, str) and "{scenario}" not in value:
-        raise wrong(f"'{value}' names one exhibit for every scenario; put {{scenario}} into it")
+        raise value_error(f"'{value}' names one exhibit for every scenario; put {{scenario}} into it")
     return value
 
 
@@ -25,7 +34,7 @@ EachTitle = Annotated[Text, BeforeValidator(_scenario_title)]
 def _one_of(*words: str) -> BeforeValidator:
     def check(value: object) -> object:
         if value not in words:
-            raise wrong(f"{value!r} is not accepted; write {' or '.join(words)}")
+            raise value_error(f"{value!r} is not accepted; write {' or '.join(words)}")
         return value
 
     return BeforeValidator(check)
@@ -36,7 +45,7 @@ Each = Annotated[Literal["scenario"], _one_of("scenario")]
 OfSystem = Annotated[Literal["system"], _one_of("system")]
 
 
-class MatrixForm(Strict):
+class MatrixForm(StrictModel):
     matrix: Text
     rows: Axis
     columns: Axis
@@ -45,14 +54,14 @@ class MatrixForm(Strict):
     @model_validator(mode="after")
     def _two_axes(self) -> Self:
         if self.rows == self.columns:
-            raise wrong("rows and columns are the same; write system for one and scenario for the other")
+            raise value_error("rows and columns are the same; write system for one and scenario for the other")
         return self
 
     def exhibit(self) -> Exhibit:
         return Exhibit("matrix", self.matrix, rows=self.rows, columns=self.columns, value=self.value)
 
 
-class BarsForm(Strict):
+class BarsForm(StrictModel):
     """A chart for every scenario."""
 
     bars: EachTitle
@@ -64,11 +73,11 @@ class BarsForm(Strict):
         return Exhibit("bars", self.bars, each=self.each, bars=self.of, value=self.value)
 
 
-class Chosen(Strict):
+class PointSelection(StrictModel):
     """What exhibits of chosen points share. `of` left out: all scenarios."""
 
     of: tuple[Name, ...] = ()
-    where: dict[Word, Sweep[Shown]] = Field(default_factory=dict)
+    where: dict[Identifier, Sweep[ParameterText]] = Field(default_factory=dict)
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """A list of values is a pair for each: any of them will do."""
@@ -76,81 +85,81 @@ class Chosen(Strict):
         return tuple((key, value) for key, values in listed.items() for value in values)
 
 
-class GroupedBarsForm(Chosen):
+class GroupedBarsForm(PointSelection):
     """One chart, a group of bars for every combination of `by`, a bar for every system."""
 
     bars: Text
-    by: tuple[Word, ...]
+    by: tuple[Identifier, ...]
     value: MetricName
 
     def exhibit(self) -> Exhibit:
         return Exhibit("bars", self.bars, value=self.value, of=self.of, where=self.pairs(), by=self.by)
 
 
-class FiguresForm(Strict):
+class MetricViewForm(StrictModel):
     value: MetricName = ""
     ratio: MetricName = ""
     faster: MetricName = ""
     impact: MetricName = ""
     peak: MetricName = ""
     head: Text = Field(default="", alias="as")
-    over: tuple[Word, ...] = ()
+    over: tuple[Identifier, ...] = ()
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         kinds = [kind for kind in KINDS if kind in self.model_fields_set]
         if len(kinds) != 1:
-            raise wrong(f"write one of {', '.join(KINDS)} with its metric")
+            raise value_error(f"write one of {', '.join(KINDS)} with its metric")
         if kinds[0] == "peak" and not self.over:
-            raise wrong("a peak is the greatest over swept parameters; name them, like over: [threads]")
+            raise value_error("a peak is the greatest over swept parameters; name them, like over: [threads]")
         if self.over and kinds[0] in ("value", "impact"):
-            raise wrong("over belongs to peak, ratio and faster", key="over")
+            raise value_error("over belongs to peak, ratio and faster", key="over")
         return self
 
-    def figures(self) -> Figures:
+    def view(self) -> MetricView:
         kind = next(kind for kind in KINDS if getattr(self, kind))
-        return Figures(kind, getattr(self, kind), self.head, self.over)
+        return MetricView(kind, getattr(self, kind), self.head, self.over)
 
 
-class TableForm(Chosen):
+class TableForm(PointSelection):
     table: Text
-    by: tuple[Word, ...]
-    columns: tuple[FiguresForm, ...]
+    by: tuple[Identifier, ...]
+    columns: tuple[MetricViewForm, ...]
 
     def exhibit(self) -> Exhibit:
-        figures = tuple(column.figures() for column in self.columns)
-        return Exhibit("table", self.table, of=self.of, where=self.pairs(), by=self.by, figures=figures)
+        views = tuple(column.view() for column in self.columns)
+        return Exhibit("table", self.table, of=self.of, where=self.pairs(), by=self.by, views=views)
 
 
-def _as_figures(value: object) -> object:
+def _as_view(value: object) -> object:
     return {"value": value} if isinstance(value, str) else value
 
 
-class LinesForm(Chosen):
+class LinesForm(PointSelection):
     lines: Text
-    x: Word
-    by: tuple[Word, ...] = ()
-    values: tuple[Annotated[FiguresForm, BeforeValidator(_as_figures)], ...]
+    x: Identifier
+    by: tuple[Identifier, ...] = ()
+    values: tuple[Annotated[MetricViewForm, BeforeValidator(_as_view)], ...]
 
     @model_validator(mode="after")
     def _two_axes(self) -> Self:
         if not 1 <= len(self.values) <= 2:
-            raise wrong("a chart has one or two values: the second gets an axis of its own", key="values")
+            raise value_error("a chart has one or two values: the second gets an axis of its own", key="values")
         return self
 
     def exhibit(self) -> Exhibit:
-        figures = tuple(value.figures() for value in self.values)
-        return Exhibit("lines", self.lines, of=self.of, where=self.pairs(), by=self.by, x=self.x, figures=figures)
+        views = tuple(value.view() for value in self.values)
+        return Exhibit("lines", self.lines, of=self.of, where=self.pairs(), by=self.by, x=self.x, views=views)
 
 
-class SeriesForm(Chosen):
+class SeriesForm(PointSelection):
     series: Text
 
     def exhibit(self) -> Exhibit:
         return Exhibit("series", self.series, of=self.of, where=self.pairs())
 
 
-class DiagramForm(Strict):
+class DiagramForm(StrictModel):
     diagram: EachTitle
     each: Each
 
@@ -158,21 +167,21 @@ class DiagramForm(Strict):
         return Exhibit("diagram", self.diagram, each=self.each)
 
 
-class SummaryForm(Strict):
+class SummaryForm(StrictModel):
     summary: Text
 
     def exhibit(self) -> Exhibit:
         return Exhibit("summary", self.summary)
 
 
-class SettingsForm(Strict):
+class SettingsForm(StrictModel):
     settings: Text
 
     def exhibit(self) -> Exhibit:
         return Exhibit("settings", self.settings)
 
 
-class SetupForm(Strict):
+class SetupForm(StrictModel):
     setup: Text
 
     def exhibit(self) -> Exhibit:

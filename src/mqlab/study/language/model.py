@@ -12,21 +12,22 @@ from pydantic import Field, Tag, model_validator
 from mqlab.study.exhibit import Claim
 from mqlab.study.language.exhibit_form import AnyForm
 from mqlab.study.language.value_types import (
-    MANY,
-    ONE,
+    LIST,
+    SINGLE,
     Acknowledge,
     Batch,
     ClientCpu,
     Connections,
     Count,
-    CountOrNone,
+    CountOrZero,
     FileName,
     Id,
+    Identifier,
     Load,
     MeasureTime,
     Messages,
     Name,
-    OneOrMany,
+    ParameterText,
     Pattern,
     Prefetch,
     Preload,
@@ -34,41 +35,40 @@ from mqlab.study.language.value_types import (
     Runs,
     Selector,
     Send,
-    Shown,
+    SingleOrList,
     Size,
-    Strict,
+    StrictModel,
     Sweep,
     Text,
     Time,
     Topology,
     Transaction,
     Until,
-    Word,
     YesNo,
-    wrong,
+    value_error,
 )
 
 # Says that a key was not written. It is never read: only keys that were written leave a layer.
 UNSET: Final[Any] = None
 
 
-class MessageLayer(Strict):
+class MessageLayer(StrictModel):
     size: Sweep[Size] = UNSET
     persistent: Sweep[YesNo] = UNSET
 
 
-class SessionLayer(Strict):
+class SessionLayer(StrictModel):
     acknowledge: Sweep[Acknowledge] = UNSET
     transaction: Sweep[Transaction] = UNSET
 
 
-class PhasesLayer(Strict):
+class PhasesLayer(StrictModel):
     warmup: Sweep[Time] = UNSET
     measure: Sweep[MeasureTime] = UNSET
     drain: Sweep[Time] = UNSET
 
 
-class RepeatLayer(Strict):
+class RepeatLayer(StrictModel):
     """Not part of a sweep: it says how well each point must be known, not what the point is."""
 
     until: Until = UNSET
@@ -76,12 +76,12 @@ class RepeatLayer(Strict):
     most: Runs = UNSET
 
 
-class Layer(Strict):
+class Layer(StrictModel):
     pattern: Sweep[Pattern] = UNSET
     topics: Sweep[Count] = UNSET
     queues: Sweep[Count] = UNSET
     producers: Sweep[Count] = UNSET
-    consumers: Sweep[CountOrNone] = UNSET
+    consumers: Sweep[CountOrZero] = UNSET
     requesters: Sweep[Count] = UNSET
     responders: Sweep[Count] = UNSET
     clients: Sweep[Count] = UNSET
@@ -100,26 +100,26 @@ class Layer(Strict):
     consume_rate: Sweep[Rate] = UNSET
     connections: Sweep[Connections] = UNSET
     topology: Sweep[Topology] = UNSET
-    settings: dict[Word, Sweep[Shown]] = UNSET
+    settings: dict[Identifier, Sweep[ParameterText]] = UNSET
     client_cpu: Sweep[ClientCpu] = UNSET
     phases: PhasesLayer = UNSET
     repeat: RepeatLayer = UNSET
-    together: tuple[tuple[Word, ...], ...] = UNSET
+    together: tuple[tuple[Identifier, ...], ...] = UNSET
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if {"topics", "queues"} <= self.model_fields_set:
-            raise wrong("has topics and queues; write one of them")
+            raise value_error("has topics and queues; write one of them")
         if "requesters" in self.model_fields_set and {"clients", "threads"} & self.model_fields_set:
-            raise wrong("has requesters and clients or threads; clients x threads are the requesters")
+            raise value_error("has requesters and clients or threads; clients x threads are the requesters")
         if "messages" in self.model_fields_set and self.phases is not UNSET:
             for key in sorted({"warmup", "measure"} & self.phases.model_fields_set):
-                raise wrong(
+                raise value_error(
                     f"a fixed amount of work (messages) has no {key} phase; leave one of them out", key=("phases", key)
                 )
-        for path, values in _lists(self.written()):
+        for path, values in _lists(self.declared()):
             if len(set(values)) < len(values) and not any(path[-1] in words for words in self.together or ()):
-                raise wrong("holds a value twice; two points would be the same", key=path)
+                raise value_error("holds a value twice; two points would be the same", key=path)
         return self
 
 
@@ -133,7 +133,7 @@ def _lists(written: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tupl
 
 class ScenarioLayer(Layer):
     title: Text = ""
-    base: dict[Word, Shown] = Field(default_factory=dict)
+    base: dict[Identifier, ParameterText] = Field(default_factory=dict)
     published: Sweep[Name] = ()
 
 
@@ -143,7 +143,7 @@ class ScaleLayer(Layer):
     scenarios: dict[Name, Layer] = Field(default_factory=dict)
 
 
-class ScalesForm(Strict):
+class ScalesForm(StrictModel):
     quick: ScaleLayer = UNSET
     standard: ScaleLayer = UNSET
 
@@ -151,24 +151,24 @@ class ScalesForm(Strict):
     @classmethod
     def _full_is_the_study(cls, data: object) -> object:
         if isinstance(data, dict) and "full" in data:
-            raise wrong("full is the study's own length; write it under defaults", key="full")
+            raise value_error("full is the study's own length; write it under defaults", key="full")
         return data
 
 
-class SettingForm(Strict):
+class SettingForm(StrictModel):
     setting: Text
     value: Text
     effect: Text = "none stated"
 
 
-class SourceForm(Strict):
+class SourceForm(StrictModel):
     title: Text
     authors: tuple[Text, ...] = ()
     where: Text
     conditions: dict[Name, Text] = Field(default_factory=dict)
 
 
-class ClaimForm(Strict):
+class ClaimForm(StrictModel):
     id: Id
     says: Text
     source: Text
@@ -179,14 +179,14 @@ class ClaimForm(Strict):
     @model_validator(mode="after")
     def _check_or_reason(self) -> Self:
         if (self.check is None) == (self.not_testable is None):
-            raise wrong("write either check (an expression) or not_testable (the reason)")
+            raise value_error("write either check (an expression) or not_testable (the reason)")
         return self
 
     def claim(self) -> Claim:
         return Claim(self.id, self.says, self.source, self.check, self.not_testable, self.note)
 
 
-class ProseForm(Strict):
+class ProseForm(StrictModel):
     """Printed values that stand in no table of measures: the claim that judges them, or why none does."""
 
     table: Text
@@ -198,11 +198,11 @@ class ProseForm(Strict):
     @model_validator(mode="after")
     def _claim_or_reason(self) -> Self:
         if bool(self.claim) == bool(self.reason):
-            raise wrong("write either claim (the id of a claim) or reason")
+            raise value_error("write either claim (the id of a claim) or reason")
         return self
 
 
-class StudyForm(Strict):
+class StudyForm(StrictModel):
     study: Id
     title: Text
     source: SourceForm | None = None
@@ -214,4 +214,4 @@ class StudyForm(Strict):
     scenarios: dict[Name, ScenarioLayer]
     scales: ScalesForm = ScalesForm()
     exhibits: list[AnyForm] | None = None
-    claims: Annotated[Annotated[FileName, Tag(ONE)] | Annotated[tuple[ClaimForm, ...], Tag(MANY)], OneOrMany] = ()
+    claims: Annotated[Annotated[FileName, Tag(SINGLE)] | Annotated[tuple[ClaimForm, ...], Tag(LIST)], SingleOrList] = ()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mqlab.study.language.units import format_percent, format_rate, format_size, format_time
-from mqlab.study.repetition import Rule
+from mqlab.study.repetition import RepetitionRule
 
 FULL: Final = "full"
 DEFAULT_SCALE: Final = "quick"
@@ -29,14 +29,14 @@ LAB_DEFAULTS: Final[dict[str, Any]] = {
     "settings": {},
     "client_cpu": None,
     "phases": {"warmup": 5.0, "measure": 30.0, "drain": 30.0},
-    "repeat": {"until": Rule("interval", 0.03), "least": 2, "most": 5},
+    "repeat": {"until": RepetitionRule("interval", 0.03), "least": 2, "most": 5},
 }
 # For studies that say nothing of their own. `full` adds nothing: it is the study's own length.
 LAB_SCALES: Final[dict[str, dict[str, Any]]] = {
     "quick": {"phases": {"warmup": 0.3, "measure": 2.0}, "repeat": {"least": 2, "most": 3}},
     "standard": {
         "phases": {"warmup": 5.0, "measure": 30.0},
-        "repeat": {"until": Rule("interval", 0.03), "least": 2, "most": 5},
+        "repeat": {"until": RepetitionRule("interval", 0.03), "least": 2, "most": 5},
     },
     FULL: {},
 }

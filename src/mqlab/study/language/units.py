@@ -1,7 +1,7 @@
 """Human units: sizes, times, rates and shares, from text and back to the same text's value.
 
 Every `parse_*` raises ValueError with a sentence that names the accepted forms. Numbers go through Decimal,
-so that `300ms` is the float nearest to 0.3 and comes back as `300ms`.
+so that `300ms` is the float suggest to 0.3 and comes back as `300ms`.
 """
 
 import re

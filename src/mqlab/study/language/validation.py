@@ -5,11 +5,11 @@ from typing import Any, Final, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from mqlab.study.language.exhibit_form import TAGS
-from mqlab.study.language.value_types import MANY, ONE
+from mqlab.study.language.value_types import LIST, SINGLE
 from mqlab.study.language.yaml_file import Place, YamlFile
 
 # What pydantic puts into the place of an error for its own use.
-_TAGS: Final = {ONE, MANY, "[key]", *TAGS}
+_TAGS: Final = {SINGLE, LIST, "[key]", *TAGS}
 # Containers are pydantic's own types, so only their errors come in its words.
 _CONTAINERS: Final = {
     "dict_type": "write names, and what belongs to each",

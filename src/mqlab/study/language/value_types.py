@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from mqlab.study.language.units import format_size, parse_percent, parse_rate, parse_size, parse_time
 from mqlab.study.metric import METRICS
-from mqlab.study.repetition import Rule
+from mqlab.study.repetition import RepetitionRule
 
 # A body carries its producer's id (4 bytes) and its sequence number (8 bytes): the audit lives from them.
 SMALLEST_BODY: Final = 12
@@ -31,17 +31,17 @@ LONGEST_SELECTOR: Final = 500
 LONGEST_VALUE: Final = 2000
 
 # Tags of pydantic's union. They show up in the place of an error and are taken out again, so no key may look like them.
-ONE: Final = "<one>"
-MANY: Final = "<many>"
+SINGLE: Final = "<single>"
+LIST: Final = "<list>"
 
 
-def wrong(message: str, **context: Any) -> PydanticCustomError:
+def value_error(message: str, **context: Any) -> PydanticCustomError:
     """An error whose message stays as it is: braces in it are not pydantic's to fill."""
     return PydanticCustomError("wrong", "{message}", {"message": message, **context})
 
 
-def nearest(word: str, accepted: list[str]) -> str:
-    """`accepted: a, b, c`, with the nearest one first if the word is a slip of it."""
+def suggest(word: str, accepted: list[str]) -> str:
+    """`accepted: a, b, c`, with the suggest one first if the word is a slip of it."""
     close = get_close_matches(word, accepted, n=1, cutoff=0.6)
     return (f"did you mean '{close[0]}'? " if close else "") + f"accepted: {', '.join(accepted)}"
 
@@ -51,13 +51,13 @@ def _from_text(parse: Callable[[str], Any], wanted: str) -> BeforeValidator:
 
     def validate(value: object) -> Any:
         if not isinstance(value, str):
-            raise wrong(f"write {wanted}, not {'a list' if isinstance(value, list) else 'keys'}")
+            raise value_error(f"write {wanted}, not {'a list' if isinstance(value, list) else 'keys'}")
         if len(value) > LONGEST_VALUE:
-            raise wrong(f"is longer than {LONGEST_VALUE} characters")
+            raise value_error(f"is longer than {LONGEST_VALUE} characters")
         try:
             return parse(value)
         except ValueError as error:
-            raise wrong(str(error)) from None
+            raise value_error(str(error)) from None
 
     return BeforeValidator(validate)
 
@@ -120,7 +120,7 @@ def _measure_phase(text: str) -> float:
 
 def _metric(text: str) -> str:
     if text not in METRICS:
-        raise ValueError(f"'{text}' is not a metric; {nearest(text, list(METRICS))}")
+        raise ValueError(f"'{text}' is not a metric; {suggest(text, list(METRICS))}")
     return text
 
 
@@ -170,14 +170,14 @@ def _client_cpu(text: str) -> float:
 
 
 Text = Annotated[str, _from_text(_text, "a text")]
-Word = Annotated[str, _from_text(_word, "a word like queue_limit")]
-Shown = Annotated[str, _from_text(_shown, "a value")]
+Identifier = Annotated[str, _from_text(_word, "a word like queue_limit")]
+ParameterText = Annotated[str, _from_text(_shown, "a value")]
 Id = Annotated[str, _from_text(_id, "an id like my-study")]
 Name = Annotated[str, _from_text(_name, "a name")]
 FileName = Annotated[str, _from_text(_file, "the name of a file")]
 MetricName = Annotated[str, _from_text(_metric, "a metric like rate.received")]
 Count = Annotated[int, _from_text(_whole(1, MOST_ROLES), "a whole number")]
-CountOrNone = Annotated[int, _from_text(_whole(0, MOST_ROLES), "a whole number")]
+CountOrZero = Annotated[int, _from_text(_whole(0, MOST_ROLES), "a whole number")]
 Messages = Annotated[int, _from_text(_whole(1, 10**9), "a whole number")]
 Preload = Annotated[int, _from_text(_whole(0, 10**7), "a whole number")]
 Size = Annotated[int, _from_text(_body, "a size like 12B or 1KiB")]
@@ -213,30 +213,33 @@ Batch = Annotated[int | Literal["auto"], _from_text(_or("auto", "auto", _number_
 Rate = Annotated[float | None, _from_text(_or("max", None, parse_rate), "a rate like 5k/s, or max")]
 Prefetch = Annotated[int | None, _from_text(_or("auto", None, _number_or("auto")), "a whole number or auto")]
 Selector = Annotated[str, _from_text(_or("none", "", _selector), "a condition, or none")]
-Until = Annotated[Rule | None, _from_text(_or("none", None, Rule.parse), "a rule like interval(rate) < 3%, or none")]
+Until = Annotated[
+    RepetitionRule | None,
+    _from_text(_or("none", None, RepetitionRule.parse), "a rule like interval(rate) < 3%, or none"),
+]
 
 T = TypeVar("T")
 
 
-def _one_or_many(value: object) -> str:
-    return MANY if isinstance(value, list) else ONE
+def _single_or_list(value: object) -> str:
+    return LIST if isinstance(value, list) else SINGLE
 
 
 def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if not values:
-        raise wrong("is an empty list; write one value or more")
+        raise value_error("is an empty list; write one value or more")
     return values
 
 
-OneOrMany: Final = Discriminator(_one_or_many)
+SingleOrList: Final = Discriminator(_single_or_list)
 Sweep = Annotated[
-    Annotated[T, Tag(ONE)] | Annotated[tuple[T, ...], AfterValidator(_some), Tag(MANY)],
-    OneOrMany,
+    Annotated[T, Tag(SINGLE)] | Annotated[tuple[T, ...], AfterValidator(_some), Tag(LIST)],
+    SingleOrList,
 ]
 
 
-class Strict(BaseModel):
-    """Keys as declared and no others; an unknown one is an error that names the nearest."""
+class StrictModel(BaseModel):
+    """Keys as declared and no others; an unknown one is an error that names the suggest."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -245,13 +248,15 @@ class Strict(BaseModel):
     def _known_keys(cls, data: object) -> object:
         accepted = [field.alias or name for name, field in cls.model_fields.items()]
         if not isinstance(data, dict):
-            raise wrong(f"write keys ({', '.join(accepted)}), not {'a list' if isinstance(data, list) else 'a text'}")
+            raise value_error(
+                f"write keys ({', '.join(accepted)}), not {'a list' if isinstance(data, list) else 'a text'}"
+            )
         for key in data:
             if key not in accepted:
-                raise wrong(f"unknown key; {nearest(key, accepted)}", key=key)
+                raise value_error(f"unknown key; {suggest(key, accepted)}", key=key)
         return data
 
-    def written(self) -> dict[str, Any]:
+    def declared(self) -> dict[str, Any]:
         """Only what was written, group by group, in the order of the declaration."""
         values = {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
-        return {name: value.written() if isinstance(value, Strict) else value for name, value in values.items()}
+        return {name: value.declared() if isinstance(value, StrictModel) else value for name, value in values.items()}

@@ -36,7 +36,7 @@ class YamlFile:
         self.data = self._plain(node, ())
 
     def line(self, where: Place) -> int:
-        """The line of that part, or of the nearest part around it."""
+        """The line of that part, or of the suggest part around it."""
         while where and where not in self._lines:
             where = where[:-1]
         return self._lines.get(where, 1)

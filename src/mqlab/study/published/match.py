@@ -18,7 +18,7 @@ _COMPARED: Final = frozenset(
 _ABSENT: Final = ""
 
 
-class Entry:
+class PublishedEntry:
     """A published value, with the parameters that a point must have in the lab's words."""
 
     def __init__(self, value: PublishedValue) -> None:
@@ -27,7 +27,7 @@ class Entry:
         # `clients=6;threads=1;aggregate=max` is the value of a point, and the peak of any sweep that it is in.
         self._greatest_at = value.parameters.get("aggregate") == "max" and not value.over
 
-    def fits(self, point: Point, metric: str, over: Set[str] = frozenset()) -> bool:
+    def matches(self, point: Point, metric: str, over: Set[str] = frozenset()) -> bool:
         """Whether it says that metric of that point; with `over`, of the peak over these parameters around it."""
         meaning = self.value.meaning
         if meaning is None or _same_rate(meaning[0], point) != _same_rate(metric, point):
@@ -37,35 +37,35 @@ class Entry:
         return all(_parameter(point, key) == wanted for key, wanted in self._wanted.items() if key not in over)
 
 
-class Printed:
+class PublishedMatcher:
     """The published values of a study. `names`: scenario -> its names among the published values."""
 
     def __init__(
         self, values: Sequence[PublishedValue], systems: Sequence[str], names: Mapping[str, Sequence[str]]
     ) -> None:
         self._names = names
-        self._entries: dict[tuple[str, str], list[Entry]] = {}
+        self._entries: dict[tuple[str, str], list[PublishedEntry]] = {}
         for value in values:
             if subject := subject_of(value, systems):
-                self._entries.setdefault((subject, value.scenario), []).append(Entry(value))
+                self._entries.setdefault((subject, value.scenario), []).append(PublishedEntry(value))
 
     def find(
         self, system: str, point: Point, metric: str, over: Sequence[str] = (), table: str = ""
     ) -> PublishedValue | None:
-        """See Study.printed."""
+        """See Study.find_published."""
         found = self._matching(system, point, metric, over)
         if not found and metric == "faster":
             found = self._matching(" / ".join(reversed(system.split(" / "))), point, metric, over)
         if not found:
             return None
-        return next((value for value in found if begins(table, value.table)), found[0]).in_our_units()
+        return next((value for value in found if reproduces(table, value.table)), found[0]).in_lab_units()
 
     def _matching(self, system: str, point: Point, metric: str, over: Sequence[str]) -> list[PublishedValue]:
         return [
             entry.value
             for name in self._names[point.scenario]
             for entry in self._entries.get((system, name), ())
-            if entry.fits(point, metric, frozenset(over))
+            if entry.matches(point, metric, frozenset(over))
         ]
 
 
@@ -75,7 +75,7 @@ def subject_of(value: PublishedValue, systems: Sequence[str]) -> str:
     return " / ".join(parts) if len(parts) <= 2 and all(part in systems for part in parts) else ""
 
 
-def begins(title: str, table: str) -> bool:
+def reproduces(title: str, table: str) -> bool:
     """Whether an exhibit of that title reproduces that table: "Table 4: ..." does so for "Table 4" and its caption."""
     name = table.removesuffix(" caption")
     return title == name or (title.startswith(name) and not title[len(name)].isalnum())

@@ -67,7 +67,7 @@ class PublishedValue:
         """The parameters that it is the greatest over: `threads=1..15`."""
         return frozenset(key for key, value in self.parameters.items() if ".." in value)
 
-    def in_our_units(self) -> "PublishedValue":
+    def in_lab_units(self) -> "PublishedValue":
         """The same with the number in the lab's unit; `text` stays as it was printed."""
         if self.meaning is None or self.value is None:
             return self
