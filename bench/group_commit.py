@@ -17,7 +17,7 @@ from _common import arguments, finish, interleaved, level, medians, ratio, say
 from _lab import Lab, scenario
 from mqlab.broker.core.durability.records import Commit, Put
 from mqlab.broker.store.journal_format import NOTHING
-from mqlab.broker.store.recovery.decoding import decode, decode_head
+from mqlab.broker.store.recovery.decoding import decode, decode_file_header
 from mqlab.study import Point
 from mqlab.wire.native.bodies import Payload
 from mqlab.wire.native.bodies import decode as decode_bodies
@@ -29,7 +29,7 @@ def put_at(journal: Path) -> dict[tuple[int, int], int]:
     """(producer, sequence number) -> the byte where the record that holds it ends."""
     data = journal.read_bytes()
     found: dict[tuple[int, int], int] = {}
-    at = decode_head(data).size
+    at = decode_file_header(data).size
     # Behind the last record is space that the broker reserved and did not use.
     while at < len(data) and not data.startswith(NOTHING, at):
         read = decode(data, at)

@@ -15,10 +15,10 @@ from typing import Final
 
 from _common import arguments, finish, interleaved, medians, ratio, say
 from mqlab.broker.core.durability.records import Declare, Put, Record, Remove
-from mqlab.broker.store.encoding import encode, encode_head
+from mqlab.broker.store.encoding import encode, encode_file_header
 from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.recovery.recovery import recover
-from mqlab.broker.store.segments import path_of
+from mqlab.broker.store.segments import segment_path
 from mqlab.wire.native.bodies import SINGLE, Payload
 from mqlab.wire.native.bodies import encode as encode_bodies
 
@@ -52,12 +52,12 @@ def write_journal(folder: Path, payloads: list[Payload], least: int) -> int:
     source, written, lsn, number = records(payloads), 0, 0, 0
     while written < least:
         number += 1
-        data = bytearray(encode_head(number, lsn + 1, queues, [], len(QUEUES)))
+        data = bytearray(encode_file_header(number, lsn + 1, queues, [], len(QUEUES)))
         while len(data) < min(FILE, least - written):
             lsn += 1
             data += encode(next(source), lsn, max(0, lsn - 10))
-        path_of(folder, number).write_bytes(data)
-        Files().sync_path(path_of(folder, number))
+        segment_path(folder, number).write_bytes(data)
+        Files().sync_path(segment_path(folder, number))
         written += len(data)
     return written
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from mqlab.broker.core.durability import paging
-from mqlab.broker.store import journal, syncs
+from mqlab.broker.store import group_commit, journal
 
 _BEGIN_MS = 1_000_000_000
 # What somebody may set the wall clock by.
@@ -54,7 +54,7 @@ class Clock:
 def in_place(clock: Clock) -> Iterator[None]:
     """The store lives by this clock, and few messages are enough for what goes to disk together."""
     with (
-        patch.object(journal, "time", clock), patch.object(syncs, "time", clock),
+        patch.object(journal, "time", clock), patch.object(group_commit, "time", clock),
         patch.object(paging, "_PAGE", 600), patch.object(paging, "_MOST_TOGETHER", 5),
     ):  # fmt: skip
         yield

@@ -32,8 +32,8 @@ from mqlab.broker.core.effects import (
 from mqlab.broker.core.model.messages import OnDisk
 from mqlab.broker.settings import Settings
 from mqlab.broker.store.journal import Journal
-from mqlab.broker.store.payloads.page_files import Pages
-from mqlab.broker.store.recovery.recovery import Recovered, recover
+from mqlab.broker.store.payloads.page_files import PageFiles
+from mqlab.broker.store.recovery.recovery import RecoveredState, recover
 from mqlab.wire.native.bodies import Payload
 
 from .books import Books
@@ -82,15 +82,15 @@ class SimulatedBroker:
 
     # Its life
 
-    def recover(self, keep_in_memory: int) -> Recovered:
+    def recover(self, keep_in_memory: int) -> RecoveredState:
         return recover(self.folder, self.files, keep_in_memory)
 
-    def start(self, found: Recovered) -> None:
+    def start(self, found: RecoveredState) -> None:
         """Raises OSError where a journal cannot begin."""
         self.core.desk.now, self._ahead_ms = self._clock.ms, self._clock.ahead_ms
         self.core.desk.page_out = self._page_out
         restore(self.core, found)
-        self.pages = Pages(self.folder.with_name("pages"), self.files)
+        self.pages = PageFiles(self.folder.with_name("pages"), self.files)
         self.journal = Journal(self.settings, self.folder, self.files, self, found.segments)
         self.journal.start(found.next_file, found.lsn, found.manifest)
         self.core.ledger.room, self.core.ledger.make_room = 0, self.journal.make_room
@@ -184,7 +184,7 @@ class SimulatedBroker:
 
     # What the journal needs of its host
 
-    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None], *, quick: bool) -> None:
+    def run_sync(self, work: Callable[[], None], done: Callable[[BaseException | None], None], *, quick: bool) -> None:
         self._syncs.append(sync := Sync(work, done))
         if quick and self._chance.random() < 0.5:
             self.books.count("syncs at once")
@@ -205,7 +205,7 @@ class SimulatedBroker:
     def on_failure(self, error: BaseException) -> None:
         self.failure = error
 
-    def on_full(self, reason: str) -> None:
+    def on_disk_full(self, reason: str) -> None:
         self.full = bool(reason)
         self.core.disk_full = reason
         self.books.count("full disks", self.full)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from mqlab.broker.core.admin import totals
-from mqlab.broker.store.segments import numbers_in
+from mqlab.broker.store.segments import segment_numbers
 
 from .books import Books, Fault
 from .client import Client
@@ -98,12 +98,12 @@ def old_files_go(broker: SimulatedBroker, books: Books, chance: random.Random) -
     client.sender = Sender(client, "queue:last of all", Habits(persistent=1.0, batch=1.0))
     client.receiver = Receiver(client, Source("queue:last of all", 1000))
     client.receiver.open()
-    newest = max(numbers_in(broker.folder))
+    newest = max(segment_numbers(broker.folder))
     least = 2 * broker.settings.segment_size + broker.journal.counters.bytes
     # A file goes when a later sync is done, so some more messages than two files hold.
-    while min(numbers_in(broker.folder)) <= newest:
+    while min(segment_numbers(broker.folder)) <= newest:
         if broker.journal.counters.bytes > 4 * least:
-            raise Fault(f"journal file {min(numbers_in(broker.folder))} stays, and nothing in it is needed")
+            raise Fault(f"journal file {min(segment_numbers(broker.folder))} stays, and nothing in it is needed")
         client.sender.go_on()
         come_to_rest(broker)
         _take_all(client)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqlab.broker.core.durability.records import Prepare
-from mqlab.broker.store.recovery.recovery import Recovered
+from mqlab.broker.store.recovery.recovery import RecoveredState
 
 from .books import Books, Fault
 from .clock import Clock
@@ -14,7 +14,7 @@ from .messages import numbers_in
 Found = dict[int, list[int]]
 
 
-def settle(books: Books, recovered: Recovered, clock: Clock) -> None:
+def settle(books: Books, recovered: RecoveredState, clock: Clock) -> None:
     """Raises Fault. Afterwards the books say what is true in the new life."""
     books.update_clock(clock)
     last = recovered.lsn
@@ -32,7 +32,7 @@ def settle(books: Books, recovered: Recovered, clock: Clock) -> None:
     books.begin_again(last)
 
 
-def _found(recovered: Recovered) -> Found:
+def _found(recovered: RecoveredState) -> Found:
     found: Found = {}
     for queue, content in recovered.queues.items():
         for span in content.spans():
@@ -41,7 +41,7 @@ def _found(recovered: Recovered) -> Found:
     return found
 
 
-def _settle_places(books: Books, recovered: Recovered, last: int) -> None:
+def _settle_places(books: Books, recovered: RecoveredState, last: int) -> None:
     for number, place in [*books.places.items()]:
         place.takers, place.groups = [], {}
         expected = _both(place.made.outcome(last), place.removed.outcome(last) if place.removed else "no")
@@ -126,7 +126,7 @@ def _begin_again(books: Books, copy: Copy, hits: list[int], came: Outcome, went:
     return True
 
 
-def _settle_prepared(books: Books, recovered: Recovered, last: int) -> None:
+def _settle_prepared(books: Books, recovered: RecoveredState, last: int) -> None:
     for xid, work in books.all_prepared():
         outcome = work.outcome(last)
         if outcome is not None and (outcome == "prepared") != (xid in recovered.prepared):
@@ -153,7 +153,7 @@ def _check_prepared(books: Books, work: Work, said: Prepare) -> None:
         raise Fault(f"transaction {work.xid} has {found} prepared, and {made} was asked for")
 
 
-def _settle_remembered(books: Books, recovered: Recovered, last: int) -> None:
+def _settle_remembered(books: Books, recovered: RecoveredState, last: int) -> None:
     """A duplicate must be known if its message is safe, and only then: else its sender would be told it is."""
     for (destination, given), deed in [*books.given.items()]:
         known = given in recovered.remembered.get(destination, ())

@@ -79,9 +79,9 @@ def _at_the_end(self: Line, span: Span) -> tuple[Span]:
 
 
 MISTAKES: dict[str, Mistake] = {
-    "nothing is synced": (journal_file.CurrentFile, "sync", lambda _: None),
-    "a file goes too early": (segments._File, "is_needed", property(lambda _: False)),
-    "a file never goes": (segments._File, "is_needed", property(lambda _: True)),
+    "nothing is synced": (journal_file.JournalFile, "sync", lambda _: None),
+    "a file goes too early": (segments._Segment, "is_needed", property(lambda _: False)),
+    "a file never goes": (segments._Segment, "is_needed", property(lambda _: True)),
     "nobody waits for the disk": (pending_records.Ledger, "after", at_once),
     "what comes back stands at the end": (span_list.Line, "insert", _at_the_end),
     "what comes back is not marked": (broker, "taken_back", lambda consumer, _: delivery_ids.taken_back(consumer, 0)),

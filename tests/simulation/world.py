@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from broker.store.disk import Disk, write_image
-from mqlab.broker.store.recovery.recovery import Recovered
+from mqlab.broker.store.recovery.recovery import RecoveredState
 
 from .books import Books, Fault
 from .cast import cast, settings
@@ -142,7 +142,7 @@ class Simulation:
             self._check_restored()
             return
 
-    def _check_end(self, found: Recovered) -> None:
+    def _check_end(self, found: RecoveredState) -> None:
         """The journal ends with a record that is no earlier than the last one that was called durable."""
         if not self._durable <= found.lsn <= self._appended:
             raise Fault(f"{self._durable} was durable, {self._appended} appended, recovery ends at {found.lsn}")

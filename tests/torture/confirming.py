@@ -23,7 +23,7 @@ from pathlib import Path
 import uvloop
 
 from mqlab.broker.core.durability.records import Commit, Put
-from mqlab.broker.store.recovery.decoding import decode, decode_head
+from mqlab.broker.store.recovery.decoding import decode, decode_file_header
 from mqlab.client import aio
 from mqlab.wire.native.bodies import decode as decode_bodies
 from mqlab.wire.native.bodies import encode
@@ -108,7 +108,7 @@ def traces(path: Path) -> dict[str, Trace]:
 def put_in(journal: Path) -> Iterator[tuple[int, list[tuple[int, int]]]]:
     """For each record with messages: the byte where it ends, and which messages they are."""
     data = journal.read_bytes()
-    at = decode_head(data).size
+    at = decode_file_header(data).size
     while at < len(data):
         read = decode(data, at)
         at = read.end

@@ -9,7 +9,7 @@ import pytest
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.store.files.layer import Files
-from mqlab.broker.store.group_commit import Gathering
+from mqlab.broker.store.group_commit import SyncSchedule
 from mqlab.client.errors import MessagingError
 
 from .talking import client, in_loop, local
@@ -19,7 +19,7 @@ async def where(broker: Broker, *, quick: bool) -> str:
     """The thread in which a sync is done."""
     done = asyncio.get_running_loop().create_future()
     found: list[str] = []
-    broker.sync_in(lambda: found.append(threading.current_thread().name), done.set_result, quick=quick)
+    broker.run_sync(lambda: found.append(threading.current_thread().name), done.set_result, quick=quick)
     assert await done is None
     return found[0]
 
@@ -38,7 +38,7 @@ async def test_a_quick_sync_is_done_in_the_loop_if_little_else_happens(tmp_path:
 
 @in_loop
 async def test_a_sync_that_fails_in_the_loop_stops_the_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Gathering, "is_quick", True)
+    monkeypatch.setattr(SyncSchedule, "is_quick", True)
     tried: list[str] = []
 
     def fail(_files: Files, _file: int) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from mqlab.broker.store import journal, syncs
+from mqlab.broker.store import group_commit, journal
 
 from .machine import Clock
 
@@ -10,5 +10,5 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The journal's time is the test's: what happens depends on the seed and not on the machine."""
     clock = Clock()
     monkeypatch.setattr(journal, "time", clock)
-    monkeypatch.setattr(syncs, "time", clock)
+    monkeypatch.setattr(group_commit, "time", clock)
     return clock

@@ -16,10 +16,10 @@ from mqlab.broker.core.durability.records import (
     Remove,
     Shut,
 )
-from mqlab.broker.store.encoding import encode, encode_head
+from mqlab.broker.store.encoding import encode, encode_file_header
 from mqlab.broker.store.files.layer import Files
-from mqlab.broker.store.recovery.recovery import Recovered, recover
-from mqlab.broker.store.segments import path_of
+from mqlab.broker.store.recovery.recovery import RecoveredState, recover
+from mqlab.broker.store.segments import segment_path
 from mqlab.wire.native.bodies import encode as encode_bodies
 
 DECLARED = [Declare(1, "orders", 1), Declare(2, "prices.eu", 1)]
@@ -115,7 +115,7 @@ def written(
     records: list[Record], *, number: int = 1, first_lsn: int = 1, group: int = 3, shut: bool = False
 ) -> Written:
     """As a journal would write them if every `group` records were synced together."""
-    head = encode_head(number, first_lsn, DECLARED, REMEMBERED, 2)
+    head = encode_file_header(number, first_lsn, DECLARED, REMEMBERED, 2)
     data, where, durable = bytearray(head), [], first_lsn - 1
     for n, record in enumerate(records):
         lsn = first_lsn + n
@@ -130,8 +130,8 @@ def written(
     return Written(bytes(data), len(head), where)
 
 
-def recovered(folder: Path, contents: dict[int, bytes]) -> tuple[Recovered, MemoryFiles]:
+def recovered(folder: Path, contents: dict[int, bytes]) -> tuple[RecoveredState, MemoryFiles]:
     for number in contents:
-        path_of(folder, number).touch()
-    files = MemoryFiles({path_of(folder, number).name: data for number, data in contents.items()})
+        segment_path(folder, number).touch()
+    files = MemoryFiles({segment_path(folder, number).name: data for number, data in contents.items()})
     return recover(folder, files, 1 << 30), files

@@ -76,7 +76,7 @@ class Machine:
 
     # The journal's host
 
-    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None], *, quick: bool) -> None:
+    def run_sync(self, work: Callable[[], None], done: Callable[[BaseException | None], None], *, quick: bool) -> None:
         self.syncs_begun += 1
         self._syncs.append(sync := Sync(work, done))
         if quick and self.chance.random() < 0.5:
@@ -98,7 +98,7 @@ class Machine:
     def on_failure(self, error: BaseException) -> None:
         self.failures.append(error)
 
-    def on_full(self, reason: str) -> None:
+    def on_disk_full(self, reason: str) -> None:
         self.full.append(reason)
         self.core.full = bool(reason)
 

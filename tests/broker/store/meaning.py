@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 
 from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.store.recovery.recovery import Recovered
+from mqlab.broker.store.recovery.recovery import RecoveredState
 from mqlab.wire.native.bodies import decode
 from mqlab.wire.native.columns import column
 
@@ -126,7 +126,7 @@ def ids_of(span: Span) -> list[int]:
     return [one for first, rows in span.ranges() for one in range(first, first + rows)]
 
 
-def found_in(recovered: Recovered) -> Meaning:
+def found_in(recovered: RecoveredState) -> Meaning:
     found = Meaning(remembered=recovered.remembered)
     for number, queue in recovered.queues.items():
         found.names[number], found.options[number] = queue.name, queue.options

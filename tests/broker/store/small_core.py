@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from mqlab.broker.core.durability.pending_records import room_taken
 from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
-from mqlab.broker.store.recovery.recovery import Recovered
+from mqlab.broker.store.recovery.recovery import RecoveredState
 from mqlab.wire.native.bodies import Payload, decode, encode
 from mqlab.wire.native.columns import encode_columns
 
@@ -53,7 +53,7 @@ class SmallCore:
         self.lacks_room: Callable[[int], bool] = lambda _: False
         self._numbers = self._xids = 0
 
-    def restore(self, found: Recovered) -> None:
+    def restore(self, found: RecoveredState) -> None:
         for number, recovered in found.queues.items():
             queue = self.queues[number] = SmallQueue(number, recovered.name, recovered.next_id, recovered.options)
             for span in recovered.spans():
@@ -163,7 +163,7 @@ class SmallCore:
             if xid in self.prepared:
                 self.emit(self.prepared[xid], False)
 
-    # Parts
+    # TransactionBody
 
     def _put(self) -> Put | None:
         if not self.queues or self.full:

@@ -8,7 +8,7 @@ import pytest
 
 from mqlab.broker.core.durability.records import Put, Record, Remove
 from mqlab.broker.store.recovery.recovery import DamagedJournalError, recover
-from mqlab.broker.store.segments import path_of
+from mqlab.broker.store.segments import segment_path
 from mqlab.wire.native.bodies import encode
 
 from .journals import DECLARED, REMEMBERED, MemoryFiles, Written, recovered, workload, written
@@ -55,7 +55,7 @@ def test_a_tail_torn_at_any_byte_gives_exactly_the_complete_prefix(
         found, files = recovered(tmp_path, {1: left})
         assert found.lsn == len(complete)
         assert found.torn == len(left[end:].rstrip(b"\0"))
-        assert files.changes == ([("truncate", path_of(tmp_path, 1).name, end)] if found.torn else [])
+        assert files.changes == ([("truncate", segment_path(tmp_path, 1).name, end)] if found.torn else [])
         assert not differences(found_in(found), expected[len(complete)])
         tested += 1
     record_property("offsets", tested)
@@ -171,7 +171,7 @@ def test_a_missing_file_is_refused_by_its_name(tmp_path: Path, missing: int) -> 
         contents[number] = written(records, number=number, first_lsn=lsn, group=1).data
         lsn += len(records)
     del contents[missing]
-    with pytest.raises(DamagedJournalError, match=path_of(tmp_path, missing).name):
+    with pytest.raises(DamagedJournalError, match=segment_path(tmp_path, missing).name):
         recovered(tmp_path, contents)
 
 
@@ -185,7 +185,7 @@ def test_a_file_under_the_name_of_another_is_refused(tmp_path: Path) -> None:
 
 def test_refusal_leaves_the_files_as_they_are(tmp_path: Path) -> None:
     journal = written(workload(2 * KIB, body=100), group=1)
-    path = path_of(tmp_path, 1)
+    path = segment_path(tmp_path, 1)
     path.touch()
     files = MemoryFiles({path.name: flip(journal, journal.records[3][0] * 8 + 200)})
     with pytest.raises(DamagedJournalError, match=rf"{path.name}: byte \d+"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.broker.store.files.layer import Files
-from mqlab.broker.store.group_commit import Gathering
+from mqlab.broker.store.group_commit import SyncSchedule
 from mqlab.broker.store.recovery.recovery import recover
 
 from .disk import RecordedFiles
@@ -46,7 +46,7 @@ def test_after_a_failed_sync_nothing_is_confirmed_and_no_sync_is_tried_again(
         with monkeypatch.context() as fast:
             if seed % 2:
                 # Or few would be done at once so early.
-                fast.setattr(Gathering, "is_quick", True)
+                fast.setattr(SyncSchedule, "is_quick", True)
             machine = broken(folder, seed, files)
         if not machine.failures:
             continue

@@ -13,7 +13,7 @@ from mqlab.broker.core.durability.records import Put, Remove
 from mqlab.broker.settings import Settings
 from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.recovery.recovery import recover
-from mqlab.broker.store.segments import numbers_in
+from mqlab.broker.store.segments import segment_numbers
 from mqlab.wire.native.bodies import encode
 
 from .disk import RecordedFiles
@@ -90,7 +90,7 @@ def test_a_full_disk_is_told_consumers_make_room_and_it_goes_on(tmp_path: Path) 
     assert machine.durable == machine.lsn
     sender.consume_until_there_is_room()
     assert machine.full[-1] == ""
-    assert numbers_in(tmp_path)[0] > 1
+    assert segment_numbers(tmp_path)[0] > 1
     before = machine.durable
     sender.send()
     machine.finish()
@@ -154,7 +154,7 @@ def test_a_broker_starts_on_a_full_disk_and_can_be_emptied(tmp_path: Path) -> No
     assert again.messages == sender.messages > 100
     again.consume(again.messages - 10)
     second.finish()
-    assert len(numbers_in(tmp_path)) < 5
+    assert len(segment_numbers(tmp_path)) < 5
     files.capacity = None
     second.finish()
     assert second.full[-1] == ""
@@ -165,7 +165,7 @@ def test_a_broker_starts_on_a_full_disk_and_can_be_emptied(tmp_path: Path) -> No
 def test_a_journal_without_room_for_a_head_does_not_start(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         Machine(tmp_path, RecordedFiles(capacity=20))
-    assert numbers_in(tmp_path) == []
+    assert segment_numbers(tmp_path) == []
 
 
 @pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.EDQUOT])
@@ -179,7 +179,7 @@ def test_a_file_that_cannot_begin_now_begins_later(tmp_path: Path, error: int) -
         machine.finish()
         assert sender.messages < 60
     assert machine.full == [os.strerror(error), ""]
-    assert len(numbers_in(tmp_path)) == 3
+    assert len(segment_numbers(tmp_path)) == 3
     assert machine.durable == machine.lsn
     machine.journal.close()
     sender.check(tmp_path)
@@ -209,7 +209,7 @@ def test_a_message_that_nobody_takes_does_not_keep_the_disk_full(tmp_path: Path)
     machine.finish()
     assert machine.full[-1] == ""
     assert machine.journal.counters.checkpoints > 0
-    assert numbers_in(tmp_path)[0] > 1
+    assert segment_numbers(tmp_path)[0] > 1
     machine.journal.close()
     sender.check(tmp_path)
 

@@ -21,12 +21,12 @@ from mqlab.broker.core.durability.records import (
     Remove,
     Shut,
 )
-from mqlab.broker.store.encoding import encode, encode_head
+from mqlab.broker.store.encoding import encode, encode_file_header
 from mqlab.broker.store.files.layer import Files
-from mqlab.broker.store.recovery.decoding import decode_head
+from mqlab.broker.store.recovery.decoding import decode_file_header
 from mqlab.broker.store.recovery.recovery import recover
-from mqlab.broker.store.segments import path_of
-from mqlab.wire.native.bodies import LONE, Payload
+from mqlab.broker.store.segments import segment_path
+from mqlab.wire.native.bodies import SINGLE, Payload
 from mqlab.wire.native.bodies import encode as encode_bodies
 
 from .meaning import found_in
@@ -38,7 +38,7 @@ RECORDS: list[Record] = [
     Declare(1, "orders", 1),
     Declare(2, "subscription", 1, {"topic": "a.*"}),
     Put(((1, 1),), encode_bodies([b"one", b"two", b"three"])),
-    Put(((1, 4),), Payload(b"single", 1, LONE)),
+    Put(((1, 4),), Payload(b"single", 1, SINGLE)),
     Put(((1, 5), (2, 1)), encode_bodies([b"both"]), "topic:t"),
     Remove(1, ((2, 1),)),
     Commit((Put(((2, 2),), encode_bodies([b"committed"])),), (Remove(1, ((4, 1),)),)),
@@ -72,10 +72,10 @@ def test_a_store_of_an_earlier_version_is_recovered(name: str, keep_in_memory: i
 def test_the_encoder_writes_the_bytes_of_an_earlier_version(name: str) -> None:
     lsn = 0
     for number in range(1, 3 if name == "before_manifest" else 2):
-        data = path_of(GOLDEN / name, number).read_bytes()
-        header = decode_head(data)
+        data = segment_path(GOLDEN / name, number).read_bytes()
+        header = decode_file_header(data)
         if header.store:
-            encoded = encode_head(
+            encoded = encode_file_header(
                 number, lsn + 1, header.declarations, header.remembered, header.last_queue, header.store
             )
             assert encoded == data[: header.size]

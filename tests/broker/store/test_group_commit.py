@@ -11,7 +11,7 @@ from mqlab.broker.core.durability.records import Declare, Put, Remember
 from mqlab.broker.settings import Settings
 from mqlab.broker.store import journal as journal_module
 from mqlab.broker.store.files.layer import Files
-from mqlab.broker.store.group_commit import MOST_UNDER_WAY, Gathering
+from mqlab.broker.store.group_commit import MAX_SYNCS_IN_PROGRESS, SyncSchedule
 from mqlab.broker.store.journal import Journal
 from mqlab.broker.store.segments import Segments
 from mqlab.wire.native.bodies import SINGLE, Payload
@@ -97,7 +97,7 @@ class Simulation:
             self.now = max(self.now, when)
             action()
 
-    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None], *, quick: bool) -> None:
+    def run_sync(self, work: Callable[[], None], done: Callable[[BaseException | None], None], *, quick: bool) -> None:
         asked = self.now
         self.asked.append(asked)
         self.quick.append(quick)
@@ -130,7 +130,7 @@ class Simulation:
     def on_failure(self, error: BaseException) -> None:
         raise AssertionError(error)
 
-    def on_full(self, reason: str) -> None:
+    def on_disk_full(self, reason: str) -> None:
         raise AssertionError(reason)
 
     def declarations(self) -> Iterable[Declare]:
@@ -196,8 +196,8 @@ def test_nobody_waits_for_two_syncs_of_a_slow_disk(count: int, monkeypatch: pyte
     simulation.run(until=2.0)
     assert min(one.confirmed for one in made) > 0.9 * 1.0 / (TURN + 210e-6)
     under_way = [sum(one <= at < one + TURN for one in simulation.asked) for at in simulation.asked]
-    assert max(under_way) <= MOST_UNDER_WAY
-    assert len(simulation.asked) <= sum(one.confirmed for one in made) + MOST_UNDER_WAY
+    assert max(under_way) <= MAX_SYNCS_IN_PROGRESS
+    assert len(simulation.asked) <= sum(one.confirmed for one in made) + MAX_SYNCS_IN_PROGRESS
 
 
 def test_a_journal_under_constant_load_goes_on_in_new_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def test_one_slow_sync_is_enough_to_do_the_next_ones_elsewhere(monkeypatch: pyte
 
 def test_several_that_wait_are_served_elsewhere() -> None:
     """While one sync serves many, others have something to say."""
-    gathering = Gathering()
+    gathering = SyncSchedule()
     for _ in range(4):
         gathering.begin(0.0)
         gathering.end(FAST)

@@ -6,8 +6,8 @@ import pytest
 
 from mqlab.broker.core.durability.records import Declare, Put, Remove
 from mqlab.broker.store.manifest import NAME as MANIFEST
-from mqlab.broker.store.recovery.decoding import Damaged, decode, decode_head
-from mqlab.broker.store.segments import numbers_in, path_of
+from mqlab.broker.store.recovery.decoding import UnreadableRecordError, decode, decode_file_header
+from mqlab.broker.store.segments import segment_numbers, segment_path
 from mqlab.wire.native.bodies import encode
 
 from .disk import Call, Disk, RecordedFiles
@@ -39,12 +39,12 @@ def _last_record_in(disk: Disk) -> int:
     last = 0
     for inode in disk.safe.values():
         try:
-            head = decode_head(inode.synced)
+            head = decode_file_header(inode.synced)
             at, last = head.size, max(last, head.first_lsn - 1)
             while at < len(inode.synced):
                 read = decode(inode.synced, at)
                 at, last = read.end, max(last, read.lsn)
-        except Damaged:
+        except UnreadableRecordError:
             continue
     return last
 
@@ -55,7 +55,7 @@ def test_consumed_files_are_removed_and_the_rest_stays(tmp_path: Path) -> None:
         machine.step()
     machine.finish()
     made = sum(call.what == "create" and call.name != MANIFEST for call in machine.files.log)
-    left = numbers_in(tmp_path)
+    left = segment_numbers(tmp_path)
     assert made > 20
     assert len(left) < made
     assert left == [*range(left[0], made + 1)]
@@ -74,7 +74,7 @@ def test_without_sync_files_are_removed_and_closed_too(tmp_path: Path) -> None:
         machine.step()
     made = sum(call.what == "create" and call.name != MANIFEST for call in machine.files.log)
     assert made > 20
-    assert len(numbers_in(tmp_path)) < made
+    assert len(segment_numbers(tmp_path)) < made
     assert machine.confirmations > 50
     # Only what begins and ends a file is synced: it is the number of files that counts, not that of messages.
     assert machine.files.syncs - heads <= 2 * made
@@ -122,7 +122,7 @@ def test_a_checkpoint_carries_what_is_needed_forward_so_that_old_files_go(tmp_pa
     assert counters.checkpoints > 1
     assert 0 < counters.carried_bytes < 1000
     assert machine.journal.length < 3000 + 2 * 1000
-    assert len(numbers_in(tmp_path)) < 6
+    assert len(segment_numbers(tmp_path)) < 6
     machine.journal.close()
     again = Machine(tmp_path, RecordedFiles())
     assert found_in(again.recovered).live == {1: {1: machine_message(0).body}}
@@ -131,7 +131,7 @@ def test_a_checkpoint_carries_what_is_needed_forward_so_that_old_files_go(tmp_pa
 def test_a_journal_that_is_short_enough_is_left_alone(tmp_path: Path) -> None:
     machine = journal_with_a_survivor(tmp_path, log_length=1_000_000)
     assert machine.journal.counters.checkpoints == 0
-    assert numbers_in(tmp_path)[0] == 1
+    assert segment_numbers(tmp_path)[0] == 1
 
 
 def test_a_journal_that_is_needed_is_left_alone(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_journal_that_is_needed_is_left_alone(tmp_path: Path) -> None:
     for number in range(1, 60):
         machine.core.emit(Put(((1, number),), encode([b"." * 90])), True)
         machine.finish()
-    assert len(numbers_in(tmp_path)) > 5
+    assert len(segment_numbers(tmp_path)) > 5
     assert machine.journal.counters.checkpoints == 0
 
 
@@ -153,16 +153,16 @@ def test_what_cannot_be_carried_forward_ends_the_journal(tmp_path: Path, monkeyp
     monkeypatch.setattr(SmallCore, "carry_forward", unreadable)
     machine = journal_with_a_survivor(tmp_path, log_length=3000)
     assert [str(error) for error in machine.failures] == ["cannot be read"]
-    assert 1 in numbers_in(tmp_path)
+    assert 1 in segment_numbers(tmp_path)
 
 
 def test_a_new_file_says_what_must_be_known_without_the_old_ones(tmp_path: Path) -> None:
     machine = Machine(tmp_path, RecordedFiles(), seed=3)
     for _ in range(600):
         machine.step()
-    newest = max(numbers_in(tmp_path))
+    newest = max(segment_numbers(tmp_path))
     assert newest > 10
-    head = decode_head(path_of(tmp_path, newest).read_bytes())
+    head = decode_file_header(segment_path(tmp_path, newest).read_bytes())
     state = Applied(machine.records).after(head.first_lsn - 1)
     assert {one.queue: one.name for one in head.declarations} == state.names
     assert {one.queue: one.options for one in head.declarations} == state.options
@@ -191,15 +191,15 @@ def test_other_names_in_the_folder_are_not_touched(tmp_path: Path) -> None:
 
 
 def test_a_file_is_never_written_over(tmp_path: Path) -> None:
-    path_of(tmp_path, 1).write_bytes(b"")
+    segment_path(tmp_path, 1).write_bytes(b"")
     files = RecordedFiles()
     with pytest.raises(FileExistsError):
-        files.create(path_of(tmp_path, 1))
+        files.create(segment_path(tmp_path, 1))
 
 
 def test_journal_files_are_for_their_owner_only(tmp_path: Path) -> None:
     Machine(tmp_path, RecordedFiles())
-    assert path_of(tmp_path, 1).stat().st_mode & 0o077 == 0
+    assert segment_path(tmp_path, 1).stat().st_mode & 0o077 == 0
 
 
 def test_the_log_of_a_run_has_all_kinds_of_calls(tmp_path: Path) -> None:

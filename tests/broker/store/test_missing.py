@@ -9,10 +9,10 @@ import pytest
 
 from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.manifest import NAME
-from mqlab.broker.store.recovery.check import examine
-from mqlab.broker.store.recovery.decoding import decode_head
+from mqlab.broker.store.recovery.check import check_store
+from mqlab.broker.store.recovery.decoding import decode_file_header
 from mqlab.broker.store.recovery.recovery import DamagedJournalError, recover
-from mqlab.broker.store.segments import numbers_in, path_of
+from mqlab.broker.store.segments import segment_numbers, segment_path
 
 from .disk import RecordedFiles
 from .machine import Machine, small_settings
@@ -24,17 +24,17 @@ Harm = Callable[[Path, Path], None]
 
 def _truncated(path: Path, _: Path) -> None:
     data = path.read_bytes()
-    path.write_bytes(data[: decode_head(data).size])
+    path.write_bytes(data[: decode_file_header(data).size])
 
 
 def _noise(path: Path, _: Path) -> None:
     data, chance = path.read_bytes(), random.Random(1)
-    at = decode_head(data).size + 20
+    at = decode_file_header(data).size + 20
     path.write_bytes(data[:at] + chance.randbytes(len(data) - at))
 
 
 def _duplicated(path: Path, _: Path) -> None:
-    following = path_of(path.parent, int(path.name.removeprefix("journal-")) + 1)
+    following = segment_path(path.parent, int(path.name.removeprefix("journal-")) + 1)
     following.write_bytes(path.read_bytes())
 
 
@@ -68,7 +68,7 @@ def store(folder: Path, *, clean: bool) -> Machine:
     if clean:
         machine.journal.close()
     machine.leave()
-    assert len(numbers_in(folder)) == 3
+    assert len(segment_numbers(folder)) == 3
     assert machine.durable == machine.lsn
     return machine
 
@@ -81,9 +81,9 @@ def test_everything_confirmed_is_there_or_recovery_refuses(tmp_path: Path, harm:
     for number in (1, 2, 3):
         folder = tmp_path / str(number)
         shutil.copytree(tmp_path / "whole", folder)
-        HARMS[harm](path_of(folder, number), tmp_path / "other")
+        HARMS[harm](segment_path(folder, number), tmp_path / "other")
         before = {path.name: path.read_bytes() for path in folder.iterdir()}
-        verdict = examine(folder).verdict
+        verdict = check_store(folder).verdict
         if verdict == "damaged":
             with pytest.raises(DamagedJournalError, match="journal-"):
                 recover(folder, Files(), 0)
@@ -106,12 +106,12 @@ def test_a_store_without_a_manifest_opens_and_is_checked_from_then_on(tmp_path: 
 
     folder = tmp_path / "data"
     folder.mkdir()
-    path_of(folder, 1).write_bytes(written(workload(3000)).data)
+    segment_path(folder, 1).write_bytes(written(workload(3000)).data)
     machine = Machine(folder, RecordedFiles())
     machine.finish()
     machine.leave()
     assert (folder / NAME).exists()
-    path_of(folder, 1).unlink()
+    segment_path(folder, 1).unlink()
     with pytest.raises(DamagedJournalError, match=r"missing: journal-0000000001\."):
         recover(folder, Files(), 0)
 
@@ -122,4 +122,4 @@ def test_without_its_manifest_a_store_is_refused(tmp_path: Path, harm: str) -> N
     HARMS[harm](tmp_path / "data" / NAME, tmp_path)
     with pytest.raises(DamagedJournalError, match="'manifest' beside it"):
         recover(tmp_path / "data", Files(), 0)
-    assert examine(tmp_path / "data").verdict == "damaged"
+    assert check_store(tmp_path / "data").verdict == "damaged"

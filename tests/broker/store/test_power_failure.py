@@ -15,7 +15,7 @@ import pytest
 from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remove
 from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.recovery.recovery import recover
-from mqlab.broker.store.segments import path_of
+from mqlab.broker.store.segments import segment_path
 
 from .disk import Call, Disk, RecordedFiles, write_image
 from .machine import KEEP_IN_MEMORY, Machine, small_settings
@@ -133,7 +133,7 @@ def test_a_second_crash_loses_nothing_either(folder: Path, seed: int) -> None:
         for again in crashes(crash.disk, second.files.log, known, seed):
             # What recovery has found is safe from the moment the journal goes on in a new file; before that, what
             # was durable before the first crash is the least that must be there.
-            ready = ready or path_of(folder, second.recovered.next_file).name in again.disk.safe
+            ready = ready or segment_path(folder, second.recovered.next_file).name in again.disk.safe
             again.durable = max(again.durable, found) if ready else crash.durable
             again.check(folder)
 

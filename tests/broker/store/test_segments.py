@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqlab.broker.core.durability.records import Commit, Decide, Forget, Prepare, Put, Record, Remove
-from mqlab.broker.store.message_locations import Places
+from mqlab.broker.store.message_locations import MessageLocations
 from mqlab.broker.store.segments import Segments
 from mqlab.wire.native.bodies import encode
 
@@ -34,7 +34,7 @@ class Written:
 
     def take(self) -> list[int]:
         found = []
-        while (number := self.segments.unneeded) is not None:
+        while (number := self.segments.removable) is not None:
             self.segments.removed(number)
             found.append(number)
         return found
@@ -78,11 +78,11 @@ def test_what_is_carried_forward_frees_the_old_file_when_it_is_durable() -> None
     written = Written(files=2)
     written.note(put(1, rows=4), 1)
     written.note(Remove(1, ((2, 1),)), 2)
-    assert written.segments.begin_carrying(1) == ({1: [(1, 5)]}, [])
+    assert written.segments.begin_checkpoint(1) == ({1: [(1, 5)]}, [])
     before = written.lsn
     written.note(put(1), 2)
     written.note(put(3, rows=2), 2)
-    written.segments.end_carrying()
+    written.segments.end_checkpoint()
     written.segments.durable(before)
     assert written.take() == []
     assert written.durable() == [1]
@@ -96,9 +96,9 @@ def test_what_is_carried_forward_frees_the_old_file_when_it_is_durable() -> None
 def test_a_checkpoint_of_half_frees_nothing() -> None:
     written = Written(files=2)
     written.note(put(1, rows=2), 1)
-    written.segments.begin_carrying(1)
+    written.segments.begin_checkpoint(1)
     written.note(put(1), 2)
-    written.segments.end_carrying()
+    written.segments.end_checkpoint()
     assert written.durable() == []
     # The rest was consumed: then it does.
     written.note(Remove(1, ((2, 1),)), 2)
@@ -162,14 +162,14 @@ def test_a_transaction_that_removes_what_is_carried_forward_is_prepared_again() 
     written.note(Prepare("x", (), (Remove(1, ((2, 1),)),)), 2)
     written.note(Prepare("y", (put(9),), ()), 2)
     written.segments.durable(written.lsn)
-    assert written.segments.begin_carrying(1) == ({1: [(1, 9)]}, ["x"])
+    assert written.segments.begin_checkpoint(1) == ({1: [(1, 9)]}, ["x"])
     written.note(put(1, rows=2), 3)
     written.note(Prepare("x", (), (Remove(1, ((2, 1),)),)), 3)
-    written.segments.end_carrying()
+    written.segments.end_checkpoint()
     assert written.durable() == [1]
-    assert written.segments.begin_carrying(2) == ({1: [(9, 10)]}, ["y"])
+    assert written.segments.begin_checkpoint(2) == ({1: [(9, 10)]}, ["y"])
     written.note(Prepare("y", (put(9),), ()), 3)
-    written.segments.end_carrying()
+    written.segments.end_checkpoint()
     assert written.durable() == [2]
 
 
@@ -188,9 +188,9 @@ def test_what_a_prepared_transaction_puts_on_a_queue_that_is_gone_needs_no_file(
     written.note(prepare, 1)
     written.note(Forget(2), 1)
     written.segments.durable(written.lsn)
-    written.segments.begin_carrying(1)
+    written.segments.begin_checkpoint(1)
     written.note(prepare, 2)
-    written.segments.end_carrying()
+    written.segments.end_checkpoint()
     assert written.durable() == [1]
     written.note(Decide("x", True), 2)
     written.segments.begin(3)
@@ -221,7 +221,7 @@ steps = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 5), st.booleans(), 
 @given(steps)
 def test_places_know_the_file_of_each_id(taken: list[tuple[int, int, bool, int]]) -> None:
     """Against a dictionary: ids added at the end, with gaps, moved in parts, and files that go."""
-    places, plain, number = Places(), dict[int, int](), 1
+    places, plain, number = MessageLocations(), dict[int, int](), 1
     for gap, rows, moves, first_id in taken:
         if not moves:
             first_id = places.end + gap

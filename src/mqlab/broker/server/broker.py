@@ -44,12 +44,12 @@ from mqlab.broker.server.trace.activity_trace import ActivityTrace
 from mqlab.broker.server.trace.api_trace import ApiTrace
 from mqlab.broker.server.trace.isolation import ObserverErrors
 from mqlab.broker.settings import Settings
-from mqlab.broker.store.files.layer import Files, TracedFiles, TurningDisk
+from mqlab.broker.store.files.layer import Files, RotatingDisk, TracedFiles
 from mqlab.broker.store.files.lock import FolderLock
-from mqlab.broker.store.group_commit import MOST_UNDER_WAY
-from mqlab.broker.store.host import SyncCounters
+from mqlab.broker.store.group_commit import MAX_SYNCS_IN_PROGRESS
+from mqlab.broker.store.host import JournalCounters
 from mqlab.broker.store.journal import Journal
-from mqlab.broker.store.payloads.page_files import Pages
+from mqlab.broker.store.payloads.page_files import PageFiles
 from mqlab.broker.store.recovery.recovery import recover
 from mqlab.wire.native.bodies import Payload
 
@@ -127,7 +127,7 @@ class Broker:
         self._worker: DiskThreads | None = None
         self._lock: FolderLock | None = None
         self._trace: TextIO | None = None
-        self._pages: Pages | None = None
+        self._pages: PageFiles | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         # What was consumed is written with the rest, or lazily.
@@ -175,7 +175,7 @@ class Broker:
             raise
 
     def _recover(self, folder: Path) -> None:
-        files: Files = TurningDisk(self.settings.disk_marks) if self.settings.disk_marks else Files()
+        files: Files = RotatingDisk(self.settings.disk_marks) if self.settings.disk_marks else Files()
         found = recover(folder, files, self.settings.memory_limit // _KEPT_AT_START)
         if self.settings.file_trace is not None:
             self._trace = self.settings.file_trace.open("w")
@@ -187,8 +187,8 @@ class Broker:
                 "confirmed, as after a crash while they were written; if the disk has lost them instead, messages "
                 "after record %d are missing", found.torn, found.lsn,
             )  # fmt: skip
-        self._worker = DiskThreads(self._loop, MOST_UNDER_WAY)
-        self._pages = Pages(folder / "pages", files)
+        self._worker = DiskThreads(self._loop, MAX_SYNCS_IN_PROGRESS)
+        self._pages = PageFiles(folder / "pages", files)
         self._journal = Journal(self.settings, folder, files, self, found.segments)
         self._journal.start(found.next_file, found.lsn, found.manifest)
         self.core.ledger.room, self.core.ledger.make_room = 0, self._journal.make_room
@@ -247,7 +247,7 @@ class Broker:
 
     def status(self) -> dict[str, Any]:
         """Counters since the start, and the depth now."""
-        syncs = self._journal.counters if self._journal else SyncCounters()
+        syncs = self._journal.counters if self._journal else JournalCounters()
         return {
             **totals(self.core),
             "syncs": syncs.count,
@@ -316,7 +316,7 @@ class Broker:
         """A full disk is no reason to stop: the messages stay in memory, and producers wait the sooner."""
         if self._pages is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="mqlab-pages-")
-            self._pages = Pages(Path(self._temporary.name), Files())
+            self._pages = PageFiles(Path(self._temporary.name), Files())
         try:
             return self._pages.write(payload)
         except OSError as error:
@@ -349,7 +349,7 @@ class Broker:
 
     # What the journal needs of its host
 
-    def sync_in(self, work: Callable[[], None], done: DoneCallback, *, quick: bool) -> None:
+    def run_sync(self, work: Callable[[], None], done: DoneCallback, *, quick: bool) -> None:
         assert self._worker is not None
         if self.api_trace is not None:
             self.api_trace.journal("sync")
@@ -378,7 +378,7 @@ class Broker:
         if not self.failure.done():
             self.failure.set_result(error)
 
-    def on_full(self, reason: str) -> None:
+    def on_disk_full(self, reason: str) -> None:
         """Producers of persistent messages are refused with the reason; consumers go on."""
         self.core.disk_full = reason
         self.core.ledger.merges = bool(reason)

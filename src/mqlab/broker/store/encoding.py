@@ -20,7 +20,7 @@ _begin, _plain_put, _plain_remove = (
 _BEGIN, _COVERED = journal_format.BEGIN.size, journal_format.COVERED.size
 
 
-def encode_head(
+def encode_file_header(
     number: int, first_lsn: int, declarations: Iterable[Declare], remembered: Iterable[Remember], last_queue: int,
     store: str = "",
 ) -> bytes:  # fmt: skip

@@ -7,8 +7,8 @@ from typing import Protocol
 from mqlab.broker.core.durability.records import Declare, Remember
 
 
-class Host(Protocol):
-    def sync_in(self, work: Callable[[], None], done: Callable[[BaseException | None], None], *, quick: bool) -> None:
+class JournalHost(Protocol):
+    def run_sync(self, work: Callable[[], None], done: Callable[[BaseException | None], None], *, quick: bool) -> None:
         """Do the work without blocking the caller, then call `done` where the journal is called from.
 
         `quick`: it is likely to be over sooner than a thread would have begun it; a host with nothing else to do may
@@ -22,7 +22,7 @@ class Host(Protocol):
 
     def on_failure(self, error: BaseException) -> None: ...
 
-    def on_full(self, reason: str) -> None:
+    def on_disk_full(self, reason: str) -> None:
         """There is no room on disk, and why; or ("") there is again. Until then nothing should be sent to the disk."""
 
     def declarations(self) -> Iterable[Declare]:
@@ -44,7 +44,7 @@ class Host(Protocol):
 
 
 @dataclass(slots=True)
-class SyncCounters:
+class JournalCounters:
     count: int = 0
     seconds: float = 0.0
     # All bytes of records that were written.

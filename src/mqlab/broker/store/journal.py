@@ -18,17 +18,17 @@ from typing import Final
 
 from mqlab.broker.core.durability.records import Record, Remove, Shut
 from mqlab.broker.settings import Settings
-from mqlab.broker.store.encoding import encode_head, encode_into
-from mqlab.broker.store.files.disk_space import RETRY_SECONDS, Room, Sizes
+from mqlab.broker.store.encoding import encode_file_header, encode_into
+from mqlab.broker.store.files.disk_space import RETRY_SECONDS, FileSizes, FullDiskState
 from mqlab.broker.store.files.layer import Files
-from mqlab.broker.store.host import Host, SyncCounters
-from mqlab.broker.store.journal_file import CurrentFile, NoRoomError
+from mqlab.broker.store.group_commit import GroupCommit, Sync
+from mqlab.broker.store.host import JournalCounters, JournalHost
+from mqlab.broker.store.journal_file import DiskFullError, JournalFile
 from mqlab.broker.store.manifest import Manifest, ManifestFile
-from mqlab.broker.store.segments import Segments, path_of
-from mqlab.broker.store.syncs import Sync, Syncs
+from mqlab.broker.store.segments import Segments, segment_path
 from mqlab.wire.native.bodies import Buffer
 
-__all__ = ["Host", "Journal", "SyncCounters"]
+__all__ = ["Journal", "JournalCounters", "JournalHost"]
 
 # More than this is written at once, and not kept until the host has appended all there was.
 _MOST_UNWRITTEN: Final = 4 * 1024 * 1024
@@ -37,16 +37,16 @@ _LOOKS: Final = 60
 
 
 class Journal:
-    def __init__(self, settings: Settings, folder: Path, files: Files, host: Host, segments: Segments) -> None:
+    def __init__(self, settings: Settings, folder: Path, files: Files, host: JournalHost, segments: Segments) -> None:
         self._settings = settings
         self._folder = folder
         self._files = files
         self._host = host
         self._segments = segments
-        self._syncs = Syncs(files, folder, host, self, settings.group_delay / 1e6)
-        self._room = Room()
-        self._sizes = Sizes(settings.segment_size, preallocate=settings.preallocate)
-        self.counters = self._syncs.counters
+        self._group_commit = GroupCommit(files, folder, host, self, settings.group_delay / 1e6)
+        self._room = FullDiskState()
+        self._sizes = FileSizes(settings.segment_size, preallocate=settings.preallocate)
+        self.counters = self._group_commit.counters
         self.failed = False
         # Set before the host stops: no new sync is begun, `close` does the last one.
         self.closing = False
@@ -56,7 +56,7 @@ class Journal:
         self._lsn = self._written = self._durable = 0
         # The last record of the last checkpoint, and the last that the host was told is durable.
         self._carried = self._confirmed = 0
-        self._file: CurrentFile
+        self._file: JournalFile
         # The first record of that file.
         self._file_began_at = 0
         self._manifest: ManifestFile
@@ -84,10 +84,10 @@ class Journal:
         try:
             # There may be enough for what is consumed, which makes room; if not even for a head, this is an error.
             self._file = self._begin(number, (*self._sizes.reserves, self._sizes.kept_free, 0))
-        except NoRoomError as error:
+        except DiskFullError as error:
             raise OSError(str(error)) from error
         if self._left < self._sizes.small:
-            self._has_no_room(NoRoomError("the disk has no space for another file"))
+            self._has_no_room(DiskFullError("the disk has no space for another file"))
 
     def append(self, record: Record, lsn: int, waiter: object | None) -> bool:
         """Whether it should be flushed at once. What was consumed, if nobody waits for that, may wait for others."""
@@ -101,7 +101,7 @@ class Journal:
             # Nobody waits for what was consumed, but it makes room only when it is on disk.
             waiter = self
         if waiter is not None:
-            self._syncs.wait(waiter)
+            self._group_commit.wait(waiter)
         if self._unwritten > _MOST_UNWRITTEN:
             self._write()
         return waiter is not None or not isinstance(record, Remove)
@@ -109,17 +109,17 @@ class Journal:
     def make_room(self, size: int) -> int:
         """Take space for messages: so many bytes, or more. Returns how many can be appended; if fewer, they do not fit.
 
-        If not even a small message fits, the disk is full (`on_full`), and nothing is tried for a second.
+        If not even a small message fits, the disk is full (`on_disk_full`), and nothing is tried for a second.
         """
         if self.failed:
             return size
         if self._left < size and self._room.may_try(time.perf_counter()):
             try:
                 self._grow(max(size, self._sizes.grant))
-            except NoRoomError as why:
+            except DiskFullError as why:
                 try:
                     self._grow(size)
-                except NoRoomError:
+                except DiskFullError:
                     # As long as less would fit, the disk is not full.
                     self._has_no_room(why, size=size if size > self._sizes.small and self._grown() else 0)
             except OSError as error:
@@ -159,7 +159,7 @@ class Journal:
         self._buffer.clear()
         try:
             self._file.write(data)
-        except NoRoomError as why:
+        except DiskFullError as why:
             self._buffer.append(data)
             room.stuck = True
             self._has_no_room(why)
@@ -173,7 +173,7 @@ class Journal:
         if room.stuck:
             # Those who wait for it may have been taken for served by a sync that did not cover it.
             room.stuck = False
-            self._syncs.wait(self)
+            self._group_commit.wait(self)
         return True
 
     def _go_on(self) -> None:
@@ -183,7 +183,7 @@ class Journal:
         is_due = self._new_file_is_due()
         # Not in the midst of a sync: should that fail, the old file must not be synced (again) by the roll. And no
         # further one begins then, or there would always be one under way.
-        if is_due and self._syncs.under_way:
+        if is_due and self._group_commit.in_progress:
             return
         if is_due:
             self._roll()
@@ -191,10 +191,10 @@ class Journal:
             return
         if self._settings.sync == "off":
             # What the operating system has counts as durable.
-            self._syncs.nobody_waits()
+            self._group_commit.clear_waiters()
             self._is_durable(self._written)
         else:
-            self._syncs.consider()
+            self._group_commit.begin_if_due()
 
     # What the syncs ask and tell
 
@@ -226,7 +226,7 @@ class Journal:
 
     def fail(self, error: BaseException) -> None:
         if not self.failed:
-            self.failed = self._syncs.ended = True
+            self.failed = self._group_commit.ended = True
             self._host.on_failure(error)
 
     def _is_durable(self, lsn: int) -> None:
@@ -235,7 +235,7 @@ class Journal:
         self._host.on_durable(lsn)
         self._segments.durable(lsn)
         # One at a time, and the next after the folder was synced: no disk can then keep a later removal only.
-        number = None if self._removed else self._segments.unneeded
+        number = None if self._removed else self._segments.removable
         if number is not None:
             try:
                 self._remove(number)
@@ -243,11 +243,11 @@ class Journal:
                 self.fail(error)
 
     def _remove(self, number: int) -> None:
-        home = self._segments.homes.get(number)
-        if home is not None and not home.lose_name():
+        home = self._segments.payload_files.get(number)
+        if home is not None and not home.open_before_removal():
             return
         self._manifest.note(first=number + 1)
-        self._files.remove(path_of(self._folder, number))
+        self._files.remove(segment_path(self._folder, number))
         self._segments.removed(number)
         if self._settings.sync == "off":
             self._files.sync_folder(self._folder)
@@ -255,7 +255,7 @@ class Journal:
             self._removed = number
         self._room.hope()
         if self.full:
-            self._syncs.wait(self)
+            self._group_commit.wait(self)
 
     # New files
 
@@ -267,11 +267,13 @@ class Journal:
     def _grow(self, size: int) -> None:
         self._file.grow(size + self._unwritten + self._sizes.kept_free)
 
-    def _begin(self, number: int, reserves: Sequence[int]) -> CurrentFile:
+    def _begin(self, number: int, reserves: Sequence[int]) -> JournalFile:
         host, segments = self._host, self._segments
         store = self._manifest.content.store
-        head = encode_head(number, self._lsn + 1, host.declarations(), host.remembered(), segments.last_queue, store)
-        file = CurrentFile.begin(self._folder, self._files, number, head, reserves)
+        head = encode_file_header(
+            number, self._lsn + 1, host.declarations(), host.remembered(), segments.last_queue, store
+        )
+        file = JournalFile.begin(self._folder, self._files, number, head, reserves)
         segments.begin(number)
         self._file_began_at = self._lsn + 1
         # Before any record is written there: all before it are on disk.
@@ -292,10 +294,10 @@ class Journal:
                     self._has_room()
                     return
                 if not self._only_this_file_can_go():
-                    raise NoRoomError(self._room.reason)
+                    raise DiskFullError(self._room.reason)
             self._file.sync()
             self._go_on_in_new_file()
-        except NoRoomError as why:
+        except DiskFullError as why:
             self._has_no_room(why)
             return
         except OSError as error:
@@ -314,7 +316,7 @@ class Journal:
         reserves = [reserve for reserve in self._sizes.reserves if reserve >= granted] or [granted]
         try:
             self._file = self._begin(old.number + 1, reserves)
-        except NoRoomError:
+        except DiskFullError:
             if not self._only_this_file_can_go():
                 raise
             # Its own reserve is all that is left to begin another one with, and then it can go.
@@ -322,8 +324,8 @@ class Journal:
             old.give_back()
             try:
                 self._file = self._begin(old.number + 1, (self._sizes.kept_free, self._sizes.kept_free // 2, 0))
-            except NoRoomError:
-                with suppress(NoRoomError):
+            except DiskFullError:
+                with suppress(DiskFullError):
                     old.grow(self._sizes.kept_free)
                 raise
         old.close(in_order=True)
@@ -335,7 +337,7 @@ class Journal:
     def _grown(self) -> bool:
         try:
             self._grow(self._sizes.small)
-        except NoRoomError:
+        except DiskFullError:
             return False
         return True
 
@@ -346,15 +348,15 @@ class Journal:
             return
         begin, before = time.perf_counter(), self._segments.length
         try:
-            self._host.carry_forward(*self._segments.begin_carrying(oldest))
+            self._host.carry_forward(*self._segments.begin_checkpoint(oldest))
         except Exception as error:
             # A message that must be kept cannot be read: as a disk that fails.
             self.fail(error)
-        self._segments.end_carrying()
+        self._segments.end_checkpoint()
         if not self._write():
             return
         self._carried = self._lsn
-        self._syncs.wait(self)
+        self._group_commit.wait(self)
         self.counters.checkpoints += 1
         self.counters.carried_bytes += self._segments.length - before
         self.counters.checkpoint_seconds += time.perf_counter() - begin
@@ -364,9 +366,9 @@ class Journal:
     def _has_room(self) -> None:
         if self.full:
             self._room.found()
-            self._host.on_full("")
+            self._host.on_disk_full("")
 
-    def _has_no_room(self, why: NoRoomError, *, size: int = 0) -> None:
+    def _has_no_room(self, why: DiskFullError, *, size: int = 0) -> None:
         """Not for messages of this size; 0: for none."""
         was_full = self.full
         if size:
@@ -374,12 +376,12 @@ class Journal:
         else:
             self._room.lost(str(why), time.perf_counter())
         # What was consumed so far makes room only when it is on disk.
-        self._syncs.wait(self)
+        self._group_commit.wait(self)
         if not self._looks:
             self._host.later(RETRY_SECONDS, self._look_again)
         self._looks = _LOOKS
         if self.full and not was_full:
-            self._host.on_full(self._room.reason)
+            self._host.on_disk_full(self._room.reason)
 
     def _look_again(self) -> None:
         """Others may have made room; and so can a checkpoint, if little of the oldest file is needed."""

@@ -6,19 +6,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from mqlab.broker.store.files.layer import Files, is_no_room
-from mqlab.broker.store.segments import path_of
+from mqlab.broker.store.files.layer import Files, is_disk_full
+from mqlab.broker.store.segments import segment_path
 from mqlab.errors import MqlabError
 
 # Where space cannot be reserved.
 _UNKNOWN: Final = 1 << 62
 
 
-class NoRoomError(MqlabError):
+class DiskFullError(MqlabError):
     """The disk is full, or there are no more descriptors; nothing has changed."""
 
 
-class CurrentFile:
+class JournalFile:
     """Made by `begin`. All that is written is at its end; `size` counts the bytes of records."""
 
     def __init__(self, path: Path, number: int, files: Files, file: int) -> None:
@@ -34,12 +34,12 @@ class CurrentFile:
         self._reserved = 0
 
     @classmethod
-    def begin(cls, folder: Path, files: Files, number: int, head: bytes, reserves: Sequence[int]) -> "CurrentFile":
+    def begin(cls, folder: Path, files: Files, number: int, head: bytes, reserves: Sequence[int]) -> "JournalFile":
         """A new file with its head, all of it on disk, and room for records: the first of `reserves` that can be had.
 
-        Raises NoRoomError where none can be had, and OSError where something is wrong.
+        Raises DiskFullError where none can be had, and OSError where something is wrong.
         """
-        path = path_of(folder, number)
+        path = segment_path(folder, number)
         try:
             made = cls(path, number, files, files.create(path))
         except OSError as error:
@@ -65,7 +65,7 @@ class CurrentFile:
                 self._reserve(head + reserve)
                 return
             except OSError as error:
-                if not is_no_room(error) or reserve == reserves[-1]:
+                if not is_disk_full(error) or reserve == reserves[-1]:
                     raise
 
     def _reserve(self, size: int) -> None:
@@ -77,7 +77,7 @@ class CurrentFile:
         return self._reserved - self._end
 
     def grow(self, room: int) -> None:
-        """Take space for so many bytes. Raises NoRoomError, and then nothing has changed."""
+        """Take space for so many bytes. Raises DiskFullError, and then nothing has changed."""
         if self.room < room:
             try:
                 self._reserve(self._end + room)
@@ -85,14 +85,14 @@ class CurrentFile:
                 raise _as_no_room(error) from error
 
     def write(self, data: bytes) -> None:
-        """Raises NoRoomError, and then nothing of it is there; OSError where something is wrong."""
+        """Raises DiskFullError, and then nothing of it is there; OSError where something is wrong."""
         size = len(data)
         if self._end + size > self._reserved:
             self.grow(size)
         try:
             self._files.append(self._file, data)
         except OSError as error:
-            if is_no_room(error):
+            if is_disk_full(error):
                 self._files.cut_back(self._file, self._end)
                 self._reserved = self._end
             raise _as_no_room(error) from error
@@ -119,7 +119,7 @@ class CurrentFile:
         try:
             self._more.append(self._files.reopen(self._path))
         except OSError as error:
-            if is_no_room(error):
+            if is_disk_full(error):
                 return None
             raise
         return self._more[-1]
@@ -139,4 +139,4 @@ class CurrentFile:
 
 
 def _as_no_room(error: OSError) -> Exception:
-    return NoRoomError(error.strerror) if is_no_room(error) else error
+    return DiskFullError(error.strerror) if is_disk_full(error) else error

@@ -80,7 +80,7 @@ class ManifestFile:
     def __init__(self, folder: Path, files: Files, content: Manifest) -> None:
         self.content = content
         self._files = files
-        self._file = opened(folder, files)
+        self._file = open_manifest_file(folder, files)
         if not content.version:
             # A new one is there before any file says that there is one.
             self.note()
@@ -93,12 +93,12 @@ class ManifestFile:
         self._files.close(self._file)
 
 
-def no_manifest(_number: int, store: str, _size: int) -> str:
+def mismatch_without_manifest(_number: int, store: str, _size: int) -> str:
     """As `Manifest.fault`, where there is none."""
     return f"the file {NAME!r} beside it, which lists the journal files, is missing or damaged" if store else ""
 
 
-def opened(folder: Path, files: Files) -> int:
+def open_manifest_file(folder: Path, files: Files) -> int:
     """A descriptor of the manifest's file, which is there then."""
     path = folder / NAME
     if path.exists():

@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
 
-class Places:
+class MessageLocations:
     """Ids of a queue grow with the files, so a few borders tell the file of an id: that of the last border before it.
 
     Only a checkpoint breaks the order: it moves some ids of an old file to the newest.

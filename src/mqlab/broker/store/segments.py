@@ -8,23 +8,23 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remove
-from mqlab.broker.store.message_locations import Places
-from mqlab.broker.store.payloads.stored import Home
+from mqlab.broker.store.message_locations import MessageLocations
+from mqlab.broker.store.payloads.stored import PayloadFile
 
 # What stands around the messages of a put, about.
 _RECORD_SIZE: Final = 64
 
 
-def path_of(folder: Path, number: int) -> Path:
+def segment_path(folder: Path, number: int) -> Path:
     return folder / f"journal-{number:010d}"
 
 
-def numbers_in(folder: Path) -> list[int]:
+def segment_numbers(folder: Path) -> list[int]:
     return sorted(int(path.name.removeprefix("journal-")) for path in folder.glob("journal-" + "[0-9]" * 10))
 
 
 @dataclass(slots=True)
-class _File:
+class _Segment:
     # Bytes of its records, and of those that put messages.
     size: int = 0
     put_size: int = 0
@@ -72,9 +72,9 @@ class Segments:
         self.last_queue = 0
         self.length = 0
         # Files that recovery has left payloads in.
-        self.homes: WeakValueDictionary[int, Home] = WeakValueDictionary()
-        self._files: dict[int, _File] = {}
-        self._places: dict[int, Places] = {}
+        self.payload_files: WeakValueDictionary[int, PayloadFile] = WeakValueDictionary()
+        self._files: dict[int, _Segment] = {}
+        self._places: dict[int, MessageLocations] = {}
         self._prepared: dict[str, _Prepared] = {}
         # Queues that are gone, though a transaction that waits for its decision still names them.
         self.forgotten: set[int] = set()
@@ -88,7 +88,7 @@ class Segments:
 
     def begin(self, number: int, size: int = 0) -> None:
         """File `number` is there now, with so many bytes of records."""
-        self._files[number] = _File(size)
+        self._files[number] = _Segment(size)
         self.length += size
         self._later += [(self._lsn, self._decided, (one,)) for one in self._just_decided]
         self._just_decided = []
@@ -128,7 +128,7 @@ class Segments:
         return next(iter(self._files), 0)
 
     @property
-    def unneeded(self) -> int | None:
+    def removable(self) -> int | None:
         """A file that can go: the oldest one, if nothing in it is needed and it is not the newest."""
         if len(self._files) == 1:
             return None
@@ -161,7 +161,7 @@ class Segments:
     def most_needed_in(self, number: int) -> int:
         return self._files[number].most_needed_bytes
 
-    def begin_carrying(self, number: int) -> tuple[dict[int, list[tuple[int, int]]], list[str]]:
+    def begin_checkpoint(self, number: int) -> tuple[dict[int, list[tuple[int, int]]], list[str]]:
         """What of a file must be carried forward: ids by queue, [first, end), and prepared transactions.
 
         A transaction is prepared again, after the messages, also if it only removes some of them: no record that
@@ -171,7 +171,7 @@ class Segments:
         intervals = {queue: self._places[queue].intervals(number) for queue in self._files[number].live}
         return intervals, [xid for xid, one in self._prepared.items() if self._touches(one, number)]
 
-    def end_carrying(self) -> None:
+    def end_checkpoint(self) -> None:
         self._carrying = False
 
     def _touches(self, prepared: _Prepared, number: int) -> bool:
@@ -200,7 +200,7 @@ class Segments:
         file.queues.add(queue)
         places = self._places.get(queue)
         if places is None:
-            places = self._places[queue] = Places()
+            places = self._places[queue] = MessageLocations()
             self.last_queue = max(self.last_queue, queue)
         if first_id >= places.end:
             places.add(first_id, rows, number)

@@ -1,4 +1,4 @@
-"""`mqlab broker check DIR`: examine the data folder of a stopped broker."""
+"""`mqlab broker check DIR`: check_store the data folder of a stopped broker."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from mqlab.broker.store.files.lock import FolderInUseError, FolderLock
-from mqlab.broker.store.recovery.check import Examination, FileReport, examine
+from mqlab.broker.store.recovery.check import FileReport, StoreReport, check_store
 from mqlab.cli.broker.common.connection import AsJson
 from mqlab.cli.broker.common.safe_output import cell, plain, show_plain_json
 from mqlab.cli.console import Exit, fail, say, show
@@ -28,7 +28,7 @@ def check(
     """
     try:
         with _locked(folder):
-            examination = examine(folder)
+            examination = check_store(folder)
     except FolderInUseError as error:
         fail(
             plain(f"{error}; stop the broker first: records that it is writing would look torn"),
@@ -61,7 +61,7 @@ def _locked(folder: Path) -> Iterator[None]:
             lock.release()
 
 
-def _report_verdict(folder: Path, examination: Examination) -> None:
+def _report_verdict(folder: Path, examination: StoreReport) -> None:
     if xids := examination.prepared:
         say(plain(f"{len(xids)} prepared transactions wait for a decision: {', '.join(xids)}"))
     if examination.verdict == "damaged":
@@ -83,13 +83,13 @@ def _files(files: list[FileReport]) -> Table:
     return table
 
 
-def _queues(examination: Examination) -> Table:
+def _queues(examination: StoreReport) -> Table:
     table = Table("queue or subscription", "messages", "bytes", box=None)
     for queue in examination.queues:
         table.add_row(cell(queue.name), cell(queue.messages), cell(queue.bytes))
     return table
 
 
-def _document(examination: Examination) -> dict[str, Any]:
+def _document(examination: StoreReport) -> dict[str, Any]:
     files = [{**asdict(file), "path": str(file.path), "torn_bytes": file.torn_bytes} for file in examination.files]
     return {**asdict(examination), "files": files, "verdict": examination.verdict}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.store.files.layer import Files, TracedFiles, TurningDisk
+from mqlab.broker.store.files.layer import Files, RotatingDisk, TracedFiles
 
 
 def test_what_is_appended_is_read(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_file_that_is_there_is_not_created_again(tmp_path: Path) -> None:
 
 
 def test_a_turning_disk_completes_its_syncs_at_its_marks(tmp_path: Path) -> None:
-    disk = TurningDisk(250)
+    disk = RotatingDisk(250)
     file = disk.create(tmp_path / "file")
     begin = time.monotonic()
     for _ in range(25):

@@ -8,7 +8,7 @@ import pytest
 from tests.process_helpers import descriptors_below
 
 from mqlab.broker.store.files.layer import Files
-from mqlab.broker.store.payloads.page_files import PAGE_SIZE, Pages, Stored, StoredPayloadError
+from mqlab.broker.store.payloads.page_files import PAGE_SIZE, PageFiles, StoredPayload, StoredPayloadError
 from mqlab.wire.native.bodies import SINGLE, Payload, encode
 
 MIB = 1024 * 1024
@@ -31,7 +31,7 @@ class FailingFiles(Files):
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_what_is_written_is_loaded(tmp_path: Path, kind: type) -> None:
-    pages = Pages(tmp_path / "pages", Files())
+    pages = PageFiles(tmp_path / "pages", Files())
     batch = encode([b"one", b"", b"three" * 1000])
     bodies = [(b"single", 1, SINGLE), (bytes(batch.data), 3, 0), (b"", 1, SINGLE | 64)]
     payloads = [Payload(kind(data), rows, form) for data, rows, form in bodies]
@@ -45,7 +45,7 @@ def test_what_is_written_is_loaded(tmp_path: Path, kind: type) -> None:
 
 
 def test_a_page_is_removed_when_nothing_in_it_is_needed(tmp_path: Path) -> None:
-    pages = Pages(tmp_path, Files())
+    pages = PageFiles(tmp_path, Files())
     payload = Payload(bytes(5 * MIB), 1, SINGLE)
     stored = [pages.write(payload) for _ in range(9)]
     assert names(tmp_path) == ["page-0000000001", "page-0000000002", "page-0000000003"]
@@ -64,7 +64,7 @@ def test_a_page_is_removed_when_nothing_in_it_is_needed(tmp_path: Path) -> None:
 
 
 def test_a_payload_larger_than_a_page_has_one_of_its_own(tmp_path: Path) -> None:
-    pages = Pages(tmp_path, Files())
+    pages = PageFiles(tmp_path, Files())
     small, large = Payload(b"small", 1, SINGLE), Payload(os.urandom(PAGE_SIZE + 1), 1, SINGLE)
     stored = [pages.write(one) for one in (small, large, small)]
     assert len(names(tmp_path)) == 3
@@ -77,13 +77,13 @@ def test_pages_of_an_earlier_broker_are_removed(tmp_path: Path) -> None:
     others = ["journal-0000000001", "lock", "page-1", "page-x"]
     for name in left + others:
         (tmp_path / name).write_bytes(b"x")
-    Pages(tmp_path, Files())
+    PageFiles(tmp_path, Files())
     assert names(tmp_path) == sorted(others)
 
 
 def test_pages_are_for_their_owner_only(tmp_path: Path) -> None:
     folder = tmp_path / "data" / "pages"
-    pages = Pages(folder, Files())
+    pages = PageFiles(folder, Files())
     stored = pages.write(Payload(b"secret", 1, SINGLE))
     assert folder.stat().st_mode & 0o077 == 0
     assert (folder / names(folder)[0]).stat().st_mode & 0o077 == 0
@@ -93,7 +93,7 @@ def test_pages_are_for_their_owner_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["changed", "cut off"])
 def test_a_payload_that_is_not_what_was_written_is_an_error(tmp_path: Path, damage: str) -> None:
-    pages = Pages(tmp_path, Files())
+    pages = PageFiles(tmp_path, Files())
     first, second = (pages.write(Payload(body * 10, 1, SINGLE)) for body in (b"first", b"second"))
     path = tmp_path / names(tmp_path)[0]
     whole = bytearray(path.read_bytes())
@@ -107,7 +107,7 @@ def test_a_payload_that_is_not_what_was_written_is_an_error(tmp_path: Path, dama
 
 def test_a_full_disk_raises_and_changes_nothing(tmp_path: Path) -> None:
     files = FailingFiles()
-    pages = Pages(tmp_path, files)
+    pages = PageFiles(tmp_path, files)
     first = pages.write(Payload(b"first", 1, SINGLE))
     files.fails = True
     for _ in range(2):
@@ -121,7 +121,7 @@ def test_a_full_disk_raises_and_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_page_that_cannot_begin_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pages = Pages(tmp_path, Files())
+    pages = PageFiles(tmp_path, Files())
     first = pages.write(Payload(bytes(PAGE_SIZE), 1, SINGLE))
 
     def fails(_: Files, path: Path) -> int:
@@ -138,8 +138,8 @@ def test_a_page_that_cannot_begin_is_tried_again(tmp_path: Path, monkeypatch: py
 
 def test_any_number_of_pages_needs_two_descriptors(tmp_path: Path) -> None:
     """A backlog must not use up what connections need."""
-    pages = Pages(tmp_path, Files())
-    stored: list[Stored] = []
+    pages = PageFiles(tmp_path, Files())
+    stored: list[StoredPayload] = []
     for number in range(8):
         pages.write(Payload(bytes(PAGE_SIZE - 1), 1, SINGLE))
         stored.append(pages.write(Payload(b"%d" % number, 1, SINGLE)))

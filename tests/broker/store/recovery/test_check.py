@@ -9,9 +9,9 @@ from broker.store.journals import Written, workload, written
 from broker.store.machine import Machine
 from mqlab.broker.core.durability.records import Decide, Declare, Prepare, Put, Record, Remove
 from mqlab.broker.store.files.layer import Files
-from mqlab.broker.store.recovery.check import examine
+from mqlab.broker.store.recovery.check import check_store
 from mqlab.broker.store.recovery.recovery import DamagedJournalError, recover
-from mqlab.broker.store.segments import path_of
+from mqlab.broker.store.segments import segment_path
 from mqlab.wire.native.bodies import encode
 
 
@@ -20,7 +20,7 @@ def store(folder: Path, *, files: int = 3, shut: bool = True) -> list[Written]:
     for number in range(1, files + 1):
         records = workload(1000, body=50, batch=3)
         journal = written(records, number=number, first_lsn=lsn, group=1, shut=shut and number == files)
-        path_of(folder, number).write_bytes(journal.data)
+        segment_path(folder, number).write_bytes(journal.data)
         made.append(journal)
         lsn += len(records)
     return made
@@ -47,8 +47,8 @@ def test_a_whole_store(tmp_path: Path) -> None:
         Decide("done", True),
     ]
     journal = written(records, number=4, first_lsn=100, shut=True)
-    path_of(tmp_path, 4).write_bytes(journal.data)
-    found = examine(tmp_path)
+    segment_path(tmp_path, 4).write_bytes(journal.data)
+    found = check_store(tmp_path)
     assert found.verdict == "sound"
     assert found.stopped_in_order is True
     assert found.prepared == ["waits"]
@@ -64,7 +64,7 @@ def test_a_whole_store(tmp_path: Path) -> None:
 
 def test_several_files_in_their_order(tmp_path: Path) -> None:
     made = store(tmp_path)
-    found = examine(tmp_path)
+    found = check_store(tmp_path)
     assert found.verdict == "sound"
     assert [file.records for file in found.files] == [len(one.records) for one in made]
     assert [file.first_lsn for file in found.files[1:]] == [file.last_lsn + 1 for file in found.files[:-1]]
@@ -74,10 +74,10 @@ def test_several_files_in_their_order(tmp_path: Path) -> None:
 def test_a_store_that_was_killed_has_a_torn_tail(tmp_path: Path) -> None:
     made = store(tmp_path, shut=False)
     begin = made[-1].records[-1][0]
-    path = path_of(tmp_path, 3)
+    path = segment_path(tmp_path, 3)
     left = made[-1].data[:-20]
     path.write_bytes(left + bytes(4000))
-    found = examine(tmp_path)
+    found = check_store(tmp_path)
     assert found.verdict == "torn tail"
     assert found.stopped_in_order is False
     assert [file.state for file in found.files] == ["whole", "whole", "torn"]
@@ -89,9 +89,9 @@ def test_a_store_that_was_killed_has_a_torn_tail(tmp_path: Path) -> None:
 def test_damage_in_the_middle_is_told_with_its_place_and_what_can_be_read_is(tmp_path: Path) -> None:
     made = store(tmp_path)
     begin, lsn, *_ = made[1].records[5]
-    change(path_of(tmp_path, 2), begin + 30, b"!")
+    change(segment_path(tmp_path, 2), begin + 30, b"!")
     before = contents(tmp_path)
-    found = examine(tmp_path)
+    found = check_store(tmp_path)
     assert found.verdict == "damaged"
     assert [file.state for file in found.files] == ["whole", "damaged", "whole"]
     damaged = found.files[1]
@@ -103,9 +103,9 @@ def test_damage_in_the_middle_is_told_with_its_place_and_what_can_be_read_is(tmp
 
 def test_a_damaged_head_and_a_missing_file(tmp_path: Path) -> None:
     store(tmp_path, files=4)
-    change(path_of(tmp_path, 1), 12, b"!")
-    path_of(tmp_path, 3).unlink()
-    found = examine(tmp_path)
+    change(segment_path(tmp_path, 1), 12, b"!")
+    segment_path(tmp_path, 3).unlink()
+    found = check_store(tmp_path)
     assert [(file.number, file.state) for file in found.files] == [
         (1, "damaged"), (2, "whole"), (3, "missing"), (4, "whole"),
     ]  # fmt: skip
@@ -115,18 +115,18 @@ def test_a_damaged_head_and_a_missing_file(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_opened_is_damage(tmp_path: Path) -> None:
     store(tmp_path)
-    path_of(tmp_path, 2).unlink()
-    path_of(tmp_path, 2).mkdir()
-    found = examine(tmp_path)
+    segment_path(tmp_path, 2).unlink()
+    segment_path(tmp_path, 2).mkdir()
+    found = check_store(tmp_path)
     assert [file.state for file in found.files] == ["whole", "damaged", "whole"]
     assert "directory" in found.files[1].why
 
 
 def test_nothing_is_sound(tmp_path: Path) -> None:
-    found = examine(tmp_path)
+    found = check_store(tmp_path)
     assert (found.verdict, found.files, found.stopped_in_order) == ("sound", [], None)
     with pytest.raises(NotADirectoryError):
-        examine(tmp_path / "no such")
+        check_store(tmp_path / "no such")
 
 
 def test_examination_and_recovery_say_the_same(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_examination_and_recovery_say_the_same(tmp_path: Path) -> None:
 
 def _compare(folder: Path) -> str:
     before = contents(folder)
-    found = examine(folder)
+    found = check_store(folder)
     assert contents(folder) == before
     if found.verdict == "damaged":
         with pytest.raises(DamagedJournalError):

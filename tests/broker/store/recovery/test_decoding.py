@@ -18,8 +18,8 @@ from mqlab.broker.core.durability.records import (
     Shut,
 )
 from mqlab.broker.store import journal_format
-from mqlab.broker.store.encoding import encode, encode_head
-from mqlab.broker.store.recovery.decoding import Damaged, OtherVersion, decode, decode_head
+from mqlab.broker.store.encoding import encode, encode_file_header
+from mqlab.broker.store.recovery.decoding import OtherVersionError, UnreadableRecordError, decode, decode_file_header
 from mqlab.wire.native.bodies import SINGLE, Payload
 from mqlab.wire.native.bodies import encode as encode_bodies
 
@@ -98,8 +98,8 @@ def test_records_come_back_in_their_order(written: list[tuple[Record, int, int]]
 def test_a_head_comes_back(
     number: int, first_lsn: int, declared: list[Declare], remembered: list[Remember], last_queue: int
 ) -> None:
-    data = encode_head(number, first_lsn, declared, remembered, last_queue)
-    head = decode_head(data + b"what follows")
+    data = encode_file_header(number, first_lsn, declared, remembered, last_queue)
+    head = decode_file_header(data + b"what follows")
     assert (head.number, head.first_lsn, head.last_queue, head.size) == (number, first_lsn, last_queue, len(data))
     assert ([*head.declarations], [*head.remembered]) == (declared, remembered)
 
@@ -110,7 +110,7 @@ def test_any_changed_bit_is_found(record: Record, lsn: int, durable: int, data: 
     whole = bytearray(encode(record, lsn, durable))
     bit = data.draw(st.integers(0, len(whole) * 8 - 1))
     whole[bit // 8] ^= 1 << bit % 8
-    with pytest.raises(Damaged):
+    with pytest.raises(UnreadableRecordError):
         decode(bytes(whole), 0)
 
 
@@ -118,40 +118,40 @@ def test_any_changed_bit_is_found(record: Record, lsn: int, durable: int, data: 
 def test_any_changed_bit_of_a_head_is_found(
     declared: list[Declare], remembered: list[Remember], data: st.DataObject
 ) -> None:
-    whole = bytearray(encode_head(3, 77, declared, remembered, 5))
+    whole = bytearray(encode_file_header(3, 77, declared, remembered, 5))
     bit = data.draw(st.integers(0, len(whole) * 8 - 1))
     whole[bit // 8] ^= 1 << bit % 8
-    with pytest.raises(Damaged):
-        decode_head(bytes(whole))
+    with pytest.raises(UnreadableRecordError):
+        decode_file_header(bytes(whole))
 
 
 def test_every_end_cut_off_is_found() -> None:
     for record in EXAMPLES:
         whole = encode(record, 5, 4)
         for size in range(len(whole)):
-            with pytest.raises(Damaged):
+            with pytest.raises(UnreadableRecordError):
                 decode(whole[:size], 0)
-    head = encode_head(1, 1, [Declare(1, "q", 1)], [Remember("queue:q", ("a",))], 1)
+    head = encode_file_header(1, 1, [Declare(1, "q", 1)], [Remember("queue:q", ("a",))], 1)
     for size in range(len(head)):
-        with pytest.raises(Damaged):
-            decode_head(head[:size])
+        with pytest.raises(UnreadableRecordError):
+            decode_file_header(head[:size])
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_random_bytes_are_damage(data: bytes) -> None:
-    with pytest.raises(Damaged):
+    with pytest.raises(UnreadableRecordError):
         decode(data, 0)
-    with pytest.raises(Damaged):
-        decode_head(data)
+    with pytest.raises(UnreadableRecordError):
+        decode_file_header(data)
 
 
 def test_zeros_are_damage() -> None:
     """What a file system leaves of blocks that were never written."""
-    with pytest.raises(Damaged):
+    with pytest.raises(UnreadableRecordError):
         decode(bytes(4096), 0)
-    with pytest.raises(Damaged):
-        decode_head(bytes(4096))
+    with pytest.raises(UnreadableRecordError):
+        decode_file_header(bytes(4096))
 
 
 def test_a_kind_that_is_not_known_is_damage() -> None:
@@ -160,14 +160,14 @@ def test_a_kind_that_is_not_known_is_damage() -> None:
     monkey[journal_format.BEGIN.size + journal_format.COVERED.size - 1] = 99
     again = google_crc32c.value(bytes(monkey[journal_format.BEGIN.size :]))
     journal_format.BEGIN.pack_into(monkey, 0, 0, again)
-    with pytest.raises(Damaged, match="kind 99"):
+    with pytest.raises(UnreadableRecordError, match="kind 99"):
         decode(bytes(monkey), 0)
 
 
 def test_the_form_of_another_version_is_called_so() -> None:
-    head = encode_head(1, 1, [], [], 0)
-    with pytest.raises(OtherVersion, match="mqlabJ01"):
-        decode_head(head.replace(journal_format.MAGIC, b"mqlabJ01"))
-    with pytest.raises(Damaged) as raised:
-        decode_head(head.replace(journal_format.MAGIC, b"mqlabJ\0\0"))
-    assert not isinstance(raised.value, OtherVersion)
+    head = encode_file_header(1, 1, [], [], 0)
+    with pytest.raises(OtherVersionError, match="mqlabJ01"):
+        decode_file_header(head.replace(journal_format.MAGIC, b"mqlabJ01"))
+    with pytest.raises(UnreadableRecordError) as raised:
+        decode_file_header(head.replace(journal_format.MAGIC, b"mqlabJ\0\0"))
+    assert not isinstance(raised.value, OtherVersionError)

@@ -14,12 +14,12 @@ from broker.store.journals import recovered, written
 from broker.store.machine import Machine
 from broker.store.meaning import ids_of
 from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
-from mqlab.broker.store.encoding import encode, encode_head
+from mqlab.broker.store.encoding import encode, encode_file_header
 from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.payloads.page_files import StoredPayloadError
-from mqlab.broker.store.recovery.live_ranges import Part, left_of
-from mqlab.broker.store.recovery.recovery import DamagedJournalError, Recovered, recover
-from mqlab.broker.store.segments import numbers_in, path_of
+from mqlab.broker.store.recovery.live_ranges import LiveRange, remaining_ranges
+from mqlab.broker.store.recovery.recovery import DamagedJournalError, RecoveredState, recover
+from mqlab.broker.store.segments import segment_numbers, segment_path
 from mqlab.wire.native.bodies import SINGLE, Payload, decode
 from mqlab.wire.native.bodies import encode as encode_bodies
 from mqlab.wire.native.columns import decode_batch, encode_columns, encode_single
@@ -31,11 +31,11 @@ def single(body: bytes) -> Payload:
     return Payload(body, 1, SINGLE)
 
 
-def each_id(found: Recovered, queue: int = 1) -> list[int]:
+def each_id(found: RecoveredState, queue: int = 1) -> list[int]:
     return [one for first, rows in ids(found, queue) for one in range(first, first + rows)]
 
 
-def ids(found: Recovered, queue: int = 1) -> list[tuple[int, int]]:
+def ids(found: RecoveredState, queue: int = 1) -> list[tuple[int, int]]:
     return [one for span in found.queues[queue].spans() for one in span.ranges()]
 
 
@@ -82,11 +82,11 @@ def test_what_is_left_agrees_with_a_dictionary() -> None:
         for lsn in range(chance.randrange(8)):
             begin, rows = chance.randrange(1, 30), chance.randrange(1, 12)
             payload = Payload(bytes(rows * 10), rows, 0)
-            parts.append(Part(begin, begin + rows, begin, payload, lsn, number=lsn, origin=""))
+            parts.append(LiveRange(begin, begin + rows, begin, payload, lsn, number=lsn, origin=""))
             plain.update(dict.fromkeys(range(begin, begin + rows), (lsn, begin)))
         removed = [(chance.randrange(1, 40), chance.randrange(1, 9)) for _ in range(chance.randrange(6))]
         gone = {one for first, rows in removed for one in range(first, first + rows)}
-        left = left_of(chance.sample(parts, len(parts)), removed)
+        left = remaining_ranges(chance.sample(parts, len(parts)), removed)
         found = {one: (part.lsn, part.base) for part in left for one in range(part.begin, part.end)}
         assert found == {one: where for one, where in plain.items() if one not in gone}
         assert sum(part.rows for part in left) == len(found)
@@ -124,7 +124,7 @@ def test_prepared_transactions_come_back_as_they_were(tmp_path: Path) -> None:
     # Nothing else may ever have the ids of what is prepared.
     assert found.queues[1].next_id == 5
     # What it removes must stay, and it must stay itself.
-    assert found.segments.begin_carrying(1) == ({1: [(1, 5)], 2: [(1, 2)]}, ["waits"])
+    assert found.segments.begin_checkpoint(1) == ({1: [(1, 5)], 2: [(1, 2)]}, ["waits"])
 
 
 def test_queues_come_back_with_their_options_unless_they_are_forgotten(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_ids_of_a_queue_that_is_forgotten_are_forgotten_too(tmp_path: Path) -> N
 
 def test_the_head_of_a_file_says_all_that_is_remembered_of_those_before_it(tmp_path: Path) -> None:
     first = written([named(1, "forgotten since")])
-    second = encode_head(2, 2, [Declare(1, "orders", 2)], [Remember("queue:orders", ("known",))], 1)
+    second = encode_file_header(2, 2, [Declare(1, "orders", 2)], [Remember("queue:orders", ("known",))], 1)
     second += encode(named(2, "new"), 2, 1)
     found, _ = recovered(tmp_path, {1: first.data, 2: second})
     assert found.remembered == {"queue:orders": ["known", "new"]}
@@ -187,12 +187,12 @@ def journal_of(folder: Path, count: int, size: int, *, files: int = 4) -> list[b
     """Messages on one queue, in several files."""
     bodies, lsn = [], 0
     for number in range(1, files + 1):
-        data = bytearray(encode_head(number, lsn + 1, [Declare(1, "orders", lsn + 1)], [], 1))
+        data = bytearray(encode_file_header(number, lsn + 1, [Declare(1, "orders", lsn + 1)], [], 1))
         for _ in range(count // files):
             lsn += 1
             bodies.append(b"%08d" % lsn + os.urandom(8) * (size // 8))
             data += encode(Put(((1, lsn),), single(bodies[-1])), lsn, lsn - 1)
-        path_of(folder, number).write_bytes(data)
+        segment_path(folder, number).write_bytes(data)
     return bodies
 
 
@@ -219,12 +219,12 @@ def test_what_was_consumed_takes_no_memory(tmp_path: Path) -> None:
     journal_of(tmp_path, 400, 20 * KIB)
     lsn, first_id = 400, 1
     for number in range(5, 9):
-        data = bytearray(encode_head(number, lsn + 1, [Declare(1, "orders", 401)], [], 1))
+        data = bytearray(encode_file_header(number, lsn + 1, [Declare(1, "orders", 401)], [], 1))
         for _ in range(95):
             lsn += 1
             data += encode(Remove(1, ((first_id, 1),)), lsn, lsn - 1)
             first_id += 1
-        path_of(tmp_path, number).write_bytes(data)
+        segment_path(tmp_path, number).write_bytes(data)
     tracemalloc.start()
     found = recover(tmp_path, Files(), MIB)
     held, _ = tracemalloc.get_traced_memory()
@@ -236,10 +236,10 @@ def test_what_was_consumed_takes_no_memory(tmp_path: Path) -> None:
 def test_single_messages_on_disk_take_little_memory(tmp_path: Path) -> None:
     """One stand-in for many of them; what is consumed in the midst of them is gone all the same."""
     bodies = journal_of(tmp_path, 20_000, 32)
-    data = encode_head(5, 20_001, [Declare(1, "orders", 20_001)], [], 1) + encode(
+    data = encode_file_header(5, 20_001, [Declare(1, "orders", 20_001)], [], 1) + encode(
         Remove(1, ((1, 1), (700, 50), (10_000, 1))), 20_001, 0
     )
-    path_of(tmp_path, 5).write_bytes(data)
+    segment_path(tmp_path, 5).write_bytes(data)
     tracemalloc.start()
     found = recover(tmp_path, Files(), 100 * KIB)
     held, _ = tracemalloc.get_traced_memory()
@@ -267,7 +267,7 @@ def test_single_messages_on_disk_keep_their_headers_and_origins(tmp_path: Path) 
         records += [Put(targets, payload(number, *names), "topic:t" if several else ""), Remember("topic:t", ("x",))]
     records.append(Remove(2, ((112, 2),)))
     journal = written(records)
-    path_of(tmp_path, 1).write_bytes(journal.data)
+    segment_path(tmp_path, 1).write_bytes(journal.data)
     found = recover(tmp_path, Files(), 0)
     for queue, first in ((1, 1), (2, 101)):
         seen = []
@@ -288,7 +288,7 @@ def test_single_messages_on_disk_keep_their_headers_and_origins(tmp_path: Path) 
 def test_a_damaged_message_among_others_on_disk_is_an_error(tmp_path: Path) -> None:
     journal_of(tmp_path, 40, 100)
     found = recover(tmp_path, Files(), 0)
-    path = path_of(tmp_path, 1)
+    path = segment_path(tmp_path, 1)
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
@@ -320,7 +320,7 @@ class CountingFiles(Files):
 def test_a_payload_left_on_disk_that_changes_later_is_an_error(tmp_path: Path) -> None:
     journal_of(tmp_path, 8, 40 * KIB)
     found = recover(tmp_path, Files(), 0)
-    path = path_of(tmp_path, 2)
+    path = segment_path(tmp_path, 2)
     data = bytearray(path.read_bytes())
     data[-5] ^= 1
     path.write_bytes(data)
@@ -339,7 +339,7 @@ def test_a_payload_left_on_disk_can_be_read_when_its_file_is_gone(tmp_path: Path
     machine.finish()
     machine.core.emit(Put(((1, 9),), single(b"wakes the journal")), True)
     machine.finish()
-    assert numbers_in(tmp_path)[0] == 3
+    assert segment_numbers(tmp_path)[0] == 3
     descriptors = descriptors_below(tmp_path)
     assert spans[0].whole().data[:8] == b"00000001"
     assert spans[3].whole().data[:8] == b"00000004"
@@ -349,22 +349,22 @@ def test_a_payload_left_on_disk_can_be_read_when_its_file_is_gone(tmp_path: Path
 
 
 def test_the_form_of_another_version_is_refused_and_left(tmp_path: Path) -> None:
-    old = encode_head(1, 1, [], [], 0).replace(b"mqlabJ02", b"mqlabJ01")
-    path_of(tmp_path, 1).write_bytes(old)
+    old = encode_file_header(1, 1, [], [], 0).replace(b"mqlabJ02", b"mqlabJ01")
+    segment_path(tmp_path, 1).write_bytes(old)
     with pytest.raises(DamagedJournalError, match="another version of the broker: mqlabJ01"):
         recover(tmp_path, Files(), 0)
-    assert path_of(tmp_path, 1).read_bytes() == old
+    assert segment_path(tmp_path, 1).read_bytes() == old
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    path_of(tmp_path, 1).mkdir()
+    segment_path(tmp_path, 1).mkdir()
     with pytest.raises(DamagedJournalError, match="cannot be read"):
         recover(tmp_path, Files(), 0)
 
 
 def test_space_that_a_killed_broker_had_reserved_is_given_back(tmp_path: Path) -> None:
     journal_of(tmp_path, 8, 100)
-    path = path_of(tmp_path, 4)
+    path = segment_path(tmp_path, 4)
     size = path.stat().st_size
     file = os.open(path, os.O_WRONLY)
     Files().reserve(file, 4 * MIB)

@@ -9,10 +9,10 @@ import pytest
 from broker.store.meaning import ids_of
 from mqlab.broker.core.durability.records import Declare, Forget, Put, Record, Remove
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.store.encoding import encode, encode_head
+from mqlab.broker.store.encoding import encode, encode_file_header
 from mqlab.broker.store.files.layer import Files
-from mqlab.broker.store.recovery.recovery import DamagedJournalError, Recovered, recover
-from mqlab.broker.store.segments import path_of
+from mqlab.broker.store.recovery.recovery import DamagedJournalError, RecoveredState, recover
+from mqlab.broker.store.segments import segment_path
 from mqlab.wire.native.bodies import SINGLE, Payload, decode
 from mqlab.wire.native.bodies import encode as encode_bodies
 
@@ -25,14 +25,14 @@ def journal(folder: Path, *files: list[Record]) -> None:
     """Queues 1 and 2 are known from the start; every record says that the one before it is durable."""
     lsn = 0
     for number, records in enumerate(files, 1):
-        data = encode_head(number, lsn + 1, [Declare(1, "one", 1), Declare(2, "two", 1)], [], 2)
+        data = encode_file_header(number, lsn + 1, [Declare(1, "one", 1), Declare(2, "two", 1)], [], 2)
         for record in records:
             lsn += 1
             data += encode(record, lsn, lsn - 1)
-        path_of(folder, number).write_bytes(data)
+        segment_path(folder, number).write_bytes(data)
 
 
-def held(found: Recovered, queue: int = 1) -> dict[int, bytes]:
+def held(found: RecoveredState, queue: int = 1) -> dict[int, bytes]:
     spans = found.queues[queue].spans()
     assert all(one.last_id < other.first_id for one, other in pairwise(spans))
     return {id_: body for span in spans for id_, body in zip(ids_of(span), bodies(span), strict=True)}
@@ -94,7 +94,7 @@ def test_one_that_was_carried_forward_comes_back_once_and_from_the_newest_file(t
     journal(tmp_path, puts, [*puts[2:4], *puts[2:4], Remove(1, ((1, 1),))])
     found = recover(tmp_path, Files(), 10**9)
     assert held(found) == {one: b"%d" % one for one in range(2, 9)}
-    assert (found.segments.begin_carrying(1)[0], found.segments.begin_carrying(2)[0]) == (
+    assert (found.segments.begin_checkpoint(1)[0], found.segments.begin_checkpoint(2)[0]) == (
         {1: [(2, 3), (5, 9)]}, {1: [(3, 5)]},
     )  # fmt: skip
 
@@ -109,7 +109,7 @@ def test_those_of_a_queue_that_is_forgotten_are_gone_and_its_ids_are_not_missed(
 @pytest.mark.parametrize("at", [0, 700, 1999])
 def test_damage_to_any_of_them_is_found(tmp_path: Path, at: int) -> None:
     journal(tmp_path, [Put(((1, one),), single(b"%012d" % one)) for one in range(1, 2001)], [Forget(2)])
-    path = path_of(tmp_path, 1)
+    path = segment_path(tmp_path, 1)
     data = bytearray(path.read_bytes())
     begin = data.index(b"%012d" % (at + 1))
     data[begin + 11] ^= 1
@@ -122,7 +122,7 @@ def test_damage_to_any_of_them_is_found(tmp_path: Path, at: int) -> None:
 def test_a_torn_tail_is_cut_off(tmp_path: Path, lost: int) -> None:
     records: list[Record] = [Put(((1, one),), single(b"%012d" % one)) for one in range(1, 2001)]
     journal(tmp_path, records)
-    path = path_of(tmp_path, 1)
+    path = segment_path(tmp_path, 1)
     data = path.read_bytes()
     path.write_bytes(data[:-lost])
     found = recover(tmp_path, Files(), 10**9)

@@ -17,7 +17,7 @@ _SMALL: Final = 4096
 _HALVINGS: Final = 4
 
 
-class Sizes:
+class FileSizes:
     """Bytes that a journal file of so many bytes takes ahead of what is written."""
 
     def __init__(self, size: int, *, preallocate: bool) -> None:
@@ -31,7 +31,7 @@ class Sizes:
         self.reserves = tuple(one + kept for one in sizes if one >= small) or (small + kept,)
 
 
-class Room:
+class FullDiskState:
     def __init__(self) -> None:
         # Why a file could not begin or grow; "" while there is room.
         self.reason = ""

@@ -14,7 +14,7 @@ from mqlab.wire.native.bodies import Buffer
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
 
 
-def is_no_room(error: OSError) -> bool:
+def is_disk_full(error: OSError) -> bool:
     return error.errno in _NO_ROOM
 
 
@@ -120,7 +120,7 @@ class Files:
             os.close(file)
 
 
-class TurningDisk(Files):
+class RotatingDisk(Files):
     """Syncs complete only at marks, as on a disk where the platter must come round.
 
     The data is synced for real as well: what is imitated is the wait.

@@ -3,7 +3,7 @@
 from array import array
 from typing import Final
 
-from mqlab.broker.store.payloads.stored import Home, StandIn
+from mqlab.broker.store.payloads.stored import PayloadFile, PayloadReference
 from mqlab.wire.native.bodies import SINGLE, Payload
 from mqlab.wire.native.joining import join_singles
 
@@ -12,21 +12,21 @@ _MOST_BYTES: Final = 64 * 1024
 _MOST_ROWS: Final = 256
 
 
-class Together(StandIn):
+class GroupedPayloads(PayloadReference):
     """Single messages with the same columns that follow one another on a queue. Other records may lie between them."""
 
     __slots__ = ("_begins", "_crcs", "_single", "_sizes", "columns", "origin")
 
-    def __init__(self, home: Home, form: int, columns: bytes, origin: str) -> None:
+    def __init__(self, home: PayloadFile, form: int, columns: bytes, origin: str) -> None:
         super().__init__(home, 0, 0, form & ~SINGLE)
         self.columns = columns
         self.origin = origin
         self._single = form
         self._begins, self._sizes, self._crcs = array("Q"), array("I"), array("I")
 
-    def takes(self, home: Home, form: int, columns: bytes, origin: str, size: int) -> bool:
+    def takes(self, home: PayloadFile, form: int, columns: bytes, origin: str, size: int) -> bool:
         """Whether another such message can join them."""
-        if self.rows == _MOST_ROWS or self.size + size > _MOST_BYTES or home is not self._home:
+        if self.rows == _MOST_ROWS or self.size + size > _MOST_BYTES or home is not self._file_of_payload:
             return False
         return columns == self.columns and form == self._single and origin == self.origin
 

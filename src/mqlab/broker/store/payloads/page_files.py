@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from mqlab.broker.store.files.layer import Files
-from mqlab.broker.store.payloads.stored import Home, Reader, Stored, StoredPayloadError, checksum
+from mqlab.broker.store.payloads.stored import PayloadFile, PayloadReader, StoredPayload, StoredPayloadError, checksum
 from mqlab.wire.native.bodies import Payload
 
-__all__ = ["PAGE_SIZE", "PageCounters", "Pages", "Stored", "StoredPayloadError"]
+__all__ = ["PAGE_SIZE", "PageCounters", "PageFiles", "StoredPayload", "StoredPayloadError"]
 
 # A page goes when nothing in it is needed: small enough that a few payloads do not keep much of the disk, large
 # enough that making and removing files costs nothing beside writing them.
@@ -27,7 +27,7 @@ class PageCounters:
     written: int = 0
 
 
-class Pages:
+class PageFiles:
     """Keeps payloads in files of a folder. A file is removed when the last `Stored` of it is gone.
 
     The length and the checksum of a payload are with its `Stored`: nobody else could read it.
@@ -38,19 +38,19 @@ class Pages:
         self.counters = PageCounters()
         self._folder = folder
         self._files = files
-        self._reader = Reader(files)
+        self._reader = PayloadReader(files)
         self._number = 0
         # The newest page: its descriptor, and the bytes in it.
-        self._page: Home | None = None
+        self._page: PayloadFile | None = None
         self._file = -1
         self._end = 0
         self._sizes: dict[int, int] = {}
-        self._removals: dict[int, weakref.finalize[..., Home]] = {}
+        self._removals: dict[int, weakref.finalize[..., PayloadFile]] = {}
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in folder.glob(_NAME + "[0-9]" * 10):
             files.remove(path)
 
-    def write(self, payload: Payload) -> Stored:
+    def write(self, payload: Payload) -> StoredPayload:
         """Raises OSError where the disk cannot take it: then nothing has changed."""
         data = payload.data
         page = self._page
@@ -58,7 +58,7 @@ class Pages:
             page = self._begin_page()
         # What a failed write leaves behind the end is written over by the next.
         self._files.write_at(self._file, data, self._end)
-        stored = Stored(page, self._end, len(data), payload.rows, payload.form, checksum(data))
+        stored = StoredPayload(page, self._end, len(data), payload.rows, payload.form, checksum(data))
         self._end += len(data)
         self._sizes[self._number] = self._end
         self.counters.bytes += len(data)
@@ -72,13 +72,13 @@ class Pages:
             removal()
         self._reader.close()
 
-    def _begin_page(self) -> Home:
+    def _begin_page(self) -> PayloadFile:
         number = self._number + 1
         path = self._folder / f"{_NAME}{number:010d}"
         file = self._files.create_page(path)
         self._let_go()
         self._file, self._number, self._end = file, number, 0
-        self._page = Home(path, self._reader)
+        self._page = PayloadFile(path, self._reader)
         self._removals[number] = weakref.finalize(self._page, self._remove, path, number)
         self._sizes[number] = 0
         self.counters.files += 1

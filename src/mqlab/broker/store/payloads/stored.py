@@ -9,7 +9,7 @@ from typing import Final
 import google_crc32c
 import numpy as np
 
-from mqlab.broker.store.files.layer import Files, is_no_room
+from mqlab.broker.store.files.layer import Files, is_disk_full
 from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Buffer, Payload
 
@@ -27,16 +27,16 @@ def checksum(data: Buffer) -> int:
     return crc
 
 
-class Reader:
+class PayloadReader:
     """Reads parts of files through one descriptor, that of the file read last: queues are read in order."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
         self._path: Path | None = None
         self._file = -1
-        self._recent: deque[weakref.ref[StandIn]] = deque()
+        self._recent: deque[weakref.ref[PayloadReference]] = deque()
 
-    def note_loaded(self, one: "StandIn", payload: Payload) -> None:
+    def note_loaded(self, one: "PayloadReference", payload: Payload) -> None:
         if len(payload.data) > _LARGE:
             return
         one.loaded = payload
@@ -65,12 +65,12 @@ class Reader:
         self.close()
 
 
-class Home:
+class PayloadFile:
     """A file in which stored payloads lie. It can be read as long as one of them is in use, even without a name."""
 
     __slots__ = ("__weakref__", "_file", "_path", "_reader")
 
-    def __init__(self, path: Path, reader: Reader) -> None:
+    def __init__(self, path: Path, reader: PayloadReader) -> None:
         self._path = path
         self._reader = reader
         self._file = -1
@@ -80,15 +80,15 @@ class Home:
             return self._reader.files.read_at(self._file, size, begin)
         return self._reader.read(self._path, begin, size)
 
-    def note_loaded(self, one: "StandIn", payload: Payload) -> None:
+    def note_loaded(self, one: "PayloadReference", payload: Payload) -> None:
         self._reader.note_loaded(one, payload)
 
-    def lose_name(self) -> bool:
+    def open_before_removal(self) -> bool:
         """The file is about to be removed. False: there is no descriptor to read it by, so it must stay for now."""
         try:
             self._file = self._reader.files.open_to_read(self._path)
         except OSError as error:
-            if is_no_room(error):
+            if is_disk_full(error):
                 return False
             raise
         self._reader.forget(self._path)
@@ -102,13 +102,13 @@ class Home:
         return str(self._path)
 
 
-class StandIn(ABC):
+class PayloadReference(ABC):
     """Stands for a payload. `size` is that of its data, `form` that of what is loaded."""
 
-    __slots__ = ("__weakref__", "_home", "form", "loaded", "rows", "size")
+    __slots__ = ("__weakref__", "_file_of_payload", "form", "loaded", "rows", "size")
 
-    def __init__(self, home: Home, size: int, rows: int, form: int) -> None:
-        self._home = home
+    def __init__(self, home: PayloadFile, size: int, rows: int, form: int) -> None:
+        self._file_of_payload = home
         self.size = size
         self.rows = rows
         self.form = form
@@ -120,30 +120,30 @@ class StandIn(ABC):
         payload = self.loaded
         if payload is None:
             payload = self._read()
-            self._home.note_loaded(self, payload)
+            self._file_of_payload.note_loaded(self, payload)
         return payload
 
     @abstractmethod
     def _read(self) -> Payload: ...
 
     def _read_at(self, begin: int, size: int, crc: int) -> bytes:
-        data = self._home.read(begin, size)
+        data = self._file_of_payload.read(begin, size)
         if len(data) != size or google_crc32c.value(data) != crc:
             raise StoredPayloadError(
-                f"{self._home}: byte {begin}: a payload of {size} bytes is not what was written there"
+                f"{self._file_of_payload}: byte {begin}: a payload of {size} bytes is not what was written there"
             )
         return data
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._home}, {self.size} bytes, {self.rows} rows)"
+        return f"{type(self).__name__}({self._file_of_payload}, {self.size} bytes, {self.rows} rows)"
 
 
-class Stored(StandIn):
+class StoredPayload(PayloadReference):
     """A payload as it was written."""
 
     __slots__ = ("_begin", "_crc")
 
-    def __init__(self, home: Home, begin: int, size: int, rows: int, form: int, crc: int) -> None:
+    def __init__(self, home: PayloadFile, begin: int, size: int, rows: int, form: int, crc: int) -> None:
         super().__init__(home, size, rows, form)
         self._begin = begin
         self._crc = crc

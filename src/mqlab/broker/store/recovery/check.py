@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Literal
 
 from mqlab.broker.store.files.layer import Files
-from mqlab.broker.store.manifest import Manifest, no_manifest
-from mqlab.broker.store.payloads.stored import Home, Reader
-from mqlab.broker.store.recovery.damage import torn_bytes, was_on_disk
+from mqlab.broker.store.manifest import Manifest, mismatch_without_manifest
+from mqlab.broker.store.payloads.stored import PayloadFile, PayloadReader
+from mqlab.broker.store.recovery.damage import torn_bytes, was_durable
 from mqlab.broker.store.recovery.live_ranges import extent
-from mqlab.broker.store.recovery.replay import Replay, Unreadable
-from mqlab.broker.store.segments import numbers_in, path_of
+from mqlab.broker.store.recovery.replay import Replay, UnreadableFileError
+from mqlab.broker.store.segments import segment_numbers, segment_path
 
 State = Literal["whole", "torn", "damaged", "missing"]
 Verdict = Literal["sound", "torn tail", "damaged"]
@@ -43,7 +43,7 @@ class QueueReport:
 
 
 @dataclass(frozen=True)
-class Examination:
+class StoreReport:
     """Of a damaged store, queues and transactions are what the readable part says."""
 
     files: list[FileReport] = field(default_factory=list)
@@ -61,17 +61,19 @@ class Examination:
         return "torn tail" if "torn" in states else "sound"
 
 
-def examine(folder: Path) -> Examination:
+def check_store(folder: Path) -> StoreReport:
     """Raises NotADirectoryError if there is no such folder."""
     if not folder.is_dir():
         raise NotADirectoryError(f"{folder}: there is no such folder")
-    examiner = _Examiner(folder)
-    manifest, numbers = examiner.manifest, numbers_in(folder)
+    examiner = _StoreChecker(folder)
+    manifest, numbers = examiner.manifest, segment_numbers(folder)
     listed = numbers if manifest is None else [*numbers, *manifest.missing(numbers)]
     reports: list[FileReport] = []
     for number in range(min(listed), max(listed) + 1) if listed else ():
         if number not in numbers:
-            reports.append(FileReport(number, path_of(folder, number), 0, 0, 0, 0, "missing", why="it is not there"))
+            reports.append(
+                FileReport(number, segment_path(folder, number), 0, 0, 0, 0, "missing", why="it is not there")
+            )
             continue
         follows = bool(reports) and reports[-1].state == "whole"
         reports.append(examiner.file(number, follows=follows, last=number == max(listed)))
@@ -82,21 +84,21 @@ def examine(folder: Path) -> Examination:
     replay.settle()
     queues = [QueueReport(number, queue.name, *extent(queue.parts)) for number, queue in sorted(replay.queues.items())]
     in_order = replay.shut and reports[-1].state == "whole" if reports else None
-    return Examination(reports, queues, [*replay.prepared], in_order)
+    return StoreReport(reports, queues, [*replay.prepared], in_order)
 
 
-class _Examiner:
+class _StoreChecker:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files = Files()
-        self._reader = Reader(self._files)
+        self._reader = PayloadReader(self._files)
         self.replay = Replay(keep_in_memory=0)
         self.manifest = Manifest.read(folder, self._files)
-        self.replay.fault = self.manifest.fault if self.manifest is not None else no_manifest
+        self.replay.fault = self.manifest.fault if self.manifest is not None else mismatch_without_manifest
 
     def file(self, number: int, *, follows: bool, last: bool) -> FileReport:
         """`follows`: the file before it was read to its end."""
-        path, replay = path_of(self._folder, number), self.replay
+        path, replay = segment_path(self._folder, number), self.replay
         try:
             data = self._files.read(path)
         except OSError as error:
@@ -104,12 +106,12 @@ class _Examiner:
         state: State = "whole"
         at, why, torn, replay.head_size = 0, "", 0, 0
         try:
-            size = replay.read_file(data, number, Home(path, self._reader), first=not follows)
-        except Unreadable as found:
+            size = replay.read_file(data, number, PayloadFile(path, self._reader), first=not follows)
+        except UnreadableFileError as found:
             at, why, written = found.at, str(found), torn_bytes(data, found.at)
             size = at + written
             begun = self.manifest is not None and self.manifest.was_begun(number, at)
-            if last and not (found.lost or begun) and not was_on_disk(data, at, replay.lsn + 1):
+            if last and not (found.lost or begun) and not was_durable(data, at, replay.lsn + 1):
                 state, torn = "torn", written
             else:
                 state = "damaged"

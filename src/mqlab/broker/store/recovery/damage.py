@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from mqlab.broker.store import journal_format
-from mqlab.broker.store.recovery.decoding import FRAME_SIZE, Damaged, frame_at
+from mqlab.broker.store.recovery.decoding import RECORD_HEADER_SIZE, UnreadableRecordError, read_record_header
 
 # Records that may follow in the journal after one that cannot be read.
 _FURTHEST: Final = 1 << 32
@@ -19,7 +19,7 @@ def torn_bytes(data: bytes, at: int) -> int:
     return len(data[at:].rstrip(b"\0"))
 
 
-def was_on_disk(data: bytes, at: int, lsn: int) -> bool:
+def was_durable(data: bytes, at: int, lsn: int) -> bool:
     """Whether record `lsn`, which cannot be read at byte `at`, is proven to have been there.
 
     A later record proves it that says it was durable. A head (byte 0) is synced before anything else is written, so
@@ -28,11 +28,11 @@ def was_on_disk(data: bytes, at: int, lsn: int) -> bool:
     if not at:
         lsn = 0
     # Where nothing was written no record begins.
-    for begin in _candidates(data[: at + torn_bytes(data, at) + FRAME_SIZE], at, lsn):
+    for begin in _candidates(data[: at + torn_bytes(data, at) + RECORD_HEADER_SIZE], at, lsn):
         try:
-            if frame_at(data, begin).durable >= lsn:
+            if read_record_header(data, begin).durable >= lsn:
                 return True
-        except Damaged:
+        except UnreadableRecordError:
             continue
     return False
 
@@ -42,7 +42,7 @@ def _candidates(data: bytes, at: int, lsn: int) -> Iterator[int]:
     found = []
     for shift in range(_STEP):
         begin = at + shift
-        count = (len(data) - begin - FRAME_SIZE) // _STEP + 1
+        count = (len(data) - begin - RECORD_HEADER_SIZE) // _STEP + 1
         if count > 0:
             # A number at every eighth byte; `durable` is the one after it.
             numbers = np.frombuffer(data, dtype="<u8", count=count + 1, offset=begin + _LSN_AT)

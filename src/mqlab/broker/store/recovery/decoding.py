@@ -22,21 +22,21 @@ from mqlab.broker.store import journal_format
 from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Payload
 
-FRAME_SIZE: Final = journal_format.FRAME.size
-HEAD_SIZE: Final = journal_format.HEAD.size
+RECORD_HEADER_SIZE: Final = journal_format.FRAME.size
+FILE_HEADER_SIZE: Final = journal_format.HEAD.size
 _UNCOVERED: Final = journal_format.BEGIN.size
 _ANY_VERSION: Final = journal_format.MAGIC[:6]
 
 
-class Damaged(MqlabError):  # noqa: N818 - the reader of a file decides whether this is an error
+class UnreadableRecordError(MqlabError):
     """No record can be read here."""
 
 
-class OtherVersion(Damaged):
+class OtherVersionError(UnreadableRecordError):
     """It has the form of another version of the broker: not damage, and nothing to cut off."""
 
 
-class Head(NamedTuple):
+class FileHeader(NamedTuple):
     number: int
     first_lsn: int
     declarations: tuple[Declare, ...]
@@ -46,7 +46,7 @@ class Head(NamedTuple):
     store: str = ""
 
 
-class Frame(NamedTuple):
+class RecordHeader(NamedTuple):
     """What stands around a record whose checksum is right, and where the record begins and ends."""
 
     kind: int
@@ -56,7 +56,7 @@ class Frame(NamedTuple):
     end: int
 
 
-class PutAt(NamedTuple):
+class PutLocation(NamedTuple):
     """A put, and where its payload lies in the file."""
 
     targets: tuple[tuple[int, int], ...]
@@ -70,15 +70,15 @@ class PutAt(NamedTuple):
         return Put(self.targets, Payload(data[self.begin : self.end], self.rows, self.form), self.origin)
 
 
-class Parts(NamedTuple):
+class TransactionBody(NamedTuple):
     """What a commit or a prepare is made of."""
 
     xid: str
-    puts: tuple[PutAt, ...]
+    puts: tuple[PutLocation, ...]
     removes: tuple[Remove, ...]
 
 
-class Read(NamedTuple):
+class DecodedRecord(NamedTuple):
     """A record as it was found, and where the next one begins."""
 
     record: Record
@@ -87,48 +87,48 @@ class Read(NamedTuple):
     end: int
 
 
-def decode_head(data: bytes) -> Head:
-    if len(data) < HEAD_SIZE:
-        raise Damaged("shorter than its head")
+def decode_file_header(data: bytes) -> FileHeader:
+    if len(data) < FILE_HEADER_SIZE:
+        raise UnreadableRecordError("shorter than its head")
     magic, number, first_lsn, length, crc = journal_format.HEAD.unpack_from(data)
     if magic != journal_format.MAGIC and magic.startswith(_ANY_VERSION) and magic[len(_ANY_VERSION) :].isdigit():
-        raise OtherVersion(f"it was written by another version of the broker: {magic.decode()}")
-    said = data[HEAD_SIZE : HEAD_SIZE + length]
+        raise OtherVersionError(f"it was written by another version of the broker: {magic.decode()}")
+    said = data[FILE_HEADER_SIZE : FILE_HEADER_SIZE + length]
     bare = journal_format.HEAD.pack(magic, number, first_lsn, length, 0)
     if magic != journal_format.MAGIC or len(said) != length or google_crc32c.value(bare + said) != crc:
-        raise Damaged("its head is not one of a journal file")
+        raise UnreadableRecordError("its head is not one of a journal file")
     listed = json.loads(said)
     declared = tuple(Declare(*one) for one in listed["queues"])
     remembered = tuple(Remember(destination, tuple(ids)) for destination, ids in listed["remembered"])
     last_queue, store = listed["last_queue"], listed.get("store", "")
-    return Head(number, first_lsn, declared, remembered, last_queue, HEAD_SIZE + length, store)
+    return FileHeader(number, first_lsn, declared, remembered, last_queue, FILE_HEADER_SIZE + length, store)
 
 
-def frame_at(data: bytes, at: int) -> Frame:
-    begin = at + FRAME_SIZE
+def read_record_header(data: bytes, at: int) -> RecordHeader:
+    begin = at + RECORD_HEADER_SIZE
     if begin > len(data):
-        raise Damaged("it ends inside a record")
+        raise UnreadableRecordError("it ends inside a record")
     length, crc, lsn, durable, kind = journal_format.FRAME.unpack_from(data, at)
     end = begin + length
     if end > len(data):
-        raise Damaged("it ends inside a record")
+        raise UnreadableRecordError("it ends inside a record")
     # A view: the record may be long, and the checksum takes no memoryview.
     covered = np.frombuffer(data, dtype=np.uint8, count=end - at - _UNCOVERED, offset=at + _UNCOVERED)
     if google_crc32c.value(covered) != crc:
-        raise Damaged("the checksum of a record is wrong")
-    return Frame(kind, lsn, durable, begin, end)
+        raise UnreadableRecordError("the checksum of a record is wrong")
+    return RecordHeader(kind, lsn, durable, begin, end)
 
 
-def decode(data: bytes, begin: int) -> Read:
-    frame = frame_at(data, begin)
-    return Read(_record(data, frame), frame.lsn, frame.durable, frame.end)
+def decode(data: bytes, begin: int) -> DecodedRecord:
+    frame = read_record_header(data, begin)
+    return DecodedRecord(_record(data, frame), frame.lsn, frame.durable, frame.end)
 
 
-def _record(data: bytes, frame: Frame) -> Record:
+def _record(data: bytes, frame: RecordHeader) -> Record:
     parsed = parse(data, frame)
-    if isinstance(parsed, PutAt):
+    if isinstance(parsed, PutLocation):
         return parsed.put(data)
-    if isinstance(parsed, Parts):
+    if isinstance(parsed, TransactionBody):
         puts = tuple(one.put(data) for one in parsed.puts)
         if frame.kind == journal_format.COMMITTED:
             return Commit(puts, parsed.removes)
@@ -136,7 +136,7 @@ def _record(data: bytes, frame: Frame) -> Record:
     return parsed
 
 
-def parse(data: bytes, frame: Frame) -> PutAt | Parts | Record:
+def parse(data: bytes, frame: RecordHeader) -> PutLocation | TransactionBody | Record:
     """The record without its payloads. The checksum was right, so only its kind can be one that is not known."""
     kind, begin, end = frame.kind, frame.begin, frame.end
     if kind == journal_format.PUTS:
@@ -164,10 +164,10 @@ def _small(kind: int, said: bytes) -> Record:
         return Forget(*journal_format.QUEUE.unpack(said))
     if kind == journal_format.SHUT:
         return Shut()
-    raise Damaged(f"record kind {kind} is not known")
+    raise UnreadableRecordError(f"record kind {kind} is not known")
 
 
-def _put(data: bytes, at: int) -> PutAt:
+def _put(data: bytes, at: int) -> PutLocation:
     count, origin_size, rows, size, form = journal_format.PUT.unpack_from(data, at)
     at += journal_format.PUT.size
     targets: tuple[tuple[int, int], ...] = (journal_format.TARGET.unpack_from(data, at),)
@@ -178,7 +178,7 @@ def _put(data: bytes, at: int) -> PutAt:
     at += count * journal_format.TARGET.size
     begin = at + origin_size
     origin = data[at:begin].decode() if origin_size else ""
-    return PutAt(targets, origin, rows, form, begin, begin + size)
+    return PutLocation(targets, origin, rows, form, begin, begin + size)
 
 
 def _remove(data: bytes, at: int) -> tuple[Remove, int]:
@@ -188,7 +188,7 @@ def _remove(data: bytes, at: int) -> tuple[Remove, int]:
     return Remove(queue, ranges), begin + count * journal_format.RANGE.size
 
 
-def _parts(data: bytes, at: int, xid: str) -> Parts:
+def _parts(data: bytes, at: int, xid: str) -> TransactionBody:
     put_count, remove_count = journal_format.PARTS.unpack_from(data, at)
     at += journal_format.PARTS.size
     puts, removes = [], []
@@ -198,4 +198,4 @@ def _parts(data: bytes, at: int, xid: str) -> Parts:
     for _ in range(remove_count):
         remove, at = _remove(data, at)
         removes.append(remove)
-    return Parts(xid, tuple(puts), tuple(removes))
+    return TransactionBody(xid, tuple(puts), tuple(removes))

@@ -12,7 +12,7 @@ _COLUMN: Final = "duplicate_id"
 _MOST_LISTS: Final = 1000
 
 
-class Remembering:
+class DuplicateIds:
     def __init__(self) -> None:
         # By destination, oldest first.
         self._known: dict[str, dict[str, None]] = {}
@@ -30,7 +30,7 @@ class Remembering:
         ids = _ids_in(payload)
         if ids is None:
             if len(self.without) < _MOST_LISTS:
-                self.without.add(columns_in(payload.data, 0, payload.form))
+                self.without.add(column_list(payload.data, 0, payload.form))
         elif happened:
             self.add(destination, ids)
         else:
@@ -53,7 +53,7 @@ class Remembering:
         return {destination: [*ids] for destination, ids in self._known.items() if ids}
 
 
-def columns_in(data: Buffer, begin: int, form: int) -> bytes:
+def column_list(data: Buffer, begin: int, form: int) -> bytes:
     """The list of columns of a payload that begins there, as it is written: its length, then its text."""
     length = int.from_bytes(data[begin : begin + 2], "little")
     return bytes(data[begin : begin + 2 + length]) if form & COLUMNS else b""

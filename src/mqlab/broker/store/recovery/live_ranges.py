@@ -14,7 +14,7 @@ from mqlab.wire.native.bodies import Payload
 Ranges = list[tuple[int, int]]
 
 
-class Part(NamedTuple):
+class LiveRange(NamedTuple):
     """The messages with the ids [begin, end), from a put whose first row has the id `base`."""
 
     begin: int
@@ -31,9 +31,9 @@ class Part(NamedTuple):
         return self.end - self.begin
 
 
-def by_payload(parts: list[Part]) -> Iterator[list[Part]]:
+def by_payload(parts: list[LiveRange]) -> Iterator[list[LiveRange]]:
     """Neighbours of one payload together."""
-    group: list[Part] = []
+    group: list[LiveRange] = []
     payload: Payload | OnDisk | None = None
     for part in parts:
         if part[3] is not payload:
@@ -45,7 +45,7 @@ def by_payload(parts: list[Part]) -> Iterator[list[Part]]:
         yield group
 
 
-def extent(parts: list[Part]) -> tuple[int, int]:
+def extent(parts: list[LiveRange]) -> tuple[int, int]:
     """Their messages, and the bytes of these."""
     rows = size = 0
     for group in by_payload(parts):
@@ -56,7 +56,7 @@ def extent(parts: list[Part]) -> tuple[int, int]:
     return rows, size
 
 
-class Gone:
+class RemovedIds:
     """Ids that were removed, given as (first, rows) in any order: [first, end) ascending, those that touch in one."""
 
     def __init__(self, ranges: Ranges | Numbers) -> None:
@@ -84,13 +84,13 @@ class Gone:
         return [*zip(self._firsts[chosen].tolist(), self._ends[chosen].tolist(), strict=True)]
 
 
-def left_of(parts: list[Part], removed: Ranges | Numbers) -> list[Part]:
+def remaining_ranges(parts: list[LiveRange], removed: Ranges | Numbers) -> list[LiveRange]:
     """What was put and not removed, in the order of the ids, each message once: from the last record that put it."""
     begins, ends = _borders(parts)
     if bool((begins[1:] < ends[:-1]).any()):
         parts = _latest(parts)
         begins, ends = _borders(parts)
-    gone = Gone(removed).within(begins, ends)
+    gone = RemovedIds(removed).within(begins, ends)
     if not gone:
         return parts
     # Often only a few at one end are touched, of very many.
@@ -98,22 +98,22 @@ def left_of(parts: list[Part], removed: Ranges | Numbers) -> list[Part]:
     return parts[:first] + _without(parts[first:last], gone) + parts[last:]
 
 
-def _borders(parts: list[Part]) -> tuple[Numbers, Numbers]:
+def _borders(parts: list[LiveRange]) -> tuple[Numbers, Numbers]:
     begins, ends = (np.fromiter(map(itemgetter(at), parts), np.int64, len(parts)) for at in (0, 1))
     return begins, ends
 
 
-def _latest(parts: list[Part]) -> list[Part]:
+def _latest(parts: list[LiveRange]) -> list[LiveRange]:
     parts = sorted(parts, key=itemgetter(0))
-    found: list[Part] = []
+    found: list[LiveRange] = []
     for cluster in _clusters(parts):
         found += cluster if len(cluster) == 1 else _latest_of(cluster)
     return found
 
 
-def _clusters(parts: list[Part]) -> list[list[Part]]:
+def _clusters(parts: list[LiveRange]) -> list[list[LiveRange]]:
     """Parts that overlap, together."""
-    clusters: list[list[Part]] = []
+    clusters: list[list[LiveRange]] = []
     end = 0
     for part in parts:
         if clusters and part.begin < end:
@@ -124,7 +124,7 @@ def _clusters(parts: list[Part]) -> list[list[Part]]:
     return clusters
 
 
-def _latest_of(cluster: list[Part]) -> list[Part]:
+def _latest_of(cluster: list[LiveRange]) -> list[LiveRange]:
     """They were carried forward, some of them perhaps twice."""
     begin, end = cluster[0].begin, max(part.end for part in cluster)
     owner = np.full(end - begin, -1, dtype=np.int64)
@@ -139,8 +139,8 @@ def _latest_of(cluster: list[Part]) -> list[Part]:
     ]
 
 
-def _without(parts: list[Part], gone: Ranges) -> list[Part]:
-    left: list[Part] = []
+def _without(parts: list[LiveRange], gone: Ranges) -> list[LiveRange]:
+    left: list[LiveRange] = []
     at = 0
     for part in parts:
         begin, end = part[0], part[1]

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from mqlab.broker.core.durability.records import Prepare
 from mqlab.broker.store.files.layer import Files
-from mqlab.broker.store.manifest import Manifest, no_manifest, opened
-from mqlab.broker.store.payloads.stored import Home, Reader
-from mqlab.broker.store.recovery.damage import torn_bytes, was_on_disk
+from mqlab.broker.store.manifest import Manifest, mismatch_without_manifest, open_manifest_file
+from mqlab.broker.store.payloads.stored import PayloadFile, PayloadReader
+from mqlab.broker.store.recovery.damage import torn_bytes, was_durable
 from mqlab.broker.store.recovery.heap import give_back
 from mqlab.broker.store.recovery.live_ranges import extent
-from mqlab.broker.store.recovery.replay import RecoveredQueue, Replay, Unreadable
-from mqlab.broker.store.segments import Segments, numbers_in, path_of
+from mqlab.broker.store.recovery.replay import RecoveredQueue, Replay, UnreadableFileError
+from mqlab.broker.store.segments import Segments, segment_numbers, segment_path
 from mqlab.errors import MqlabError
 
-__all__ = ["DamagedJournalError", "Recovered", "RecoveredQueue", "recover"]
+__all__ = ["DamagedJournalError", "RecoveredQueue", "RecoveredState", "recover"]
 
 
 class DamagedJournalError(MqlabError):
@@ -27,7 +27,7 @@ class DamagedJournalError(MqlabError):
 
 
 @dataclass
-class Recovered:
+class RecoveredState:
     queues: dict[int, RecoveredQueue]
     segments: Segments
     lsn: int
@@ -44,7 +44,7 @@ class Recovered:
     manifest: Manifest | None = None
 
 
-def recover(folder: Path, files: Files, keep_in_memory: int) -> Recovered:
+def recover(folder: Path, files: Files, keep_in_memory: int) -> RecoveredState:
     """Reads all files of the journal and cuts off a torn tail. Raises DamagedJournalError.
 
     Payloads beyond `keep_in_memory` bytes stay in the journal, and messages have a stand-in that loads them. A file
@@ -52,9 +52,9 @@ def recover(folder: Path, files: Files, keep_in_memory: int) -> Recovered:
     may be in the operating system's memory only.
     """
     recovery = _Recovery(folder, files, Replay(keep_in_memory))
-    numbers = numbers_in(folder)
+    numbers = segment_numbers(folder)
     recovery.check_list(numbers)
-    with _no_collection():
+    with _garbage_collection_paused():
         for number in numbers:
             recovery.read(number, first=number == numbers[0], last=number == numbers[-1])
             # What is kept of a file lies around the memory it was read into: the next may not fit into that gap.
@@ -62,14 +62,14 @@ def recover(folder: Path, files: Files, keep_in_memory: int) -> Recovered:
         recovery.check_end()
         found = recovery.found()
     for number in numbers:
-        files.sync_path(path_of(folder, number))
+        files.sync_path(segment_path(folder, number))
     recovery.cut()
     files.sync_folder(folder)
     return found
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def _garbage_collection_paused() -> Iterator[None]:
     """Millions of tuples are made and none is garbage: looking for some again and again would take half of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -85,21 +85,21 @@ class _Recovery:
         self._folder = folder
         self._files = files
         self._replay = replay
-        self._reader = Reader(files)
+        self._reader = PayloadReader(files)
         self._sizes: dict[int, int] = {}
-        self._homes: dict[int, Home] = {}
+        self._payload_files: dict[int, PayloadFile] = {}
         self._next_file = 1
         self._torn = 0
         self._is_torn = False
         # Of the last file: where what can be read ends.
         self._end: tuple[Path, int] | None = None
         self._manifest = Manifest.read(folder, files)
-        replay.fault = self._manifest.fault if self._manifest is not None else no_manifest
+        replay.fault = self._manifest.fault if self._manifest is not None else mismatch_without_manifest
 
     def check_list(self, numbers: list[int]) -> None:
         manifest = self._manifest
         if manifest is not None and (missing := manifest.missing(numbers)):
-            paths = ", ".join(path_of(self._folder, number).name for number in missing)
+            paths = ", ".join(segment_path(self._folder, number).name for number in missing)
             raise DamagedJournalError(
                 f"{self._folder}: of the journal files {manifest.first} to {manifest.last}, which had all that was "
                 f"confirmed up to record {manifest.lsn} or later, these are missing: {paths}. "
@@ -109,7 +109,7 @@ class _Recovery:
     def check_end(self) -> None:
         manifest, lsn = self._manifest, self._replay.lsn
         if manifest is not None and lsn < manifest.lsn:
-            last = path_of(self._folder, self._next_file - 1)
+            last = segment_path(self._folder, self._next_file - 1)
             raise DamagedJournalError(
                 f"{last}: it ends with record {lsn}, and records up to {manifest.lsn} were confirmed. "
                 "The files are left as they are."
@@ -124,7 +124,7 @@ class _Recovery:
         if manifest is not None:
             # From now on the file may be shorter than it was.
             manifest.size, manifest.lsn = 0, max(manifest.lsn, self._replay.lsn)
-            file = opened(self._folder, self._files)
+            file = open_manifest_file(self._folder, self._files)
             try:
                 manifest.write(file, self._files)
             finally:
@@ -135,18 +135,18 @@ class _Recovery:
             self._files.trim(path, size)
 
     def read(self, number: int, *, first: bool, last: bool) -> None:
-        path = path_of(self._folder, number)
+        path = segment_path(self._folder, number)
         if not first and number != self._next_file:
-            raise DamagedJournalError(f"{path_of(self._folder, self._next_file)}: this journal file is missing")
+            raise DamagedJournalError(f"{segment_path(self._folder, self._next_file)}: this journal file is missing")
         data = self._data(path)
         self._next_file = number + 1
-        self._homes[number] = home = Home(path, self._reader)
+        self._payload_files[number] = home = PayloadFile(path, self._reader)
         try:
             size = self._replay.read_file(data, number, home, first=first)
-        except Unreadable as why:
+        except UnreadableFileError as why:
             lsn, size = self._replay.lsn + 1, why.at
             begun = self._manifest is not None and self._manifest.was_begun(number, size)
-            if not last or why.lost or begun or was_on_disk(data, size, lsn):
+            if not last or why.lost or begun or was_durable(data, size, lsn):
                 raise DamagedJournalError(
                     f"{path}: byte {why.at}: record {lsn} was on disk and cannot be read: {why}. "
                     "The files are left as they are."
@@ -171,10 +171,10 @@ class _Recovery:
         else:
             self._files.remove(path)
 
-    def found(self) -> Recovered:
+    def found(self) -> RecoveredState:
         replay = self._replay
         replay.settle()
-        return Recovered(
+        return RecoveredState(
             replay.queues, self._segments(), replay.lsn, self._next_file,
             prepared={xid: one.record for xid, one in replay.prepared.items()}, remembered=replay.remembering.found(),
             last_queue=replay.last_queue, torn=self._torn, manifest=self._manifest,
@@ -193,5 +193,5 @@ class _Recovery:
             segments.forgotten |= {queue for put in one.record.puts for queue, _ in put.targets} - replay.queues.keys()
             segments.prepare(one.record, replay.lsn, one.number)
         segments.last_queue = replay.last_queue
-        segments.homes.update(self._homes)
+        segments.payload_files.update(self._payload_files)
         return segments

@@ -10,24 +10,24 @@ from mqlab.broker.core.durability.records import Decide, Declare, Forget, Prepar
 from mqlab.broker.core.model.messages import OnDisk, Span
 from mqlab.broker.store import journal_format
 from mqlab.broker.store.files.checksums import Numbers
-from mqlab.broker.store.payloads.stored import Home
+from mqlab.broker.store.payloads.stored import PayloadFile
 from mqlab.broker.store.recovery.decoding import (
-    FRAME_SIZE,
-    Damaged,
-    Frame,
-    Head,
-    OtherVersion,
-    Parts,
-    PutAt,
-    decode_head,
-    frame_at,
+    RECORD_HEADER_SIZE,
+    FileHeader,
+    OtherVersionError,
+    PutLocation,
+    RecordHeader,
+    TransactionBody,
+    UnreadableRecordError,
+    decode_file_header,
     parse,
+    read_record_header,
 )
-from mqlab.broker.store.recovery.duplicate_ids import Remembering, columns_in
-from mqlab.broker.store.recovery.live_ranges import Gone, Part, by_payload, left_of
-from mqlab.broker.store.recovery.payload_holder import EACH, Holding, followed_by
+from mqlab.broker.store.recovery.duplicate_ids import DuplicateIds, column_list
+from mqlab.broker.store.recovery.live_ranges import LiveRange, RemovedIds, by_payload, remaining_ranges
+from mqlab.broker.store.recovery.payload_holder import PAYLOAD_OVERHEAD_BYTES, PayloadHolder, preceding_group
 from mqlab.broker.store.recovery.scanner import scan
-from mqlab.broker.store.recovery.single_messages import Run, SingleMessages, runs
+from mqlab.broker.store.recovery.single_messages import MessageRun, SingleMessages, remaining_runs
 from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
 
@@ -40,7 +40,7 @@ _new = tuple.__new__
 Targets = tuple[tuple[int, int], ...]
 
 
-class Unreadable(MqlabError):  # noqa: N818 - a fact; whether it is an error is decided by the evidence
+class UnreadableFileError(MqlabError):
     """The file cannot be read from this byte on; `lost`: what is missing is known to have been on disk."""
 
     def __init__(self, at: int, why: str, *, lost: bool = False) -> None:
@@ -49,7 +49,7 @@ class Unreadable(MqlabError):  # noqa: N818 - a fact; whether it is an error is 
         self.lost = lost
 
 
-def _span(parts: list[Part]) -> Span:
+def _span(parts: list[LiveRange]) -> Span:
     """All that is left of one payload in one piece: what was consumed in the midst of it is left out."""
     first = parts[0]
     index: range | Numbers = range(first.begin - first.base, first.end - first.base)
@@ -66,7 +66,7 @@ class RecoveredQueue:
     name: str
     next_id: int = 1
     options: dict[str, Any] = field(default_factory=dict)
-    parts: list[Part] = field(default_factory=list)
+    parts: list[LiveRange] = field(default_factory=list)
     # (first id, rows) of what was removed since the parts were last settled; many at a time where they came so.
     removed: list[tuple[int, int]] = field(default_factory=list)
     removed_blocks: list[Numbers] = field(default_factory=list)
@@ -80,7 +80,7 @@ class RecoveredQueue:
 
 
 @dataclass
-class PreparedAt:
+class PreparedTransaction:
     record: Prepare
     number: int
     lsn: int
@@ -93,8 +93,8 @@ class Replay:
         self.queues: dict[int, RecoveredQueue] = {}
         # Numbers of durable subscriptions by name.
         self._durable: dict[str, int] = {}
-        self.prepared: dict[str, PreparedAt] = {}
-        self.remembering = Remembering()
+        self.prepared: dict[str, PreparedTransaction] = {}
+        self.remembering = DuplicateIds()
         self.last_queue = 0
         self.lsn = 0
         # Of the file read last.
@@ -103,25 +103,28 @@ class Replay:
         self.fault: Callable[[int, str, int], str] = lambda *_: ""
         # Whether the last record says that the broker stopped in good order.
         self.shut = False
-        self._holding = Holding(keep_in_memory)
+        self._holding = PayloadHolder(keep_in_memory)
         # Puts and removes since the last settling, and parts that were left by that.
         self._noted = self._left = 0
         self._number = 0
         self._single_messages = SingleMessages()
 
-    def read_file(self, data: bytes, number: int, home: Home, *, first: bool) -> int:
-        """All of a file, and where its records end; `first`: it may begin with any record. Raises Unreadable."""
+    def read_file(self, data: bytes, number: int, home: PayloadFile, *, first: bool) -> int:
+        """Replay a file and return where its records end. Raises UnreadableFileError.
+
+        `first`: no file was read before it, so it may begin with any record.
+        """
         try:
-            head = decode_head(data)
-        except Damaged as why:
-            raise Unreadable(0, str(why), lost=isinstance(why, OtherVersion)) from why
+            head = decode_file_header(data)
+        except UnreadableRecordError as why:
+            raise UnreadableFileError(0, str(why), lost=isinstance(why, OtherVersionError)) from why
         if head.number != number:
-            raise Unreadable(0, f"it is journal file {head.number} under the name of another")
+            raise UnreadableFileError(0, f"it is journal file {head.number} under the name of another")
         if why_not := self.fault(number, head.store, len(data)):
-            raise Unreadable(0, why_not, lost=True)
+            raise UnreadableFileError(0, why_not, lost=True)
         if not first and head.first_lsn != self.lsn + 1:
             # A file is synced before the next one begins.
-            raise Unreadable(0, f"it begins with record {head.first_lsn} instead of {self.lsn + 1}", lost=True)
+            raise UnreadableFileError(0, f"it begins with record {head.first_lsn} instead of {self.lsn + 1}", lost=True)
         self._begin_file(head, number)
         self._holding.begin_file(data, home)
         self._single_messages = SingleMessages()
@@ -133,8 +136,8 @@ class Replay:
                 if at >= len(data) or self._is_room(at):
                     return at
                 at = self._single_record(at)
-        except Damaged as why:
-            raise Unreadable(at, str(why)) from why
+        except UnreadableRecordError as why:
+            raise UnreadableFileError(at, str(why)) from why
         finally:
             self._take_single_messages()
             self._holding.end_file()
@@ -147,7 +150,7 @@ class Replay:
             return
         queues = self.queues.values()
         for queue in queues:
-            queue.parts = left_of(queue.parts, queue.gone())
+            queue.parts = remaining_ranges(queue.parts, queue.gone())
             queue.removed, queue.removed_blocks = [], []
         self._noted, self._left = 0, sum(len(queue.parts) for queue in queues)
         self._holding.count(part for queue in queues for part in queue.parts)
@@ -160,7 +163,7 @@ class Replay:
             and not holding.bytes[at:].any()
         )
 
-    def _begin_file(self, head: Head, number: int) -> None:
+    def _begin_file(self, head: FileHeader, number: int) -> None:
         self._number = number
         self.head_size, self.first_lsn = head.size, head.first_lsn
         self.lsn = head.first_lsn - 1
@@ -184,16 +187,16 @@ class Replay:
         places = zip(block.kinds[rest].tolist(), block.begins[rest].tolist(), block.ends[rest].tolist(), strict=True)
         for lsn, (kind, begin, end) in zip((numbers + self.lsn + 1).tolist(), places, strict=True):
             if kind != journal_format.PUTS or not self._plain_put(begin, end, lsn):
-                self._apply(Frame(kind, lsn, 0, begin + FRAME_SIZE, end))
+                self._apply(RecordHeader(kind, lsn, 0, begin + RECORD_HEADER_SIZE, end))
         self.lsn += len(rest)
         self.shut = int(block.kinds[-1]) == journal_format.SHUT
         return block.end
 
     def _single_record(self, at: int) -> int:
         """A record that no block has: it begins the next one, or is not right."""
-        frame = frame_at(self._holding.data, at)
+        frame = read_record_header(self._holding.data, at)
         if frame.lsn != self.lsn + 1:
-            raise Damaged(f"record {frame.lsn} stands where {self.lsn + 1} must be")
+            raise UnreadableRecordError(f"record {frame.lsn} stands where {self.lsn + 1} must be")
         self._apply(frame)
         self.lsn = frame.lsn
         self.shut = frame.kind == journal_format.SHUT
@@ -211,14 +214,14 @@ class Replay:
             if queue is None:
                 continue
             queue.next_id = max(queue.next_id, int(rows[0, -1]) + 1)
-            for run in runs(rows, Gone(queue.gone())):
-                if not isinstance(run, Run):
+            for run in remaining_runs(rows, RemovedIds(queue.gone())):
+                if not isinstance(run, MessageRun):
                     first_id, begin, size = run
-                    self._put(PutAt(((number, first_id),), "", 1, SINGLE, begin, begin + size), self.lsn)
+                    self._put(PutLocation(((number, first_id),), "", 1, SINGLE, begin, begin + size), self.lsn)
                     continue
                 payload = holding.hold_run(run)
                 queue.parts += [
-                    _new(Part, (begin, end, run.first_id, payload, self.lsn, self._number, ""))
+                    _new(LiveRange, (begin, end, run.first_id, payload, self.lsn, self._number, ""))
                     for begin, end in run.left
                 ]
                 self._noted += len(run.left)
@@ -232,32 +235,32 @@ class Replay:
         if count + origin != 1 or queue is None or holding.kept + size > holding.most:
             return False
         payload = _new(Payload, (data[end - size : end], rows, form))
-        if form & COLUMNS and columns_in(payload.data, 0, form) not in self.remembering.without:
+        if form & COLUMNS and column_list(payload.data, 0, form) not in self.remembering.without:
             self._remember(((target, first_id),), "", payload, happened=True)
-        queue.parts.append(_new(Part, (first_id, first_id + rows, first_id, payload, lsn, self._number, "")))
+        queue.parts.append(_new(LiveRange, (first_id, first_id + rows, first_id, payload, lsn, self._number, "")))
         queue.next_id = max(queue.next_id, first_id + rows)
-        holding.kept += size + EACH
+        holding.kept += size + PAYLOAD_OVERHEAD_BYTES
         self._noted += 1
         return True
 
-    def _apply(self, frame: Frame) -> None:
+    def _apply(self, frame: RecordHeader) -> None:
         parsed = parse(self._holding.data, frame)
-        if isinstance(parsed, PutAt):
+        if isinstance(parsed, PutLocation):
             self._put(parsed, frame.lsn)
         elif isinstance(parsed, Remove):
             self._remove(parsed)
-        elif isinstance(parsed, Parts):
+        elif isinstance(parsed, TransactionBody):
             self._parts(parsed, frame)
         else:
             self._small(parsed, frame.lsn)
 
-    def _put(self, put: PutAt, lsn: int) -> None:
+    def _put(self, put: PutLocation, lsn: int) -> None:
         queues = [self.queues.get(target) for target, _ in put.targets]
         last = [queue.parts[-1] if queue is not None and queue.parts else None for queue in queues]
-        payload = self._holding.hold(put, followed_by(put.targets, last))
+        payload = self._holding.hold(put, preceding_group(put.targets, last))
         self._place(put.targets, put.rows, payload, put.origin, lsn, self._number)
         data = self._holding.data
-        if put.form & COLUMNS and columns_in(data, put.begin, put.form) not in self.remembering.without:
+        if put.form & COLUMNS and column_list(data, put.begin, put.form) not in self.remembering.without:
             self._remember(put.targets, put.origin, put.put(data).payload, happened=True)
 
     def _place(
@@ -270,9 +273,9 @@ class Replay:
             end = first_id + rows
             last = queue.parts[-1] if queue.parts else None
             if last is not None and last.payload is payload:
-                queue.parts[-1] = _new(Part, (last[0], end, *last[2:]))
+                queue.parts[-1] = _new(LiveRange, (last[0], end, *last[2:]))
             else:
-                queue.parts.append(Part(first_id, end, first_id, payload, lsn, number, origin))
+                queue.parts.append(LiveRange(first_id, end, first_id, payload, lsn, number, origin))
             queue.next_id = max(queue.next_id, end)
             self._noted += 1
 
@@ -282,11 +285,11 @@ class Replay:
             queue.removed += remove.ranges
             self._noted += len(remove.ranges)
 
-    def _parts(self, parts: Parts, frame: Frame) -> None:
+    def _parts(self, parts: TransactionBody, frame: RecordHeader) -> None:
         if frame.kind == journal_format.PREPARED:
             puts = tuple(put.put(self._holding.data) for put in parts.puts)
             record = Prepare(parts.xid, puts, parts.removes)
-            self.prepared[parts.xid] = PreparedAt(record, self._number, frame.lsn)
+            self.prepared[parts.xid] = PreparedTransaction(record, self._number, frame.lsn)
             for put in puts:
                 self._reserve(put)
                 self._remember(put.targets, put.origin, put.payload, happened=True)

@@ -12,8 +12,8 @@ import numpy as np
 
 from mqlab.broker.store import journal_format
 from mqlab.broker.store.files.checksums import Numbers
-from mqlab.broker.store.recovery.live_ranges import Gone
-from mqlab.broker.store.recovery.scanner import PUT, REMOVE, Block, by_queue, gathered, rows_at
+from mqlab.broker.store.recovery.live_ranges import RemovedIds
+from mqlab.broker.store.recovery.scanner import PUT, REMOVE, RecordBlock, by_queue, read_structs, rows_at
 from mqlab.wire.native.bodies import SINGLE, Payload, encode, encode_equal
 
 # The longest body of a message that is small.
@@ -25,7 +25,7 @@ _BETWEEN: Final = 3
 _FEW: Final = 8
 
 
-class Run(NamedTuple):
+class MessageRun(NamedTuple):
     """Messages whose ids follow one another: where their bodies lie, and which ids are left, as [first, end)."""
 
     first_id: int
@@ -50,11 +50,11 @@ class SingleMessages:
         # By queue: (first id, rows), a row each.
         self.removed: dict[int, list[Numbers]] = {}
 
-    def take(self, block: Block, array: Numbers) -> Numbers:
+    def take(self, block: RecordBlock, array: Numbers) -> Numbers:
         """Notes those of a block. A flag for each of its records: whether it is something else."""
         rest = np.ones(len(block.begins), dtype=bool)
         chosen = block.of_kind(journal_format.PUTS, PUT)
-        puts = gathered(array, block.inside(chosen), PUT)
+        puts = read_structs(array, block.inside(chosen), PUT)
         small = (puts["form"] == SINGLE) & (puts["targets"] == 1) & (puts["origin"] == 0) & (puts["bytes"] <= _SMALL)
         chosen, puts = chosen[small], puts[small]
         rest[chosen] = False
@@ -65,9 +65,9 @@ class SingleMessages:
         rest[self._removes(block, array)] = False
         return rest
 
-    def _removes(self, block: Block, array: Numbers) -> Numbers:
+    def _removes(self, block: RecordBlock, array: Numbers) -> Numbers:
         chosen = block.of_kind(journal_format.REMOVED, REMOVE)
-        removes = gathered(array, block.inside(chosen), REMOVE)
+        removes = read_structs(array, block.inside(chosen), REMOVE)
         single = removes["ranges"] == 1
         ranges = np.stack((removes["first_id"], removes["rows"])).astype(np.int64)[:, single]
         for queue, some in by_queue(removes["queue"][single], ranges):
@@ -86,7 +86,7 @@ class SingleMessages:
             yield queue, rows
 
 
-def runs(rows: Numbers, gone: Gone) -> Iterator[Run | tuple[int, int, int]]:
+def remaining_runs(rows: Numbers, gone: RemovedIds) -> Iterator[MessageRun | tuple[int, int, int]]:
     """What is left of the messages of a queue: a few as they are, each with its id, its place and its size."""
     ids, begins, sizes = rows
     left = np.flatnonzero(~gone.holds(ids))
@@ -103,7 +103,7 @@ def runs(rows: Numbers, gone: Gone) -> Iterator[Run | tuple[int, int, int]]:
         for one, other in _borders(np.flatnonzero(np.diff(chunks)) + 1, end - first):
             some = left[first + one : first + other]
             begin, last = int(some[0]), int(some[-1]) + 1
-            yield Run(int(ids[begin]), begins[begin:last], sizes[begin:last], _ranges(ids[some]))
+            yield MessageRun(int(ids[begin]), begins[begin:last], sizes[begin:last], _ranges(ids[some]))
 
 
 def _borders(breaks: Numbers, length: int) -> Iterator[tuple[int, int]]:
