@@ -147,7 +147,7 @@ async def test_a_connection_lets_its_sends_leave_before_it_closes() -> None:
                 await producer.send(body)
         while broker.connections:
             await asyncio.sleep(0.001)
-        assert broker.core.house.queues["q"].messages == 10
+        assert broker.core.destinations.queues["q"].messages == 10
 
 
 @in_loop

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 
 from mqlab.broker.core import admin
-from mqlab.broker.core.effects import Deliver, Opened, Seen
+from mqlab.broker.core.effects import BrowseEnded, Deliver, Opened
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.routing.subscriptions import Wish
+from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 
 from .books import Books, Fault
 from .client import Client, Connection
@@ -81,8 +81,8 @@ class Administrator(Client):
 
     def _answered(self, broker: SimulatedBroker, event: Event) -> None:
         """When all that was just done is durable."""
-        if broker.core.ledger.lsn > event.low:
-            broker.core.answer_after(event.low, self.connection.asks())
+        if broker.core.records.lsn > event.low:
+            broker.core.answer_when_durable(event.low, self.connection.asks())
 
     def _check(self, what: str, number: int, sure: list[Copy], unsure: list[Copy]) -> None:
         # What may be there without the books' knowledge was moved before, or is about to expire.
@@ -117,7 +117,7 @@ class Administrator(Client):
             return
         self.browsed = []
         with broker.command():
-            link = broker.core.open_consumer(self.session, 1, place.name, 10_000, Wish(browse=True))
+            link = broker.core.open_consumer(self.session, 1, place.name, 10_000, ConsumerOptions(browse=True))
         broker.core.close_consumer(link, 0)
         there = {copy.message.number for copy in place.copies.values() if self.books.surely_visible(copy)}
         if missing := there - set(self.browsed):
@@ -139,4 +139,4 @@ class Browsing(Connection):
     def deliver(self, effect: Deliver) -> None:
         self.client.browsed += numbers_in(effect.span.encoded())
 
-    def seen(self, effect: Seen) -> None: ...
+    def seen(self, effect: BrowseEnded) -> None: ...

@@ -72,7 +72,7 @@ class Books:
 
     def look_at(self, core: Core) -> None:
         """Queues are made when they are first named."""
-        for queue in core.house.all():
+        for queue in core.destinations.all_queues():
             if queue.number not in self.places:
                 self.places[queue.number] = place_of(queue, self.event)
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Literal
 
 from mqlab.broker.core.effects import (
     Answer,
+    BrowseEnded,
     Committed,
     Confirm,
     Credit,
     Deliver,
     Finished,
     Opened,
+    Requeued,
     RolledBack,
-    Seen,
-    TakenBack,
 )
 from mqlab.broker.core.errors import RefusedError
 
@@ -252,10 +252,10 @@ class Connection:
     def rolled_back(self, _effect: RolledBack) -> None:
         self.say(self.client.go_on)
 
-    def taken_back(self, _effect: TakenBack) -> None:
+    def taken_back(self, _effect: Requeued) -> None:
         self.say(self.client.go_on)
 
-    def seen(self, _effect: Seen) -> None:
+    def seen(self, _effect: BrowseEnded) -> None:
         raise AssertionError("no browser is opened here")
 
     def answer(self, effect: Answer) -> None:

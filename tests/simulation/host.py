@@ -17,6 +17,7 @@ from mqlab.broker.core.durability.restore import restore
 from mqlab.broker.core.effects import (
     Answer,
     Append,
+    BrowseEnded,
     Committed,
     Confirm,
     Continue,
@@ -25,9 +26,8 @@ from mqlab.broker.core.effects import (
     Effect,
     Finished,
     Opened,
+    Requeued,
     RolledBack,
-    Seen,
-    TakenBack,
 )
 from mqlab.broker.core.model.messages import OnDisk
 from mqlab.broker.settings import Settings
@@ -51,7 +51,7 @@ class SimulatedBroker:
     ) -> None:
         self.settings = settings
         self.core = Core(settings)
-        self.core.desk.token = lambda: f"{chance.getrandbits(128):032x}"
+        self.core.context.new_token = lambda: f"{chance.getrandbits(128):032x}"
         self.books = books
         self.files = files
         self.failure: BaseException | None = None
@@ -73,8 +73,8 @@ class SimulatedBroker:
             Finished: lambda effect: effect.producer.session.owner.finished(effect),
             Committed: lambda effect: effect.session.owner.committed(effect),
             RolledBack: lambda effect: effect.session.owner.rolled_back(effect),
-            TakenBack: lambda effect: effect.consumer.session.owner.taken_back(effect),
-            Seen: lambda effect: effect.consumer.session.owner.seen(effect),
+            Requeued: lambda effect: effect.consumer.session.owner.taken_back(effect),
+            BrowseEnded: lambda effect: effect.consumer.session.owner.seen(effect),
             Answer: lambda effect: effect.owner.answer(effect),
             Continue: lambda effect: effect.work(),
             Append: self._append,
@@ -87,13 +87,13 @@ class SimulatedBroker:
 
     def start(self, found: RecoveredState) -> None:
         """Raises OSError where a journal cannot begin."""
-        self.core.desk.now, self._ahead_ms = self._clock.ms, self._clock.ahead_ms
-        self.core.desk.page_out = self._page_out
+        self.core.context.now_ms, self._ahead_ms = self._clock.ms, self._clock.ahead_ms
+        self.core.context.page_out = self._page_out
         restore(self.core, found)
         self.pages = PageFiles(self.folder.with_name("pages"), self.files)
         self.journal = Journal(self.settings, self.folder, self.files, self, found.segments)
         self.journal.start(found.next_file, found.lsn, found.manifest)
-        self.core.ledger.room, self.core.ledger.make_room = 0, self.journal.make_room
+        self.core.records.free_bytes, self.core.records.request_space = 0, self.journal.make_room
         with self.command():
             pass
 
@@ -111,15 +111,15 @@ class SimulatedBroker:
     def command(self) -> Iterator[Event]:
         """Commands of the core, and notes about them in the books; what follows from them happens at the end."""
         self._look_at_the_clock()
-        event = self.books.begin(self.core.ledger.lsn, self._clock)
+        event = self.books.begin(self.core.records.lsn, self._clock)
         yield event
-        event.high = self.core.ledger.lsn
+        event.high = self.core.records.lsn
         self.books.look_at(self.core)
         self._carry_out()
 
     def _look_at_the_clock(self) -> None:
-        clock, desk = self._clock, self.core.desk
-        desk.now, desk.now_us = clock.ms, clock.steady_us
+        clock, context = self._clock, self.core.context
+        context.now_ms, context.monotonic_us = clock.ms, clock.steady_us
         step, self._ahead_ms = clock.ahead_ms - self._ahead_ms, clock.ahead_ms
         if step < 0:
             self.core.clock_set_back(-step)
@@ -174,7 +174,7 @@ class SimulatedBroker:
         self._clock.seconds += seconds
         while self._timers and self._timers[0][0] <= self._clock.seconds:
             heappop(self._timers)[2]()
-        if self.core.next_wake is not None and self.core.next_wake <= self._clock.ms:
+        if self.core.next_wake_ms is not None and self.core.next_wake_ms <= self._clock.ms:
             with self.command():
                 self.core.tick(self._clock.ms)
 
@@ -198,7 +198,7 @@ class SimulatedBroker:
         assert self.failure is None, "durable after a failure"
         self.books.tell(f"durable up to {lsn}")
         with self.command():
-            self.core.durable(lsn)
+            self.core.on_durable(lsn)
             self.books.look_at(self.core)
             self.books.became_durable(lsn)
 
@@ -211,16 +211,16 @@ class SimulatedBroker:
         self.books.count("full disks", self.full)
 
     def declarations(self) -> Iterable[Declare]:
-        return self.core.house.declarations()
+        return self.core.destinations.declarations()
 
     def remembered(self) -> Iterable[Remember]:
-        return self.core.house.remembered()
+        return self.core.destinations.remembered_ids()
 
     def carry_forward(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
         self.books.count("checkpoints")
         self.books.tell(f"checkpoint: {intervals}, {xids}")
         with self.command():
-            self.core.carry_forward(intervals, xids)
+            self.core.checkpoint(intervals, xids)
 
 
 def _short(record: Record) -> str:

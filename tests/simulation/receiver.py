@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mqlab.broker.core.dispatch.correlation_index import Key
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.sessions import Consumer
-from mqlab.broker.core.routing.subscriptions import Wish
+from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 
 from .books import Fault
 from .checking import promised
@@ -29,9 +29,9 @@ class Source:
     by_key: bool = False
 
     @property
-    def wish(self) -> Wish:
+    def wish(self) -> ConsumerOptions:
         selector = f"colour = '{self.colour}'" if self.colour else ""
-        return Wish(selector, self.durable, self.shared, exclusive=self.exclusive)
+        return ConsumerOptions(selector, self.durable, self.shared, exclusive=self.exclusive)
 
 
 class Receiver:
@@ -200,7 +200,7 @@ class Receiver:
         assert broker is not None
         assert taker is not None
         with broker.command():
-            broker.core.cancel(taker.consumer)
+            broker.core.cancel_receives(taker.consumer)
             taker.room = 0
             if taker.keys is not None:
                 taker.keys.clear()
@@ -216,7 +216,7 @@ class Receiver:
         self.drop()
         self._client.waits = True
         with broker.command():
-            broker.core.take_back(taker.consumer, seen)
+            broker.core.requeue_all(taker.consumer, seen)
             self._books.look_at(broker.core)
             self.taken_back(seen)
         self._books.count("recovers")

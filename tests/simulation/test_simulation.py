@@ -9,10 +9,10 @@ import pytest
 
 from mqlab.broker.core import broker, removal
 from mqlab.broker.core.durability import pending_records
-from mqlab.broker.core.durability.pending_records import Ledger
+from mqlab.broker.core.durability.pending_records import PendingRecords
 from mqlab.broker.core.flow import Flow
 from mqlab.broker.core.model import delivery_ids, span_list
-from mqlab.broker.core.model.destinations import House
+from mqlab.broker.core.model.destinations import DestinationRegistry
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.span_list import Line
 from mqlab.broker.core.transactions.two_phase_commit import Preparing
@@ -70,7 +70,7 @@ def test_a_seed_repeats_exactly(capsys: pytest.CaptureFixture[str]) -> None:
 Mistake = tuple[object, str, object]
 
 
-def at_once(self: Ledger, lsn: int, action: Callable[..., None], *arguments: Any) -> None:  # noqa: ARG001
+def at_once(self: PendingRecords, lsn: int, action: Callable[..., None], *arguments: Any) -> None:  # noqa: ARG001
     action(*arguments)
 
 
@@ -82,13 +82,13 @@ MISTAKES: dict[str, Mistake] = {
     "nothing is synced": (journal_file.JournalFile, "sync", lambda _: None),
     "a file goes too early": (segments._Segment, "is_needed", property(lambda _: False)),
     "a file never goes": (segments._Segment, "is_needed", property(lambda _: True)),
-    "nobody waits for the disk": (pending_records.Ledger, "after", at_once),
+    "nobody waits for the disk": (pending_records.PendingRecords, "after", at_once),
     "what comes back stands at the end": (span_list.Line, "insert", _at_the_end),
     "what comes back is not marked": (broker, "taken_back", lambda consumer, _: delivery_ids.taken_back(consumer, 0)),
     "an acknowledgement is not written": (removal, "removes", lambda _: []),
     "a checkpoint shows what is prepared": (Preparing, "placed", lambda _: set()),
-    "duplicates are forgotten": (House, "restore_remembered", lambda *_: None),
-    "a rollback is remembered": (House, "forget_ids", lambda *_: None),
+    "duplicates are forgotten": (DestinationRegistry, "restore_remembered", lambda *_: None),
+    "a rollback is remembered": (DestinationRegistry, "forget_ids", lambda *_: None),
     "prepared transactions are forgotten": (Preparing, "restore", lambda *_: None),
     "room is never given back": (Flow, "released", lambda *_: None),
 }

@@ -153,7 +153,7 @@ class Simulation:
         self._ended_in_order = False
 
     def _check_restored(self) -> None:
-        for number, queue in self.broker.core.house.numbered.items():
+        for number, queue in self.broker.core.destinations.numbered.items():
             there = self.books.places[number].copies.values()
             sure = [copy for copy in there if not copy.unsure and not copy.is_late(self.books.latest)]
             if not len(sure) <= queue.messages <= len(there):
@@ -163,7 +163,7 @@ class Simulation:
         """The process is gone, or the power is."""
         self.books.count("crashes")
         self._durable = self.books.durable
-        self._appended = self.broker.core.ledger.lsn + self._last_words
+        self._appended = self.broker.core.records.lsn + self._last_words
         self._last_words = 0
         for client in self.clients:
             # What the broker has said may still arrive.
@@ -198,7 +198,7 @@ class Simulation:
             self.broker.stop()
             self._ended_in_order = self.broker.failure is None and not self.broker.full
         if self._ended_in_order:
-            self.books.durable = self.broker.core.ledger.lsn + 1
+            self.books.durable = self.broker.core.records.lsn + 1
         self._crash()
 
     def _stop_after_failure(self) -> None:

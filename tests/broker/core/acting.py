@@ -6,7 +6,7 @@ from typing import TypeVar
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.durability.records import Prepare, Put
 from mqlab.broker.core.model.sessions import Session
-from mqlab.broker.core.routing.subscriptions import Wish
+from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 from mqlab.wire.native.bodies import decode
 
 from .checks import check
@@ -61,20 +61,20 @@ class Actions:
 
     def open_consumer(self, of: int, name: str, credit: int, chosen: str, keyed: bool) -> None:
         keyed = keyed and name.startswith("queue:")
-        self.open(of, name, 0 if keyed else credit, Wish(selector="" if keyed else chosen), keyed=keyed)
+        self.open(of, name, 0 if keyed else credit, ConsumerOptions(selector="" if keyed else chosen), keyed=keyed)
 
     def open_durable(self, of: int, name: str, credit: int) -> None:
-        queue = self.core.house.routing.durable.get(f"{CLIENT}/{name}")
+        queue = self.core.destinations.routing.durable.get(f"{CLIENT}/{name}")
         if queue is None or not queue.consumers:
-            self.open(of, "topic:t", credit, Wish(selector=DURABLE[name], durable=name))
+            self.open(of, "topic:t", credit, ConsumerOptions(selector=DURABLE[name], durable=name))
 
-    def open(self, of: int, name: str, credit: int, wish: Wish, *, keyed: bool = False) -> ConsumerModel:
+    def open(self, of: int, name: str, credit: int, wish: ConsumerOptions, *, keyed: bool = False) -> ConsumerModel:
         self.links += 1
         link = self.core.open_consumer(pick(self.model.sessions, of).session, self.links, name, credit, wish)
         # A subscription's selector is applied when messages come: its consumer takes all there is.
         chosen = wish.selector if name.startswith("queue:") else ""
         # A durable subscription must be sure to last before anything is given.
-        waits = bool(wish.durable and self.core.ledger.last_awaited)
+        waits = bool(wish.durable and self.core.records.last_pending)
         consumer = ConsumerModel(link, 0 if waits else credit, chosen, keyed)
         self.model.consumers.append(consumer)
         self.agree()
@@ -120,7 +120,7 @@ class Actions:
         self.model.acknowledge(consumer, 0, 0 if consumer.keyed else credit)
 
     def do_durable(self, part: float) -> None:
-        self.model.become_durable(self.model.durable + round(part * (self.core.ledger.lsn - self.model.durable)))
+        self.model.become_durable(self.model.durable + round(part * (self.core.records.lsn - self.model.durable)))
 
     def do_tick(self, later: int) -> None:
         self.model.tick(later)
@@ -168,12 +168,14 @@ class Actions:
             self.model.cancel(pick(self.model.consumers, of))
 
     def browse(self, of: int, chosen: str) -> None:
-        queues = [*self.core.house.queues.values()]
+        queues = [*self.core.destinations.queues.values()]
         if not queues:
             return
         queue = pick(queues, of)
         session = self.session(transacted=False)
-        browser = self.core.open_consumer(session, 0, queue.full_name, 1000, Wish(selector=chosen, browse=True))
+        browser = self.core.open_consumer(
+            session, 0, queue.full_name, 1000, ConsumerOptions(selector=chosen, browse=True)
+        )
         seen = browsed(self.model, browser)
         there = [one for one in self.model.entries if one.queue is queue and one.state == VISIBLE]
         chosen_ones = [one for one in there if SELECTORS[chosen](one.about.kind)]
@@ -182,7 +184,7 @@ class Actions:
         self.agree()
 
     def administer(self, of: int, what: str) -> None:
-        queues = [one for one in self.core.house.all() if not one.consumers and not one.producers]
+        queues = [one for one in self.core.destinations.all_queues() if not one.consumers and not one.producers]
         if what == "unsubscribe":
             names = [one.name for one in queues if one.subscription is not None and one.subscription.durable]
             if names:
@@ -191,15 +193,15 @@ class Actions:
             deletable = [one for one in queues if one.name in ("a", "b")]
             if deletable:
                 self.model.delete(pick(deletable, of))
-        elif self.core.house.queues:
-            self.model.purge(pick([*self.core.house.queues.values()], of))
+        elif self.core.destinations.queues:
+            self.model.purge(pick([*self.core.destinations.queues.values()], of))
         self.agree()
 
     def carry_forward(self, first: int, rows: int) -> None:
         """What is said again is what is needed of these ids, each once."""
         model, ids = self.model, range(first, first + rows)
-        self.core.carry_forward(
-            {number: [(first, first + rows)] for number in self.core.house.numbered}, [*model.prepared]
+        self.core.checkpoint(
+            {number: [(first, first + rows)] for number in self.core.destinations.numbered}, [*model.prepared]
         )
         model.read_records()
         said = [one.record for one in model.appended]
@@ -223,11 +225,11 @@ class Actions:
 
     def quiet(self) -> None:
         """Everything is durable, and so is what follows from that."""
-        while self.model.durable < self.core.ledger.lsn:
-            self.model.become_durable(self.core.ledger.lsn)
+        while self.model.durable < self.core.records.lsn:
+            self.model.become_durable(self.core.records.lsn)
             self.agree()
 
-    def drain(self, name: str, wish: Wish) -> None:
+    def drain(self, name: str, wish: ConsumerOptions) -> None:
         consumer = self.open(0, name, 10_000, wish)
         self.model.acknowledge(consumer, consumer.next_delivery, 0)
         self.agree()

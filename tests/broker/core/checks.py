@@ -14,7 +14,7 @@ MOVED_TO = ("queue:dead-letters", "queue:late")
 
 
 def check(model: Model) -> None:
-    queues = [*model.core.house.all()]
+    queues = [*model.core.destinations.all_queues()]
     for queue in queues:
         _check_places(model, queue)
         _check_size(model, queue)
@@ -23,8 +23,8 @@ def check(model: Model) -> None:
     moved = sum(queue.in_memory for queue in queues if queue.full_name in MOVED_TO)
     rest = sum(entry.memory for entry in model.entries if entry.queue.full_name not in MOVED_TO)
     in_transactions = sum(span.memory for session in model.core.sessions for _, span in session.transaction.sends)
-    assert model.core.desk.memory == moved + rest + in_transactions + model.core.house.accounts.opened
-    assert model.core.house.accounts.bytes == in_transactions
+    assert model.core.context.memory == moved + rest + in_transactions + model.core.destinations.accounts.opened
+    assert model.core.destinations.accounts.bytes == in_transactions
     for producer in model.producers:
         _check_held(model, producer)
     assert model.core.flow.held.keys() <= {producer.producer for producer in model.producers}
@@ -77,9 +77,9 @@ def _check_links(model: Model) -> None:
         taken = [span for _, span in session.session.transaction.acknowledged]
         assert model.bodies.of(taken) == [entry.body for entry in session.acknowledged]
         assert all(entry.state == ACKNOWLEDGED for entry in session.acknowledged)
-    assert {*model.core.preparing.waiting} == {*model.prepared}
+    assert {*model.core.two_phase_commit.waiting} == {*model.prepared}
     for xid, prepared in model.prepared.items():
-        waiting = model.core.preparing.waiting[xid]
+        waiting = model.core.two_phase_commit.waiting[xid]
         assert sorted(model.bodies.of(span for _, span in waiting.placed)) == sorted(
             one.body for one in prepared.placed
         )
@@ -94,7 +94,7 @@ def _check_held(model: Model, producer: ProducerModel) -> None:
     assert producer.credit == link.window - link.spent
     if link in model.core.flow.held:
         # It may have been full for a moment of the last command only; then everybody waits until it is well below.
-        broker_full = model.core.flow.short and model.core.desk.memory > limit * RELEASE_SHARE
+        broker_full = model.core.flow.short and model.core.context.memory > limit * RELEASE_SHARE
         assert link.destination.full or broker_full, "held back for no reason"
     else:
         waits = any(entry.producer is link for step in model.steps for entry in step.appear)
@@ -106,7 +106,7 @@ def _check_journal(model: Model) -> None:
     """Its records come to just what must be found after a restart."""
     found = {(queue, id_): kept.body for (queue, id_), kept in model.journal.messages.items()}
     assert found == {(entry.queue.number, entry.id): entry.body for entry in model.entries if entry.kept}
-    assert {*model.journal.names} == {*model.core.house.numbered}
+    assert {*model.journal.names} == {*model.core.destinations.numbered}
     assert model.journal.prepared == {xid: one.said for xid, one in model.prepared.items()}
 
 

@@ -11,6 +11,7 @@ from mqlab.broker.core.durability.records import Record
 from mqlab.broker.core.effects import (
     Answer,
     Append,
+    BrowseEnded,
     Committed,
     Confirm,
     Continue,
@@ -18,14 +19,13 @@ from mqlab.broker.core.effects import (
     Deliver,
     Finished,
     Opened,
+    Requeued,
     RolledBack,
-    Seen,
-    TakenBack,
 )
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.sessions import Consumer, Producer, Session
-from mqlab.broker.core.routing.subscriptions import Wish
+from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 from mqlab.broker.settings import Settings
 from mqlab.wire.native.bodies import Payload, decode, encode
 
@@ -39,7 +39,7 @@ NOW = 1_000_000
 def new_core(settings: Settings) -> Core:
     """Its temporary queues have names that can be foretold."""
     core = Core(settings)
-    core.desk.token = map("{:032x}".format, count(1)).__next__
+    core.context.new_token = map("{:032x}".format, count(1)).__next__
     return core
 
 
@@ -85,7 +85,9 @@ class Driven:
 
     def consumer(self, name: str, credit: int = 1000, session: Session | None = None, **wish: Any) -> Consumer:
         self._links += 1
-        consumer = self.core.open_consumer(session or self.session(), self._links, name, credit, Wish(**wish))
+        consumer = self.core.open_consumer(
+            session or self.session(), self._links, name, credit, ConsumerOptions(**wish)
+        )
         self.delivered.setdefault(consumer, [])
         self.take()
         if consumer not in self.opened:
@@ -142,8 +144,8 @@ class Driven:
     # Time and disk
 
     def sync(self) -> None:
-        self.durable = self.core.ledger.lsn
-        self.do(self.core.durable, self.durable)
+        self.durable = self.core.records.lsn
+        self.do(self.core.on_durable, self.durable)
 
     def go_on(self) -> int:
         """With long work, until there is none. Returns the turns that it took."""
@@ -155,8 +157,8 @@ class Driven:
 
     def tick(self, later: int) -> None:
         """So many milliseconds pass."""
-        self.core.desk.now_us += later * 1000
-        self.do(self.core.tick, self.core.desk.now + later)
+        self.core.context.monotonic_us += later * 1000
+        self.do(self.core.tick, self.core.context.now_ms + later)
 
     def do(self, command: Any, *arguments: Any, **more: Any) -> Any:
         answer = command(*arguments, **more)
@@ -167,7 +169,7 @@ class Driven:
         """Another core, with what is durable of this one's journal."""
         after = Driven()
         after.core = new_core(self._settings)
-        after.core.tick(self.core.desk.now)
+        after.core.tick(self.core.context.now_ms)
         Replayed(self.records[: self.durable]).restore(after.core)
         after.take()
         return after
@@ -192,7 +194,7 @@ class Driven:
                 self.answers.append((Finished, effect.producer))
             elif isinstance(effect, Opened):
                 self.opened.append(effect.consumer)
-            elif isinstance(effect, TakenBack | Seen):
+            elif isinstance(effect, Requeued | BrowseEnded):
                 self.answers.append((type(effect), effect.consumer))
             elif isinstance(effect, Continue):
                 self.later.append(effect.work)
@@ -224,11 +226,11 @@ class Driven:
 
     def queue(self, name: str) -> Queue:
         """`name` without its kind."""
-        return self.core.house.queues[name]
+        return self.core.destinations.queues[name]
 
     @property
     def memory(self) -> int:
-        return self.core.desk.memory
+        return self.core.context.memory
 
     def said(self, kind: type[Record]) -> list[Any]:
         """The records of one kind."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mqlab.broker.core.effects import Answer, Append, Credit, Deliver, Opened, Seen
+from mqlab.broker.core.effects import Answer, Append, BrowseEnded, Credit, Deliver, Opened
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.sessions import Session
 from mqlab.wire.native.bodies import decode
@@ -27,7 +27,7 @@ def take_effects(model: Model) -> None:
             producer.credit += effect.size
         elif isinstance(effect, Answer):
             model.given[(Answer, *effect[:2])] += 1
-        elif not isinstance(effect, Append | Opened | Seen):
+        elif not isinstance(effect, Append | Opened | BrowseEnded):
             model.given[(type(effect), *effect)] += 1
     assert model.given == model.owed
     model.appended.clear()

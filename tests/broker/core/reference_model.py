@@ -15,7 +15,7 @@ import pytest
 from mqlab.broker.core.admin import purge
 from mqlab.broker.core.dispatch.correlation_index import Key
 from mqlab.broker.core.durability.records import Commit, Decide, Prepare
-from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, RolledBack, TakenBack
+from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, Requeued, RolledBack
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.queue import Queue
 
@@ -78,7 +78,7 @@ class Model(World):
         consumer.waits_for.append(key)
 
     def cancel(self, consumer: ConsumerModel) -> None:
-        self.core.cancel(consumer.consumer)
+        self.core.cancel_receives(consumer.consumer)
         consumer.credit = 0
         consumer.waits_for = []
 
@@ -134,9 +134,9 @@ class Model(World):
         self.steps.append(Step(producer.last_lsn, [], answer=(Finished, producer.producer)))
 
     def take_back(self, consumer: ConsumerModel, seen: int) -> None:
-        self.core.take_back(consumer.consumer, seen)
+        self.core.requeue_all(consumer.consumer, seen)
         self.read_records()
-        self.owed[TakenBack, consumer.consumer] += 1
+        self.owed[Requeued, consumer.consumer] += 1
         consumer.credit = 0
         self._take_back(consumer, seen)
 
@@ -166,7 +166,7 @@ class Model(World):
         self.forget_closed()
 
     def delete(self, queue: Queue) -> None:
-        self.core.leaving.delete(queue)
+        self.core.removal.delete(queue)
         self.forget_closed()
 
     def purge(self, queue: Queue) -> None:
@@ -186,7 +186,7 @@ class Model(World):
 
     def become_durable(self, lsn: int) -> None:
         self.durable = max(self.durable, lsn)
-        self.core.durable(lsn)
+        self.core.on_durable(lsn)
         self.read_records()
 
     # The parts of the commands

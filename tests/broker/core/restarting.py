@@ -25,7 +25,7 @@ def restart(model: Model) -> None:
         prepared.placed = [one for one in prepared.placed if one in model.entries]
         prepared.removed = [one for one in prepared.removed if one in model.entries]
     for entry in model.entries:
-        entry.queue = core.house.numbered[entry.queue.number]
+        entry.queue = core.destinations.numbered[entry.queue.number]
         entry.producer = entry.payload = None
         if entry in placed:
             entry.state = PENDING
@@ -35,7 +35,7 @@ def restart(model: Model) -> None:
             later = DELAYED if entry.due > model.now else VISIBLE
             entry.state = LEAVING if entry in removed else later
             entry.since = model.command
-    model.next_ids = {queue: model.journal.next_ids[number] for number, queue in core.house.numbered.items()}
+    model.next_ids = {queue: model.journal.next_ids[number] for number, queue in core.destinations.numbered.items()}
     # What expired meanwhile leaves with the first look at the clock.
     model.tick(0)
 

@@ -27,7 +27,7 @@ class Disk:
         self.pages: list[Payload] = []
         self.loads: list[int] = []
         self.full = False
-        driven.core.desk.page_out = self.page_out
+        driven.core.context.page_out = self.page_out
 
     def page_out(self, payload: Payload) -> OnDisk | None:
         if self.full:

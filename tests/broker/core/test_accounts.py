@@ -7,7 +7,7 @@ from mqlab.broker.core.effects import Answer
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.messages import FOOTPRINT
 from mqlab.broker.core.model.sessions import Producer, Session
-from mqlab.broker.core.routing.subscriptions import Wish
+from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 
 from .commands import Driven
 from .payloads import single
@@ -30,7 +30,7 @@ def test_transactions_of_a_connection_have_a_part_of_memory(more: int) -> None:
     rest = share - driven.memory - FOOTPRINT - len(single(b"").data)
     if more <= 0:
         driven.send(other, b"x" * (rest + more))
-        assert driven.memory == driven.core.house.accounts.bytes == share + more
+        assert driven.memory == driven.core.destinations.accounts.bytes == share + more
         driven.commit(other.session)
     else:
         with pytest.raises(RefusedError, match=str(share)):
@@ -40,7 +40,7 @@ def test_transactions_of_a_connection_have_a_part_of_memory(more: int) -> None:
             driven.commit(other.session)
         driven.rollback(other.session)
     driven.commit(one.session)
-    assert driven.core.house.accounts.bytes == 0
+    assert driven.core.destinations.accounts.bytes == 0
     assert driven.queue("0").messages == 1
 
 
@@ -94,7 +94,7 @@ def test_an_ended_transaction_is_charged_nothing(end: str) -> None:
     driven.send(producer, b"x" * 1000)
     assert driven.memory > 1000
     getattr(driven, end)(producer.session)
-    assert driven.core.house.accounts.bytes == 0
+    assert driven.core.destinations.accounts.bytes == 0
     assert driven.memory == driven.queue("0").in_memory
 
 
@@ -141,7 +141,7 @@ def test_many_single_messages_of_a_transaction_become_few_batches() -> None:
         b"%d" % n for n in range(300) if n % 100 and n % 7 < 3
     ]
     assert driven.got(driven.consumer("queue:r")) == [b"0", b"100", b"200"]
-    assert driven.core.house.accounts.bytes == 0
+    assert driven.core.destinations.accounts.bytes == 0
 
 
 def test_little_memory_leaves_room_for_small_transactions() -> None:
@@ -162,7 +162,7 @@ def test_prepared_transactions_are_bounded(more: int, monkeypatch: pytest.Monkey
     if more > 0:
         with pytest.raises(RefusedError, match="at most 3 prepared"):
             driven.core.prepare(session, "another", Answer(driven, 9, {}))
-    assert len(driven.core.preparing.waiting) == min(3 + more, 3)
+    assert len(driven.core.two_phase_commit.waiting) == min(3 + more, 3)
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
@@ -181,7 +181,7 @@ def test_waiting_receives_are_bounded(more: int, monkeypatch: pytest.MonkeyPatch
     driven.receive(driven.consumer("queue:q", 0, driven.session(owner=other)), "id9")
     driven.put(driven.producer("queue:q"), single(b"reply", correlation_id="id0"))
     driven.receive(first, "again")
-    driven.core.cancel(first)
+    driven.core.cancel_receives(first)
     driven.close(second)
     assert (first.receives, second.receives, first.session.account.receives) == (0, 0, 0)
 
@@ -198,17 +198,19 @@ def test_the_id_of_a_waiting_receive_is_bounded() -> None:
 def test_temporary_queues_of_a_connection_are_bounded(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TEMPORARY_QUEUES_A_CONNECTION", 3)
     driven, mine = Driven(), object()
-    queues = [driven.core.house.temporary_queue(mine) for _ in range(min(3, 3 + more))]
+    queues = [driven.core.destinations.temporary_queue(mine) for _ in range(min(3, 3 + more))]
     if more > 0:
         with pytest.raises(RefusedError, match="at most 3 temporary"):
-            driven.core.house.temporary_queue(mine)
+            driven.core.destinations.temporary_queue(mine)
     if more >= 0:
-        driven.core.leaving.delete(queues.pop())
-    queues.append(driven.core.house.temporary_queue(mine))
-    driven.core.house.temporary_queue(object())
+        driven.core.removal.delete(queues.pop())
+    queues.append(driven.core.destinations.temporary_queue(mine))
+    driven.core.destinations.temporary_queue(object())
     driven.do(driven.core.close_connection, mine)
-    assert [*driven.core.house.queues.values()] == [one for one in driven.core.house.all() if one not in queues]
-    assert len(driven.core.house.queues) == 1
+    assert [*driven.core.destinations.queues.values()] == [
+        one for one in driven.core.destinations.all_queues() if one not in queues
+    ]
+    assert len(driven.core.destinations.queues) == 1
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
@@ -222,14 +224,14 @@ def test_destinations_are_bounded(more: int, monkeypatch: pytest.MonkeyPatch) ->
     if more >= 0:
         driven.producer("queue:r")
     if more > 0:
-        driven.core.house.temporary_queue(driven)
+        driven.core.destinations.temporary_queue(driven)
         for name in ("queue:new", "topic:new"):
             with pytest.raises(RefusedError, match="at most 5 queues"):
                 driven.producer(name)
         with pytest.raises(RefusedError, match="at most 5"):
             driven.consumer("topic:t")
         with pytest.raises(RefusedError, match="at most 5"):
-            driven.core.house.temporary_queue(driven)
+            driven.core.destinations.temporary_queue(driven)
     else:
         driven.producer("queue:new")
     # The broker's own are made in any case: no message is lost for want of a dead-letter queue.
@@ -353,9 +355,9 @@ def _open(driven: Driven, kind: str, session: Session, number: int) -> None:
     elif kind == "consumers":
         driven.consumer("queue:q", 0, session)
     elif kind == "selectors":
-        driven.core.open_consumer(session, number, "queue:q", 0, Wish(selector="n = 1"))
+        driven.core.open_consumer(session, number, "queue:q", 0, ConsumerOptions(selector="n = 1"))
     elif kind == "temporaries":
-        driven.core.house.temporary_queue(session.owner)
+        driven.core.destinations.temporary_queue(session.owner)
     else:
         # As many as are charged at a time.
         consumer = session.consumers[0] if session.consumers else driven.consumer("queue:q", 0, session)
@@ -380,7 +382,7 @@ def test_all_that_connections_open_is_charged_and_bounded(
     monkeypatch.setattr(limits, "OPENED_FREE", sessions[0].account.opened)
     for n in range(2 * count + min(more, 0)):
         _open(driven, kind, sessions[n % 2], n)
-    assert driven.memory == driven.core.house.accounts.opened == (2 * count + min(more, 0)) * size
+    assert driven.memory == driven.core.destinations.accounts.opened == (2 * count + min(more, 0)) * size
     if more > 0:
         with pytest.raises(RefusedError, match=f"all connections have at most {2 * count * size} bytes"):
             _open(driven, kind, sessions[0], 99)
@@ -389,7 +391,7 @@ def test_all_that_connections_open_is_charged_and_bounded(
     for session, owner in zip(sessions, (mine, other), strict=True):
         driven.core.close_session(session)
         driven.do(driven.core.close_connection, owner)
-    assert (driven.memory, driven.core.house.accounts.opened) == (0, 0)
+    assert (driven.memory, driven.core.destinations.accounts.opened) == (0, 0)
 
 
 @pytest.mark.parametrize("kind", OPENED)
@@ -401,8 +403,8 @@ def test_what_is_closed_is_charged_no_longer(kind: str, monkeypatch: pytest.Monk
     for n in range(9):
         _open(driven, kind, session, n)
     assert driven.memory >= before + 9 * OPENED[kind]
-    for queue in [*driven.core.house.accounts.of(session.owner).temporaries]:
-        driven.core.leaving.delete(queue)
+    for queue in [*driven.core.destinations.accounts.of(session.owner).temporaries]:
+        driven.core.removal.delete(queue)
     for producer in [*session.producers]:
         driven.core.close_producer(producer)
     for consumer in [*session.consumers]:
@@ -434,7 +436,7 @@ def test_answered_receives_are_charged_no_longer(monkeypatch: pytest.MonkeyPatch
 
 def test_a_small_broker_has_memory_for_what_clients_open() -> None:
     driven = Driven(memory_limit=16 * KIB)
-    assert driven.core.house.accounts.most_opened == limits.OPENED_LEAST
+    assert driven.core.destinations.accounts.most_opened == limits.OPENED_LEAST
     for _ in range(100):
         driven.consumer("queue:q", 0)
     # That is more than all memory: messages that credit does not hold are refused only above the overdraft.

@@ -123,13 +123,13 @@ def test_dead_letters_go_back() -> None:
 def test_where_messages_cannot_be_moved() -> None:
     driven = Driven()
     numbered(driven)
-    queues = {*driven.core.house.queues}
+    queues = {*driven.core.destinations.queues}
     for to in ("queue:q", "topic:t", "queue:temporary.1.1"):
         with pytest.raises(RefusedError):
             admin.move(driven.core, "queue:q", to)
     with pytest.raises(BadSelectorError):
         admin.move(driven.core, "queue:q", "queue:r", "n >")
-    assert {*driven.core.house.queues} == queues
+    assert {*driven.core.destinations.queues} == queues
     assert (len(driven.left("q")), driven.records) == (6, [])
 
 
@@ -153,7 +153,7 @@ def test_a_deleted_queue_is_gone_with_all_on_it() -> None:
     driven.do(admin.delete, driven.core, "queue:q")
     # The journal forgets the messages with their queue.
     assert driven.records == [Forget(1)]
-    assert (driven.memory, driven.core.house.queues, driven.core.house.numbered) == (0, {}, {})
+    assert (driven.memory, driven.core.destinations.queues, driven.core.destinations.numbered) == (0, {}, {})
 
 
 def test_a_queue_in_use_is_not_deleted() -> None:
@@ -203,7 +203,7 @@ def test_sends_on_their_way_when_a_queue_is_deleted() -> None:
     assert (driven.confirmed, len(driven.answers)) == ([(producer, 1)], 1)
     assert (driven.left("other"), driven.memory) == ([b"3"], driven.queue("other").in_memory)
     after = driven.restarted()
-    assert {*after.core.house.queues} == {"other"}
+    assert {*after.core.destinations.queues} == {"other"}
     assert after.left("other") == [b"3"]
 
 
@@ -247,7 +247,7 @@ def test_what_a_transaction_has_taken_from_a_queue_that_is_deleted() -> None:
         driven.do(driven.core.commit if commit else driven.core.rollback, session)
         driven.sync()
         assert driven.memory == 0
-        assert driven.restarted().core.house.queues == {}
+        assert driven.restarted().core.destinations.queues == {}
 
 
 # What is there
@@ -258,8 +258,8 @@ def test_the_list() -> None:
     numbered(driven)
     consumer = driven.consumer("topic:t.*", 0, driven.session(client="me"), durable="d", selector="n > 1")
     driven.producer("topic:t.a")
-    driven.core.house.temporary_queue(driven)
-    queue, temporary, subscription = admin.listed(driven.core)
+    driven.core.destinations.temporary_queue(driven)
+    queue, temporary, subscription = admin.list_queues(driven.core)
     watched = queue.pop("monitoring")
     assert watched["last_get_ms"] is None
     assert queue == {
@@ -283,7 +283,7 @@ def test_one_in_full() -> None:
     consumer = driven.consumer("queue:q", 3)
     driven.acknowledge(consumer, 1)
     driven.close(consumer)
-    about = admin.shown(driven.core, "queue:q")
+    about = admin.describe(driven.core, "queue:q")
     assert (about["messages"], about["full"], about["oldest_id"]) == (5, False, 2)
     # Four messages of a batch of five are left, and a single one.
     assert about["in_memory"] == about["bytes"] + FOOTPRINT * 4 // 5 + FOOTPRINT
@@ -319,17 +319,17 @@ def test_totals() -> None:
         "disk_full": "",
     }
     assert {name: totals[name] for name in wanted} == wanted
-    queues = [*driven.core.house.all()]
+    queues = [*driven.core.destinations.all_queues()]
     assert (totals["bytes"], totals["memory"]) == (sum(queue.size for queue in queues), driven.memory)
     assert driven.memory == sum(queue.in_memory for queue in queues) > totals["bytes"]
-    assert admin.prepared(driven.core) == [{"xid": "x", "sent": 1, "received": 0}]
+    assert admin.list_prepared(driven.core) == [{"xid": "x", "sent": 1, "received": 0}]
 
 
 @pytest.mark.parametrize("name", ["queue:none", "topic:t", "subscription:none", "q", ""])
 def test_what_there_is_not(name: str) -> None:
     driven = Driven()
     driven.producer("topic:t")
-    for command in (admin.shown, admin.purge, admin.delete):
+    for command in (admin.describe, admin.purge, admin.delete):
         with pytest.raises(RefusedError, match="there is no"):
             command(driven.core, name)
 
@@ -353,16 +353,20 @@ def test_what_is_done_is_answered_when_it_is_durable(what: str) -> None:
     numbered(driven, persistent=True)
     driven.close(driven.consumer("topic:t", session=driven.session(client="me"), durable="d"))
     driven.sync()
-    begun = driven.core.ledger.lsn
+    begun = driven.core.records.lsn
     if what == "unsubscribe":
         driven.core.unsubscribe("me", "d")
     else:
         getattr(admin, what)(driven.core, "queue:q", *(["queue:r"] if what == "move" else []))
-    driven.do(driven.core.answer_after, begun, DONE)
+    driven.do(driven.core.answer_when_durable, begun, DONE)
     assert driven.answers == []
     driven.sync()
     assert driven.answers == [DONE]
-    assert driven.left("r") == [b"%d" % n for n in range(6)] if what == "move" else "r" not in driven.core.house.queues
+    assert (
+        driven.left("r") == [b"%d" % n for n in range(6)]
+        if what == "move"
+        else "r" not in driven.core.destinations.queues
+    )
 
 
 def test_the_last_record_of_what_is_done_is_waited_for() -> None:
@@ -370,9 +374,9 @@ def test_the_last_record_of_what_is_done_is_waited_for() -> None:
     driven = Driven()
     numbered(driven, persistent=True)
     driven.sync()
-    begun = driven.core.ledger.lsn
+    begun = driven.core.records.lsn
     admin.delete(driven.core, "queue:q")
-    driven.core.answer_after(begun, DONE)
+    driven.core.answer_when_durable(begun, DONE)
     appended = [effect for effect in driven.core.effects if isinstance(effect, Append)]
     assert [(type(one.record), one.waiter) for one in appended] == [(Forget, DONE.owner)]
 
@@ -380,9 +384,9 @@ def test_the_last_record_of_what_is_done_is_waited_for() -> None:
 def test_what_needs_no_record_is_answered_at_once() -> None:
     driven = Driven(stored=False)
     numbered(driven, persistent=False)
-    begun = driven.core.ledger.lsn
+    begun = driven.core.records.lsn
     admin.purge(driven.core, "queue:q")
-    driven.do(driven.core.answer_after, begun, DONE)
+    driven.do(driven.core.answer_when_durable, begun, DONE)
     assert driven.answers == [DONE]
 
 
@@ -453,7 +457,7 @@ def test_a_deep_queue_is_purged_moved_and_deleted_in_slices(monkeypatch: pytest.
     assert driven.left("q") == [b"new"]
     assert driven.do(admin.purge, driven.core, "queue:r", "n >= 50") == 50
     driven.do(admin.delete, driven.core, "queue:r")
-    assert "r" not in driven.core.house.queues
+    assert "r" not in driven.core.destinations.queues
     assert driven.go_on() >= 50 // 16
     assert driven.memory == driven.queue("q").in_memory
 

@@ -18,7 +18,7 @@ DONE = Answer(None, 1, {})
 
 def carried(driven: Driven, intervals: dict[int, list[tuple[int, int]]], *xids: str) -> list[Record]:
     before = len(driven.records)
-    driven.do(driven.core.carry_forward, intervals, xids)
+    driven.do(driven.core.checkpoint, intervals, xids)
     return driven.records[before:]
 
 
@@ -68,7 +68,7 @@ def test_a_queue_that_is_gone_needs_nothing() -> None:
     driven = Driven()
     driven.send(driven.producer("queue:q"), b"1", persistent=True)
     driven.sync()
-    driven.do(driven.core.leaving.delete, driven.queue("q"))
+    driven.do(driven.core.removal.delete, driven.queue("q"))
     assert carried(driven, {1: ALL, 99: ALL}) == []
 
 
@@ -157,8 +157,8 @@ def test_a_journal_without_its_old_files_comes_to_the_same() -> None:
     prepared(driven)
     driven.sync()
     before = Replayed(driven.records)
-    heads: list[Record] = [*driven.core.house.declarations()]
-    numbers = dict.fromkeys(driven.core.house.numbered, ALL)
+    heads: list[Record] = [*driven.core.destinations.declarations()]
+    numbers = dict.fromkeys(driven.core.destinations.numbered, ALL)
     driven.send(producer, b"meanwhile", persistent=True)
     meanwhile = driven.records[-1]
     after = Replayed([*heads, meanwhile, *carried(driven, numbers, "x")])

@@ -1,6 +1,6 @@
 """The wall clock is set forward or back: it decides what is due, and nothing else depends on it."""
 
-from mqlab.broker.core.admin import delete, move, shown, totals
+from mqlab.broker.core.admin import delete, describe, move, totals
 from mqlab.broker.core.effects import Answer
 from mqlab.broker.core.flow import Episode
 
@@ -14,7 +14,7 @@ MINUTES = 600_000
 
 def set_clock(driven: Driven, step_ms: int) -> None:
     """As the server does it: the wall clock shows something else, and no time has passed."""
-    driven.core.desk.now += step_ms
+    driven.core.context.now_ms += step_ms
     if step_ms < 0:
         driven.core.clock_set_back(-step_ms)
     driven.tick(0)
@@ -29,7 +29,7 @@ def test_a_delay_does_not_grow_when_the_clock_is_set_back() -> None:
     set_clock(driven, -MINUTES)
     # By the clock as it is now.
     driven.put(producer, single(b"3", deliver_at=NOW + 1000 - MINUTES + 2000))
-    assert driven.core.next_wake == NOW + 1000 - MINUTES + 2000
+    assert driven.core.next_wake_ms == NOW + 1000 - MINUTES + 2000
     driven.tick(3999)
     assert driven.got(consumer) == [b"3"]
     driven.tick(1)
@@ -118,7 +118,7 @@ def test_monitoring_measures_by_the_monotonic_clock() -> None:
     driven.tick(1000)
     driven.send(producer, b"3")
     # Three seconds after the first look; it does not wait until the clock shows again what it showed then.
-    assert shown(driven.core, "queue:q")["monitoring"]["put_rate"] is not None
+    assert describe(driven.core, "queue:q")["monitoring"]["put_rate"] is not None
 
 
 def test_ids_of_a_transmission_queue_are_not_used_again_by_a_clock_that_was_set_back() -> None:

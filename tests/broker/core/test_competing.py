@@ -86,7 +86,7 @@ def test_a_cancelled_receive_gets_nothing_and_loses_its_place() -> None:
     one, two = driven.consumer("queue:q", 0), driven.consumer("queue:q", 0)
     driven.acknowledge(one, 0, 1)
     driven.acknowledge(two, 0, 1)
-    driven.do(driven.core.cancel, one)
+    driven.do(driven.core.cancel_receives, one)
     producer = driven.producer("queue:q")
     driven.send(producer, b"0")
     driven.acknowledge(two, 0, 1)
@@ -211,7 +211,7 @@ def test_dealing_does_not_depend_on_what_came_together(rooms: list[int], moves: 
             elif what == "done":
                 driven.acknowledge(consumer, min(count, consumer.next_delivery - 1))
             elif what == "back" and len(rooms) == 1:
-                driven.do(driven.core.take_back, consumer, 0)
+                driven.do(driven.core.requeue_all, consumer, 0)
     for one, other in zip(*each, strict=True):
         assert [body for body, _ in alone.delivered[one]] == [body for body, _ in together.delivered[other]]
         assert (one.credit, one.holds) == (other.credit, other.holds)

@@ -19,7 +19,7 @@ def test_after_so_many_deliveries_and_not_before() -> None:
     driven = Driven(redelivery_limit=3)
     driven.send(driven.producer("queue:q"), b"1")
     deliver_in_vain(driven, 2)
-    assert (driven.left("q"), "dead-letters" in driven.core.house.queues) == ([b"1"], False)
+    assert (driven.left("q"), "dead-letters" in driven.core.destinations.queues) == ([b"1"], False)
     deliver_in_vain(driven, 1)
     assert (driven.left("q"), driven.left("dead-letters")) == ([], [b"1"])
     assert (driven.queue("q").messages, driven.queue("q").counters.dead) == (0, 1)
@@ -70,7 +70,7 @@ def test_in_one_step_and_visible_when_that_is_durable() -> None:
     assert moved.removes == (Remove(1, ((1, 1),)),)
     before = driven.restarted()
     assert before.left("q") == [b"1", b"2"]
-    assert "dead-letters" not in before.core.house.queues
+    assert "dead-letters" not in before.core.destinations.queues
     assert driven.left("dead-letters") == []
     driven.sync()
     assert driven.left("dead-letters") == [b"1"]
@@ -88,7 +88,7 @@ def test_every_way_in_which_a_delivery_can_be_in_vain(how: str) -> None:
         driven.acknowledge(consumer, 1)
         driven.rollback(session)
     elif how == "take_back":
-        driven.do(driven.core.take_back, consumer, 1)
+        driven.do(driven.core.requeue_all, consumer, 1)
     elif how == "lose":
         driven.lose(session)
     else:
@@ -155,5 +155,5 @@ def test_queues_that_name_each_other_do_not_send_a_message_round(names: list[str
         driven.sync()
         driven.close(driven.consumer(f"queue:{name}"))
     driven.sync()
-    there = {name: driven.left(name) for name in driven.core.house.queues}
+    there = {name: driven.left(name) for name in driven.core.destinations.queues}
     assert there == {name: [b"1"] if name == "b" else [] for name in there}

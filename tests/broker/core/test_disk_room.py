@@ -13,7 +13,7 @@ from .commands import Driven
 
 def with_room(size: int) -> Driven:
     driven = Driven()
-    driven.core.ledger.room, driven.core.ledger.make_room = 0, lambda _: size
+    driven.core.records.free_bytes, driven.core.records.request_space = 0, lambda _: size
     return driven
 
 
@@ -32,7 +32,7 @@ def test_what_is_granted_is_used_up() -> None:
     driven = with_room(1000)
     producer = driven.producer("queue:q")
     driven.send(producer, b"." * 700, persistent=True)
-    driven.core.ledger.make_room = lambda _: 200
+    driven.core.records.request_space = lambda _: 200
     with pytest.raises(RefusedError, match="no space for"):
         driven.send(producer, b"." * 300, persistent=True)
 
@@ -58,7 +58,7 @@ def test_messages_are_not_moved_where_there_is_no_room() -> None:
     producer = driven.producer("queue:q")
     driven.send(producer, b"." * 500, persistent=True)
     driven.sync()
-    driven.core.ledger.room, driven.core.ledger.make_room = 0, lambda _: 0
+    driven.core.records.free_bytes, driven.core.records.request_space = 0, lambda _: 0
     with pytest.raises(RefusedError, match="no space"):
         admin.move(driven.core, "queue:q", "queue:r")
     assert driven.queue("q").messages == 1
@@ -70,11 +70,11 @@ def test_on_a_full_disk_neighbours_that_were_consumed_share_a_record() -> None:
     for _ in range(4):
         driven.send(producer, b"1", persistent=True)
     driven.sync()
-    driven.core.ledger.merges = True
+    driven.core.records.merges_removals = True
     first = next(driven.queue("q").spans()).first_id
     admin.purge(driven.core, "queue:q")
     assert not [effect for effect in driven.core.effects if isinstance(effect, Append)]
-    driven.core.ledger.append_consumed()
+    driven.core.records.append_merged_removals()
     (effect,) = [effect for effect in driven.core.effects if isinstance(effect, Append)]
     assert effect.record == Remove(driven.queue("q").number, ((first, 4),))
 

@@ -13,7 +13,7 @@ def test_a_persistent_message_is_neither_seen_nor_confirmed_before_it_is_durable
     consumer, producer = driven.consumer("queue:q"), driven.producer("queue:q")
     driven.send(producer, b"1", persistent=True, confirm=True)
     assert (driven.got(consumer), driven.confirmed) == ([], [])
-    driven.core.durable(driven.core.ledger.lsn - 1)
+    driven.core.on_durable(driven.core.records.lsn - 1)
     driven.take()
     assert (driven.got(consumer), driven.confirmed) == ([], [])
     driven.sync()
@@ -32,7 +32,7 @@ def test_who_waits_for_it_is_told_before_it_goes_to_anybody() -> None:
         assert driven.got(consumer) == []
         told.append(driven.confirmed[:])
 
-    driven.core.durable(driven.core.ledger.lsn, tell)
+    driven.core.on_durable(driven.core.records.lsn, tell)
     driven.take()
     assert told == [[(producer, 1), (other, 2), (producer, 3)]]
     assert driven.got(consumer) == [b"1", b"2", b"3"]
@@ -58,12 +58,12 @@ def test_what_waits_for_the_disk_waits_for_its_own_record_only() -> None:
     driven.send(driven.producer("queue:done"), b"0", persistent=True)
     driven.sync()
     driven.send(producer, b"1", persistent=True)
-    own = driven.core.ledger.lsn
+    own = driven.core.records.lsn
     driven.acknowledge(consumer, 1)
-    assert driven.core.ledger.lsn == own + 1
+    assert driven.core.records.lsn == own + 1
     driven.send(producer, b"2", confirm=True, seq=2)
     driven.do(driven.core.finish_producer, producer)
-    driven.do(driven.core.durable, own)
+    driven.do(driven.core.on_durable, own)
     assert driven.confirmed == [(producer, 2)]
     assert driven.answers == [(Finished, producer)]
     assert driven.got(driven.consumer("queue:q")) == [b"1", b"2"]
@@ -75,12 +75,12 @@ def test_a_commit_waits_for_its_own_record_only() -> None:
     producer = driven.producer("queue:q", session)
     driven.send(producer, b"1", persistent=True)
     driven.commit(session)
-    own = driven.core.ledger.lsn
+    own = driven.core.records.lsn
     driven.producer("queue:another")
     driven.send(producer, b"2")
     driven.commit(session)
     assert driven.answers == []
-    driven.do(driven.core.durable, own)
+    driven.do(driven.core.on_durable, own)
     assert driven.answers == [(Committed, session)] * 2
     assert driven.got(driven.consumer("queue:q")) == [b"1", b"2"]
 
@@ -135,8 +135,8 @@ def test_a_restored_queue_goes_on_where_it_was() -> None:
     before.send(producer, b"1", b"2", persistent=True)
     (put,) = [record for record in before.records if isinstance(record, Put)]
     after = Driven()
-    after.core.house.restore_queue("q", 7, 3, [Span(put.payload, put.targets[0][1], persistent=True)], {})
-    after.core.house.last_number = 7
+    after.core.destinations.restore_queue("q", 7, 3, [Span(put.payload, put.targets[0][1], persistent=True)], {})
+    after.core.destinations.last_number = 7
     assert after.queue("q").size == len(put.payload.data)
     assert after.memory == after.queue("q").in_memory == len(put.payload.data) + FOOTPRINT
     consumer = after.consumer("queue:q")

@@ -21,11 +21,11 @@ def test_a_message_can_be_had_until_its_time_and_not_after() -> None:
 def test_it_leaves_by_itself() -> None:
     driven = Driven()
     driven.put(driven.producer("queue:q"), single(b"1", expiration=NOW + 100))
-    assert driven.core.next_wake == NOW + 100
+    assert driven.core.next_wake_ms == NOW + 100
     driven.tick(100)
     queue = driven.queue("q")
     assert (queue.messages, queue.size, driven.memory, queue.counters.expired) == (0, 0, 0, 1)
-    assert driven.core.next_wake is None
+    assert driven.core.next_wake_ms is None
 
 
 def test_nobody_needs_to_have_been_woken() -> None:
@@ -34,7 +34,7 @@ def test_nobody_needs_to_have_been_woken() -> None:
     producer = driven.producer("queue:q")
     driven.put(producer, single(b"1", expiration=NOW + 100))
     driven.send(producer, b"2")
-    driven.core.desk.now = NOW + 100
+    driven.core.context.now_ms = NOW + 100
     assert driven.got(driven.consumer("queue:q")) == [b"2"]
     assert driven.queue("q").counters.expired == 1
 
@@ -80,8 +80,8 @@ def test_one_wake_after_the_other_empties_a_batch() -> None:
     driven = Driven()
     driven.put(driven.producer("queue:q"), batch(*((b"%d" % n, {"expiration": NOW + n}) for n in (3, 1, 2, 5, 4))))
     left = []
-    while driven.core.next_wake is not None:
-        driven.tick(driven.core.next_wake - driven.core.desk.now)
+    while driven.core.next_wake_ms is not None:
+        driven.tick(driven.core.next_wake_ms - driven.core.context.now_ms)
         left.append(driven.left("q"))
     assert left == [[b"3", b"2", b"5", b"4"], [b"3", b"5", b"4"], [b"5", b"4"], [b"5"], []]
     assert driven.memory == 0
@@ -187,7 +187,7 @@ def test_one_message_of_a_batch_is_found_though_others_are_late(retrieval: str) 
         for name, late in zip("abc", (5, 9, 5), strict=True)
     ]
     driven.put(driven.producer("queue:q"), batch(*rows))
-    driven.core.desk.now = NOW + 5
+    driven.core.context.now_ms = NOW + 5
     consumer = driven.consumer("queue:q", 0)
     driven.receive(consumer, "b")
     driven.receive(consumer, "a")
@@ -214,7 +214,7 @@ def test_what_is_consumed_in_time_is_not_kept_in_mind() -> None:
         driven.acknowledge(consumer, number + 1)
     queue = driven.queue("q")
     assert len(queue._expiring) < 200
-    assert len(driven.core.wakes) < 100
+    assert len(driven.core.wake_times) < 100
 
 
 def test_very_many_expire_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,8 +228,8 @@ def test_very_many_expire_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
         driven.put(producer, single(b"good"))
     driven.tick(5)
     assert 101 - 16 - 2 <= driven.queue("q").messages + driven.queue("r").messages < 102
-    assert driven.core.next_wake is not None
-    assert driven.core.next_wake <= NOW + 5
+    assert driven.core.next_wake_ms is not None
+    assert driven.core.next_wake_ms <= NOW + 5
     consumer = driven.consumer("queue:q")
     driven.go_on()
     assert driven.got(consumer) == [b"good"]

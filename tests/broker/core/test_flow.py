@@ -215,7 +215,7 @@ def test_a_channel_goes_on_when_its_messages_are_on_disk(monkeypatch: pytest.Mon
     plain = driven.producer("queue:idle")
     send_while_there_is_credit(driven, plain)
     full = driven.memory
-    saved = driven.core.house.queue("saved")
+    saved = driven.core.destinations.queue("saved")
     saved.policy = replace(saved.policy, save_extent=1)
     (through,) = channel(driven, "queue:saved", transacted=True)
     for _ in range(50):
@@ -235,7 +235,7 @@ def test_a_client_that_poses_as_a_channel_is_held_at_a_bound_of_its_own(name: st
     driven = Driven(memory_limit=200_000, producer_window=1000)
     session = driven.session()
     driven.consumer("queue:channel.A", 0, session=session)
-    driven.core.desk.memory = 200_000
+    driven.core.context.memory = 200_000
     for fed in ("queue:other", name):
         producer = driven.producer(fed, session=session)
         producer.spent = producer.window

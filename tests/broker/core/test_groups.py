@@ -107,7 +107,7 @@ def test_what_comes_back_goes_to_the_consumer_of_its_group() -> None:
     producer = driven.producer("queue:q")
     for number in range(3):
         driven.put(producer, single(b"a%d" % number, group="a"))
-    driven.do(driven.core.take_back, one, 3)
+    driven.do(driven.core.requeue_all, one, 3)
     assert driven.got(two) == []
     driven.acknowledge(one, 0, 9)
     assert driven.delivered[one][3:] == [(b"a0", True), (b"a1", True), (b"a2", True)]

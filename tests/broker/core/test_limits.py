@@ -2,7 +2,7 @@
 
 import pytest
 
-from mqlab.broker.core.admin import shown, totals
+from mqlab.broker.core.admin import describe, totals
 from mqlab.broker.core.durability.records import Remove
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import Episode
@@ -197,7 +197,7 @@ def test_episodes_say_when_holding_began_and_ended() -> None:
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 100)
     driven.tick(5)
     sent = send_while_there_is_credit(driven, producer)
-    assert shown(driven.core, "queue:q")["held_producers"] == 1
+    assert describe(driven.core, "queue:q")["held_producers"] == 1
     driven.tick(70)
     assert totals(driven.core)["held_ms"] == 70
     driven.acknowledge(consumer, sent)
@@ -210,7 +210,7 @@ def test_episodes_say_when_holding_began_and_ended() -> None:
         Episode("queue:q", NOW + 5, NOW + 75),
         Episode("queue:q", NOW + 85, NOW + 88),
     ]
-    about = shown(driven.core, "queue:q")
+    about = describe(driven.core, "queue:q")
     assert [one["ended"] - one["began"] for one in about["episodes"]] == [70, 3]
     assert (totals(driven.core)["holds"], totals(driven.core)["held_ms"], totals(driven.core)["held_producers"]) == (
         2,
@@ -224,11 +224,11 @@ def test_episodes_of_a_topic_show_with_the_subscription_that_was_full() -> None:
     consumer = driven.consumer("topic:t", 0, shared="slow")
     producer = driven.producer("topic:t")
     send_while_there_is_credit(driven, producer)
-    assert shown(driven.core, "subscription:slow")["held_producers"] == 1
+    assert describe(driven.core, "subscription:slow")["held_producers"] == 1
     driven.tick(9)
     driven.acknowledge(consumer, 0, 100)
     driven.acknowledge(consumer, 100)
-    about = shown(driven.core, "subscription:slow")
+    about = describe(driven.core, "subscription:slow")
     assert about["episodes"] == [{"destination": "topic:t", "began": NOW, "ended": NOW + 9}]
 
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from mqlab.broker.core.routing.subscriptions import Wish
+from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 
 from .acting import Actions, pick
 from .moves import CLIENT, DURABLE, RECEIVED_FROM, SENT_TO, amount, commands, selector, share, which
@@ -103,14 +103,14 @@ class Commands(Actions, RuleBasedStateMachine):
         self.agree()
         self.quiet()
         model.sessions.append(SessionModel(self.session(transacted=False)))
-        for name in [*self.core.house.queues]:
-            self.drain(f"queue:{name}", Wish())
-        for full_name in [*self.core.house.routing.durable]:
+        for name in [*self.core.destinations.queues]:
+            self.drain(f"queue:{name}", ConsumerOptions())
+        for full_name in [*self.core.destinations.routing.durable]:
             name = full_name.removeprefix(f"{CLIENT}/")
-            self.drain("topic:t", Wish(selector=DURABLE[name], durable=name))
+            self.drain("topic:t", ConsumerOptions(selector=DURABLE[name], durable=name))
         assert not model.entries
         # Only what is open takes memory.
-        assert self.core.desk.memory == self.core.house.accounts.opened
+        assert self.core.context.memory == self.core.destinations.accounts.opened
         assert not self.core.flow.held
         assert not model.journal.messages
 

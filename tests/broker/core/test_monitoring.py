@@ -16,11 +16,11 @@ SECOND = 1_000_000
 
 def at(driven: Driven, now: int) -> None:
     """It is that late, in microseconds, by both clocks."""
-    driven.core.desk.now, driven.core.desk.now_us = now // 1000, now
+    driven.core.context.now_ms, driven.core.context.monotonic_us = now // 1000, now
 
 
 def seen(driven: Driven, name: str = "queue:q") -> dict[str, Any]:
-    found: dict[str, Any] = admin.shown(driven.core, name)["monitoring"]
+    found: dict[str, Any] = admin.describe(driven.core, name)["monitoring"]
     return found
 
 
@@ -133,8 +133,8 @@ def test_what_comes_back_has_the_age_it_had() -> None:
 
 def test_after_a_restart_ages_begin_anew() -> None:
     driven = Driven(monitoring="low")
-    driven.core.desk.now_us = 9 * SECOND
-    queue = driven.core.house.queue("q")
+    driven.core.context.monotonic_us = 9 * SECOND
+    queue = driven.core.destinations.queue("q")
     queue.restore(Span(encode([b"x"]), queue.new_ids(1), persistent=True))
     at(driven, 10 * SECOND)
     assert seen(driven)["oldest_age_ms"] == 1000
@@ -144,4 +144,4 @@ def test_the_list_has_it_too() -> None:
     driven = Driven(monitoring="high")
     driven.send(driven.producer("queue:q"), b"1")
     driven.consumer("topic:t", durable="d", session=driven.session(client="me"))
-    assert [one["monitoring"]["looks"] for one in admin.listed(driven.core)] == [0, 0]
+    assert [one["monitoring"]["looks"] for one in admin.list_queues(driven.core)] == [0, 0]

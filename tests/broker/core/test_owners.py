@@ -25,8 +25,8 @@ def test_a_client_without_an_id_cannot_name_the_subscription_of_a_client_that_ha
     with pytest.raises(RefusedError, match="no durable subscription"):
         driven.core.unsubscribe("", "app/books")
     other = driven.consumer("topic:t", session=driven.session(), durable="app/books")
-    assert other.queue is not driven.core.house.find("subscription:app/books")
-    assert driven.core.house.find("subscription:app%2Fbooks") is other.queue
+    assert other.queue is not driven.core.destinations.find("subscription:app/books")
+    assert driven.core.destinations.find("subscription:app%2Fbooks") is other.queue
 
 
 def test_each_user_has_subscriptions_of_his_own() -> None:
@@ -38,7 +38,7 @@ def test_each_user_has_subscriptions_of_his_own() -> None:
         for kind in ("durable", "shared")
     }
     assert len(queues) == 4
-    assert {*driven.core.house.routing.durable} == {"ann/app/books", "bob/app/books"}
+    assert {*driven.core.destinations.routing.durable} == {"ann/app/books", "bob/app/books"}
     with pytest.raises(RefusedError, match="no durable subscription"):
         driven.core.unsubscribe("app", "books")
     with pytest.raises(RefusedError, match="no durable subscription"):
@@ -120,4 +120,4 @@ def test_nobody_owns_it_who_names_another_topic_or_client_id(topic: str, client:
     assert after.got(after.consumer(topic, session=bob, durable="books")) == []
     with pytest.raises(RefusedError):
         after.core.unsubscribe("app", "books", "bob")
-    assert after.core.house.find("subscription:app/books") is not None
+    assert after.core.destinations.find("subscription:app/books") is not None

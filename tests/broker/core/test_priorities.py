@@ -126,5 +126,5 @@ def test_every_mixture_in_every_portion(levels: list[list[int | None]], credit: 
         driven.acknowledge(link, link.next_delivery, credit)
         taken += driven.got(link)
         driven.forget(link)
-        driven.do(driven.core.cancel, link)
+        driven.do(driven.core.cancel_receives, link)
     assert taken == right

@@ -171,7 +171,7 @@ def test_late_messages_are_passed_over_by_nobody() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
     driven.put(producer, batch(*((b"%d" % n, {"n": n, "expiration": NOW + (5 if n % 2 else 50)}) for n in range(6))))
-    driven.core.desk.now = NOW + 5
+    driven.core.context.now_ms = NOW + 5
     consumer = driven.consumer("queue:q", selector="n > 1")
     assert (driven.got(consumer), driven.left("q")) == (bodies(2, 4), bodies(0))
     assert driven.queue("q").counters.expired == 3
@@ -235,7 +235,7 @@ def test_every_message_goes_to_somebody_who_wants_it(sent: list[list[int]], step
             gone += in_hand(consumer)[:1]
             driven.acknowledge(consumer, consumer.unacknowledged[0][0] if consumer.unacknowledged else 0)
         elif what == "take_back":
-            driven.do(driven.core.take_back, consumer, 0)
+            driven.do(driven.core.requeue_all, consumer, 0)
         else:
             driven.close(consumer)
             consumers[of] = driven.consumer("queue:q", 0, selector=selectors[of])

@@ -4,7 +4,7 @@ import pytest
 
 from mqlab.broker import limits
 from mqlab.broker.core.durability.checkpoint import everything
-from mqlab.broker.core.effects import RolledBack, TakenBack
+from mqlab.broker.core.effects import Requeued, RolledBack
 from mqlab.broker.core.model.sessions import Consumer
 
 from .commands import Driven
@@ -57,8 +57,8 @@ def test_taken_back_is_marked_up_to_what_was_seen() -> None:
     """As a session's recover does it."""
     driven = Driven()
     consumer = with_messages(driven)
-    driven.do(driven.core.take_back, consumer, 2)
-    assert driven.answers == [(TakenBack, consumer)]
+    driven.do(driven.core.requeue_all, consumer, 2)
+    assert driven.answers == [(Requeued, consumer)]
     driven.forget(consumer)
     driven.acknowledge(consumer, 0, 10)
     assert driven.delivered[consumer] == [(b"%d" % n, n < 2) for n in range(6)]
@@ -68,7 +68,7 @@ def test_taken_back_is_marked_up_to_what_was_seen() -> None:
 def test_taken_back_leaves_no_room_until_there_is_said_to_be_some() -> None:
     driven = Driven()
     consumer = with_messages(driven, 100)
-    driven.do(driven.core.take_back, consumer, 0)
+    driven.do(driven.core.requeue_all, consumer, 0)
     driven.send(driven.producer("queue:q"), b"6")
     assert len(driven.got(consumer)) == 6
     driven.acknowledge(consumer, 0, 100)
@@ -79,7 +79,7 @@ def test_what_is_taken_back_may_go_to_another() -> None:
     driven = Driven()
     one = with_messages(driven)
     two = driven.consumer("queue:q")
-    driven.do(driven.core.take_back, one, 6)
+    driven.do(driven.core.requeue_all, one, 6)
     assert driven.delivered[two] == [(b"%d" % n, True) for n in range(6)]
 
 
@@ -161,7 +161,7 @@ def test_a_queue_to_which_messages_come_back_can_be_deleted(monkeypatch: pytest.
         driven.send(producer, b"%d" % number)
     driven.go_on()
     driven.close(consumer, 0)
-    driven.core.leaving.delete(driven.queue("q"))
+    driven.core.removal.delete(driven.queue("q"))
     driven.take()
     driven.go_on()
     assert driven.memory == 0

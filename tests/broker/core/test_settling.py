@@ -13,10 +13,10 @@ def test_deliveries_of_one_session_are_done_with_the_commit_of_another() -> None
     driven.send(producer, b"1", b"2", b"3")
     driven.core.acknowledge_rows(consumer, 2, 1, transaction)
     driven.send(replies, b"reply")
-    assert driven.core.house.queues["in"].messages == 3
+    assert driven.core.destinations.queues["in"].messages == 3
     driven.commit(transaction)
     assert driven.answers == [(Committed, transaction)]
-    assert driven.core.house.queues["in"].messages == 2
+    assert driven.core.destinations.queues["in"].messages == 2
     driven.core.close_session(consumer.session)
     assert driven.got(driven.consumer("queue:in")) == [b"1", b"3"]
 
@@ -41,11 +41,11 @@ def test_a_persistent_message_and_its_acknowledgement_are_one_record() -> None:
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q")
     driven.send(producer, b"1", persistent=True)
     driven.sync()
-    before = driven.core.ledger.lsn
+    before = driven.core.records.lsn
     driven.core.acknowledge_rows(consumer, 1, 1, transaction)
     driven.send(driven.producer("queue:q", transaction), b"2", persistent=True)
     driven.commit(transaction)
-    assert driven.core.ledger.lsn == before + 1
+    assert driven.core.records.lsn == before + 1
 
 
 def test_what_was_tried_in_vain_is_marked_and_what_was_not_is_not() -> None:
@@ -53,7 +53,7 @@ def test_what_was_tried_in_vain_is_marked_and_what_was_not_is_not() -> None:
         driven = Driven()
         producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 3)
         driven.send(producer, b"1", b"2", b"3")
-        driven.core.give_back(consumer, 2, 1, tried=tried)
+        driven.core.requeue_rows(consumer, 2, 1, tried=tried)
         other = driven.consumer("queue:q")
         assert driven.got(other) == [b"2"]
         assert [span.delivered for _, span in other.unacknowledged] == [int(tried)]

@@ -4,7 +4,7 @@ import pytest
 
 from mqlab.broker.core.durability.records import Declare, Forget, Put, Remove
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.routing.subscriptions import Wish
+from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 from mqlab.wire.native.bodies import decode
 
 from .commands import Driven
@@ -25,18 +25,18 @@ def test_a_durable_subscriber_that_was_away_gets_what_it_missed() -> None:
 def test_a_durable_subscription_is_open_when_it_is_sure_to_last() -> None:
     driven = Driven()
     session = driven.session(client="me")
-    consumer = driven.do(driven.core.open_consumer, session, 1, "topic:t", 10, Wish(durable="d"))
+    consumer = driven.do(driven.core.open_consumer, session, 1, "topic:t", 10, ConsumerOptions(durable="d"))
     driven.send(driven.producer("topic:t"), b"1")
     assert (driven.opened, driven.got(consumer) if consumer in driven.delivered else []) == ([], [])
     driven.sync()
     assert (driven.opened, driven.got(consumer)) == ([consumer], [b"1"])
-    assert [*driven.restarted().core.house.routing.durable] == ["me/d"]
+    assert [*driven.restarted().core.destinations.routing.durable] == ["me/d"]
 
 
 def test_one_that_is_closed_before_it_is_sure_to_last_is_never_open() -> None:
     driven = Driven()
     session = driven.session(client="me")
-    consumer = driven.do(driven.core.open_consumer, session, 1, "topic:t", 10, Wish(durable="d"))
+    consumer = driven.do(driven.core.open_consumer, session, 1, "topic:t", 10, ConsumerOptions(durable="d"))
     driven.close(consumer)
     driven.send(driven.producer("topic:t"), b"1")
     driven.sync()
@@ -100,7 +100,7 @@ def test_names_belong_to_a_client() -> None:
     driven = Driven()
     mine, other = (driven.consumer("topic:t", session=driven.session(client=name), durable="d") for name in ("a", "b"))
     assert mine.queue is not other.queue
-    assert {*driven.core.house.routing.durable} == {"a/d", "b/d"}
+    assert {*driven.core.destinations.routing.durable} == {"a/d", "b/d"}
 
 
 def test_one_at_a_time() -> None:
@@ -139,9 +139,9 @@ def test_other_terms_replace_a_subscription_that_nobody_uses(
     driven.send(producer, b"for the former one", persistent=True)
     driven.sync()
     assert driven.got(driven.consumer(name, session=session, **changed)) == []
-    assert [*driven.core.house.routing.durable] == ["me/d"]
-    assert (driven.memory, [*driven.core.house.numbered]) == (0, [2])
-    assert [*driven.restarted().core.house.numbered] == [2]
+    assert [*driven.core.destinations.routing.durable] == ["me/d"]
+    assert (driven.memory, [*driven.core.destinations.numbered]) == (0, [2])
+    assert [*driven.restarted().core.destinations.numbered] == [2]
 
 
 def test_a_crash_leaves_the_former_subscription_or_the_one_that_replaces_it() -> None:
@@ -183,13 +183,13 @@ def test_unsubscribe() -> None:
     driven.close(consumer)
     driven.do(driven.core.unsubscribe, "me", "d")
     assert driven.records[-1] == Forget(1)
-    assert (driven.memory, driven.core.house.numbered) == (0, {})
+    assert (driven.memory, driven.core.destinations.numbered) == (0, {})
     with pytest.raises(RefusedError, match="no durable subscription"):
         driven.core.unsubscribe("me", "d")
     driven.send(producer, b"3")
     assert driven.got(driven.consumer("topic:t", session=session, durable="d")) == []
     driven.sync()
-    assert [*driven.restarted().core.house.numbered] == [2]
+    assert [*driven.restarted().core.destinations.numbered] == [2]
 
 
 def test_messages_on_their_way_to_disk_go_with_the_subscription() -> None:
@@ -201,7 +201,7 @@ def test_messages_on_their_way_to_disk_go_with_the_subscription() -> None:
     driven.do(driven.core.unsubscribe, "me", "d")
     driven.sync()
     assert (driven.memory, driven.confirmed) == (0, [(producer, 1)])
-    assert driven.restarted().core.house.numbered == {}
+    assert driven.restarted().core.destinations.numbered == {}
 
 
 def test_an_unsubscribed_one_holds_no_producer() -> None:
@@ -244,7 +244,7 @@ def test_a_shared_subscription_ends_with_its_last_consumer_unless_it_lasts() -> 
     for wish in ({"shared": "s"}, {"shared": "l", "durable": "l"}):
         for _ in range(2):
             driven.close(driven.consumer("topic:t", **wish))
-    assert [queue.name for queue in driven.core.house.routing.subscriptions] == ["l"]
+    assert [queue.name for queue in driven.core.destinations.routing.subscriptions] == ["l"]
     driven.send(driven.producer("topic:t"), b"1")
     assert driven.got(driven.consumer("topic:t", shared="s")) == []
     assert driven.got(driven.consumer("topic:t", shared="l", durable="l")) == [b"1"]
@@ -256,7 +256,7 @@ def test_a_shared_one_and_a_durable_one_of_one_name_are_two() -> None:
     driven.send(driven.producer("topic:t"), b"1")
     assert (driven.got(shared), driven.got(durable)) == ([b"1"], [b"1"])
     driven.close(shared)
-    assert [*driven.core.house.routing.durable] == ["s"]
+    assert [*driven.core.destinations.routing.durable] == ["s"]
 
 
 def test_another_use_of_a_shared_name_is_refused() -> None:
@@ -314,8 +314,8 @@ def test_what_does_not_go_together_is_refused(name: str, wish: dict[str, object]
     driven = Driven()
     with pytest.raises(RefusedError):
         driven.consumer(name, **wish)
-    assert driven.core.house.queues == {}
-    assert driven.core.house.routing.subscriptions == []
+    assert driven.core.destinations.queues == {}
+    assert driven.core.destinations.routing.subscriptions == []
 
 
 def test_a_durable_subscription_without_a_disk_lasts_while_the_broker_does() -> None:

@@ -28,7 +28,7 @@ def test_a_subscription_ends_with_its_consumer() -> None:
     assert driven.memory > 0
     driven.close(one)
     assert driven.memory == 0
-    assert driven.core.house.routing.topics["t"].subscriptions == [two.queue]
+    assert driven.core.destinations.routing.topics["t"].subscriptions == [two.queue]
 
 
 def test_a_subscription_needs_no_disk() -> None:
@@ -72,7 +72,7 @@ def test_a_producer_goes_on_when_the_slow_subscription_is_closed() -> None:
 
 def test_a_topic_that_nobody_uses_is_forgotten() -> None:
     driven = Driven()
-    topics = driven.core.house.routing.topics
+    topics = driven.core.destinations.routing.topics
     for number in range(100):
         producer, consumer = driven.producer(f"topic:t.{number}"), driven.consumer(f"topic:t.{number}")
         driven.send(producer, b"1")
@@ -89,7 +89,7 @@ def test_one_that_only_a_pattern_matches_is_forgotten_and_found_again() -> None:
         producer = driven.producer(f"topic:{number}")
         driven.send(producer, b"%d" % number)
         driven.do(driven.core.finish_producer, producer)
-        assert not driven.core.house.routing.topics
+        assert not driven.core.destinations.routing.topics
     subscription = consumer.queue.subscription
     assert subscription is not None
     assert (subscription.topics, driven.got(consumer)) == ({}, [b"0", b"1", b"2"])
@@ -101,7 +101,7 @@ def test_what_a_transaction_sends_to_a_topic_that_is_forgotten_meanwhile_comes_t
     producer = driven.producer("topic:t.a", session)
     driven.send(producer, b"1")
     driven.do(driven.core.finish_producer, producer)
-    assert not driven.core.house.routing.topics
+    assert not driven.core.destinations.routing.topics
     consumers = [driven.consumer("topic:t.*"), driven.consumer("topic:t.b"), driven.consumer("topic:#")]
     driven.commit(session)
     assert [driven.got(one) for one in consumers] == [[b"1"], [], [b"1"]]

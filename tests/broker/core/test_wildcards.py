@@ -56,7 +56,7 @@ def test_a_closed_subscription_leaves_every_topic() -> None:
     for producer in producers:
         driven.send(producer, b"1")
     assert driven.memory == 0
-    assert all(not topic.subscriptions for topic in driven.core.house.routing.topics.values())
+    assert all(not topic.subscriptions for topic in driven.core.destinations.routing.topics.values())
 
 
 def test_all_its_topics_wait_for_a_slow_subscription() -> None:

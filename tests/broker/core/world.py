@@ -39,7 +39,7 @@ from .replayed import Replayed
 class World:
     def __init__(self, core: Core) -> None:
         self.core = core
-        self.now = core.desk.now
+        self.now = core.context.now_ms
         self.durable = 0
         self.sessions: list[SessionModel] = []
         self.producers: list[ProducerModel] = []
@@ -106,7 +106,7 @@ class World:
     def placed(self, sent: Sent) -> list[Entry]:
         destination = sent.producer.destination
         # Its producer may be closed, and the topic dropped, before the transaction ends.
-        topics = self.core.house.routing
+        topics = self.core.destinations.routing
         queues = topics.subscribed(destination) if isinstance(destination, Topic) else [destination]
         placed = []
         for queue in queues:
@@ -146,7 +146,7 @@ class World:
 
     def _move(self, entry: Entry, to: str) -> None:
         """It leaves its queue for another, where it begins anew. There, and only there, ids are read from the core."""
-        queue = self.core.house.queues[to.removeprefix("queue:")]
+        queue = self.core.destinations.queues[to.removeprefix("queue:")]
         self.entries.remove(entry)
         moved = Entry(queue, 0, entry.body, 0, 0, entry.persistent, entry.about, None, None, kept=entry.persistent)
         self.entries.append(moved)

@@ -76,7 +76,7 @@ class World:
         self.subscription = "subscription:ann/app/books"
 
     def messages(self, name: str) -> int:
-        queue = self.broker.core.house.find(name)
+        queue = self.broker.core.destinations.find(name)
         assert queue is not None, name
         return queue.messages
 

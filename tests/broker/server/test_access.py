@@ -228,8 +228,8 @@ async def asked(here: World, raw: Raw, user: str, question: str, case: Case) -> 
 def state(here: World) -> dict[str, object]:
     """All that a command could have changed."""
     core = here.broker.core
-    queues = {queue.full_name: queue.messages for queue in core.house.all()}
-    return {**queues, "prepared": len(core.preparing.waiting), "channels": len(here.broker.channels.status())}
+    queues = {queue.full_name: queue.messages for queue in core.destinations.all_queues()}
+    return {**queues, "prepared": len(core.two_phase_commit.waiting), "channels": len(here.broker.channels.status())}
 
 
 @pytest.mark.parametrize("kind", OPENED)
@@ -301,9 +301,9 @@ async def test_the_owner_does_what_others_may_not(tmp_path: Path, monkeypatch: p
         assert await open_link(raw, Kind.OPEN_CONSUMER, name, browse=True) == ""
         assert "error" not in await ask(raw, "purge", name=name)
         assert "error" not in await ask(raw, "delete_temporary", name=name)
-        assert here.broker.core.house.find(name) is None
+        assert here.broker.core.destinations.find(name) is None
         assert (await ask(here.ann, "unsubscribe", name="books")).get("error") is None
-        assert here.broker.core.house.find(here.subscription) is None
+        assert here.broker.core.destinations.find(here.subscription) is None
 
 
 @in_loop
@@ -315,7 +315,7 @@ async def test_a_client_id_belongs_to_its_user(tmp_path: Path, monkeypatch: pyte
         assert here.messages(here.subscription) == 1
         assert (await ask(here.ann, "ping")) == {}
         assert await open_link(eve, Kind.OPEN_CONSUMER, "topic:shop.news", durable="books") == ""
-        assert here.broker.core.house.find("subscription:read/app/books") is not None
+        assert here.broker.core.destinations.find("subscription:read/app/books") is not None
         raw = await Raw.connect(here.address, greet=False)
         hello: dict[str, Any] = {"version": native.VERSION, "user": "ann", "password": "the same for all"}
         raw.say(native.frame(Kind.HELLO, hello | {"client_id": "app"}))
@@ -326,7 +326,7 @@ async def test_a_client_id_belongs_to_its_user(tmp_path: Path, monkeypatch: pyte
 async def test_the_name_of_a_temporary_queue_cannot_be_guessed(tmp_path: Path) -> None:
     async with running(local(data=tmp_path)) as (broker, _):
         assert isinstance(broker, Broker)
-        names = {broker.core.house.temporary_queue(broker).name.removeprefix("temporary.") for _ in range(50)}
+        names = {broker.core.destinations.temporary_queue(broker).name.removeprefix("temporary.") for _ in range(50)}
         assert len({name[place] + str(place) for name in names for place in range(len(name))}) > 200
         assert {len(name) for name in names} == {32}
 

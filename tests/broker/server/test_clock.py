@@ -43,7 +43,7 @@ async def linked(address: object) -> tuple[aio.Producer, aio.Consumer]:
 async def holds(broker: Broker, messages: int) -> None:
     """Wait until so many are on the queue."""
     deadline = time.monotonic() + PATIENCE
-    while broker.core.house.queues["q"].messages != messages:
+    while broker.core.destinations.queues["q"].messages != messages:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.005)
 
@@ -91,7 +91,7 @@ async def test_what_has_expired_by_a_clock_that_is_set_forward_goes(wall_clock: 
         await holds(broker, 1)
         wall_clock.ahead = HOUR
         await holds(broker, 0)
-        assert broker.core.house.queues["q"].counters.expired == 1
+        assert broker.core.destinations.queues["q"].counters.expired == 1
 
 
 @in_loop

@@ -38,8 +38,8 @@ async def test_a_lost_connection_rolls_its_transaction_back() -> None:
         await lost.close()
         while broker.connections:
             await asyncio.sleep(0.001)
-        assert broker.core.house.queues["q"].messages == 0
-        assert broker.core.desk.memory == 0
+        assert broker.core.destinations.queues["q"].messages == 0
+        assert broker.core.context.memory == 0
 
 
 @in_loop
@@ -55,7 +55,7 @@ async def test_a_connection_that_does_not_read_is_given_no_more_and_others_are_s
         body = encode([b"x" * 1000] * 200)
         for _ in range(150):
             await producer.send_batch(body, confirm=True)
-        queue = broker.core.house.queues["q"]
+        queue = broker.core.destinations.queues["q"]
         given = sum(len(consumer.unacknowledged) for consumer in queue.consumers)
         assert 0 < given < 100
         # The broker reads no more of it meanwhile: a consumer that is opened now waits until its client reads.
@@ -97,10 +97,10 @@ async def test_a_stop_in_good_order_leaves_nothing_torn(tmp_path: Path) -> None:
         await raw.open_producer("queue:q")
         for n in range(50):
             raw.send(b"%d" % n, first=n + 1, flags=Flag.PERSISTENT)
-        while broker.core.house.queues["q"].messages < 50:
+        while broker.core.destinations.queues["q"].messages < 50:
             await asyncio.sleep(0)
     async with running(local(data=tmp_path)) as (broker, _):
-        assert broker.core.house.queues["q"].messages == 50
+        assert broker.core.destinations.queues["q"].messages == 50
 
 
 @in_loop

@@ -68,7 +68,7 @@ async def test_nor_is_one_that_had_sessions_links_and_temporary_queues(tmp_path:
             raw.writer.transport.abort()
         await until_nobody_is_there(broker)
         assert left_behind() == []
-        assert [*broker.core.house.queues] == ["q"]
+        assert [*broker.core.destinations.queues] == ["q"]
 
 
 @pytest.mark.parametrize("first_bytes", [b"", HELLO, CONNECT, UPGRADE, ANYTHING_WRONG], ids=range(5))

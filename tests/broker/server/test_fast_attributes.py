@@ -19,7 +19,16 @@ async def test_objects_on_the_path_of_a_message_have_few_attributes_outside_of_s
         core, journal = broker.core, broker._journal
         assert journal is not None
         connections = NativeServerConnection(broker), InProcessConnection(broker)
-        passed = broker, core, core.flow, core.ledger, core.leaving, core.house, core.house.queue("q"), journal
+        passed = (
+            broker,
+            core,
+            core.flow,
+            core.records,
+            core.removal,
+            core.destinations,
+            core.destinations.queue("q"),
+            journal,
+        )
         for each in (*passed, *connections, connections[0]._receiver):
             assert len(getattr(each, "__dict__", ())) <= SHARED_KEYS, type(each).__name__
     finally:

@@ -43,7 +43,7 @@ async def test_others_are_heard_before_all_that_one_has_sent() -> None:
         sent = _as_much_as_it_takes(raw)
         other.say(native.frame(Kind.ASK, {"ask": "status"}, first=1))
         await other.hear_until(Kind.ANSWER)
-        queue, size = broker.core.house.queues["q"], native.HEADER_SIZE + len(BODY)
+        queue, size = broker.core.destinations.queues["q"], native.HEADER_SIZE + len(BODY)
         assert sent > 5 * READ
         assert queue.counters.put * size < 4 * READ
         # And he goes on by himself.

@@ -47,10 +47,10 @@ async def test_a_frame_is_bounded(more: int) -> None:
         raw.send(b"x" * (most + more), flags=Flag.CONFIRM)
         if more <= 0:
             await raw.hear_until(Kind.CONFIRM)
-            assert broker.core.house.queues["q"].size == most + more
+            assert broker.core.destinations.queues["q"].size == most + more
         else:
             assert str(most) in await raw.is_ended()
-            assert broker.core.house.queues["q"].size == 0
+            assert broker.core.destinations.queues["q"].size == 0
 
 
 @in_loop
@@ -61,7 +61,7 @@ async def test_the_real_limit_of_a_frame_holds_a_real_frame() -> None:
         await raw.open_producer("queue:q")
         raw.send(b"x" * limits.FRAME, flags=Flag.CONFIRM)
         await raw.hear_until(Kind.CONFIRM)
-        assert broker.core.house.queues["q"].size == limits.FRAME
+        assert broker.core.destinations.queues["q"].size == limits.FRAME
 
 
 @in_loop
@@ -85,7 +85,7 @@ async def test_a_producer_that_ignores_its_credit_is_ended() -> None:
         for n in range(30):
             raw.send(b"x" * 1_000, first=n + 1)
         assert "credit" in await raw.is_ended()
-        assert broker.core.house.queues["q"].size <= 11_000
+        assert broker.core.destinations.queues["q"].size <= 11_000
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1])

@@ -47,7 +47,7 @@ def any_frame(kind: Kind) -> bytes:
 
 
 def is_untouched(broker: Broker) -> bool:
-    return not broker.core.house.queues and not broker.core.sessions and not broker.connections
+    return not broker.core.destinations.queues and not broker.core.sessions and not broker.connections
 
 
 async def logged_in(address: Address, name: str, password: str) -> Raw:
@@ -215,7 +215,7 @@ async def test_each_right_is_asked_for(users: Path) -> None:
         bob.say(native.frame(Kind.ASK, {"ask": "list"}, first=2))
         listed = (await bob.hear_until(Kind.ANSWER)).json()["destinations"]
         assert {one["name"] for one in listed} == {"queue:orders.old", "queue:orders.new"}
-        assert set(broker.core.house.queues) == {"orders.old", "orders.new", "secret"}
+        assert set(broker.core.destinations.queues) == {"orders.old", "orders.new", "secret"}
 
 
 @in_loop

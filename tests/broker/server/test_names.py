@@ -27,13 +27,13 @@ async def test_odd_names_are_names_and_stay_inside(tmp_path: Path) -> None:
             await raw.open_producer(f"queue:{name}", link=link)
             raw.send(name.encode(), link=link, flags=Flag.PERSISTENT | Flag.CONFIRM)
             await raw.hear_until(Kind.CONFIRM)
-        assert set(broker.core.house.queues) == set(ODD)
+        assert set(broker.core.destinations.queues) == set(ODD)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
     assert {path.name for path in data.iterdir()} == {"lock", "journal-0000000001", "manifest", "pages"}
     # And they are the same names after a restart.
     async with running(local(data=data)) as (broker, _):
-        assert set(broker.core.house.queues) == set(ODD)
-        assert all(queue.messages == 1 for queue in broker.core.house.queues.values())
+        assert set(broker.core.destinations.queues) == set(ODD)
+        assert all(queue.messages == 1 for queue in broker.core.destinations.queues.values())
 
 
 @pytest.mark.parametrize("kind", [Kind.OPEN_PRODUCER, Kind.OPEN_CONSUMER])
@@ -49,4 +49,4 @@ async def test_bad_names_are_refused_and_the_session_goes_on(name: str | None, k
         assert (answer.kind, answer.session, answer.link) == (Kind.ERROR, 1, 1)
         assert answer.json()["code"] == "refused"
         await raw.open_producer("queue:good")
-        assert set(broker.core.house.queues) == {"good"}
+        assert set(broker.core.destinations.queues) == {"good"}

@@ -53,7 +53,7 @@ async def test_anything_before_hello_is_refused(kind: Kind) -> None:
         raw.say(native.frame(kind, {"destination": "queue:q", "version": 1}, session=1, link=1, amount=1))
         raw.say(native.frame(Kind.HELLO, {"version": native.VERSION}))
         assert "HELLO" in await raw.is_ended()
-        assert broker.core.house.queues == {}
+        assert broker.core.destinations.queues == {}
         assert broker.connections == set()
 
 
@@ -155,7 +155,7 @@ async def test_one_who_breaks_the_rules_is_ended_and_no_neighbour_notices(frame:
         assert await raw.is_ended()
         assert await neighbour.is_fine()
         assert len(broker.connections) == 1
-        assert broker.core.house.queues["q"].messages == 0
+        assert broker.core.destinations.queues["q"].messages == 0
 
 
 @in_loop
@@ -201,7 +201,7 @@ async def test_a_request_is_a_message_and_the_wish_for_its_reply_in_one() -> Non
         await raw.open_session()
         await raw.open_producer("queue:requests")
         await raw.open_consumer("queue:replies", room=0)
-        replies, replying = broker.core.house.queues["replies"], await serving.producer("queue:replies")
+        replies, replying = broker.core.destinations.queues["replies"], await serving.producer("queue:replies")
         for number in range(1, 4):
             # One of them is there before it is asked for.
             ready = number == 2

@@ -112,7 +112,7 @@ async def test_a_damaged_journal_is_refused_and_the_folder_is_free_again(tmp_pat
                 pytest.fail("it goes on with damage")
     path.write_bytes(whole)
     async with running(local(data=tmp_path)) as (broker, _):
-        assert broker.core.house.queues["q"].messages == 3
+        assert broker.core.destinations.queues["q"].messages == 3
 
 
 class BrokenDisk(Files):
@@ -143,7 +143,7 @@ async def test_when_the_disk_fails_nobody_is_confirmed_and_everybody_is_told(
         assert "Input/output" in str(await broker.failure)
         BrokenDisk.broken = False
     async with running(local(data=tmp_path)) as (broker, _):
-        assert broker.core.house.queues["q"].messages >= 1
+        assert broker.core.destinations.queues["q"].messages >= 1
 
 
 def broker_process(*options: str) -> "subprocess.Popen[str]":

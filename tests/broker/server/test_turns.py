@@ -102,7 +102,7 @@ def _consumers(count: int, name: str, room: int, **wish: Any) -> bytes:
 async def _list(broker: Broker, address: Address) -> Raw:
     with _filling(broker) as core:
         for n in range(5000):
-            core.house.queue(f"one.{n}")
+            core.destinations.queue(f"one.{n}")
     raw = await _opened(address)
     raw.say(b"".join(native.frame(Kind.ASK, {"ask": "list"}, first=n) for n in range(300)))
     return raw
@@ -127,7 +127,7 @@ async def _consume_and_leave(broker: Broker, address: Address) -> Raw:
     _fill(broker, "queue:deep")
     raw = await _opened(address)
     raw.say(_consumers(1, "queue:deep", 1_000_000))
-    queue = broker.core.house.queues["deep"]
+    queue = broker.core.destinations.queues["deep"]
     while not queue.consumers or len(queue.consumers[0].unacknowledged) < DEEP:
         await raw.hear()
     await raw.close()

@@ -38,12 +38,12 @@ async def test_the_first_who_subscribes_again_owns_it_also_after_a_restart(
         await raw.hear_until(Kind.CONFIRM)
     async with running(with_users) as (broker, (address,)):
         assert await owned_by_ann(address)
-        assert [*broker.core.house.routing.durable] == ["ann//books"]
+        assert [*broker.core.destinations.routing.durable] == ["ann//books"]
     async with running(with_users) as (broker, (address,)):
         other = await logged_in(address, "read")
         assert await subscribe(other) == ""
         assert await owned_by_ann(address)
-        assert {*broker.core.house.routing.durable} == {"ann//books", "read//books"}
+        assert {*broker.core.destinations.routing.durable} == {"ann//books", "read//books"}
         assert "no durable" in str((await ask(await logged_in(address, "all"), "unsubscribe", name="books"))["error"])
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from mqlab.broker.core.durability.pending_records import room_taken
+from mqlab.broker.core.durability.pending_records import journal_bytes
 from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
 from mqlab.broker.store.recovery.recovery import RecoveredState
 from mqlab.wire.native.bodies import Payload, decode, encode
@@ -201,7 +201,7 @@ class SmallCore:
         return puts, () if remove is None else (remove,)
 
     def _lack_room(self, puts: Sequence[Put]) -> bool:
-        return bool(puts) and self.lacks_room(sum(map(room_taken, puts)))
+        return bool(puts) and self.lacks_room(sum(map(journal_bytes, puts)))
 
     def _place(self, put: Put) -> None:
         for number, first_id in put.targets:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.core.durability.pending_records import room_taken
+from mqlab.broker.core.durability.pending_records import journal_bytes
 from mqlab.broker.core.durability.records import Put, Remove
 from mqlab.broker.settings import Settings
 from mqlab.broker.store.files.layer import Files
@@ -42,7 +42,7 @@ class Sender:
         """Whether there was room for it."""
         queue = self._queue
         put = Put(((1, queue.next_id),), encode([self._message.body]))
-        if self._machine.core.lacks_room(room_taken(put)):
+        if self._machine.core.lacks_room(journal_bytes(put)):
             return False
         queue.live[queue.next_id] = self._message
         queue.next_id += 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.core.durability.pending_records import merged, room_taken
+from mqlab.broker.core.durability.pending_records import journal_bytes, merged
 from mqlab.broker.core.durability.records import Commit, Decide, Prepare, Put, Record, Remove
 from mqlab.broker.server.inprocess.local_broker import LocalBroker
 from mqlab.broker.settings import Settings
@@ -45,7 +45,7 @@ class Driver:
         """Whether there was room for it. Whatever was taken is durable: nothing waits for room."""
         queue, body = self.queue, b"." * size
         put = Put(((1, queue.next_id),), encode([body]))
-        if self.core.lacks_room(room_taken(put)):
+        if self.core.lacks_room(journal_bytes(put)):
             return False
         queue.live[queue.next_id] = Message(body)
         queue.next_id += 1

@@ -119,7 +119,7 @@ async def test_a_frame_above_the_limit_ends_the_connection() -> None:
         await producer.send_batch(encode([b"x" * (most + 1)]))
         with pytest.raises(ClosedError, match=f"a frame of {most + 1} bytes"):
             await connection.status()
-        assert broker.broker.core.house.queues["q"].messages == 0
+        assert broker.broker.core.destinations.queues["q"].messages == 0
 
 
 @in_loop
@@ -264,7 +264,7 @@ async def test_a_client_in_another_thread_that_takes_nothing_holds_little() -> N
                 for _ in range(most):
                     await producer.send_batch(encode([b"x" * size]))
                 await near.status()
-                (taking,) = broker.broker.core.house.queues["q"].consumers
+                (taking,) = broker.broker.core.destinations.queues["q"].consumers
                 assert taking.paused
                 assert taking.holds <= 1024 * 1024 // size + 1
             finally:
@@ -283,7 +283,7 @@ async def test_the_broker_ends_while_a_client_in_another_thread_waits() -> None:
         async with here() as broker:
             waiting = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(wait(), there))
             async with asyncio.timeout(30):
-                while "q" not in broker.broker.core.house.queues:
+                while "q" not in broker.broker.core.destinations.queues:
                     await asyncio.sleep(0.001)
         with pytest.raises(ClosedError):
             await asyncio.wait_for(waiting, 30)

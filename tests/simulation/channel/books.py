@@ -160,7 +160,7 @@ def settled(books: Books) -> None:
     for number, sent in books.sent.items():
         gone = sent.is_done or sent.receipt is not None
         must = sent.state == "confirmed" and (sent.message.persistent or sent.lives == books.lives)
-        # Seen, and not taken: it must have come again.
+        # BrowseEnded, and not taken: it must have come again.
         must = must or (sent.seen > 0 and (sent.message.persistent or sent.seen == books.lives[_broker(sent)]))
         if must and not gone:
             raise Fault(f"message {number} of {sent.line.name} for {sent.target} is lost")

@@ -17,7 +17,7 @@ def at_rest(site: Site) -> dict[str, Any]:
     if broker is None:
         return {"broker": f"{site.name} is not there"}
     (status,) = broker.channels.status()
-    queues = broker.core.house.queues
+    queues = broker.core.destinations.queues
     # The token of a channel stays, and nobody reads the records of the trace.
     staying = (f"channel.{status['to']}", TRACE_QUEUE.removeprefix("queue:"))
     found: dict[str, Any] = {
@@ -33,7 +33,7 @@ def at_rest(site: Site) -> dict[str, Any]:
 def status_is_sound(site: Site, books: Books) -> None:
     assert site.broker is not None
     (status,) = site.broker.channels.status()
-    tokens = site.broker.core.house.queues[f"channel.{status['to']}"].messages
+    tokens = site.broker.core.destinations.queues[f"channel.{status['to']}"].messages
     if tokens != 1:
         raise Fault(f"{site.name} has {tokens} tokens of the channel from {status['to']}")
     if status["refused"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mqlab.broker import limits
-from mqlab.broker.core.context import Desk
+from mqlab.broker.core.context import CoreContext
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.settings import Settings
 
@@ -40,13 +40,13 @@ class Account:
             return f"the open transactions of all connections have at most {most} bytes of memory"
         self.bytes += size
         accounts.bytes += size
-        accounts.desk.memory += size
+        accounts.context.memory += size
         return ""
 
     def release(self, size: int) -> None:
         self.bytes -= size
         self._accounts.bytes -= size
-        self._accounts.desk.memory -= size
+        self._accounts.context.memory -= size
 
     def check_open(self, size: int) -> None:
         """Raises RefusedError if there is no memory to open something of this size."""
@@ -63,7 +63,7 @@ class Account:
         accounts, change = self._accounts, self._above_free(size)
         self.opened += size
         accounts.opened += change
-        accounts.desk.memory += change
+        accounts.context.memory += change
 
     def _above_free(self, size: int) -> int:
         """By how much the charge changes."""
@@ -108,8 +108,8 @@ class Account:
 class Accounts:
     """By the owner of the sessions, which is the connection."""
 
-    def __init__(self, settings: Settings, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, settings: Settings, context: CoreContext) -> None:
+        self.context = context
         self.share = max(limits.TRANSACTIONS_LEAST, settings.memory_limit // limits.TRANSACTIONS_OF_A_CONNECTION)
         self.most = max(limits.TRANSACTIONS_LEAST, settings.memory_limit // limits.TRANSACTIONS_OF_ALL)
         # Bytes of memory that all open transactions take.

@@ -30,46 +30,47 @@ _SELECTED: Final = 16
 def totals(core: Core) -> dict[str, Any]:
     """Counters of the broker as a whole, and its depth now."""
     messages = size = 0
-    for queue in core.house.all():
+    for queue in core.destinations.all_queues():
         messages += queue.messages
         size += queue.size
     return {
         "messages": messages,
         "bytes": size,
-        "memory": core.desk.memory,
+        "memory": core.context.memory,
         "held_producers": len(core.flow.held),
         "holds": core.flow.holds,
-        "held_ms": core.flow.held_ms + sum(max(0, core.desk.now_us - one.held_since) // 1000 for one in core.flow.held),
-        "queues": len(core.house.queues),
-        "topics": len(core.house.routing.topics),
-        "subscriptions": len(core.house.routing.subscriptions),
-        "prepared": len(core.preparing.waiting),
+        "held_ms": core.flow.held_ms
+        + sum(max(0, core.context.monotonic_us - one.held_since) // 1000 for one in core.flow.held),
+        "queues": len(core.destinations.queues),
+        "topics": len(core.destinations.routing.topics),
+        "subscriptions": len(core.destinations.routing.subscriptions),
+        "prepared": len(core.two_phase_commit.waiting),
         "sessions": len(core.sessions),
         "disk_full": core.disk_full,
         "monitoring": core.settings.monitoring,
     }
 
 
-def listed(core: Core, chosen_by: Callable[[Queue], bool] = lambda _: True) -> list[dict[str, Any]]:
+def list_queues(core: Core, chosen_by: Callable[[Queue], bool] = lambda _: True) -> list[dict[str, Any]]:
     """Every queue and subscription, or those that are chosen, a line each."""
-    return [line(queue) for queue in core.house.all() if chosen_by(queue)]
+    return [summary(queue) for queue in core.destinations.all_queues() if chosen_by(queue)]
 
 
 def page(core: Core, after: int) -> tuple[list[Queue], int | None]:
     """Some queues and subscriptions, and after which number the others follow; None: there are no others."""
-    rest = [queue for queue in core.house.all() if queue.number > after]
+    rest = [queue for queue in core.destinations.all_queues() if queue.number > after]
     if len(rest) <= limits.LISTED:
         return rest, None
     found = nsmallest(limits.LISTED, rest, key=lambda queue: queue.number)
     return found, found[-1].number
 
 
-def shown(core: Core, name: str) -> dict[str, Any]:
+def describe(core: Core, name: str) -> dict[str, Any]:
     """All about one of them."""
     queue = find(core, name)
     oldest, sources = queue.oldest, {source.full_name for source in queue.feeding}
     return {
-        **line(queue),
+        **summary(queue),
         "in_memory": queue.in_memory,
         "full": queue.full,
         "held_producers": sum(one in core.flow.held for source in queue.feeding for one in source.producers),
@@ -80,8 +81,8 @@ def shown(core: Core, name: str) -> dict[str, Any]:
     }
 
 
-def prepared(core: Core) -> list[dict[str, Any]]:
-    return prepared_overview(core.preparing)
+def list_prepared(core: Core) -> list[dict[str, Any]]:
+    return prepared_overview(core.two_phase_commit)
 
 
 def purge(core: Core, name: str, selector: str = "") -> int:
@@ -98,7 +99,7 @@ def purge_slices(core: Core, name: str, selector: str = "") -> Slices:
     """Messages that nobody has in hand are gone. Returns how many."""
     queue, count = find(core, name), 0
     for spans in _taken(queue, selector, None):
-        core.leaving.forget([(queue, span) for span in spans])
+        core.removal.forget([(queue, span) for span in spans])
         count += sum(span.rows for span in spans)
         yield
     return count
@@ -114,15 +115,15 @@ def move_slices(core: Core, name: str, to: str, selector: str = "", most: int | 
         raise RefusedError("a queue's messages are moved to another queue")
     if selector:
         compile_selector(selector)
-    target = core.house.queue(short)
+    target = core.destinations.queue(short)
     for spans in _taken(queue, selector, most):
-        why = core.leaving.lacks_room(spans)
+        why = core.removal.lacks_room(spans)
         if target.closed:
             why = f"{to} was deleted when {count} messages had been moved"
         if why:
             put_back(queue, spans)
             raise RefusedError(why)
-        core.leaving.transfer(queue, spans, target)
+        core.removal.transfer(queue, spans, target)
         count += sum(span.rows for span in spans)
         yield
     return count
@@ -132,11 +133,11 @@ def delete(core: Core, name: str) -> None:
     queue = find(core, name)
     if queue.consumers:
         raise RefusedError(f"{name} has {len(queue.consumers)} consumers: it cannot be deleted while they are there")
-    core.leaving.delete(queue)
+    core.removal.delete(queue)
 
 
 def find(core: Core, name: str) -> Queue:
-    queue = core.house.find(name)
+    queue = core.destinations.find(name)
     if queue is None:
         raise RefusedError(f"there is no {name!r}; name a queue (queue:NAME) or a subscription (subscription:NAME)")
     return queue
@@ -176,7 +177,7 @@ def _taken(queue: Queue, selector: str, most: int | None) -> Iterator[list[Span]
     yield taken + late
 
 
-def line(queue: Queue) -> dict[str, Any]:
+def summary(queue: Queue) -> dict[str, Any]:
     """What a list says of it."""
     subscription = queue.subscription
     about: dict[str, Any] = {
@@ -186,7 +187,7 @@ def line(queue: Queue) -> dict[str, Any]:
         "consumers": len(queue.consumers),
         "producers": sum(len(source.producers) for source in queue.feeding),
         "temporary": queue.owner is not None,
-        "monitoring": monitoring.shown(queue),
+        "monitoring": monitoring.describe(queue),
     }
     if subscription is not None:
         about |= {

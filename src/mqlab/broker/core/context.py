@@ -19,16 +19,16 @@ def _no_token() -> str:
 
 
 @dataclass(slots=True)
-class Desk:
+class CoreContext:
     """Disk, time and randomness come from outside."""
 
     effects: list[Effect] = field(default_factory=list)
     # The wall clock (ms since 1970) decides what is due and what has expired; somebody may set it forward or back.
-    now: int = 0
+    now_ms: int = 0
     # The monotonic clock (microseconds since whenever) measures how long something takes.
-    now_us: int = 0
+    monotonic_us: int = 0
     # How many messages pass a queue between two looks of its monitoring; 0: none looks.
-    every: int = 0
+    sampling_interval: int = 0
     # Bytes that all messages not yet acknowledged take in memory, with what there is around them.
     memory: int = 0
     # Takes a payload out of memory; None if that is not possible now.
@@ -36,6 +36,6 @@ class Desk:
     # Messages have expired; they are off their queue.
     on_expired: Callable[[Queue, Span], None] = lambda *_: None
     # A text that nobody can guess, other than all before, for the name of a temporary queue.
-    token: Callable[[], str] = _no_token
+    new_token: Callable[[], str] = _no_token
     # The queue must be looked at again at that time.
     wake_at: Callable[[int, Queue], None] = lambda *_: None

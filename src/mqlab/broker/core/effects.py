@@ -56,13 +56,13 @@ class RolledBack(NamedTuple):
     session: "Session"
 
 
-class TakenBack(NamedTuple):
+class Requeued(NamedTuple):
     """What a consumer had is back on its queue, and it has no room any more."""
 
     consumer: "Consumer"
 
 
-class Seen(NamedTuple):
+class BrowseEnded(NamedTuple):
     """A browser has seen all there was."""
 
     consumer: "Consumer"
@@ -94,6 +94,6 @@ class Append(NamedTuple):
 
 
 Effect = (
-    Deliver | Confirm | Credit | Opened | Finished | Committed | RolledBack | TakenBack | Seen | Answer | Continue
+    Deliver | Confirm | Credit | Opened | Finished | Committed | RolledBack | Requeued | BrowseEnded | Answer | Continue
     | Append
 )  # fmt: skip

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from mqlab.broker import limits
-from mqlab.broker.core.context import Desk
+from mqlab.broker.core.context import CoreContext
 from mqlab.broker.core.effects import Credit
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import RELEASE_SHARE, Queue
@@ -45,9 +45,9 @@ class Episode(NamedTuple):
 class Flow:
     """How much is held for consumers, and which producers must wait because of it."""
 
-    def __init__(self, settings: Settings, desk: Desk) -> None:
+    def __init__(self, settings: Settings, context: CoreContext) -> None:
         self._settings = settings
-        self._desk = desk
+        self._context = context
         # Bytes of memory above which nothing more is taken, whatever credit was given: small messages need far more
         # memory than credit, and a message may be longer than its producer's credit.
         limit = settings.memory_limit
@@ -77,7 +77,7 @@ class Flow:
 
     def first_credit(self, producer: Producer) -> None:
         self._granted += producer.window
-        self._desk.effects.append(Credit(producer, producer.window))
+        self._context.effects.append(Credit(producer, producer.window))
 
     def close(self, producer: Producer) -> None:
         self._granted -= producer.window
@@ -95,9 +95,9 @@ class Flow:
                 if producer.of_channel:
                     self._held_channels.add(producer)
                 self.holds += 1
-                producer.held_since = self._desk.now_us
+                producer.held_since = self._context.monotonic_us
             return
-        self._desk.effects.append(Credit(producer, producer.spent))
+        self._context.effects.append(Credit(producer, producer.spent))
         producer.spent = 0
         self.let_go(producer)
 
@@ -106,10 +106,10 @@ class Flow:
         if producer in self.held:
             del self.held[producer]
             self._held_channels.discard(producer)
-            desk = self._desk
-            held_ms = max(0, desk.now_us - producer.held_since) // 1000
+            context = self._context
+            held_ms = max(0, context.monotonic_us - producer.held_since) // 1000
             self.held_ms += held_ms
-            self.episodes.append(Episode(producer.destination.full_name, desk.now - held_ms, desk.now))
+            self.episodes.append(Episode(producer.destination.full_name, context.now_ms - held_ms, context.now_ms))
 
     def released(self, queue: Queue, spans: Iterable[Span]) -> None:
         """These messages are gone; whoever waited for their room goes on."""
@@ -137,13 +137,13 @@ class Flow:
 
     def look_at_memory(self) -> None:
         """Also what goes to disk, or is closed, makes room for everybody, though nothing was consumed."""
-        if self.short and self._desk.memory <= self._settings.memory_limit * RELEASE_SHARE:
+        if self.short and self._context.memory <= self._settings.memory_limit * RELEASE_SHARE:
             self.short = False
             self.reconsider(self.held)
 
     def _must_wait(self, producer: Producer) -> bool:
         destination = producer.destination
-        if self._desk.memory >= self._settings.memory_limit and not self._goes_on(producer):
+        if self._context.memory >= self._settings.memory_limit and not self._goes_on(producer):
             self.short = True
             return True
         if isinstance(destination, Queue):

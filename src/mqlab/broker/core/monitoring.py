@@ -107,7 +107,7 @@ class Watch:
         self.sums_at = 0
 
     def sum_up(self, queue: Queue) -> None:
-        now = queue.desk.now_us
+        now = queue.context.monotonic_us
         self.sums_at = now + _WINDOW
         self.put_rate.look(queue.counters.put, now)
         self.get_rate.look(queue.counters.delivered, now)
@@ -115,9 +115,9 @@ class Watch:
         self.times.clear()
 
 
-def shown(queue: Queue) -> dict[str, Any] | None:
+def describe(queue: Queue) -> dict[str, Any] | None:
     """For people and programs; None: nobody looks. Times on the queue in microseconds, others in milliseconds."""
-    watch, now = queue.watch, queue.desk.now_us
+    watch, now = queue.watch, queue.context.monotonic_us
     if watch is None:
         return None
     watch.sum_up(queue)
@@ -136,8 +136,8 @@ def shown(queue: Queue) -> dict[str, Any] | None:
 
 def _wall_ms(queue: Queue, at: int) -> int | None:
     """When that was, in ms since 1970 as the wall clock counts now; None: it never was."""
-    desk = queue.desk
-    return desk.now - (desk.now_us - at) // 1000 if at else None
+    context = queue.context
+    return context.now_ms - (context.monotonic_us - at) // 1000 if at else None
 
 
 def _followed(mean: float, values: list[int], forgets_in: int) -> float:

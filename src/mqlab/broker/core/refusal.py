@@ -19,7 +19,7 @@ def reason_against(destination: Queue | Topic, *, persistent: bool, keeps: bool,
     return f"{destination.full_name} is full" if full else ""
 
 
-def tells_apart(destination: Queue | Topic) -> bool:
+def must_stay_single(destination: Queue | Topic) -> bool:
     """Whether it matters there that messages come one by one, and not as one batch.
 
     What is full refuses the next message, or drops the oldest for it; somebody asks for messages by their ids; or

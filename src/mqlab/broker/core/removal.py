@@ -7,32 +7,32 @@ from functools import partial
 
 from mqlab.broker import limits
 from mqlab.broker.core.dispatch.redelivery import put_back
-from mqlab.broker.core.durability.pending_records import Ledger
+from mqlab.broker.core.durability.pending_records import PendingRecords
 from mqlab.broker.core.durability.records import Commit, Remove
 from mqlab.broker.core.effects import Continue
 from mqlab.broker.core.flow import Flow
 from mqlab.broker.core.model.destination_names import parse
-from mqlab.broker.core.model.destinations import House
+from mqlab.broker.core.model.destinations import DestinationRegistry
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.sessions import Consumer
 from mqlab.broker.core.routing.placement import Placed, place, removes
 
 
-class Leaving:
-    def __init__(self, house: House, ledger: Ledger, flow: Flow) -> None:
-        self._house = house
-        self._ledger = ledger
+class Removal:
+    def __init__(self, destinations: DestinationRegistry, records: PendingRecords, flow: Flow) -> None:
+        self._destinations = destinations
+        self._records = records
         self._flow = flow
 
     def forget(self, gone: Placed) -> None:
         """These messages, off their queues already, are gone for good."""
         said = removes(gone)
-        if len(said) == 1 or self._ledger.merges:
+        if len(said) == 1 or self._records.merges_removals:
             for remove in said:
-                self._ledger.consumed(*remove)
+                self._records.append_removal(*remove)
         elif said:
-            self._ledger.append(Commit((), tuple(said)), None)
+            self._records.append(Commit((), tuple(said)), None)
         for queue, span in gone:
             self._flow.released(queue, (span,))
 
@@ -45,10 +45,10 @@ class Leaving:
                 lasting = queue.stored
         if len(spans) == 1 and not (queue.closed or self._flow.held):
             # By far the most, where one waits for the other; nobody waits for its room.
-            if lasting and self._ledger.merges:
-                self._ledger.consumed(queue.number, spans[0].ranges())
+            if lasting and self._records.merges_removals:
+                self._records.append_removal(queue.number, spans[0].ranges())
             elif lasting:
-                self._ledger.append(Remove(queue.number, tuple(spans[0].ranges())), None)
+                self._records.append(Remove(queue.number, tuple(spans[0].ranges())), None)
             queue.release(spans[0])
         elif lasting:
             self.forget([(queue, span) for span in spans])
@@ -78,12 +78,12 @@ class Leaving:
             put_back(queue, alive)
             if dead:
                 queue.counters.dead += sum(span.rows for span in dead)
-                self.transfer(queue, dead, self._house.queue(parse(queue.policy.dead_letters)[1], own=True))
+                self.transfer(queue, dead, self._destinations.queue(parse(queue.policy.dead_letters)[1], internal=True))
 
     def lacks_room(self, spans: Sequence[Span]) -> str:
         """Why the journal cannot take these messages once more, or ""."""
         sizes = [span.size for span in spans if span.persistent]
-        return self._ledger.lacks_room(sum(sizes), len(sizes)) if sizes else ""
+        return self._records.reason_no_space(sum(sizes), len(sizes)) if sizes else ""
 
     def transfer(self, queue: Queue, spans: Sequence[Span], to: Queue) -> None:
         """These messages, off their queue already, go to another one, in one step each."""
@@ -97,9 +97,9 @@ class Leaving:
             gone = removes([(queue, span)])
             if placing.put is not None or gone:
                 said = () if placing.put is None else (placing.put,)
-                lsn = self._ledger.append(Commit(said, tuple(gone)), to)
+                lsn = self._records.append(Commit(said, tuple(gone)), to)
             self._flow.released(queue, (span,))
-            self._ledger.after(lsn, self.make_visible, placing.placed)
+            self._records.run_when_durable(lsn, self.make_visible, placing.placed)
 
     def make_visible(self, placed: Placed) -> None:
         for queue, span in placed:
@@ -111,7 +111,7 @@ class Leaving:
 
     def delete(self, queue: Queue) -> None:
         """The queue, which has no consumer left, and all on it."""
-        feeding = self._house.close(queue)
+        feeding = self._destinations.close(queue)
         self._let_go(queue)
         for destination in feeding:
             self._flow.reconsider(destination.producers)
@@ -127,9 +127,9 @@ class Leaving:
         if messages <= limits.SLICE:
             self.delete(queue)
             return
-        for destination in self._house.close(queue):
+        for destination in self._destinations.close(queue):
             self._flow.reconsider(destination.producers)
-        queue.desk.effects.append(Continue(partial(self._let_go, queue)))
+        queue.context.effects.append(Continue(partial(self._let_go, queue)))
 
     def _let_go(self, queue: Queue) -> None:
         """Of what is on a closed queue, of which the journal needs to know no more: a slice."""
@@ -138,12 +138,12 @@ class Leaving:
             self._flow.released(queue, spans)
             left -= len(spans)
         if left <= 0:
-            queue.desk.effects.append(Continue(partial(self._let_go, queue)))
+            queue.context.effects.append(Continue(partial(self._let_go, queue)))
 
     def expired(self, queue: Queue, span: Span) -> None:
         to = queue.policy.expired
         if to and to != queue.full_name:
-            self.transfer(queue, [span], self._house.queue(parse(to)[1], own=True))
+            self.transfer(queue, [span], self._destinations.queue(parse(to)[1], internal=True))
         else:
             self.forget([(queue, span)])
 
@@ -160,4 +160,4 @@ class Leaving:
         if not 0 < policy.redelivery_limit <= times or queue.full_name == policy.dead_letters:
             return False
         # Queues may name each other: what came from another one stays, rather than go round for ever.
-        return not span.origin or not self._house.leads_back(queue)
+        return not span.origin or not self._destinations.leads_back(queue)

@@ -112,13 +112,13 @@ class Access:
 
     def _check_use(self, requirement: Requirement, arguments: Arguments) -> None:
         """Who may use a destination that does not exist must also be allowed to create it."""
-        right, name = requirement.right, self._core.house.remotes.actual(_text(arguments, requirement.argument))
+        right, name = requirement.right, self._core.destinations.remotes.actual(_text(arguments, requirement.argument))
         if name.startswith(_TEMPORARY):
             # Whoever learns its name is meant to reply to it.
-            if right != "write" and not self._owns(self._core.house.find(name)):
+            if right != "write" and not self._owns(self._core.destinations.find(name)):
                 raise AccessDeniedError(f"{name} is gone, or another connection's temporary queue")
             return
-        needed: tuple[Right, ...] = (right,) if self._core.house.exists(name) else (right, "create")
+        needed: tuple[Right, ...] = (right,) if self._core.destinations.exists(name) else (right, "create")
         for one in needed:
             if not self._user.may(one, name):
                 raise self._denied(one, name)
@@ -126,7 +126,7 @@ class Access:
     def _check_management(self, requirement: Requirement, arguments: Arguments) -> None:
         """Of a queue, or a subscription as `subscription:NAME`, whose topic's rights count."""
         name = _text(arguments, requirement.argument)
-        queue = self._core.house.find(name)
+        queue = self._core.destinations.find(name)
         if name.startswith(_SUBSCRIPTION):
             # Only who may manage every subscription may learn that this one does not exist.
             guarded = EVERYTHING if queue is None else queue.guarded_as
@@ -134,14 +134,14 @@ class Access:
                 who, doing = self._user.name, _WORDS[requirement.right]
                 raise AccessDeniedError(f"there is no {name}, or {who} has no right to {doing} it")
         elif name.startswith(f"{QUEUE}:") and not self._owns(queue):
-            actual = self._core.house.remotes.actual(name) if queue is None else queue.full_name
+            actual = self._core.destinations.remotes.actual(name) if queue is None else queue.full_name
             right = "admin" if actual.startswith(_TEMPORARY) else requirement.right
             if not self._user.may(right, actual):
                 raise self._denied(requirement.right, actual)
 
     def _check_own_temporary(self, requirement: Requirement, arguments: Arguments) -> None:
         name = _text(arguments, requirement.argument)
-        if not self._owns(self._core.house.find(name)):
+        if not self._owns(self._core.destinations.find(name)):
             raise AccessDeniedError(f"{name} is gone, or another connection's temporary queue")
 
     def _check_prepared(self, requirement: Requirement, arguments: Arguments) -> None:
@@ -185,7 +185,7 @@ class Access:
 
     def _may_decide(self, xid: str) -> bool:
         """Who could have sent and received all of it may decide about it."""
-        user, prepared = self._user, self._core.preparing.waiting.get(xid)
+        user, prepared = self._user, self._core.two_phase_commit.waiting.get(xid)
         if prepared is None:
             return user.may("read", EVERYTHING) and user.may("write", EVERYTHING)
         sent = {span.origin or queue.full_name for queue, span in prepared.placed}

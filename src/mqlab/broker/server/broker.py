@@ -18,6 +18,7 @@ from mqlab.broker.core.durability.restore import restore
 from mqlab.broker.core.effects import (
     Answer,
     Append,
+    BrowseEnded,
     Committed,
     Confirm,
     Continue,
@@ -26,9 +27,8 @@ from mqlab.broker.core.effects import (
     Effect,
     Finished,
     Opened,
+    Requeued,
     RolledBack,
-    Seen,
-    TakenBack,
 )
 from mqlab.broker.core.model.messages import OnDisk
 from mqlab.broker.security.guard import Guard
@@ -85,7 +85,7 @@ class Broker:
         "__weakref__",
         "_actions",
         "_busy_wait",
-        "_desk",
+        "_context",
         "_effects",
         "_journal",
         "_looks",
@@ -102,8 +102,8 @@ class Broker:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.core = Core(settings)
-        self._desk = self.core.desk
-        self._effects, self._wakes = self.core.effects, self.core.wakes
+        self._context = self.core.context
+        self._effects, self._wakes = self.core.effects, self.core.wake_times
         # Set when the broker cannot go on: its reason to stop.
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.connections: set[Any] = set()
@@ -146,8 +146,8 @@ class Broker:
             Finished: lambda effect: effect.producer.session.owner.finished(effect),
             Committed: lambda effect: effect.session.owner.committed(effect),
             RolledBack: lambda effect: effect.session.owner.rolled_back(effect),
-            TakenBack: lambda effect: effect.consumer.session.owner.taken_back(effect),
-            Seen: lambda effect: effect.consumer.session.owner.seen(effect),
+            Requeued: lambda effect: effect.consumer.session.owner.taken_back(effect),
+            BrowseEnded: lambda effect: effect.consumer.session.owner.seen(effect),
             Answer: lambda effect: effect.owner.answer(effect),
             Continue: lambda effect: self.scheduler.defer(partial(self._go_on, effect.work)),
             Append: self._append,
@@ -159,8 +159,8 @@ class Broker:
             self.api_trace = ApiTrace(settings.api_trace, self.observer_errors, internal=settings.api_trace_internal)
             self._actions = self.api_trace.around(self._actions)
         self.update_clock()
-        self.core.desk.page_out = self._page_out
-        self.core.desk.token = partial(secrets.token_hex, _TOKEN_BYTES)
+        self.core.context.page_out = self._page_out
+        self.core.context.new_token = partial(secrets.token_hex, _TOKEN_BYTES)
         if settings.data is not None:
             self._open_store(settings.data)
             self.run_effects()
@@ -191,7 +191,7 @@ class Broker:
         self._pages = PageFiles(folder / "pages", files)
         self._journal = Journal(self.settings, folder, files, self, found.segments)
         self._journal.start(found.next_file, found.lsn, found.manifest)
-        self.core.ledger.room, self.core.ledger.make_room = 0, self._journal.make_room
+        self.core.records.free_bytes, self.core.records.request_space = 0, self._journal.make_room
 
     def update_clock(self) -> None:
         """What the core must know of the world before it decides: how late it is."""
@@ -201,10 +201,10 @@ class Broker:
             self._follow_clock()
         self.now = now
         self._looks += 1
-        desk = self._desk
+        context = self._context
         # One reading of a clock is enough for both.
-        desk.now_us = (now - self._wall_ahead) // 1000
-        desk.now = now // 1_000_000
+        context.monotonic_us = (now - self._wall_ahead) // 1000
+        context.now_ms = now // 1_000_000
 
     def _follow_clock(self) -> None:
         """Compare the wall clock, which somebody may have set, with the monotonic clock."""
@@ -267,7 +267,7 @@ class Broker:
             task.cancel()
         for connection in [*self.connections]:
             connection.drop()
-        self.core.ledger.append_consumed()
+        self.core.records.append_merged_removals()
         self.run_effects()
         self.activity.close()
         if self._wake is not None:
@@ -308,7 +308,7 @@ class Broker:
         self._follow_clock()
         self.update_clock()
         began = self.now
-        self.core.tick(self.core.desk.now)
+        self.core.tick(self.core.context.now_ms)
         self.run_effects()
         self.scheduler.record_turn(began)
 
@@ -366,7 +366,7 @@ class Broker:
         self.update_clock()
         # First of all, who waits for it: he has the next one ready while this one goes to its consumers.
         began = self.now
-        self.core.durable(lsn, self.run_effects)
+        self.core.on_durable(lsn, self.run_effects)
         self.run_effects()
         self.scheduler.record_turn(began)
 
@@ -381,26 +381,26 @@ class Broker:
     def on_disk_full(self, reason: str) -> None:
         """Producers of persistent messages are refused with the reason; consumers go on."""
         self.core.disk_full = reason
-        self.core.ledger.merges = bool(reason)
+        self.core.records.merges_removals = bool(reason)
         self._loop.call_later(_MERGE_SECONDS, self._append_consumed)
 
     def _append_consumed(self) -> None:
         """What was consumed while the disk is full goes to the journal, many messages in a record."""
         if self._journal is None or self._journal.closing:
             return
-        self.core.ledger.append_consumed()
+        self.core.records.append_merged_removals()
         self.run_effects()
-        if self.core.ledger.merges:
+        if self.core.records.merges_removals:
             self._loop.call_later(_MERGE_SECONDS, self._append_consumed)
 
     def declarations(self) -> Iterable[Declare]:
-        return self.core.house.declarations()
+        return self.core.destinations.declarations()
 
     def remembered(self) -> Iterable[Remember]:
-        return self.core.house.remembered()
+        return self.core.destinations.remembered_ids()
 
     def carry_forward(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
-        self.core.carry_forward(intervals, xids)
+        self.core.checkpoint(intervals, xids)
         self.run_effects()
 
 

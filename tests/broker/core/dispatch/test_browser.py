@@ -5,7 +5,7 @@ import pytest
 from broker.core.commands import NOW, Driven
 from broker.core.payloads import batch, single
 from mqlab.broker import limits
-from mqlab.broker.core.effects import Seen
+from mqlab.broker.core.effects import BrowseEnded
 from mqlab.broker.core.errors import RefusedError
 
 
@@ -15,7 +15,7 @@ def test_a_browser_sees_everything_and_takes_nothing() -> None:
     driven.send(producer, b"1", b"2")
     driven.send(producer, b"3")
     browser = driven.consumer("queue:q", browse=True)
-    assert (driven.got(browser), driven.answers) == ([b"1", b"2", b"3"], [(Seen, browser)])
+    assert (driven.got(browser), driven.answers) == ([b"1", b"2", b"3"], [(BrowseEnded, browser)])
     assert (driven.queue("q").messages, driven.left("q")) == (3, [b"1", b"2", b"3"])
     driven.acknowledge(browser, 3)
     driven.close(browser)
@@ -25,7 +25,7 @@ def test_a_browser_sees_everything_and_takes_nothing() -> None:
 def test_an_empty_queue_is_seen_at_once() -> None:
     driven = Driven()
     browser = driven.consumer("queue:q", browse=True)
-    assert driven.answers == [(Seen, browser)]
+    assert driven.answers == [(BrowseEnded, browser)]
 
 
 def test_it_sees_the_order_of_delivery() -> None:
@@ -93,7 +93,7 @@ def test_a_deep_queue_is_seen_in_slices(selector: str, monkeypatch: pytest.Monke
     assert driven.memory == memory
     assert 100 // 16 <= driven.go_on() <= 110
     assert driven.got(browser) == [b"%d" % n for n in range(100)]
-    assert driven.answers == [(Seen, browser)]
+    assert driven.answers == [(BrowseEnded, browser)]
 
 
 def test_a_closed_browser_is_shown_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_with_a_selector() -> None:
     browser = driven.consumer("queue:q", 2, browse=True, selector="n >= 3")
     assert driven.got(browser) == [b"3", b"4"]
     driven.acknowledge(browser, 2, 10)
-    assert (driven.got(browser), driven.answers) == ([b"3", b"4", b"5", b"6"], [(Seen, browser)])
+    assert (driven.got(browser), driven.answers) == ([b"3", b"4", b"5", b"6"], [(BrowseEnded, browser)])
     assert driven.queue("q").messages == 8
 
 
@@ -125,7 +125,7 @@ def test_it_does_not_see_what_consumers_have_or_what_is_late() -> None:
     driven = Driven()
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 1)
     driven.put(producer, batch((b"1", {}), (b"2", {"expiration": NOW + 5}), (b"3", {})))
-    driven.core.desk.now = NOW + 5
+    driven.core.context.now_ms = NOW + 5
     assert driven.got(consumer) == [b"1"]
     assert driven.got(driven.consumer("queue:q", browse=True)) == [b"3"]
 

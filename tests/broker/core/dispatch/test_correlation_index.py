@@ -117,7 +117,7 @@ def test_one_that_waits_no_more_gets_nothing(how: str) -> None:
         driven.receive(consumer, "a")
     driven.receive(one, "b")
     if how == "cancel":
-        driven.do(driven.core.cancel, one)
+        driven.do(driven.core.cancel_receives, one)
     elif how == "close":
         driven.close(one)
     else:
@@ -280,9 +280,9 @@ def test_both_ways_find_the_same(actions: list[tuple[str, int]]) -> None:
                 driven.receive(keyed, str(of))
             elif what == "take":
                 driven.acknowledge(other, 0, of)
-                driven.do(driven.core.cancel, other)
+                driven.do(driven.core.cancel_receives, other)
             else:
-                driven.do(driven.core.take_back, other if of % 2 else keyed, 0)
+                driven.do(driven.core.requeue_all, other if of % 2 else keyed, 0)
         outcomes.append((driven.got(keyed), driven.got(other), driven.left("q")))
     assert outcomes[0] == outcomes[1]
 
@@ -307,4 +307,4 @@ def test_the_index_of_a_deep_queue_is_built_in_slices(priority: int, monkeypatch
     driven.receive(consumer, "0")
     driven.receive(consumer, "0")
     assert driven.got(consumer)[3:] == [b"new 85", b"0", b"90"]
-    assert not any(line.cursors for line in driven.queue("q").lines)
+    assert not any(line.cursors for line in driven.queue("q").span_lists)

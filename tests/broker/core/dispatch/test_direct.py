@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from broker.core.commands import NOW, Driven
 from broker.core.payloads import single
 from mqlab.broker.core import broker
-from mqlab.broker.core.dispatch.direct import hand_over
+from mqlab.broker.core.dispatch.direct import try_deliver
 from mqlab.broker.core.durability.records import Put, Remove
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.sessions import Consumer, Producer
@@ -19,13 +19,13 @@ from mqlab.broker.core.model.sessions import Consumer, Producer
 def ways(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Notes of each send from now on whether it went the short way."""
     noted: list[bool] = []
-    real = hand_over
+    real = try_deliver
 
     def noting(*arguments: Any) -> bool:
         noted.append(real(*arguments))
         return noted[-1]
 
-    monkeypatch.setattr(broker, "hand_over", noting)
+    monkeypatch.setattr(broker, "try_deliver", noting)
     return noted
 
 
@@ -103,15 +103,15 @@ def _after(steps: list[tuple[str, Any, str]], selector: str, persistent: bool, h
     """What everybody got, with and without the short way, and what the queue and the journal know of it."""
     with pytest.MonkeyPatch.context() as patch:
         if not handing:
-            patch.setattr(broker, "hand_over", lambda *_: False)
-            patch.setattr(broker, "set_down", lambda *_: None)
+            patch.setattr(broker, "try_deliver", lambda *_: False)
+            patch.setattr(broker, "reserve_single", lambda *_: None)
         driven = Driven(stored=persistent, monitoring="high", message_limit=6, when_full="refuse")
         consumers = [driven.consumer("queue:q", credit) for credit in (0, 2)]
         consumers.append(driven.consumer("queue:q", 1, selector=selector))
         producer = driven.producer("queue:q")
         seen: list[object] = []
         for number, step in enumerate(steps):
-            driven.core.desk.now_us += 1
+            driven.core.context.monotonic_us += 1
             try:
                 _take(driven, consumers, producer, number, step, persistent)
             except RefusedError as error:
@@ -148,6 +148,6 @@ def _take(
     elif what == "done":
         driven.acknowledge(consumer, consumer.next_delivery - 1, 1)
     elif what == "cancel":
-        driven.do(driven.core.cancel, consumer)
+        driven.do(driven.core.cancel_receives, consumer)
     else:
-        driven.do(driven.core.take_back, consumer, consumer.next_delivery)
+        driven.do(driven.core.requeue_all, consumer, consumer.next_delivery)

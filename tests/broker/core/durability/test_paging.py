@@ -267,7 +267,7 @@ def _play(driven: Driven, actions: list[tuple[str, int]]) -> None:
         elif what == "receive":
             driven.receive(consumer, str(amount))
         else:
-            driven.do(driven.core.take_back, consumer, 0)
+            driven.do(driven.core.requeue_all, consumer, 0)
 
 
 def test_the_stand_in_is_what_the_core_asks_for() -> None:

@@ -21,7 +21,7 @@ def left_behind(**settings: object) -> tuple[Replayed, Settings]:
 
 def restored(found: Replayed, settings: Settings, now: int) -> Core:
     core = Core(settings)
-    core.desk.now = now
+    core.context.now_ms = now
     found.restore(core)
     return core
 
@@ -30,12 +30,12 @@ def test_what_expired_meanwhile_leaves_with_the_first_wake_and_its_record_follow
     found, settings = left_behind()
     core = restored(found, settings, NOW + 1000)
     assert core.effects == []
-    assert core.next_wake is not None
-    assert core.next_wake <= NOW + 1000
+    assert core.next_wake_ms is not None
+    assert core.next_wake_ms <= NOW + 1000
     core.tick(NOW + 1000)
     (appended,) = [effect for effect in core.effects if isinstance(effect, Append)]
     assert (appended.lsn, type(appended.record)) == (found.lsn + 1, Remove)
-    assert core.house.queues["q"].messages == 1
+    assert core.destinations.queues["q"].messages == 1
 
 
 def test_it_goes_to_the_queue_for_it_which_is_made_after_all_others() -> None:
@@ -43,6 +43,6 @@ def test_it_goes_to_the_queue_for_it_which_is_made_after_all_others() -> None:
     core = restored(found, settings, NOW + 1000)
     core.tick(NOW + 1000)
     declared, moved = [effect for effect in core.effects if isinstance(effect, Append)]
-    assert core.house.queues["late"].number == found.last_queue + 1
+    assert core.destinations.queues["late"].number == found.last_queue + 1
     assert (declared.lsn, moved.lsn) == (found.lsn + 1, found.lsn + 2)
     assert isinstance(moved.record, Commit)

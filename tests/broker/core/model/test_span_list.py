@@ -1,4 +1,4 @@
-"""The line of a queue: always in the order of ids, whatever leaves and comes back."""
+"""The span_list of a queue: always in the order of ids, whatever leaves and comes back."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.core.model.span_list import Cursor, Line
+from mqlab.broker.core.model.span_list import Cursor, SpanList
 from mqlab.wire.native.bodies import Payload
 
 BATCH = Payload(bytes(100), 10, 0)
@@ -18,57 +18,57 @@ def span(base: int, *rows: int) -> Span:
     return Span(BATCH, base, persistent=False, index=np.array(rows) if rows else None)
 
 
-def ids(of: Line | list[Span]) -> list[int]:
+def ids(of: SpanList | list[Span]) -> list[int]:
     return [one.base + int(row) for one in of for row in one.index]
 
 
-def linked(line: Line) -> bool:
+def linked(span_list: SpanList) -> bool:
     """Every link leads both ways."""
-    spans, back, at = [*line], [], line.last
+    spans, back, at = [*span_list], [], span_list.last
     while at is not None:
         back.append(at)
         at = at.before
-    return spans == back[::-1] and all(one.line is line for one in spans)
+    return spans == back[::-1] and all(one.span_list is span_list for one in spans)
 
 
 def test_spans_stand_by_their_ids_whenever_they_come() -> None:
-    line = Line(4)
+    span_list = SpanList(4)
     for base in (20, 0, 30, 10):
-        line.insert(span(base))
-    assert ids(line) == [*range(40)]
-    assert linked(line)
+        span_list.insert(span(base))
+    assert ids(span_list) == [*range(40)]
+    assert linked(span_list)
 
 
 def test_rows_of_one_batch_are_woven_into_one_another() -> None:
-    line = Line(4)
-    line.insert(span(0, 0, 2, 4, 6, 8))
-    new = line.insert(span(0, 3, 5, 9))
-    assert ids(line) == [0, 2, 3, 4, 5, 6, 8, 9]
-    assert linked(line)
+    span_list = SpanList(4)
+    span_list.insert(span(0, 0, 2, 4, 6, 8))
+    new = span_list.insert(span(0, 3, 5, 9))
+    assert ids(span_list) == [0, 2, 3, 4, 5, 6, 8, 9]
+    assert linked(span_list)
     assert {3, 5, 9} <= set(ids([*new]))
 
 
 def test_all_that_is_new_in_line_is_told() -> None:
     """The queue has more to do for it: an index, an expiry."""
-    line = Line(4)
+    span_list = SpanList(4)
     around, within = span(0, 0, 9), span(0, 5)
-    line.insert(around)
-    new = line.insert(within)
-    assert [*line] == [new[0], within, around]
+    span_list.insert(around)
+    new = span_list.insert(within)
+    assert [*span_list] == [new[0], within, around]
     assert ids([*new]) == [0, 5]
 
 
 def test_a_cursor_looks_at_what_comes_in_before_it() -> None:
-    line, cursor = Line(4), Cursor()
-    line.cursors.append(cursor)
+    span_list, cursor = SpanList(4), Cursor()
+    span_list.cursors.append(cursor)
     first, second, third = span(0), span(10, 0, 9), span(20)
-    line.insert(first)
-    line.insert(second)
-    line.insert(third)
+    span_list.insert(first)
+    span_list.insert(second)
+    span_list.insert(third)
     cursor.at = second
     between = span(10, 4)
-    line.insert(between)
-    ahead, at = [], line.after(cursor)
+    span_list.insert(between)
+    ahead, at = [], span_list.after(cursor)
     while at is not None:
         ahead.append(at)
         at = at.after
@@ -77,18 +77,18 @@ def test_a_cursor_looks_at_what_comes_in_before_it() -> None:
 
 
 def test_a_cursor_keeps_its_place_when_its_span_leaves() -> None:
-    line, cursor = Line(4), Cursor()
-    line.cursors.append(cursor)
+    span_list, cursor = SpanList(4), Cursor()
+    span_list.cursors.append(cursor)
     spans = [span(base) for base in (0, 10, 20)]
     for one in spans:
-        line.insert(one)
+        span_list.insert(one)
     cursor.at = spans[1]
-    line.unlink(spans[1])
-    assert line.after(cursor) is spans[2]
-    line.unlink(spans[0])
-    assert line.after(cursor) is spans[2]
-    line.unlink(spans[2])
-    assert (line.after(cursor), line.first, line.last) == (None, None, None)
+    span_list.unlink(spans[1])
+    assert span_list.after(cursor) is spans[2]
+    span_list.unlink(spans[0])
+    assert span_list.after(cursor) is spans[2]
+    span_list.unlink(spans[2])
+    assert (span_list.after(cursor), span_list.first, span_list.last) == (None, None, None)
 
 
 def test_many_that_come_back_take_a_few_steps_each(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,14 +101,14 @@ def test_many_that_come_back_take_a_few_steps_each(monkeypatch: pytest.MonkeyPat
         return last_id(one)
 
     monkeypatch.setattr(Span, "last_id", property(counted))
-    line = Line(4)
+    span_list = SpanList(4)
     for number in range(0, 3000, 3):
-        line.insert(span(number, 0))
+        span_list.insert(span(number, 0))
     for number in range(1, 3000, 3):
-        line.insert(span(number, 0))
+        span_list.insert(span(number, 0))
     for number in range(2999, 0, -3):
-        line.insert(span(number, 0))
-    assert ids(line) == [*range(3000)]
+        span_list.insert(span(number, 0))
+    assert ids(span_list) == [*range(3000)]
     assert steps < 3000 * 10
 
 
@@ -121,19 +121,19 @@ def test_any_parts_in_any_order(data: st.DataObject) -> None:
         span(base, *rows) for base in (0, 10, 20) for part in range(4)
         if (rows := [row for row in range(10) if owner[base + row] == part])
     ]  # fmt: skip
-    line, cursor = Line(4), Cursor()
-    line.cursors.append(cursor)
+    span_list, cursor = SpanList(4), Cursor()
+    span_list.cursors.append(cursor)
     for what, which in data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 100)), max_size=30)):
-        here, before = [*line], set(ids(line))
+        here, before = [*span_list], set(ids(span_list))
         if what == 0 and here:
             away.append(here[which % len(here)])
-            line.unlink(away[-1])
+            span_list.unlink(away[-1])
         elif what == 1 and here:
             cursor.at = here[which % len(here)]
         elif away:
-            new = line.insert(away.pop(which % len(away)))
-            came = set(ids(line)) - before
+            new = span_list.insert(away.pop(which % len(away)))
+            came = set(ids(span_list)) - before
             assert came <= set(ids([*new]))
             assert cursor.at is None or all(one > cursor.at.last_id for one in came)
-        assert ids(line) == sorted(ids(line))
-        assert linked(line)
+        assert ids(span_list) == sorted(ids(span_list))
+        assert linked(span_list)

@@ -65,7 +65,7 @@ def test_a_window_of_nothing_finds_nothing() -> None:
     driven.put(producer, alike([b"1", b"2"], duplicate_id="a"))
     driven.put(producer, single(b"3", duplicate_id="a"))
     assert driven.left("q") == [b"1", b"2", b"3"]
-    assert driven.core.house.remembered() == []
+    assert driven.core.destinations.remembered_ids() == []
 
 
 def test_a_window_remembers_the_last_ids() -> None:
@@ -174,7 +174,7 @@ def test_a_prepared_one_over_a_restart(commit: bool) -> None:
     driven.put(driven.producer("queue:q", session), single(b"a", duplicate_id="a"), persistent=True)
     driven.do(driven.core.prepare, session, "x", DONE)
     driven.sync()
-    assert driven.core.house.remembered() == []
+    assert driven.core.destinations.remembered_ids() == []
     after = driven.restarted()
     after.put(after.producer("queue:q"), single(b"meanwhile", duplicate_id="a"))
     assert after.left("q") == []
@@ -206,12 +206,12 @@ def test_a_new_journal_file_says_which_ids_must_be_known() -> None:
         driven.put(producer, single(b"1", duplicate_id=name), persistent=True)
     driven.put(driven.producer("queue:other"), single(b"1", duplicate_id="not kept"))
     driven.send(driven.producer("queue:plain"), b"1")
-    assert driven.core.house.remembered() == [Remember("queue:q", ("b", "c"))]
+    assert driven.core.destinations.remembered_ids() == [Remember("queue:q", ("b", "c"))]
 
 
 def test_the_window_follows_the_policy_of_its_destination() -> None:
     driven = Driven(duplicate_window=1)
-    driven.core.house.restore_remembered("queue:q", ["a", "b"])
+    driven.core.destinations.restore_remembered("queue:q", ["a", "b"])
     producer = driven.producer("queue:q")
     for name in "ba":
         driven.put(producer, single(name.encode(), duplicate_id=name))
@@ -222,7 +222,7 @@ def test_a_queue_that_is_deleted_takes_its_ids_with_it() -> None:
     driven = Driven()
     driven.put(driven.producer("queue:q"), single(b"old", duplicate_id="a"), persistent=True)
     driven.do(admin.delete, driven.core, "queue:q")
-    assert driven.core.house.remembered() == []
+    assert driven.core.destinations.remembered_ids() == []
     driven.put(driven.producer("queue:q"), single(b"new", duplicate_id="a"), persistent=True)
     driven.sync()
     assert driven.left("q") == [b"new"]
@@ -237,7 +237,7 @@ def test_the_decision_about_what_went_to_a_queue_that_is_gone_is_not_remembered(
         driven.do(admin.delete, driven.core, "queue:q")
         driven.do(driven.core.decide, "x", DONE, commit=commit)
         driven.sync()
-        assert (driven.core.house.remembered(), driven.core.house._windows) == ([], {})
+        assert (driven.core.destinations.remembered_ids(), driven.core.destinations._windows) == ([], {})
 
 
 def test_ids_of_topics_that_nobody_uses_are_forgotten_unless_they_last() -> None:
@@ -246,8 +246,8 @@ def test_ids_of_topics_that_nobody_uses_are_forgotten_unless_they_last() -> None
         producer = driven.producer(f"topic:t.{number}")
         driven.put(producer, single(b"x", duplicate_id="a"), persistent=not number)
         driven.do(driven.core.finish_producer, producer)
-    assert [*driven.core.house._windows] == ["topic:t.0"]
-    assert driven.core.house.remembered() == [Remember("topic:t.0", ("a",))]
+    assert [*driven.core.destinations._windows] == ["topic:t.0"]
+    assert driven.core.destinations.remembered_ids() == [Remember("topic:t.0", ("a",))]
 
 
 def test_ids_of_a_topic_are_known_as_long_as_somebody_subscribes() -> None:

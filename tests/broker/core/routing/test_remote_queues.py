@@ -41,7 +41,7 @@ def waiting(driven: Driven, broker: str = "B") -> list[tuple[str, bytes]]:
     ],
 )
 def test_what_a_name_means(name: str, actual: str) -> None:
-    assert linked().core.house.remotes.actual(name) == actual
+    assert linked().core.destinations.remotes.actual(name) == actual
 
 
 @pytest.mark.parametrize("name", ["queue:@B", "queue:q@", "queue:q@B@C", "queue:someone@example.com", "queue:q@ B"])
@@ -50,7 +50,7 @@ def test_an_at_in_the_name_of_a_queue_stands_before_a_broker(name: str) -> None:
     for opening in (driven.producer, driven.consumer):
         with pytest.raises(BadNameError, match=r"NAME@BROKER"):
             opening(name)
-    assert list(driven.core.house.queues) == []
+    assert list(driven.core.destinations.queues) == []
 
 
 @pytest.mark.parametrize("name", ["queue:*@B", "queue:a.#@B", "queue:*@A", "queue:a @B"])
@@ -58,14 +58,14 @@ def test_before_the_at_stands_a_name_as_any(name: str) -> None:
     driven = linked()
     with pytest.raises(BadNameError):
         driven.producer(name)
-    assert list(driven.core.house.queues) == []
+    assert list(driven.core.destinations.queues) == []
 
 
 def test_without_a_channel_a_broker_is_not_known() -> None:
     for driven in (linked(), Driven()):
         with pytest.raises(RefusedError, match="there is no channel to a broker 'C'"):
             driven.producer("queue:q@C")
-    assert list(driven.core.house.queues) == []
+    assert list(driven.core.destinations.queues) == []
 
 
 def test_a_remote_queue_can_only_be_sent_to() -> None:
@@ -85,8 +85,8 @@ def test_a_qualified_name_of_this_broker_is_the_queue_here() -> None:
     driven.send(driven.producer("queue:orders@A"), b"1")
     assert driven.left("orders") == [b"1"]
     assert driven.got(driven.consumer("queue:orders@A")) == [b"1"]
-    assert driven.core.house.find("queue:orders@A") is driven.queue("orders")
-    assert driven.core.house.find("queue:orders@B") is None
+    assert driven.core.destinations.find("queue:orders@A") is driven.queue("orders")
+    assert driven.core.destinations.find("queue:orders@B") is None
 
 
 # Waiting
@@ -127,7 +127,7 @@ def test_a_transaction_is_all_or_nothing_over_brokers_and_queues() -> None:
     session = driven.session(transacted=True)
     for name in ("queue:orders", "queue:here", "queue:q@B"):
         driven.send(driven.producer(name, session), b"1", persistent=True)
-    assert "transmit.B" in driven.core.house.queues
+    assert "transmit.B" in driven.core.destinations.queues
     assert waiting(driven) == []
     driven.commit(session)
     driven.sync()
@@ -173,7 +173,7 @@ def test_ids_of_a_transmission_queue_are_never_used_twice() -> None:
     driven.tick(1)
     begun = driven.queue("transmit.B").next_id
     assert driven.restarted().queue("transmit.B").next_id > begun
-    assert driven.core.house.destination("queue:plain")[0].next_id == 1  # type: ignore[union-attr]
+    assert driven.core.destinations.destination("queue:plain")[0].next_id == 1  # type: ignore[union-attr]
 
 
 # Leaving

@@ -7,7 +7,7 @@ import pytest
 from broker.core.commands import Driven
 from broker.core.payloads import batch, single
 from mqlab.broker import limits
-from mqlab.broker.core.admin import prepared
+from mqlab.broker.core.admin import list_prepared
 from mqlab.broker.core.durability.records import Decide, Prepare, Remove
 from mqlab.broker.core.effects import Answer
 from mqlab.broker.core.errors import RefusedError
@@ -150,7 +150,7 @@ def test_one_with_something_refused_cannot_be_prepared() -> None:
         driven.send(driven.producer("queue:q", session), b"1", persistent=True)
     with pytest.raises(RefusedError, match="rolled back"):
         prepare(driven, session)
-    assert driven.core.preparing.waiting == {}
+    assert driven.core.two_phase_commit.waiting == {}
 
 
 def test_without_a_disk_it_works_while_the_broker_does() -> None:
@@ -171,7 +171,7 @@ def test_it_waits_over_a_restart(commit: bool) -> None:
     after = driven.restarted()
     assert (after.left("in"), after.left("out")) == ([b"in 3"], [])
     assert (after.queue("in").messages, after.queue("out").messages) == (3, 1)
-    assert prepared(after.core) == [{"xid": "x", "sent": 1, "received": 2}]
+    assert list_prepared(after.core) == [{"xid": "x", "sent": 1, "received": 2}]
     decide(after, commit=commit)
     after.sync()
     if commit:
@@ -193,7 +193,7 @@ def test_the_decision_is_known_after_a_restart(commit: bool) -> None:
     after = driven.restarted()
     assert after.left("in") == ([b"in 3"] if commit else [b"in 1", b"in 2", b"in 3"])
     assert after.left("out") == ([b"out"] if commit else [])
-    assert prepared(after.core) == []
+    assert list_prepared(after.core) == []
 
 
 def test_a_decision_that_was_not_durable_is_still_open() -> None:
@@ -202,7 +202,7 @@ def test_a_decision_that_was_not_durable_is_still_open() -> None:
     driven.sync()
     decide(driven, commit=True)
     after = driven.restarted()
-    assert [one["xid"] for one in prepared(after.core)] == ["x"]
+    assert [one["xid"] for one in list_prepared(after.core)] == ["x"]
     assert after.left("out") == []
 
 
@@ -240,7 +240,7 @@ def test_priority_and_delay_hold_over_a_restart() -> None:
     session = driven.session(transacted=True)
     producer = driven.producer("queue:q", session)
     driven.put(producer, batch((b"1", {"priority": 1}), (b"9", {"priority": 9})), persistent=True)
-    driven.put(producer, single(b"later", deliver_at=driven.core.desk.now + 5), persistent=True)
+    driven.put(producer, single(b"later", deliver_at=driven.core.context.now_ms + 5), persistent=True)
     prepare(driven, session)
     driven.sync()
     after = driven.restarted()
@@ -259,14 +259,14 @@ def test_a_queue_that_is_deleted_meanwhile() -> None:
         prepare(driven, session)
         driven.lose(session)
         for name in ("in", "out"):
-            driven.do(driven.core.leaving.delete, driven.queue(name))
+            driven.do(driven.core.removal.delete, driven.queue(name))
         driven.sync()
         after = driven.restarted()
         for one in (driven, after):
             decide(one, commit=commit)
             one.sync()
             assert one.memory == 0
-            assert one.core.house.queues == {}
+            assert one.core.destinations.queues == {}
 
 
 def test_dead_letters_of_a_rolled_back_one() -> None:

@@ -125,12 +125,12 @@ class Pair:
 
     def waiting(self) -> int:
         """Messages on the transmission queue, in hand or not."""
-        queue = self.brokers["A"].core.house.queues.get("transmit.B")
+        queue = self.brokers["A"].core.destinations.queues.get("transmit.B")
         return 0 if queue is None else queue.messages
 
     def depth(self, name: str) -> int:
         """Of a queue of B."""
-        queue = self.brokers["B"].core.house.queues.get(name)
+        queue = self.brokers["B"].core.destinations.queues.get(name)
         return 0 if queue is None else queue.messages
 
     async def becomes(self, state: str) -> dict[str, Any]:

@@ -123,7 +123,7 @@ async def test_a_removal_that_the_journal_may_not_have_stays_in_the_token(tmp_pa
 
 
 def token_of(pair: Pair) -> list[Span]:
-    return everything(pair.brokers["B"].core.house.queues["channel.A"])
+    return everything(pair.brokers["B"].core.destinations.queues["channel.A"])
 
 
 def named(token: Span) -> list[tuple[int, int]]:

@@ -53,7 +53,7 @@ async def filled(pair: Pair, *, persistent: bool) -> list["asyncio.Task[None]"]:
     tasks = [asyncio.ensure_future(fill(pair, name, to, persistent=persistent)) for name, to in WAYS]
     for broker in pair.brokers.values():
         await until(lambda broker=broker: broker.core.flow.held)  # type: ignore[misc]
-        assert broker.core.desk.memory >= broker.settings.memory_limit
+        assert broker.core.context.memory >= broker.settings.memory_limit
     for channel in channels:
         channel.start()
     return tasks
@@ -64,7 +64,7 @@ async def emptied(pair: Pair, tasks: list["asyncio.Task[None]"]) -> None:
     found = await asyncio.gather(*(drain(pair, name) for name, _ in WAYS), *tasks)
     assert found[:2] == [[body(number) for number in range(MESSAGES)]] * 2
     for name, to in WAYS:
-        queue = pair.brokers[name].core.house.queues[f"transmit.{to}"]
+        queue = pair.brokers[name].core.destinations.queues[f"transmit.{to}"]
         await until(lambda queue=queue: not queue.messages)  # type: ignore[misc]
 
 
@@ -82,7 +82,7 @@ async def test_both_wait_for_somebody_to_receive_and_then_go_on(tmp_path: Path) 
     async with both_ways(tmp_path, batch=5) as pair:
         tasks = await filled(pair, persistent=True)
         for broker in pair.brokers.values():
-            queues = broker.core.house.queues
+            queues = broker.core.destinations.queues
             await until(lambda queues=queues: "q" in queues and queues["q"].messages)  # type: ignore[misc]
         await emptied(pair, tasks)
 
@@ -97,7 +97,7 @@ async def test_a_channel_moves_while_a_queue_that_nobody_receives_from_fills_the
         sending = asyncio.ensure_future(fill(pair, "A", "B", persistent=True))
         assert await drain(pair, "B") == [body(number) for number in range(MESSAGES)]
         await sending
-        assert pair.brokers["B"].core.desk.memory >= MEMORY
+        assert pair.brokers["B"].core.context.memory >= MEMORY
         filling.cancel()
 
 

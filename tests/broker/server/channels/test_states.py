@@ -114,7 +114,7 @@ async def test_a_full_queue_blocks_the_channel_which_can_be_stopped(tmp_path: Pa
         channel = pair.brokers["A"].channels.of("B")
         await asyncio.wait_for(channel.stop(), 60)
         assert pair.status["state"] == "stopped"
-        assert pair.brokers["A"].core.house.queues["transmit.B"].consumers == []
+        assert pair.brokers["A"].core.destinations.queues["transmit.B"].consumers == []
         channel.start()
         assert await bodies(await pair.session("B"), "queue:q", 5) == [b"x" * 900] * 5
         await pair.becomes("running")
@@ -149,7 +149,7 @@ async def test_stopped_twice_at_once_and_started_again(tmp_path: Path) -> None:
         await pair.becomes("running")
         await (await (await pair.session("A")).producer("queue:q@B")).send(b"1", persistent=True)
         assert await bodies(await pair.session("B"), "queue:q", 1) == [b"1"]
-        assert len(pair.brokers["A"].core.house.queues["transmit.B"].consumers) == 1
+        assert len(pair.brokers["A"].core.destinations.queues["transmit.B"].consumers) == 1
 
 
 @in_loop

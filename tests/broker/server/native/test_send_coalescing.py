@@ -126,7 +126,7 @@ async def test_a_queue_that_refuses_takes_as_many_as_it_has_room_for() -> None:
         raw.say(sends(single(BODIES)))
         refused = [(await raw.hear_until(Kind.ERROR)).first for _ in BODIES[100:]]
         assert refused == [*range(101, MANY + 1)]
-        assert broker.core.house.queues["q"].messages == 100
+        assert broker.core.destinations.queues["q"].messages == 100
 
 
 @in_loop
@@ -136,7 +136,7 @@ async def test_a_window_is_spent_and_renewed_by_what_was_sent() -> None:
         raw = await Raw.connect(address)
         await raw.open_session()
         await raw.open_producer("queue:q")
-        (producer,) = broker.core.house.queue("q").producers
+        (producer,) = broker.core.destinations.queue("q").producers
         raw.say(sends(single(BODIES)) + native.frame(Kind.ASK, {"ask": "status"}, first=1))
         # The answer waits for nothing, credit for the end of what was read.
         await raw.hear_until(Kind.ANSWER)
@@ -154,7 +154,7 @@ async def test_what_came_before_a_broken_one_is_taken() -> None:
         broken = message._replace(data=bytes(message.data)[:-3])
         raw.say(sends([*[message] * 100, broken, *[message] * 100]))
         assert "header" in await raw.is_ended()
-        assert broker.core.house.queues["q"].messages == 100
+        assert broker.core.destinations.queues["q"].messages == 100
 
 
 @in_loop

@@ -50,7 +50,7 @@ async def test_destinations_that_are_not_used_any_more_are_let_go() -> None:
         for count in (limits.STOMP_PRODUCERS - 1, limits.STOMP_PRODUCERS, limits.STOMP_PRODUCERS + 1):
             await peer.say(*(frame("SEND", b"x", destination=f"/queue/{number}") for number in range(count)))
             assert producers(broker.core) == min(count, limits.STOMP_PRODUCERS)
-        assert all(broker.core.house.queues[str(n)].messages == 3 for n in range(limits.STOMP_PRODUCERS - 1))
+        assert all(broker.core.destinations.queues[str(n)].messages == 3 for n in range(limits.STOMP_PRODUCERS - 1))
         peer.close()
 
 

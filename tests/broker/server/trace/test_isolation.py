@@ -55,7 +55,7 @@ class Client:
 async def play(broker: Broker, seed: int, clock: Callable[[int], None]) -> list[bytes]:
     """What the clients of one seed are sent, step by step."""
     chance, heard, tokens = random.Random(seed), [], itertools.count()
-    broker.core.desk.token = lambda: f"{next(tokens):032x}"
+    broker.core.context.new_token = lambda: f"{next(tokens):032x}"
     clients: dict[int, Client] = {}
     sayings: dict[int, Sayings] = {}
     for step in range(STEPS):
@@ -196,7 +196,7 @@ async def test_an_error_inside_an_observer_is_counted_and_logged_and_nothing_els
         while broker.connections:
             await asyncio.sleep(0)
         assert not broker.failure.done()
-        assert broker.core.house.queues["a"].messages == 0
+        assert broker.core.destinations.queues["a"].messages == 0
     # Each time twice as many are passed over.
     logged = [one for one in caplog.records if one.exc_info]
     assert 0 < len(logged) <= 10

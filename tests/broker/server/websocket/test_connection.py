@@ -125,7 +125,7 @@ async def test_who_leaves_is_told_goodbye() -> None:
         web.say_frame("DISCONNECT", receipt="bye")
         assert "receipt-id:bye" in await web.text()
         assert await web.is_closed() == 1000
-        assert broker.core.house.queues["q"].messages == 1
+        assert broker.core.destinations.queues["q"].messages == 1
         assert not broker.connections
 
 
@@ -136,7 +136,7 @@ async def test_who_closes_is_answered(code: int, answered: int) -> None:
         web.say_frame("SEND", b"x", destination="/queue/q")
         web.event(CloseConnection(code, "so long"))
         assert await web.is_closed() == answered
-        assert broker.core.house.queues["q"].messages == 1
+        assert broker.core.destinations.queues["q"].messages == 1
         while broker.connections:
             await asyncio.sleep(0.001)
 
@@ -205,7 +205,7 @@ async def test_what_is_not_websocket_is_said_and_ends_the_connection(said: bytes
         assert told == code
         assert words in error
         # What was said before is done.
-        assert broker.core.house.queues["q"].messages == 1
+        assert broker.core.destinations.queues["q"].messages == 1
         assert not broker.connections
 
 
@@ -217,7 +217,7 @@ async def test_nothing_but_connect_is_the_first_frame(said: bytes) -> None:
         web.say(said)
         error, _ = await web.is_ended()
         assert "CONNECT" in error or "version" in error
-        assert not broker.core.house.queues
+        assert not broker.core.destinations.queues
 
 
 @in_loop

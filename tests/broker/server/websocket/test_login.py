@@ -41,7 +41,7 @@ async def test_a_wrong_password(together: bool, users: Path) -> None:
             web.say(message)
         error, code = await web.is_ended()
         assert ("wrong user or password" in error, "not hers" in error, code) == (True, False, 1000)
-        assert not broker.core.house.queues
+        assert not broker.core.destinations.queues
 
 
 @in_loop
@@ -53,7 +53,7 @@ async def test_what_follows_a_good_password_is_done_after_it(users: Path) -> Non
         web.say(frame("SEND", b"x" * (limits.WEBSOCKET_BEFORE_HELLO + 1), destination="/queue/q", receipt="r"))
         assert (await web.text()).startswith("CONNECTED\n")
         assert (await web.text()).startswith("RECEIPT\n")
-        assert broker.core.house.queues["q"].messages == 1
+        assert broker.core.destinations.queues["q"].messages == 1
 
 
 @in_loop

@@ -9,11 +9,11 @@ import numpy as np
 
 from mqlab.broker import limits
 from mqlab.broker.core.dispatch.selection import chosen
-from mqlab.broker.core.effects import Continue, Deliver, Effect, Seen
+from mqlab.broker.core.effects import BrowseEnded, Continue, Deliver, Effect
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.sessions import Consumer
-from mqlab.broker.core.model.span_list import Line
+from mqlab.broker.core.model.span_list import SpanList
 
 # What one look costs of a slice: with a selector, and for so many bytes that are shown.
 _SELECTED: Final = 16
@@ -24,12 +24,12 @@ class Browsing:
     """How far a browser has come in its queue. It holds no messages: those that leave the queue before it comes to
     them are not shown, nor are those that came after it was opened."""
 
-    __slots__ = ("_at", "_end", "_line", "_passed", "_queue", "closed", "is_due")
+    __slots__ = ("_at", "_end", "_passed", "_queue", "_span_list", "closed", "is_due")
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._end = queue.next_id
-        self._line: Line | None = queue.lines[0]
+        self._span_list: SpanList | None = queue.span_lists[0]
         # The last span that it has passed, which may have left meanwhile, and its last id.
         self._at: Span | None = None
         self._passed = 0
@@ -39,13 +39,17 @@ class Browsing:
 
     def next_span(self) -> Span | None:
         """The next to look at, which it may have passed already; None: it has seen all."""
-        while self._line is not None:
+        while self._span_list is not None:
             at = self._at
-            span = at.after if at is not None and at.line is self._line else self._line.first
+            span = at.after if at is not None and at.span_list is self._span_list else self._span_list.first
             if span is not None and span.first_id < self._end:
                 return span
-            lower = (line for line in self._queue.lines if self._line is None or line.priority < self._line.priority)
-            self._line, self._at, self._passed = next(lower, None), None, 0
+            lower = (
+                line
+                for line in self._queue.span_lists
+                if self._span_list is None or line.priority < self._span_list.priority
+            )
+            self._span_list, self._at, self._passed = next(lower, None), None, 0
         return None
 
     def rows_of(self, span: Span, consumer: Consumer) -> range | np.ndarray[Any, Any]:
@@ -62,7 +66,7 @@ class Browsing:
     def pass_rows(self, span: Span, last: int) -> None:
         """It is done with the rows of the span up to that id."""
         self._passed = max(self._passed, last)
-        if span.line is not None and span.last_id <= last:
+        if span.span_list is not None and span.last_id <= last:
             self._at = span
 
 
@@ -86,7 +90,7 @@ def _show(consumer: Consumer, effects: list[Effect]) -> None:
             return
         span = browsing.next_span()
         if span is None:
-            effects.append(Seen(consumer))
+            effects.append(BrowseEnded(consumer))
             return
         looks -= 1 if consumer.selector is None else _SELECTED
         last, rows = span.last_id, browsing.rows_of(span, consumer)

@@ -105,7 +105,7 @@ class Index:
             return None
         base = self._bases[at]
         for span in self._spans[base]:
-            if span.line is not None and number - base in span.index:
+            if span.span_list is not None and number - base in span.index:
                 if span.payload.rows == 1:
                     del self._bases[at], self._spans[base]
                 return span
@@ -117,7 +117,7 @@ class Index:
             self._spans[span.base] = [span]
             insort(self._bases, span.base)
         elif all(one is not span for one in spans):
-            spans[:] = [one for one in spans if one.line is not None]
+            spans[:] = [one for one in spans if one.span_list is not None]
             spans.append(span)
 
 

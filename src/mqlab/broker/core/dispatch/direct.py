@@ -19,10 +19,10 @@ from mqlab.wire.native.payload import Payload
 _NOT_AT_ONCE: Final = SORTED_BY | {"duplicate_id"}
 _NO_HEADERS: Final[Mapping[str, Value]] = MappingProxyType({})
 # The headers of a message, if somebody has read them already.
-Known = Mapping[str, Value] | None
+DecodedHeaders = Mapping[str, Value] | None
 
 
-def hand_over(producer: Producer, payload: Payload, headers: Known) -> bool:
+def try_deliver(producer: Producer, payload: Payload, headers: DecodedHeaders) -> bool:
     """Of a message that is not persistent. False: nobody waits, or there is more to look at; nothing has happened."""
     queue = producer.destination
     if not isinstance(queue, Queue) or queue.closed or queue.full:
@@ -36,7 +36,7 @@ def hand_over(producer: Producer, payload: Payload, headers: Known) -> bool:
     return True
 
 
-def set_down(producer: Producer, payload: Payload, headers: Known) -> tuple[Queue, Span] | None:
+def reserve_single(producer: Producer, payload: Payload, headers: DecodedHeaders) -> tuple[Queue, Span] | None:
     """A persistent message that was not refused: on its queue, yet not visible. None: there is more to look at."""
     queue = producer.destination
     if not isinstance(queue, Queue) or not queue.stored or queue.subscription is not None:
@@ -51,7 +51,7 @@ def set_down(producer: Producer, payload: Payload, headers: Known) -> tuple[Queu
     return queue, span
 
 
-def pick_up(queue: Queue, span: Span) -> bool:
+def try_deliver_reserved(queue: Queue, span: Span) -> bool:
     """One that was set down becomes visible, to who waits for it. False: to nobody yet; nothing has happened."""
     payload = span.payload
     if not isinstance(payload, Payload):
@@ -67,25 +67,25 @@ def pick_up(queue: Queue, span: Span) -> bool:
 
 def _give(queue: Queue, consumer: Consumer, payload: Payload, origin: str) -> None:
     """All that `reserve`, `put` and `give` of a queue do, in one go: for a message alone each call counts."""
-    number, first, desk, policy = queue.next_id, consumer.next_delivery, queue.desk, queue.policy
+    number, first, context, policy = queue.next_id, consumer.next_delivery, queue.context, queue.policy
     queue.next_id, consumer.next_delivery = number + 1, first + 1
     span = Span(payload, number, False, None, 0, origin)
     memory = span.memory
     queue.messages += 1
     queue.size += span.size
     queue.in_memory += memory
-    desk.memory += memory
+    context.memory += memory
     if queue.size >= policy.queue_limit or 0 < policy.message_limit <= queue.messages:
         queue.full = True
     consumer.unacknowledged.append((first, span))
     counters, watch = queue.counters, queue.watch
     counters.put += 1
     if watch is not None:
-        now = span.since = watch.last_put = watch.last_get = desk.now_us
+        now = span.since = watch.last_put = watch.last_get = context.monotonic_us
         if now >= watch.sums_at:
             watch.sum_up(queue)
     counters.delivered += 1
     if watch is not None and counters.delivered >= watch.looks_at:
         watch.looks_at = counters.delivered + watch.every
         watch.times.append(0)
-    desk.effects.append(deliver((consumer, first, span)))
+    context.effects.append(deliver((consumer, first, span)))

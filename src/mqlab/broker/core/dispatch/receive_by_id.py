@@ -13,7 +13,7 @@ from mqlab.broker.core.effects import Continue
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.sessions import Consumer
-from mqlab.broker.core.model.span_list import Cursor, Line
+from mqlab.broker.core.model.span_list import Cursor, SpanList
 from mqlab.wire.native.columns import Value
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Finding:
         self.indexes: dict[Field, Index] = {}
         self._wanted: dict[Field, dict[Value, deque[Consumer]]] = {}
         # Indexes that do not have all messages yet: how far they have come in each line.
-        self._built: dict[Field, dict[Line, Cursor]] = {}
+        self._built: dict[Field, dict[SpanList, Cursor]] = {}
 
     def receive(self, consumer: Consumer, key: Key) -> None:
         """At once, or when it comes; who asked first is served first."""
@@ -86,7 +86,7 @@ class Finding:
             # An index that is not complete comes to the span as well, and to what stands before it first.
             if wanted and field not in self._built:
                 self._serve(span, field, wanted)
-        if span.line is None:
+        if span.span_list is None:
             return
         for field, index in [*self.indexes.items()]:
             if field in self._built:
@@ -112,7 +112,7 @@ class Finding:
                 if index is None:
                     index = self._build(field)
                 found = index.find(value)
-            if found is None or not 0 < found[0].expires <= queue.desk.now:
+            if found is None or not 0 < found[0].expires <= queue.context.now_ms:
                 return found
             span, row = found
             if queue.drop_expired(span) and row in span.index:
@@ -128,20 +128,20 @@ class Finding:
     def _build_on(self, field: Field) -> None:
         queue, cursors, index = self._queue, self._built[field], self.indexes[field]
         looks = limits.SLICE
-        for line in queue.lines:
+        for line in queue.span_lists:
             if line not in cursors:
                 cursors[line] = Cursor()
                 line.cursors.append(cursors[line])
             cursor = cursors[line]
             while (span := line.after(cursor)) is not None:
                 if looks <= 0:
-                    queue.desk.effects.append(Continue(partial(self._build_on, field)))
+                    queue.context.effects.append(Continue(partial(self._build_on, field)))
                     return
                 looks -= _INDEXED + span.rows // _INDEXED
                 cursor.at = span
                 if self._wanted.get(field):
                     self._serve(span, field, self._wanted[field])
-                if span.line is not None:
+                if span.span_list is not None:
                     index.add(span)
         for line, cursor in cursors.items():
             line.cursors.remove(cursor)
@@ -149,7 +149,7 @@ class Finding:
 
     def _serve(self, span: Span, field: Field, wanted: dict[Value, deque[Consumer]]) -> None:
         for row, value in [*keys(span, field)]:
-            if value in wanted and span.line is not None and row in span.index:
+            if value in wanted and span.span_list is not None and row in span.index:
                 self._queue.give(_first(wanted, value), self._take_row(span, row))
 
     def _take_row(self, span: Span, row: int) -> Span:

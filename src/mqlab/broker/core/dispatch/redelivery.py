@@ -24,6 +24,6 @@ def _enter_some(queue: Queue) -> None:
         queue.enter(returned.popleft())
     queue.is_due = bool(returned)
     if returned:
-        queue.desk.effects.append(Continue(partial(_enter_some, queue)))
+        queue.context.effects.append(Continue(partial(_enter_some, queue)))
     else:
         queue.dispatch()

@@ -106,7 +106,7 @@ def taker(queue: Queue, headers: Mapping[str, Value]) -> Consumer | None:
     consumer = None if queue.finding is None else queue.finding.taker(headers)
     if consumer is not None or queue.selective or not queue.ready or queue.is_due:
         return consumer
-    for line in queue.lines:
+    for line in queue.span_lists:
         if line.first is not None:
             return None
     consumer = _next_ready(queue)

@@ -11,7 +11,7 @@ from mqlab.broker import limits
 from mqlab.broker.core.dispatch.selection import chosen_of, chosen_of_singles, is_single
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.sessions import Consumer
-from mqlab.broker.core.model.span_list import Cursor, Line
+from mqlab.broker.core.model.span_list import Cursor, SpanList
 from mqlab.broker.core.routing.ordering import groups
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def dispatch(queue: Queue) -> None:
 def _next_for(queue: Queue, consumer: Consumer, left: _Slice) -> Span | None:
     """Off the line: what the consumer may have next, no more than it has room for."""
     left.looks -= 1
-    for line in queue.lines:
+    for line in queue.span_lists:
         cursor = _cursor(line, consumer)
         span = line.after(cursor) if cursor else line.first
         while span is not None and left.looks > 0:
@@ -78,7 +78,7 @@ def _next_for(queue: Queue, consumer: Consumer, left: _Slice) -> Span | None:
     return None
 
 
-def _cursor(line: Line, consumer: Consumer) -> Cursor | None:
+def _cursor(line: SpanList, consumer: Consumer) -> Cursor | None:
     """How far one that does not take everything has looked: what it passed over is not for it.
 
     Groups of others become its own only when their consumer goes, and then everybody looks again.
@@ -171,7 +171,7 @@ def take_ids(queue: Queue, ranges: Iterable[tuple[int, int]]) -> list[Span]:
     wanted = [*ranges]
     begin = min((first for first, _ in wanted), default=0)
     end = max((first + rows for first, rows in wanted), default=0)
-    for span in [span for line in queue.lines for span in line.until(end) if span.last_id >= begin]:
+    for span in [span for line in queue.span_lists for span in line.until(end) if span.last_id >= begin]:
         flags = span.within(wanted)
         if flags.all():
             queue.unlink(span)

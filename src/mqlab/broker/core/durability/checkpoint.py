@@ -8,29 +8,29 @@ from itertools import chain
 
 import numpy as np
 
-from mqlab.broker.core.durability.pending_records import Ledger
+from mqlab.broker.core.durability.pending_records import PendingRecords
 from mqlab.broker.core.durability.records import Put
-from mqlab.broker.core.model.destinations import House
+from mqlab.broker.core.model.destinations import DestinationRegistry
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.sessions import Session
-from mqlab.broker.core.transactions.two_phase_commit import Preparing
+from mqlab.broker.core.transactions.two_phase_commit import TwoPhaseCommit
 
 
 def carry_forward(
-    house: House, ledger: Ledger, preparing: Preparing, sessions: Iterable[Session],
-    intervals: Mapping[int, list[tuple[int, int]]], xids: Sequence[str], waiter: object,
+    destinations: DestinationRegistry, records: PendingRecords, two_phase_commit: TwoPhaseCommit,
+    sessions: Iterable[Session], intervals: Mapping[int, list[tuple[int, int]]], xids: Sequence[str], waiter: object,
 ) -> None:  # fmt: skip
     """Append again what is still needed of these ids ([first, end) of each queue) and of these transactions."""
     in_hand = [pair for session in sessions for pair in session.transaction.acknowledged]
-    in_hand += preparing.removed()
-    hidden = preparing.placed()
+    in_hand += two_phase_commit.removed()
+    hidden = two_phase_commit.placed()
     for number, wanted in intervals.items():
-        queue = house.numbered.get(number)
+        queue = destinations.numbered.get(number)
         if queue is not None and wanted:
             for put in _still_needed(queue, wanted, [span for owner, span in in_hand if owner is queue], hidden):
-                ledger.append(put, waiter)
-    preparing.say_again(xids, waiter)
+                records.append(put, waiter)
+    two_phase_commit.say_again(xids, waiter)
 
 
 def _puts(queue: Queue, span: Span) -> list[Put]:
@@ -56,7 +56,7 @@ def _still_needed(
 
 def everything(queue: Queue, first: int = 0, end: int = sys.maxsize) -> list[Span]:
     """All that it answers for with ids from `first` to before `end`, but what transactions have in hand."""
-    in_line = chain.from_iterable(line.until(end) for line in queue.lines)
+    in_line = chain.from_iterable(line.until(end) for line in queue.span_lists)
     given = (span for consumer in queue.consumers for _, span in consumer.unacknowledged)
     spans = chain(in_line, queue.delayed(), given, queue.unseen, queue.returned)
     return [span for span in spans if span.first_id < end and span.last_id >= first]

@@ -32,7 +32,7 @@ def save_beyond(queue: Queue, span: Span) -> None:
     queue.beyond_size += span.size
     if len(queue.beyond) < _MOST_TOGETHER and queue.beyond_size < _PAGE:
         return
-    spans = [one for one in queue.beyond if one.line is not None and one.in_memory]
+    spans = [one for one in queue.beyond if one.span_list is not None and one.in_memory]
     queue.beyond, queue.beyond_size = [], 0
     for run in _runs(spans):
         _to_disk(queue, _joined(queue, run))
@@ -40,7 +40,7 @@ def save_beyond(queue: Queue, span: Span) -> None:
 
 def _to_disk(queue: Queue, span: Span) -> None:
     assert isinstance(span.payload, Payload)
-    stored = queue.desk.page_out(span.payload)
+    stored = queue.context.page_out(span.payload)
     if stored is None:
         return
     full = queue.full

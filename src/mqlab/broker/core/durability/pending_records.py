@@ -12,11 +12,11 @@ _TARGET: Final = 12
 UNLIMITED: Final = 1 << 62
 
 
-def room_taken(record: Record) -> int:
+def journal_bytes(record: Record) -> int:
     """Bytes that the messages of a record take in the journal, about."""
     if isinstance(record, Put):
         return len(record.payload.data) + RECORD + _TARGET * len(record.targets)
-    return sum(map(room_taken, record.puts)) if isinstance(record, Commit | Prepare) else 0
+    return sum(map(journal_bytes, record.puts)) if isinstance(record, Commit | Prepare) else 0
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -37,7 +37,7 @@ class Pending(NamedTuple):
     actions: list[tuple[Callable[..., None], tuple[Any, ...]]]
 
 
-class Ledger:
+class PendingRecords:
     def __init__(self, effects: list[Effect]) -> None:
         self._effects = effects
         # Number of the last record given to the journal.
@@ -46,34 +46,34 @@ class Ledger:
         self._pending: dict[int, Pending] = {}
         # Bytes of messages that the journal has space for, and how it is asked for so many bytes: it says how many
         # there are.
-        self.room = UNLIMITED
-        self.make_room: Callable[[int], int] = lambda _: UNLIMITED
+        self.free_bytes = UNLIMITED
+        self.request_space: Callable[[int], int] = lambda _: UNLIMITED
         # While the disk is full: consumed messages of each queue wait here, and share a record. One record for each
         # could take more space than there is, and than the messages took.
-        self.merges = False
+        self.merges_removals = False
         self._consumed: dict[int, list[tuple[int, int]]] = {}
 
-    def consumed(self, queue: int, ranges: Iterable[tuple[int, int]]) -> None:
+    def append_removal(self, queue: int, ranges: Iterable[tuple[int, int]]) -> None:
         """These messages of a queue are gone. Nobody waits until that is durable."""
-        if self.merges:
+        if self.merges_removals:
             self._consumed.setdefault(queue, []).extend(ranges)
         else:
             self.append(Remove(queue, tuple(ranges)), None)
 
-    def append_consumed(self) -> None:
+    def append_merged_removals(self) -> None:
         """What was consumed while the disk is full."""
         consumed, self._consumed = self._consumed, {}
         for queue, ranges in consumed.items():
             self.append(Remove(queue, merged(ranges)), None)
 
-    def lacks_room(self, size: int, records: int = 1) -> str:
+    def reason_no_space(self, size: int, records: int = 1) -> str:
         """Why so many records with so many bytes of messages cannot be appended, or ""."""
         size += records * RECORD
-        if size > self.room:
+        if size > self.free_bytes:
             # The journal has not heard yet of what is among the effects.
-            unheard = sum(room_taken(effect.record) for effect in self._effects if isinstance(effect, Append))
-            self.room = self.make_room(size + unheard) - unheard
-        return f"the disk has no space for {size} bytes" if size > self.room else ""
+            unheard = sum(journal_bytes(effect.record) for effect in self._effects if isinstance(effect, Append))
+            self.free_bytes = self.request_space(size + unheard) - unheard
+        return f"the disk has no space for {size} bytes" if size > self.free_bytes else ""
 
     def append(self, record: Record, waiter: object | None) -> int:
         """`waiter` is who waits for it to be durable; None: nobody, it goes with whatever is synced next."""
@@ -81,22 +81,24 @@ class Ledger:
         self._effects.append(Append(record, self.lsn, waiter))
         if waiter is not None:
             self._pending[self.lsn] = Pending([], [])
-            self.room -= room_taken(record)
+            self.free_bytes -= journal_bytes(record)
         return self.lsn
 
-    def keep(self, put: Put, waiter: object, told: Confirm | None, action: Callable[..., None], *arguments: Any) -> int:
+    def append_single(
+        self, put: Put, waiter: object, told: Confirm | None, action: Callable[..., None], *arguments: Any
+    ) -> int:
         """A message alone, all in one go: its record, whom to tell that it is durable, and what is to be done then."""
         self.lsn = lsn = self.lsn + 1
         self._effects.append(Append(put, lsn, waiter))
-        self.room -= len(put.payload.data) + RECORD
+        self.free_bytes -= len(put.payload.data) + RECORD
         self._pending[lsn] = Pending([] if told is None else [told], [(action, arguments)])
         return lsn
 
-    def is_awaited(self, lsn: int) -> bool:
+    def is_pending(self, lsn: int) -> bool:
         """The record is not durable yet (0: there is none)."""
         return lsn in self._pending
 
-    def after(self, lsn: int, action: Callable[..., None], *arguments: Any) -> None:
+    def run_when_durable(self, lsn: int, action: Callable[..., None], *arguments: Any) -> None:
         """Do it once this record is durable: at once, if it is already (or was never)."""
         waiting = self._pending.get(lsn)
         if waiting is None:
@@ -104,21 +106,21 @@ class Ledger:
         else:
             waiting.actions.append((action, arguments))
 
-    def confirm_after(self, lsn: int, confirm: Confirm) -> None:
+    def confirm_when_durable(self, lsn: int, confirm: Confirm) -> None:
         """The same for who waits to hear of it."""
         waiting = self._pending.get(lsn)
         (self._effects if waiting is None else waiting.confirms).append(confirm)
 
-    def after_all(self, since: int, waiter: object, action: Callable[..., None], *arguments: Any) -> None:
+    def run_when_all_durable(self, since: int, waiter: object, action: Callable[..., None], *arguments: Any) -> None:
         """Do it once all that this command appended, which is all after record `since`, is durable."""
         if self._consumed:
-            self.append_consumed()
+            self.append_merged_removals()
         if self.lsn > since and self.lsn not in self._pending:
             self._make_awaited(waiter)
-        self.after(self.last_awaited, action, *arguments)
+        self.run_when_durable(self.last_pending, action, *arguments)
 
     @property
-    def last_awaited(self) -> int:
+    def last_pending(self) -> int:
         """The newest record that somebody waits for; 0 if nobody does."""
         return next(reversed(self._pending), 0)
 
@@ -130,7 +132,7 @@ class Ledger:
                 break
         self._pending[self.lsn] = Pending([], [])
 
-    def durable(self, lsn: int, tell: Callable[[], None]) -> None:
+    def on_durable(self, lsn: int, tell: Callable[[], None]) -> None:
         """Every record up to this number is on disk. `tell` those who wait to hear of it before all that follows."""
         pending = self._pending
         told: list[Confirm] = []

@@ -44,11 +44,11 @@ class Found(Protocol):
 
 def restore(core: Core, found: Found) -> None:
     """Into a new core. It appends nothing: the journal has not begun yet."""
-    house = core.house
-    house.last_number, core.ledger.lsn = found.last_queue, found.lsn
+    destinations = core.destinations
+    destinations.last_number, core.records.lsn = found.last_queue, found.lsn
     for number, queue in found.queues.items():
-        house.restore_queue(queue.name, number, queue.next_id, queue.spans(), queue.options)
+        destinations.restore_queue(queue.name, number, queue.next_id, queue.spans(), queue.options)
     for destination, ids in found.remembered.items():
-        house.restore_remembered(destination, ids)
+        destinations.restore_remembered(destination, ids)
     for prepared in found.prepared.values():
-        core.preparing.restore(prepared)
+        core.two_phase_commit.restore(prepared)

@@ -7,9 +7,9 @@ from typing import Any
 
 from mqlab.broker import limits
 from mqlab.broker.core.accounts import Accounts
-from mqlab.broker.core.context import Desk
+from mqlab.broker.core.context import CoreContext
 from mqlab.broker.core.dispatch.selection import check_selectors
-from mqlab.broker.core.durability.pending_records import Ledger
+from mqlab.broker.core.durability.pending_records import PendingRecords
 from mqlab.broker.core.durability.records import Declare, Forget, Remember
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.destination_names import QUEUE, TEMPORARY, TOPIC, parse
@@ -19,19 +19,19 @@ from mqlab.broker.core.model.sessions import Session
 from mqlab.broker.core.routing.duplicates import Sent, Window, ids_of, rows_of
 from mqlab.broker.core.routing.placement import restored
 from mqlab.broker.core.routing.remote_queues import TRANSMISSION, Remotes, first_id, of_channels
-from mqlab.broker.core.routing.subscriptions import Wish, full_name, stored_name, terms_of
+from mqlab.broker.core.routing.subscriptions import ConsumerOptions, full_name, stored_name, terms_of
 from mqlab.broker.core.routing.topics import Routing, Subscription, Terms, Topic
 from mqlab.broker.core.selectors import Selector
 from mqlab.broker.settings import Settings
 from mqlab.wire.native.bodies import Payload, cut
 
 
-class House:
-    def __init__(self, settings: Settings, desk: Desk, ledger: Ledger) -> None:
+class DestinationRegistry:
+    def __init__(self, settings: Settings, context: CoreContext, records: PendingRecords) -> None:
         self._settings = settings
-        self._desk = desk
-        self._ledger = ledger
-        self.accounts = Accounts(settings, desk)
+        self._context = context
+        self._records = records
+        self.accounts = Accounts(settings, context)
         self.queues: dict[str, Queue] = {}
         self.routing = Routing()
         self.remotes = Remotes(settings)
@@ -43,14 +43,14 @@ class House:
         self._used: dict[str, int] = {}
 
     @property
-    def keeps(self) -> bool:
+    def has_store(self) -> bool:
         """Whether there is a disk to keep anything."""
         return self._settings.data is not None
 
     def name_of(self, number: int) -> str:
         return self.numbered[number].full_name if number in self.numbered else ""
 
-    def all(self) -> Iterator[Queue]:
+    def all_queues(self) -> Iterator[Queue]:
         yield from self.queues.values()
         yield from self.routing.subscriptions
 
@@ -64,9 +64,9 @@ class House:
         queue, broker = self.remotes.resolve(short)
         if not broker:
             return self._queue(queue), ""
-        return self.transmission(broker), f"{QUEUE}:{queue}@{broker}"
+        return self.transmission_queue(broker), f"{QUEUE}:{queue}@{broker}"
 
-    def transmission(self, broker: str) -> Queue:
+    def transmission_queue(self, broker: str) -> Queue:
         """The queue on which messages for another broker wait."""
         short = TRANSMISSION + broker
         if broker not in self.remotes.reached and short not in self.queues:
@@ -89,21 +89,21 @@ class House:
         # Queues of another broker are that one's to make.
         return bool(broker) or queue in self.queues
 
-    def queue(self, short: str, *, own: bool = False) -> Queue:
+    def queue(self, short: str, *, internal: bool = False) -> Queue:
         """Made if there is none of that name. Raises RefusedError for one of another broker.
 
-        `own`: the broker needs it itself, so it is made however many there are.
+        `internal`: the broker needs it itself, so it is made however many there are.
         """
-        return self._queue(self.remotes.here(short), own=own)
+        return self._queue(self.remotes.here(short), internal=internal)
 
-    def _queue(self, short: str, *, own: bool = False) -> Queue:
+    def _queue(self, short: str, *, internal: bool = False) -> Queue:
         queue = self.queues.get(short)
         if queue is None:
             if short.startswith(TEMPORARY):
                 raise RefusedError(f"queue:{short}: this temporary queue is gone")
-            if not own:
+            if not internal:
                 self._check_room()
-            queue = self.queues[short] = self._new(short, None, stored=self.keeps)
+            queue = self.queues[short] = self._new(short, None, stored=self.has_store)
         return queue
 
     def queue_for(self, session: Session, short: str, selector: Selector | None) -> Queue:
@@ -123,7 +123,7 @@ class House:
         account = self.accounts.of(owner)
         account.check_temporaries()
         self._check_room()
-        name = TEMPORARY + self._desk.token()
+        name = TEMPORARY + self._context.new_token()
         queue = self.queues[name] = self._new(name, None, stored=False)
         queue.owner = owner
         account.add_temporary(queue)
@@ -139,12 +139,12 @@ class House:
         """Raises RefusedError if there are too many."""
         self._check_room()
         self.routing.check_room(subscription)
-        return self._new(name, subscription, stored=subscription.durable and self.keeps)
+        return self._new(name, subscription, stored=subscription.durable and self.has_store)
 
-    def claim_subscription(self, session: Session, topic: str, wish: Wish) -> None:
+    def claim_subscription(self, session: Session, topic: str, options: ConsumerOptions) -> None:
         """Give a durable subscription without an owner to the user who subscribes to it again, on the same terms."""
-        unowned, terms = full_name(session.client, wish.durable), terms_of(session, topic, wish)
-        name, queue = full_name(session.client, wish.durable, session.user), self.routing.durable.get(unowned)
+        unowned, terms = full_name(session.client, options.durable), terms_of(session, topic, options)
+        name, queue = full_name(session.client, options.durable, session.user), self.routing.durable.get(unowned)
         if queue is None or name in self.routing.durable:
             return
         assert queue.subscription is not None
@@ -153,7 +153,7 @@ class House:
             queue.name, queue.subscription.terms = name, terms
             self.routing.durable[name] = queue
             if queue.stored:
-                self._ledger.append(_declared(queue), None)
+                self._records.append(_declared(queue), None)
 
     def leads_back(self, queue: Queue) -> bool:
         """Whether its dead letters, those of the queue they go to, and so on, come to this queue again."""
@@ -177,13 +177,13 @@ class House:
                 self._used[queue.name] = queue.next_id
         else:
             for topic in self.routing.remove(queue):
-                self.let_go(topic)
+                self.drop_if_unused(topic)
         if queue.stored:
             self.numbered.pop(queue.number, None)
-            self._ledger.append(Forget(queue.number), None)
+            self._records.append(Forget(queue.number), None)
         return feeding
 
-    def let_go(self, destination: Queue | Topic) -> None:
+    def drop_if_unused(self, destination: Queue | Topic) -> None:
         """One less uses it. Topics are not declared, so those that nobody uses must not stay for ever."""
         if isinstance(destination, Topic) and self.routing.drop_unused(destination):
             window = self._windows.get(destination.full_name)
@@ -201,7 +201,7 @@ class House:
             return payload
         return cut(payload, rows_of(flags)) if any(flags) else None
 
-    def know_ids(self, sent: Sent, *, lasting: bool) -> None:
+    def remember_ids(self, sent: Sent, *, lasting: bool) -> None:
         """They were sent there; `lasting`: the next file of the journal must say so."""
         if self._is_gone(sent.destination):
             return
@@ -220,7 +220,7 @@ class House:
         """What a new journal file must say before anything else."""
         return [_declared(queue) for queue in self.numbered.values()]
 
-    def remembered(self) -> list[Remember]:
+    def remembered_ids(self) -> list[Remember]:
         found = [Remember(name, window.lasting) for name, window in self._windows.items()]
         return [one for one in found if one.ids]
 
@@ -231,8 +231,8 @@ class House:
         subscription = Subscription(Terms(**options), durable=True) if options else None
         if subscription is not None:
             name = stored_name(name, options)
-        queue = Queue(number, name, self._policy(name, subscription), self._desk, stored=True)
-        queue.next_id, queue.subscription = first_id(name, self._desk.now, next_id), subscription
+        queue = Queue(number, name, self._policy(name, subscription), self._context, stored=True)
+        queue.next_id, queue.subscription = first_id(name, self._context.now_ms, next_id), subscription
         self.numbered[number] = queue
         if subscription is None:
             self.queues[name] = queue
@@ -249,11 +249,11 @@ class House:
 
     def _new(self, name: str, subscription: Subscription | None, *, stored: bool) -> Queue:
         self.last_number += 1
-        queue = Queue(self.last_number, name, self._policy(name, subscription), self._desk, stored=stored)
-        queue.next_id, queue.subscription = first_id(name, self._desk.now, self._used.get(name, 1)), subscription
+        queue = Queue(self.last_number, name, self._policy(name, subscription), self._context, stored=stored)
+        queue.next_id, queue.subscription = first_id(name, self._context.now_ms, self._used.get(name, 1)), subscription
         if stored:
             self.numbered[queue.number] = queue
-            self._ledger.append(_declared(queue), None)
+            self._records.append(_declared(queue), None)
         return queue
 
     def _policy(self, name: str, subscription: Subscription | None) -> Any:

@@ -35,8 +35,8 @@ class Span:
     """
 
     __slots__ = (
-        "after", "base", "before", "delivered", "doubtful", "due", "expires", "index", "line", "memory", "origin",
-        "payload", "persistent", "priority", "rows", "since", "size",
+        "after", "base", "before", "delivered", "doubtful", "due", "expires", "index", "memory", "origin", "payload",
+        "persistent", "priority", "rows", "since", "size", "span_list",
     )  # fmt: skip
 
     def __init__(
@@ -72,7 +72,7 @@ class Span:
         # When it came to its queue, in microseconds of the monotonic clock; 0: nobody looked.
         self.since = since
         # The line it stands in, if it does, and only then its neighbours there.
-        self.line: object | None = None
+        self.span_list: object | None = None
         self.before: Span | None
         self.after: Span | None
 

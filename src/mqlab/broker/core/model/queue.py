@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from mqlab.broker import limits
-from mqlab.broker.core.context import Desk
+from mqlab.broker.core.context import CoreContext
 from mqlab.broker.core.dispatch import round_robin, selective
 from mqlab.broker.core.dispatch.correlation_index import Key
 from mqlab.broker.core.dispatch.receive_by_id import Finding
@@ -18,7 +18,7 @@ from mqlab.broker.core.effects import Continue, deliver
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.schedule import Agenda
 from mqlab.broker.core.model.sessions import Consumer, Producer
-from mqlab.broker.core.model.span_list import Line
+from mqlab.broker.core.model.span_list import SpanList
 from mqlab.broker.core.monitoring import Counters, Watch
 from mqlab.broker.core.routing.ordering import DEFAULT_PRIORITY, expired, next_expiry
 from mqlab.broker.policy import Policy
@@ -37,21 +37,21 @@ class Queue:
     # Looked up for each message: CPython finds attributes quickly in slots, or among at most 30 of an object.
     __slots__ = (
         "__weakref__", "_choosing", "_delayed", "_expiring", "_wakes_at", "beyond", "beyond_size", "closed",
-        "consumers", "counters", "desk", "finding", "full", "grouped", "groups", "in_memory", "is_due", "lines",
-        "messages", "name", "next_id", "number", "owner", "policy", "producers", "ready", "returned", "selective",
-        "size", "stored", "subscription", "unseen", "watch",
+        "consumers", "context", "counters", "finding", "full", "grouped", "groups", "in_memory", "is_due", "messages",
+        "name", "next_id", "number", "owner", "policy", "producers", "ready", "returned", "selective", "size",
+        "span_lists", "stored", "subscription", "unseen", "watch",
     )  # fmt: skip
 
-    def __init__(self, number: int, name: str, policy: Policy, desk: Desk, *, stored: bool) -> None:
+    def __init__(self, number: int, name: str, policy: Policy, context: CoreContext, *, stored: bool) -> None:
         self.number = number
         self.name = name
         self.policy = policy
-        self.desk = desk
+        self.context = context
         # Its persistent messages go to the journal. A non-durable subscription ends with its consumer: nothing to keep.
         self.stored = stored
         self.next_id = 1
         # By priority, the highest first.
-        self.lines: list[Line] = [Line(DEFAULT_PRIORITY)]
+        self.span_lists: list[SpanList] = [SpanList(DEFAULT_PRIORITY)]
         self.consumers: list[Consumer] = []
         # Those of them that have room, in the order in which they came to it.
         self.ready: deque[Consumer] = deque()
@@ -70,7 +70,7 @@ class Queue:
         self.owner: object | None = None
         self.closed = False
         self.counters = Counters()
-        self.watch = Watch(desk.every) if desk.every else None
+        self.watch = Watch(context.sampling_interval) if context.sampling_interval else None
         # Which consumer has the messages of a group.
         self.groups: dict[str, Consumer] = {}
         self.grouped = False
@@ -104,12 +104,12 @@ class Queue:
 
     def spans(self) -> Iterator[Span]:
         """All that could be delivered now, best first."""
-        return chain.from_iterable(self.lines)
+        return chain.from_iterable(self.span_lists)
 
     @property
     def oldest(self) -> Span | None:
         """Of those in line, whatever their priority."""
-        return min((line.first for line in self.lines if line.first is not None), key=_first_id, default=None)
+        return min((line.first for line in self.span_lists if line.first is not None), key=_first_id, default=None)
 
     def new_ids(self, rows: int) -> int:
         first = self.next_id
@@ -124,7 +124,7 @@ class Queue:
         self.size += span.size
         memory = span.memory
         self.in_memory += memory
-        self.desk.memory += memory
+        self.context.memory += memory
         policy = self.policy
         if self.size >= policy.queue_limit or 0 < policy.message_limit <= self.messages:
             self.full = True
@@ -134,7 +134,7 @@ class Queue:
         self.size -= span.size
         memory = span.memory
         self.in_memory -= memory
-        self.desk.memory -= memory
+        self.context.memory -= memory
         if self.full and self.size <= self.policy.queue_limit * RELEASE_SHARE:
             limit = self.policy.message_limit
             self.full = bool(limit) and self.messages > limit * RELEASE_SHARE
@@ -158,7 +158,7 @@ class Queue:
         left = {group: owner for group, owner in self.groups.items() if owner is not consumer}
         if len(left) < len(self.groups):
             self.groups = left
-            for line in self.lines:
+            for line in self.span_lists:
                 line.look_again()
         self._choosing -= consumer.chooses
         self.selective = self.grouped or self._choosing > 0
@@ -201,32 +201,32 @@ class Queue:
         """Make reserved messages visible, or known if they are not due yet."""
         self.count_put(span)
         if span.due:
-            if span.due > self.desk.now:
+            if span.due > self.context.now_ms:
                 self._delay(span)
                 return
             span.due = 0
         self.enter(span)
         self.dispatch()
-        if self.policy.save_extent and span.line is not None:
+        if self.policy.save_extent and span.span_list is not None:
             paging.save_beyond(self, span)
 
     def count_put(self, span: Span) -> None:
         self.counters.put += span.rows
         watch = self.watch
         if watch is not None:
-            now = span.since = watch.last_put = self.desk.now_us
+            now = span.since = watch.last_put = self.context.monotonic_us
             if now >= watch.sums_at:
                 watch.sum_up(self)
 
     def restore(self, span: Span) -> None:
         """At start: a message that the journal had. If it has expired meanwhile, it leaves with the first wake."""
         self.reserve(span)
-        span.since = self.desk.now_us
-        if span.due > self.desk.now:
+        span.since = self.context.monotonic_us
+        if span.due > self.context.now_ms:
             self._delay(span)
             return
         span.due = 0
-        for part in self._line(span.priority).insert(span):
+        for part in self._list_of(span.priority).insert(span):
             self._watch_expiry(part, part.expires)
 
     def take_some(self, most: int) -> list[Span]:
@@ -261,24 +261,24 @@ class Queue:
         counters.delivered += rows
         watch = self.watch
         if watch is not None:
-            now = watch.last_get = self.desk.now_us
+            now = watch.last_get = self.context.monotonic_us
             if counters.delivered >= watch.looks_at:
                 watch.looks_at = counters.delivered + watch.every
                 watch.times.append(now - span.since if now > span.since else 0)
             if now >= watch.sums_at:
                 watch.sum_up(self)
-        self.desk.effects.append(deliver((consumer, first, span)))
+        self.context.effects.append(deliver((consumer, first, span)))
 
     def unlink(self, span: Span) -> None:
-        line = span.line
-        assert isinstance(line, Line)
+        line = span.span_list
+        assert isinstance(line, SpanList)
         line.unlink(span)
 
     # Time
 
     def wake(self, most: int = limits.SLICE) -> int:
         """What is due becomes visible; what has expired leaves. Returns of how many it was; no more than `most`."""
-        now = self.desk.now
+        now = self.context.now_ms
         if self._wakes_at is None or self._wakes_at > now:
             # An earlier wake took the place of this one: were it to arrange the next as well, they would multiply.
             return 0
@@ -300,7 +300,7 @@ class Queue:
         """There is more to look at than one slice has time for."""
         if not self.is_due:
             self.is_due = True
-            self.desk.effects.append(Continue(self._dispatch_on))
+            self.context.effects.append(Continue(self._dispatch_on))
 
     def _dispatch_on(self) -> None:
         self.is_due = bool(self.returned)
@@ -314,9 +314,9 @@ class Queue:
 
     def drop_expired(self, span: Span) -> bool:
         """Takes what has expired from a span in line. Whether anything is left of it."""
-        now = self.desk.now
-        if span.line is None or not span.expires or span.expires > now:
-            return span.line is not None
+        now = self.context.now_ms
+        if span.span_list is None or not span.expires or span.expires > now:
+            return span.span_list is not None
         flags = expired(span, now)
         if not flags.any():
             self._watch_expiry(span, next_expiry(span, now))
@@ -328,14 +328,14 @@ class Queue:
             gone = span.take(flags)
             self._watch_expiry(span, next_expiry(span, now))
         self.counters.expired += gone.rows
-        self.desk.on_expired(self, gone)
-        return span.line is not None
+        self.context.on_expired(self, gone)
+        return span.span_list is not None
 
     # The parts
 
     def head(self) -> Span | None:
-        now, looks = self.desk.now, limits.SLICE
-        for line in self.lines:
+        now, looks = self.context.now_ms, limits.SLICE
+        for line in self.span_lists:
             span = line.first
             while span is not None:
                 if not 0 < span.expires <= now or self.drop_expired(span):
@@ -349,21 +349,21 @@ class Queue:
 
     def enter(self, span: Span) -> None:
         """It stands in line from now on, unless it has expired."""
-        for part in self._line(span.priority).insert(span):
-            if part.expires > self.desk.now:
+        for part in self._list_of(span.priority).insert(span):
+            if part.expires > self.context.now_ms:
                 self._watch_expiry(part, part.expires)
             elif part.expires and not self.drop_expired(part):
                 continue
             if self.finding is not None:
                 self.finding.came(part)
 
-    def _line(self, priority: int) -> Line:
-        for line in self.lines:
+    def _list_of(self, priority: int) -> SpanList:
+        for line in self.span_lists:
             if line.priority == priority:
                 return line
-        line = Line(priority)
-        self.lines.append(line)
-        self.lines.sort(key=lambda one: -one.priority)
+        line = SpanList(priority)
+        self.span_lists.append(line)
+        self.span_lists.sort(key=lambda one: -one.priority)
         return line
 
     def _watch_expiry(self, span: Span, when: int) -> None:
@@ -372,7 +372,7 @@ class Queue:
             self._expiring.note(when, span)
             self._wake_at(when)
             if len(self._expiring) > 2 * self.messages + _SLACK:
-                self._expiring.keep(lambda when, one: one.line is not None and one.expires == when)
+                self._expiring.keep(lambda when, one: one.span_list is not None and one.expires == when)
 
     def _delay(self, span: Span) -> None:
         self._delayed.note(span.due, span)
@@ -381,7 +381,7 @@ class Queue:
     def _wake_at(self, when: int) -> None:
         if self._wakes_at is None or when < self._wakes_at:
             self._wakes_at = when
-            self.desk.wake_at(when, self)
+            self.context.wake_at(when, self)
 
     def note_group(self) -> None:
         """Messages of groups came: from now on dispatch looks at them."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mqlab.broker.core.dispatch.browser import Browsing
     from mqlab.broker.core.model.messages import Span
     from mqlab.broker.core.model.queue import Queue
-    from mqlab.broker.core.model.span_list import Cursor, Line
+    from mqlab.broker.core.model.span_list import Cursor, SpanList
     from mqlab.broker.core.routing.topics import Topic
     from mqlab.broker.core.selectors import Selector
 
@@ -142,7 +142,7 @@ class Consumer:
     # It stands in its queue's line of those who have room.
     waiting: bool = False
     # With a selector: how far it has looked in each line, and what it knows of the spans ahead.
-    cursors: dict[Line, Cursor] = field(default_factory=dict)
+    cursors: dict[SpanList, Cursor] = field(default_factory=dict)
     known: dict[Span, np.ndarray[Any, Any]] = field(default_factory=dict)
 
     @property

@@ -16,7 +16,7 @@ class Cursor:
         self.at: Span | None = None
 
 
-class Line:
+class SpanList:
     """Spans of one priority: all ids of a span are lower than all of the next, whenever they came or came back."""
 
     __slots__ = ("_near", "cursors", "first", "last", "priority")
@@ -51,7 +51,7 @@ class Line:
             self.last = span.before
         else:
             span.after.before = span.before
-        span.line = span.before = span.after = None
+        span.span_list = span.before = span.after = None
 
     def look_again(self) -> None:
         """What was passed over may be wanted now."""
@@ -106,7 +106,7 @@ class Line:
 
     def _link(self, span: Span, behind: Span | None) -> Span:
         before = self.last if behind is None else behind.before
-        span.line, span.before, span.after = self, before, behind
+        span.span_list, span.before, span.after = self, before, behind
         if before is None:
             self.first = span
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mqlab.broker.core.model.span_list import Line
+from mqlab.broker.core.model.span_list import SpanList
 
 if TYPE_CHECKING:
     from mqlab.broker.core.model.messages import Span
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 def replace(queue: Queue, run: Sequence[Span], made: Sequence[Span]) -> None:
     """`run`: spans that follow one another in a line of the queue; `made` take their place there."""
-    full, line = queue.full, run[0].line
-    assert isinstance(line, Line)
+    full, line = queue.full, run[0].span_list
+    assert isinstance(line, SpanList)
     for span in run:
         line.unlink(span)
         queue.release(span)

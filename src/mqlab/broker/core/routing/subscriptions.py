@@ -17,7 +17,7 @@ NewQueue = Callable[[str, Subscription], Queue]
 DeleteQueue = Callable[[Queue], None]
 
 
-class Wish(NamedTuple):
+class ConsumerOptions(NamedTuple):
     """How a consumer wants to receive."""
 
     selector: str = ""
@@ -29,30 +29,35 @@ class Wish(NamedTuple):
     exclusive: bool = False
 
 
-def check_wish(name: str, wish: Wish) -> None:
+def check_options(name: str, options: ConsumerOptions) -> None:
     """Raises RefusedError for what does not go together."""
     kind, _ = parse(name, patterns=True)
-    if kind == QUEUE and (wish.durable or wish.shared or wish.no_local):
+    if kind == QUEUE and (options.durable or options.shared or options.no_local):
         raise RefusedError("durable, shared and no_local are for subscriptions to topics")
-    if kind != QUEUE and (wish.browse or wish.exclusive):
+    if kind != QUEUE and (options.browse or options.exclusive):
         raise RefusedError("browse and exclusive are for queues")
-    for given in (wish.durable, wish.shared):
+    for given in (options.durable, options.shared):
         if given:
             check_name(given, "the name of a subscription")
-    if wish.durable and wish.shared and wish.durable != wish.shared:
+    if options.durable and options.shared and options.durable != options.shared:
         raise RefusedError("a shared durable subscription has one name: give durable and shared the same")
 
 
 def subscribe(
-    routing: Routing, session: Session, topic: str, wish: Wish, new_queue: NewQueue, delete_queue: DeleteQueue
+    routing: Routing,
+    session: Session,
+    topic: str,
+    options: ConsumerOptions,
+    new_queue: NewQueue,
+    delete_queue: DeleteQueue,
 ) -> Queue:
     """The queue of the subscription, found again or made."""
-    terms = terms_of(session, topic, wish)
-    if wish.durable:
-        return _durable(routing, session, wish.durable, terms, new_queue, delete_queue)
+    terms = terms_of(session, topic, options)
+    if options.durable:
+        return _durable(routing, session, options.durable, terms, new_queue, delete_queue)
     owner = session.owner
-    if wish.shared:
-        name = full_name(session.client, wish.shared, session.user)
+    if options.shared:
+        name = full_name(session.client, options.shared, session.user)
         queue = routing.shared.get(name)
         if queue is None:
             queue = routing.shared[name] = new_queue(name, Subscription(terms, durable=False, owner=owner))
@@ -65,9 +70,9 @@ def subscribe(
     return queue
 
 
-def terms_of(session: Session, topic: str, wish: Wish) -> Terms:
-    client, user = (session.client, session.user) if wish.durable else ("", "")
-    return Terms(topic, wish.selector, wish.no_local, bool(wish.shared), client, user)
+def terms_of(session: Session, topic: str, options: ConsumerOptions) -> Terms:
+    client, user = (session.client, session.user) if options.durable else ("", "")
+    return Terms(topic, options.selector, options.no_local, bool(options.shared), client, user)
 
 
 def full_name(client: str, name: str, user: str = "") -> str:

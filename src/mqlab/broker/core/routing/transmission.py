@@ -25,4 +25,4 @@ def give_up(core: Core, consumer: Consumer, first: int, rows: int) -> None:
     spans = taken_rows(consumer, first, rows)
     queue.counters.dead += sum(span.rows for span in spans)
     dead_letters = queue.policy.dead_letters or Policy().dead_letters
-    core.leaving.transfer(queue, spans, core.house.queue(parse(dead_letters)[1], own=True))
+    core.removal.transfer(queue, spans, core.destinations.queue(parse(dead_letters)[1], internal=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mqlab.broker.core.durability.pending_records import Ledger
+from mqlab.broker.core.durability.pending_records import PendingRecords
 from mqlab.broker.core.durability.records import Commit
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.sessions import Producer, Session, Transaction
@@ -16,13 +16,13 @@ from mqlab.wire.native.bodies import Payload
 Place = Callable[[Producer, Payload, bool], Placing]
 
 
-def end_transaction(session: Session, ledger: Ledger, place: Place) -> Ended:
+def end_transaction(session: Session, records: PendingRecords, place: Place) -> Ended:
     """Its messages are where they belong, yet not visible. A new one begins. Raises RefusedError."""
     transaction = session.transaction
     if why := transaction.why_not:
         raise RefusedError(f"the transaction can only be rolled back: {why}")
     sizes = [span.size for _, span in transaction.sends if span.persistent]
-    if sizes and (why := ledger.lacks_room(sum(sizes), len(sizes))):
+    if sizes and (why := records.reason_no_space(sum(sizes), len(sizes))):
         transaction.doomed = why
         raise RefusedError(f"the transaction can only be rolled back: {why}")
     session.transaction = Transaction()
@@ -34,7 +34,7 @@ def end_transaction(session: Session, ledger: Ledger, place: Place) -> Ended:
             for _, delayed in placing.placed:
                 delayed.due = max(0, delayed.due + span.due)
     if any(placing.again for placing in placings):
-        session.last_lsn = ledger.last_awaited
+        session.last_lsn = records.last_pending
     puts = tuple(placing.put for placing in placings if placing.put is not None)
     left_out = [remove for placing in placings for remove in placing.left_out]
     sent = [

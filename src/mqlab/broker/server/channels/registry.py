@@ -30,9 +30,9 @@ class ChannelRegistry:
             raise RefusedError(f"{own} is this broker itself")
         if settings.to in self._channels:
             raise RefusedError(f"there is a channel to {settings.to} already")
-        house = self._broker.core.house
-        house.remotes.reached.add(settings.to)
-        house.transmission(settings.to)
+        destinations = self._broker.core.destinations
+        destinations.remotes.reached.add(settings.to)
+        destinations.transmission_queue(settings.to)
         channel = self._channels[settings.to] = SenderChannel(self._broker, settings, password)
         self._broker.run_effects()
         channel.start()

@@ -36,7 +36,7 @@ class SendingEnd:
     def resume(self, arrived: IdRanges) -> int:
         """Begin, or go on after the connection was lost. These messages are over there; how many were still here."""
         self._broker.update_clock()
-        queue = self._core.house.transmission(self._to)
+        queue = self._core.destinations.transmission_queue(self._to)
         dropped = drop_arrived(self._session, queue, arrived) + self._drop_in_hand(arrived)
         self._leave(arrived, persistent=any(span.persistent for span in dropped))
         if self._consumer is None:

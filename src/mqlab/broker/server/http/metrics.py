@@ -60,7 +60,7 @@ def pages(broker: Broker) -> dict[str, Page]:
     def destinations() -> PageRenderer:
         # Where there are users, the name of a temporary queue is for its owner and for whom he tells it.
         private = broker.users is not None
-        shown = admin.listed(broker.core, lambda queue: not (private and queue.owner is not None))
+        shown = admin.list_queues(broker.core, lambda queue: not (private and queue.owner is not None))
         return _json({"destinations": shown})
 
     served = {"/metrics": prometheus, "/status.json": status, "/destinations.json": destinations}

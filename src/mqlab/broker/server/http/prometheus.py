@@ -103,13 +103,13 @@ class PrometheusMetrics:
         self._broker.update_clock()
         shown: dict[str, Values] = {}
         watched: dict[str, dict[str, Any]] = {}
-        for queue in self._broker.core.house.all():
+        for queue in self._broker.core.destinations.all_queues():
             label, lasting = _label(queue)
             counted: Values = dict(asdict(queue.counters))
             _add(shown.setdefault(label, {}), _now(queue))
             if lasting:
                 _add(shown[label], counted)
-                watched[label] = monitoring.shown(queue) or {}
+                watched[label] = monitoring.describe(queue) or {}
             else:
                 self._count(label, queue, counted)
         for label, counted in self._fleeting.items():

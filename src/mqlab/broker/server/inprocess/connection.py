@@ -80,7 +80,7 @@ class InProcessConnection(NativeServerConnection):
             self._write(refusal(Frame(Kind.ACKNOWLEDGE, 0, 0, link, up_to, room, b""), error))
         except BROKEN_RULES as error:
             self.fail("protocol", str(error))
-        if at_once and (self._core.effects or self._broker.unsent or self._core.wakes):
+        if at_once and (self._core.effects or self._broker.unsent or self._core.wake_times):
             self._broker.run_effects()
 
     def receive(self, link: int, correlation_id: str, done: int, at_once: bool) -> None:
@@ -94,7 +94,7 @@ class InProcessConnection(NativeServerConnection):
             self._write(refusal(Frame(Kind.RECEIVE, 0, 0, link, 0, 0, b""), error))
         except BROKEN_RULES as error:
             self.fail("protocol", str(error))
-        if at_once and (self._core.effects or self._broker.unsent or self._core.wakes):
+        if at_once and (self._core.effects or self._broker.unsent or self._core.wake_times):
             self._broker.run_effects()
 
     def run_effects(self) -> None:

@@ -87,14 +87,14 @@ class AdminRequestHandler:
         return self._broker.status()
 
     def _temporary(self, _question: AdminRequest) -> JsonObject:
-        return {"name": self._core.house.temporary_queue(self._connection).full_name}
+        return {"name": self._core.destinations.temporary_queue(self._connection).full_name}
 
     def _delete_temporary(self, question: AdminRequest) -> JsonObject:
         admin.delete(self._core, question.text("name"))
         return {}
 
     def _unsubscribe(self, question: AdminRequest) -> None:
-        begun = self._core.ledger.lsn
+        begun = self._core.records.lsn
         connection = self._connection
         self._core.unsubscribe(connection.client_id, question.text("name"), owner_name(connection.user))
         self._done(question, begun, {})
@@ -112,7 +112,7 @@ class AdminRequestHandler:
         self._core.decide(question.text("xid"), Answer(self._connection, question.number, {}), commit=False)
 
     def _prepared(self, _question: AdminRequest) -> JsonObject:
-        return {"prepared": self._connection.access.seen_prepared(admin.prepared(self._core))}
+        return {"prepared": self._connection.access.seen_prepared(admin.list_prepared(self._core))}
 
     def _list(self, question: AdminRequest) -> JsonObject:
         """A part of them: with `more`, the client asks for those that follow, `after` that number."""
@@ -120,11 +120,11 @@ class AdminRequestHandler:
         if not isinstance(after, int):
             raise RefusedError(f"after: {str(after)[:80]!r} is no number")
         queues, more = admin.page(self._core, after)
-        lines = [admin.line(queue) for queue in queues if sees(queue)]
+        lines = [admin.summary(queue) for queue in queues if sees(queue)]
         return {"destinations": lines} if more is None else {"destinations": lines, "more": more}
 
     def _show(self, question: AdminRequest) -> JsonObject:
-        return admin.shown(self._core, question.text("name"))
+        return admin.describe(self._core, question.text("name"))
 
     def _purge(self, question: AdminRequest) -> None:
         work = admin.purge_slices(self._core, question.text("name"), question.optional("selector"))
@@ -139,20 +139,20 @@ class AdminRequestHandler:
         self._do_a_slice(question, work)
 
     def _delete(self, question: AdminRequest) -> None:
-        begun = self._core.ledger.lsn
+        begun = self._core.records.lsn
         admin.delete(self._core, question.text("name"))
         self._done(question, begun, {})
 
     def _do_a_slice(self, question: AdminRequest, work: admin.Slices, *, again: bool = False) -> None:
         """It is answered when all of it is durable. Raises RefusedError."""
         core = self._core
-        begun = core.ledger.lsn
+        begun = core.records.lsn
         try:
             next(work)
         except StopIteration as ended:
-            if again and core.ledger.lsn == begun and core.house.keeps:
+            if again and core.records.lsn == begun and core.destinations.has_store:
                 # Of the slices before, too: what is said now is durable after them.
-                core.ledger.append(Commit((), ()), None)
+                core.records.append(Commit((), ()), None)
             self._done(question, begun, {"messages": ended.value})
         else:
             core.effects.append(Continue(partial(self._go_on, question, work)))
@@ -165,7 +165,7 @@ class AdminRequestHandler:
 
     def _done(self, question: AdminRequest, begun: int, value: JsonObject) -> None:
         """Answered when what was done since record `begun` is durable."""
-        self._core.answer_after(begun, Answer(self._connection, question.number, value))
+        self._core.answer_when_durable(begun, Answer(self._connection, question.number, value))
 
     def _trace(self, question: AdminRequest) -> None:
         """Whose operations are recorded, for who may read the records. With `level` it is changed first."""

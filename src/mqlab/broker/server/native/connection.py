@@ -7,10 +7,10 @@ from typing import Final, cast
 
 from mqlab.broker import limits
 from mqlab.broker.core import effects
-from mqlab.broker.core.dispatch.direct import Known
+from mqlab.broker.core.dispatch.direct import DecodedHeaders
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.sessions import Consumer, Producer, Session
-from mqlab.broker.core.refusal import tells_apart
+from mqlab.broker.core.refusal import must_stay_single
 from mqlab.broker.security.rights import User
 from mqlab.broker.server.access import Access, owner_name, permitted_frames
 from mqlab.broker.server.broker import Broker
@@ -245,14 +245,14 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._take(link, first, payload, flags, check(payload))
         return payload
 
-    def _take(self, link: int, first: int, payload: Payload, flags: int, headers: Known) -> None:
+    def _take(self, link: int, first: int, payload: Payload, flags: int, headers: DecodedHeaders) -> None:
         producer, last = self._producers.get(link), first + payload.rows - 1
         if producer is None:
             raise ProtocolError(f"there is no producer {link}")
         if last >= SEQUENCE_NUMBERS:
             raise ProtocolError("the sequence numbers are used up")
         persistent, confirm = flags & _PERSISTENT > 0, flags & _CONFIRM > 0
-        if last > first and payload.form & COALESCED and tells_apart(producer.destination):
+        if last > first and payload.form & COALESCED and must_stay_single(producer.destination):
             send_individually(self._core, producer, payload, first, persistent=persistent, confirm=confirm)
         else:
             self._core.send(producer, payload, last, persistent=persistent, confirm=confirm, headers=headers)
@@ -284,7 +284,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._core.receive(consumer, key_of(frame))
 
     def _cancel(self, frame: Frame) -> None:
-        self._core.cancel(self._consumer(frame))
+        self._core.cancel_receives(self._consumer(frame))
         self._write(native.header(Kind.CANCELLED, link=frame.link))
 
     def _commit(self, frame: Frame) -> None:
@@ -293,9 +293,9 @@ class NativeServerConnection(FrameReader, EffectEncoder):
     def _rollback(self, frame: Frame) -> None:
         if frame.link and frame.amount:
             tried = bool(frame.flags & _REDELIVERED)
-            self._core.give_back(self._consumer(frame), frame.first, frame.amount, tried=tried)
+            self._core.requeue_rows(self._consumer(frame), frame.first, frame.amount, tried=tried)
         elif frame.link:
-            self._core.take_back(self._consumer(frame), frame.first)
+            self._core.requeue_all(self._consumer(frame), frame.first)
         else:
             self._core.rollback(self._session(frame))
 

@@ -62,10 +62,10 @@ class EffectEncoder(ABC):
     def rolled_back(self, effect: effects.RolledBack) -> None:
         self._say(Kind.ROLLED_BACK, session=effect.session.number)
 
-    def taken_back(self, effect: effects.TakenBack) -> None:
+    def taken_back(self, effect: effects.Requeued) -> None:
         self._say(Kind.ROLLED_BACK, session=effect.consumer.session.number, link=effect.consumer.link)
 
-    def seen(self, effect: effects.Seen) -> None:
+    def seen(self, effect: effects.BrowseEnded) -> None:
         self._write(native.header(Kind.SEEN, link=effect.consumer.link))
 
     def answer(self, effect: effects.Answer) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 from mqlab.broker.core.dispatch.correlation_index import Key
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.destination_names import BadNameError
-from mqlab.broker.core.routing.subscriptions import Wish
+from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 from mqlab.broker.core.selectors import BadSelectorError
 from mqlab.wire import native
 from mqlab.wire.native.bodies import Payload, check
@@ -33,7 +33,7 @@ def destination_in(frame: Frame) -> str:
     return name
 
 
-def consumer_options(frame: Frame) -> Wish:
+def consumer_options(frame: Frame) -> ConsumerOptions:
     """How a consumer wants to receive. Raises ProtocolError."""
     said = frame.json()
     texts = {name: said.get(name, "") for name in ("selector", "durable", "shared")}
@@ -42,7 +42,7 @@ def consumer_options(frame: Frame) -> Wish:
         isinstance(flag, bool) for flag in flags.values()
     ):
         raise ProtocolError("selector, durable and shared are texts; no_local, browse and exclusive are true or false")
-    return Wish(**texts, **flags)
+    return ConsumerOptions(**texts, **flags)
 
 
 def reply_key(payload: Payload) -> tuple[Mapping[str, Value], Key]:

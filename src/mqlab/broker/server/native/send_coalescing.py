@@ -5,7 +5,7 @@ from typing import Final
 
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.model.sessions import Producer
-from mqlab.broker.core.refusal import tells_apart
+from mqlab.broker.core.refusal import must_stay_single
 from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
 from mqlab.wire.native.frames import FORM, Flag, Frame
 from mqlab.wire.native.joining import join_singles, runs, split
@@ -36,7 +36,7 @@ class SendCoalescer:
         """False: these messages have to come one by one, and nothing has happened yet."""
         flags, last = run[0].flags, run[-1].first
         producer = self._producers.get(run[0].link)
-        if producer is None or last >= SEQUENCE_NUMBERS or tells_apart(producer.destination):
+        if producer is None or last >= SEQUENCE_NUMBERS or must_stay_single(producer.destination):
             return False
         single = [payload_of((frame.payload, 1, flags & FORM)) for frame in run]
         try:

@@ -36,7 +36,7 @@ class StompServerConnection(asyncio.Protocol):
         self._frame_limit = broker.settings.frame_limit
         # Also after a restart of the broker no other connection has this name.
         session = f"{time_ns() // 1_000_000:x}-{self._native.number}"
-        self._components = StompComponents(self, session, broker.core.house.exists)
+        self._components = StompComponents(self, session, broker.core.destinations.exists)
         self._decoder, self._encoder = StompDecoder(self._components), StompEncoder(self._components)
         self._splitter = Splitter(_BEFORE_CONNECT, varying=VARYING)
         self._socket: asyncio.Transport | None = None

@@ -103,7 +103,7 @@ class ActivityTrace:
             self._apply_to_all()
 
     def status(self) -> dict[str, Any]:
-        queue = self._core.house.find(TRACE_QUEUE)
+        queue = self._core.destinations.find(TRACE_QUEUE)
         found: dict[str, int] = {}
         for connection in self._known():
             if connection.operation_recorder is not None:
@@ -198,7 +198,7 @@ class ActivityTrace:
         queue = self._queue()
         payload = Payload(encoded(rows), 1, SINGLE)
         before = queue.counters.dropped
-        self._core.leaving.drop_oldest(queue)
+        self._core.removal.drop_oldest(queue)
         self.dropped += queue.counters.dropped - before
         self.records += len(rows) // WIDTH
         if queue.full or len(payload.data) > self._limit:
@@ -207,10 +207,10 @@ class ActivityTrace:
             queue.counters.dropped += 1
             return
         self.batches += 1
-        self._core.leaving.make_visible(place((queue,), payload, persistent=False, origin="", sender=None).placed)
+        self._core.removal.make_visible(place((queue,), payload, persistent=False, origin="", sender=None).placed)
 
     def _queue(self) -> Queue:
-        queue = self._core.house.queue(parse(TRACE_QUEUE)[1], own=True)
+        queue = self._core.destinations.queue(parse(TRACE_QUEUE)[1], internal=True)
         if queue.policy.queue_limit != self._limit:
             queue.policy = replace(
                 queue.policy, queue_limit=self._limit, message_limit=0, when_full="drop-oldest", save_extent=0,
