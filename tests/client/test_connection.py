@@ -22,7 +22,7 @@ class Writes(asyncio.Transport):
         self.frames: list[list[Frame]] = []
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
-        self.frames.append(native.Receiver(_LIMIT).feed(b"".join(list_of_data)))
+        self.frames.append(native.FrameDecoder(_LIMIT).feed(b"".join(list_of_data)))
 
     def kinds(self) -> list[list[int]]:
         return [[frame.kind for frame in frames] for frames in self.frames]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mqlab.client import headers as module
 from mqlab.client.headers import Byte, Float, Headers, Int, Short, Stamp, Standing
 from mqlab.client.message import Delivery, Message
-from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, check, decode
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, decode, validate
 from mqlab.wire.native.columns import column, column_names, decode_batch, decode_single
 
 NOW = 1_700_000_000_000
@@ -28,7 +28,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sent(payload: Payload) -> list[Message]:
     """As a consumer gets it."""
-    check(payload)
+    validate(payload)
     return Delivery(1, payload, 0, False, "queue:q").messages()
 
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from mqlab.client.message import Delivery, Message
-from mqlab.wire.native.bodies import Payload, cut, encode
+from mqlab.wire.native.bodies import Payload, encode, select_rows
 from mqlab.wire.native.columns import encode_columns, encode_single
-from mqlab.wire.receive_memory import memory
+from mqlab.wire.receive_buffers import receive_buffer
 
 FULL: dict[str, tuple[str, Any]] = {
     "id": ("u", bytes(range(16))), "timestamp": ("q", 1_700_000_000_000), "correlation_id": ("s", "c-1"),
@@ -61,7 +61,7 @@ def test_a_single_message_with_everything() -> None:
     assert seen(message) == ALL
 
 
-@pytest.mark.parametrize("payload", [encode([b"body"]), cut(mixed(), range(2, 3))], ids=["plain", "cut"])
+@pytest.mark.parametrize("payload", [encode([b"body"]), select_rows(mixed(), range(2, 3))], ids=["plain", "cut"])
 def test_a_single_message_with_nothing(payload: Payload) -> None:
     (message,) = delivered(payload).messages()
     assert seen(message) == NOTHING | {"body": message.body}
@@ -133,10 +133,10 @@ def test_the_rest_of_a_delivery(rows: int) -> None:
 @pytest.mark.parametrize("payload", [full(), mixed()], ids=["single", "batch"])
 def test_while_a_message_lives_the_memory_it_came_in_is_not_used_again(payload: Payload) -> None:
     """Its headers are read only when somebody asks."""
-    view = memory(64 * 1024)[: len(payload.data)]
+    view = receive_buffer(64 * 1024)[: len(payload.data)]
     view[:] = bytes(payload.data)
     message = delivered(Payload(view, payload.rows, payload.form)).messages()[payload.rows // 2]
     del view
-    for other in [memory(64 * 1024) for _ in range(50)]:
+    for other in [receive_buffer(64 * 1024) for _ in range(50)]:
         other[:] = bytes(len(other))
     assert seen(message) == ALL

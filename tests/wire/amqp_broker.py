@@ -1,8 +1,8 @@
 """What an AMQP broker writes, made the plain way: one frame after the other."""
 
 from mqlab.wire.amqp.content import CONTENT
+from mqlab.wire.amqp.decoder import AmqpDecoder, DeliveryBatch
 from mqlab.wire.amqp.methods import BODY, HEADER, frame, method
-from mqlab.wire.amqp.splitting import Delivered, Splitter
 
 FRAME_MAX = 4096
 
@@ -20,8 +20,8 @@ def delivery(
     ]
 
 
-def splitter(max_body: int = 1 << 20) -> Splitter:
-    made = Splitter(max_body)
+def splitter(max_body: int = 1 << 20) -> AmqpDecoder:
+    made = AmqpDecoder(max_body)
     made.frame_max = FRAME_MAX
     return made
 
@@ -30,7 +30,7 @@ def one_by_one(found: list[object]) -> list[tuple[int, int, bool, bytes, bytes]]
     """Messages without regard to how many came together: channel, tag, redelivered, body, properties."""
     rows = []
     for piece in found:
-        assert isinstance(piece, Delivered)
+        assert isinstance(piece, DeliveryBatch)
         size = len(piece.data) // piece.rows
         assert size * piece.rows == len(piece.data)
         for row in range(piece.rows):

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqlab.wire.amqp import AmqpError, Handshake, Method, Splitter, method
+from mqlab.wire.amqp import AmqpDecoder, AmqpError, AmqpHandshake, Method, method
 from mqlab.wire.amqp.methods import METHOD, frame, method_payload, read_method
-from mqlab.wire.amqp.values import MAX_DEPTH, Reader, long, short, table
+from mqlab.wire.amqp.values import MAX_DEPTH, ValueReader, long, short, table
 
 names = st.text(max_size=40)
 values: st.SearchStrategy[Any] = st.recursive(
@@ -28,7 +28,7 @@ def _depth(value: Any) -> int:
 
 @given(tables)
 def test_a_table_is_read_as_it_was_written(fields: dict[str, Any]) -> None:
-    assert Reader(table(fields)).table() == fields
+    assert ValueReader(table(fields)).table() == fields
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_table_is_read_as_it_was_written(fields: dict[str, Any]) -> None:
     ],
 )  # fmt: skip
 def test_values_that_only_a_broker_writes(written: bytes, read: Any) -> None:
-    assert Reader(long(short("n") + written)).table() == {"n": read}
+    assert ValueReader(long(short("n") + written)).table() == {"n": read}
 
 
 @given(st.tuples(st.integers(0, 2**64 - 1), st.booleans(), names, names, names))
@@ -80,12 +80,12 @@ def test_what_cannot_be_read() -> None:
     with pytest.raises(AmqpError, match="ends in the middle"):
         read_method(1, method_payload("basic.ack", 5, True)[:-3])
     with pytest.raises(AmqpError, match="unknown type 'Z'"):
-        Reader(long(short("n") + b"Z")).table()
+        ValueReader(long(short("n") + b"Z")).table()
     nested: dict[str, Any] = {}
     for _ in range(MAX_DEPTH + 1):
         nested = {"n": nested}
     with pytest.raises(AmqpError, match="deep"):
-        Reader(table(nested)).table()
+        ValueReader(table(nested)).table()
     with pytest.raises(AmqpError, match="255 are the most"):
         short("x" * 256)
 
@@ -95,12 +95,12 @@ def _start(mechanisms: bytes) -> Method:
 
 
 def test_a_connection_is_opened() -> None:
-    handshake = Handshake("me", "secret", "/lab", "Producer0")
-    (start_ok,) = Splitter().feed(handshake.answer(_start(b"AMQPLAIN PLAIN")))
+    handshake = AmqpHandshake("me", "secret", "/lab", "Producer0")
+    (start_ok,) = AmqpDecoder().feed(handshake.answer(_start(b"AMQPLAIN PLAIN")))
     assert isinstance(start_ok, Method)
     properties, mechanism, login, _ = start_ok.arguments
     assert (mechanism, login, properties["connection_name"]) == ("PLAIN", b"\0me\0secret", "Producer0")
-    answers = Splitter().feed(handshake.answer(Method(0, "connection.tune", (2047, 131072, 60))))
+    answers = AmqpDecoder().feed(handshake.answer(Method(0, "connection.tune", (2047, 131072, 60))))
     assert [(said.name, said.arguments) for said in answers if isinstance(said, Method)] == [
         ("connection.tune-ok", (2047, 131072, 0)), ("connection.open", ("/lab", "", False)),
     ]  # fmt: skip
@@ -110,7 +110,7 @@ def test_a_connection_is_opened() -> None:
 
 
 def test_a_broker_that_refuses_is_quoted() -> None:
-    handshake = Handshake("me", "wrong")
+    handshake = AmqpHandshake("me", "wrong")
     with pytest.raises(AmqpError, match="in plain"):
         handshake.answer(_start(b"EXTERNAL"))
     with pytest.raises(AmqpError, match="ACCESS_REFUSED - Login was refused"):
@@ -121,10 +121,10 @@ def test_a_broker_that_refuses_is_quoted() -> None:
 
 def test_frames_that_no_client_gets() -> None:
     with pytest.raises(AmqpError, match="type 7"):
-        Splitter().feed(b"\x07\0\0\0\0\0\0\xce")
+        AmqpDecoder().feed(b"\x07\0\0\0\0\0\0\xce")
     with pytest.raises(AmqpError, match="does not end"):
-        Splitter().feed(method(1, "basic.ack", 5, True)[:-1] + b"\0")
+        AmqpDecoder().feed(method(1, "basic.ack", 5, True)[:-1] + b"\0")
     with pytest.raises(AmqpError, match="4,294,967,295 bytes"):
-        Splitter().feed(b"\x01\0\0\xff\xff\xff\xff\0")
-    assert Splitter().feed(b"\x08\0\0\0\0\0\0\xce") == []
+        AmqpDecoder().feed(b"\x01\0\0\xff\xff\xff\xff\0")
+    assert AmqpDecoder().feed(b"\x08\0\0\0\0\0\0\xce") == []
     assert frame(METHOD, 1, b"") == b"\x01\0\x01\0\0\0\0\xce"

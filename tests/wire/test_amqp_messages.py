@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.wire.amqp_broker import FRAME_MAX, delivery, one_by_one, splitter
 
-from mqlab.wire.amqp import AmqpError, Asked, Method, Publishing, asked, method
+from mqlab.wire.amqp import AmqpError, AmqpPublisher, AmqpReplyProperties, Method, method, reply_properties
 from mqlab.wire.amqp.content import CONTENT
 from mqlab.wire.amqp.methods import BODY, HEADER, frame
 
@@ -102,15 +102,15 @@ def test_what_breaks_the_rules_or_the_limits(frames: list[bytes], why: str) -> N
 
 @given(st.integers(0, 30), st.integers(0, 9000), st.booleans())
 def test_a_batch_is_the_messages_one_by_one(rows: int, size: int, persistent: bool) -> None:
-    publishing = Publishing(7, "exchange", "key", persistent=persistent, frame_max=FRAME_MAX)
+    publishing = AmqpPublisher(7, "exchange", "key", persistent=persistent, frame_max=FRAME_MAX)
     bodies = np.random.default_rng(size).integers(0, 256, (rows, size), dtype=np.uint8)
-    alone = [publishing.one(row.tobytes()) for row in bodies]
+    alone = [publishing.message(row.tobytes()) for row in bodies]
     assert publishing.batch(bodies) == b"".join(alone)
     assert {len(one) for one in alone} <= {publishing.row_size(size)}
 
 
 def test_a_published_message_is_three_frames() -> None:
-    written_out = Publishing(7, "", "key", persistent=True, frame_max=FRAME_MAX).one(b"body")
+    written_out = AmqpPublisher(7, "", "key", persistent=True, frame_max=FRAME_MAX).message(b"body")
     assert written_out == (
         method(7, "basic.publish", 0, "", "key", False, False)
         + frame(HEADER, 7, CONTENT.pack(60, 0, 4, 1 << 12) + b"\x02") + frame(BODY, 7, b"body")
@@ -119,10 +119,10 @@ def test_a_published_message_is_three_frames() -> None:
 
 @given(st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=30), st.booleans())
 def test_a_request_says_where_its_reply_goes(correlation_id: str, reply_to: str, persistent: bool) -> None:
-    publishing = Publishing(7, "", "key", persistent=persistent, frame_max=FRAME_MAX)
-    header = publishing.one(b"body", correlation_id, reply_to)[len(publishing.one(b"")) - 22 - persistent :]
+    publishing = AmqpPublisher(7, "", "key", persistent=persistent, frame_max=FRAME_MAX)
+    header = publishing.message(b"body", correlation_id, reply_to)[len(publishing.message(b"")) - 22 - persistent :]
     size = int.from_bytes(header[3:7], "big")
-    assert asked(header[7 + CONTENT.size - 2 : 7 + size]) == Asked(correlation_id, reply_to)
+    assert reply_properties(header[7 + CONTENT.size - 2 : 7 + size]) == AmqpReplyProperties(correlation_id, reply_to)
 
 
 def test_all_other_properties_are_passed_over() -> None:
@@ -130,8 +130,8 @@ def test_all_other_properties_are_passed_over() -> None:
         b"\xff\xfc" + b"\x01a" + b"\x01b" + b"\0\0\0\0" + b"\x02" + b"\x05" + b"\x03cor" + b"\x03rep" + b"\x01e"
         + b"\x01m" + bytes(8) + b"\x01t" + b"\x01u" + b"\x01p" + b"\x01c"
     )  # fmt: skip
-    assert asked(everything) == Asked("cor", "rep")
-    assert asked(b"\0\0") == Asked("", "")
+    assert reply_properties(everything) == AmqpReplyProperties("cor", "rep")
+    assert reply_properties(b"\0\0") == AmqpReplyProperties("", "")
     for properties, why in ((everything[:-30], "ends in the middle"), (b"\0\x01", "more properties")):
         with pytest.raises(AmqpError, match=why):
-            asked(properties)
+            reply_properties(properties)

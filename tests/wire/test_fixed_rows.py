@@ -2,7 +2,7 @@
 
 import pytest
 
-from mqlab.wire.fixed_rows import leading, table_of
+from mqlab.wire.fixed_rows import as_table, count_equal_rows
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,8 @@ from mqlab.wire.fixed_rows import leading, table_of
     ],
 )
 def test_only_the_named_parts_count(buffer: bytes, parts: tuple[tuple[int, int], ...], alike: int) -> None:
-    assert leading(table_of(buffer, 0, len(buffer) // 3, 3), parts) == alike
+    assert count_equal_rows(as_table(buffer, 0, len(buffer) // 3, 3), parts) == alike
 
 
 def test_a_table_may_begin_anywhere() -> None:
-    assert table_of(b"--abcdef--", 2, 2, 3).tobytes() == b"abcdef"
+    assert as_table(b"--abcdef--", 2, 2, 3).tobytes() == b"abcdef"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mqlab.wire import native
 from mqlab.wire.native.bodies import COALESCED, COLUMNS, SINGLE
-from mqlab.wire.native.frames import HEADER, HEADER_SIZE, Flag, Frame, Kind, ProtocolError, Receiver
+from mqlab.wire.native.frames import HEADER, HEADER_SIZE, Flag, Frame, FrameDecoder, Kind, ProtocolError
 
 LIMIT = 100_000
 Fields = tuple[int, int, int, int, int, int, bytes]
@@ -40,7 +40,7 @@ def fields_of(frame: Frame) -> Fields:
 def test_any_split_of_the_bytes_gives_the_same_frames(sent: list[Fields], data: st.DataObject) -> None:
     stream = b"".join(map(written, sent))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=12), label="cuts"))
-    receiver = Receiver(LIMIT)
+    receiver = FrameDecoder(LIMIT)
     came: list[Frame] = []
     for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         came += receiver.feed(stream[begin:end])
@@ -50,7 +50,7 @@ def test_any_split_of_the_bytes_gives_the_same_frames(sent: list[Fields], data: 
 
 def test_one_byte_at_a_time_is_a_split_too() -> None:
     sent = [(int(Kind.SEND), 3, 1, 2, 3, 1, bytes([n]) * n) for n in range(40)]
-    receiver = Receiver(LIMIT)
+    receiver = FrameDecoder(LIMIT)
     came = [frame for byte in b"".join(map(written, sent)) for frame in receiver.feed(bytes([byte]))]
     assert [fields_of(frame) for frame in came] == sent
 
@@ -58,7 +58,7 @@ def test_one_byte_at_a_time_is_a_split_too() -> None:
 def test_many_megabytes_in_odd_steps_keep_their_frames() -> None:
     sent = [(int(Kind.SEND), 0, 0, n, n, 1, bytes([n % 256]) * (n * 997 % 90_000)) for n in range(200)]
     stream = memoryview(b"".join(map(written, sent)))
-    receiver = Receiver(LIMIT)
+    receiver = FrameDecoder(LIMIT)
     came: list[Frame] = []
     for begin in range(0, len(stream), 54_321):
         came += receiver.feed(stream[begin : begin + 54_321])
@@ -68,7 +68,7 @@ def test_many_megabytes_in_odd_steps_keep_their_frames() -> None:
 
 def test_a_frame_larger_than_the_receivers_memory_comes_whole() -> None:
     payload = bytes(range(256)) * 20_000
-    receiver = Receiver(len(payload))
+    receiver = FrameDecoder(len(payload))
     before, big, after = ((int(Kind.SEND), 0, 0, 1, 1, 1, body) for body in (b"a", payload, b"z"))
     came = receiver.feed(written(before) + written(big) + written(after))
     assert [fields_of(frame) for frame in came] == [before, big, after]
@@ -76,33 +76,33 @@ def test_a_frame_larger_than_the_receivers_memory_comes_whole() -> None:
 
 @pytest.mark.parametrize("length", [LIMIT - 1, LIMIT])
 def test_a_frame_up_to_the_limit_passes(length: int) -> None:
-    (frame,) = Receiver(LIMIT).feed(native.header(Kind.SEND, length=length) + bytes(length))
+    (frame,) = FrameDecoder(LIMIT).feed(native.header(Kind.SEND, length=length) + bytes(length))
     assert len(frame.payload) == length
 
 
 def test_a_frame_above_the_limit_is_refused_by_its_header_alone() -> None:
     with pytest.raises(ProtocolError, match=rf"{LIMIT + 1} bytes; the limit is {LIMIT}"):
-        Receiver(LIMIT).feed(native.header(Kind.SEND, length=LIMIT + 1))
+        FrameDecoder(LIMIT).feed(native.header(Kind.SEND, length=LIMIT + 1))
 
 
 def test_no_memory_is_taken_for_a_length_above_the_limit() -> None:
-    receiver = Receiver(LIMIT)
+    receiver = FrameDecoder(LIMIT)
     with pytest.raises(ProtocolError):
         receiver.feed(native.header(Kind.SEND, length=2**32 - 1))
-    assert len(receiver.room()) <= 1024 * 1024
+    assert len(receiver.get_buffer()) <= 1024 * 1024
 
 
 @pytest.mark.parametrize("kind", sorted(set(range(256)) - {int(kind) for kind in Kind}))
 def test_an_unknown_kind_is_refused(kind: int) -> None:
     with pytest.raises(ProtocolError, match=f"kind {kind} "):
-        Receiver(LIMIT).feed(native.header(kind))
+        FrameDecoder(LIMIT).feed(native.header(kind))
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=400))
 @example(bytes(HEADER_SIZE))
 def test_random_bytes_give_frames_or_the_protocols_own_error(stream: bytes) -> None:
-    receiver = Receiver(LIMIT)
+    receiver = FrameDecoder(LIMIT)
     try:
         came = receiver.feed(stream)
     except ProtocolError:
@@ -117,7 +117,7 @@ def test_changed_frames_give_frames_or_the_protocols_own_error(sent: list[bytes]
     for _ in range(data.draw(st.integers(1, 8))):
         stream[data.draw(st.integers(0, len(stream) - 1))] = data.draw(st.integers(0, 255))
     with suppress(ProtocolError):
-        for frame in Receiver(LIMIT).feed(stream):
+        for frame in FrameDecoder(LIMIT).feed(stream):
             assert frame.kind in {int(kind) for kind in Kind}
             assert len(frame.payload) <= LIMIT
 
@@ -127,13 +127,13 @@ objects = st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() |
 
 @given(objects)
 def test_a_control_frame_carries_a_json_object(value: dict[str, Any]) -> None:
-    (frame,) = Receiver(LIMIT).feed(native.frame(Kind.ERROR, value, session=1, link=2, first=3, amount=4))
+    (frame,) = FrameDecoder(LIMIT).feed(native.frame(Kind.ERROR, value, session=1, link=2, first=3, amount=4))
     assert frame.json() == value
     assert frame[:6] == (Kind.ERROR, 0, 1, 2, 3, 4)
 
 
 def _control(payload: bytes) -> Frame:
-    (frame,) = Receiver(LIMIT).feed(native.header(Kind.HELLO, length=len(payload)) + payload)
+    (frame,) = FrameDecoder(LIMIT).feed(native.header(Kind.HELLO, length=len(payload)) + payload)
     return frame
 
 
@@ -173,19 +173,19 @@ def test_the_form_of_a_payload_is_among_the_flags() -> None:
 
 @pytest.mark.parametrize("size", [64 * 1024 - 1, 64 * 1024, 64 * 1024 + 1, 200_000])
 def test_a_receiver_that_has_failed_has_room_and_fails_again(size: int) -> None:
-    receiver = Receiver(LIMIT)
+    receiver = FrameDecoder(LIMIT)
     with pytest.raises(ProtocolError):
         receiver.feed(b"\xff" * size)
     for _ in range(3):
-        room = receiver.room()
+        room = receiver.get_buffer()
         assert len(room) > 0
         with pytest.raises(ProtocolError):
-            receiver.received(len(room))
+            receiver.buffer_updated(len(room))
 
 
 @pytest.mark.parametrize(("length", "fits"), [(64 * 1024 - 24, True), (64 * 1024, True), (64 * 1024 + 1, False)])
 def test_only_some_kinds_may_be_longer_than_a_chunk(length: int, fits: bool) -> None:
-    receiver = Receiver(LIMIT, frozenset((int(Kind.SEND),)))
+    receiver = FrameDecoder(LIMIT, frozenset((int(Kind.SEND),)))
     assert len(receiver.feed(written((Kind.SEND, 0, 0, 0, 0, 0, bytes(length))))) == 1
     asked = written((Kind.ASK, 0, 0, 0, 0, 0, bytes(length)))
     if fits:

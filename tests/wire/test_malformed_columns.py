@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.native.bodies import COLUMNS, MalformedPayloadError, Payload, check
+from mqlab.wire.native.bodies import COLUMNS, MalformedPayloadError, Payload, validate
 from mqlab.wire.native.columns import decode_batch, encode_columns
 
 from .forging import Forged, batch_begin, compressed, memory_of_arrow, of_arrays, with_list
@@ -197,7 +197,7 @@ def test_a_compressed_batch_is_refused_before_it_grows(codec: str, in_the_old_wa
     arrays = {"body": pa.array([b"", b""], pa.binary()), ".s": pa.array([large, large])}
     payload = with_list(b"s.s", compressed(arrays, codec, in_the_old_way=in_the_old_way), 2)
     assert len(payload.data) < 1024 * 1024
-    for parse in (check, decode_batch):
+    for parse in (validate, decode_batch):
         with memory_of_arrow() as pool:
             with pytest.raises(MalformedPayloadError, match="compressed"):
                 parse(payload)
@@ -223,12 +223,12 @@ def test_columns_that_lie_in_the_same_place_are_refused(hidden: bool) -> None:
     batch.validate(full=True)
     assert batch.nbytes > 50 * len(forged.data)
     with pytest.raises(MalformedPayloadError, match="same place"):
-        check(Payload(bytes(forged.data), rows, COLUMNS))
+        validate(Payload(bytes(forged.data), rows, COLUMNS))
 
 
 def test_a_check_takes_little_memory() -> None:
     texts = pa.array(["text " * 20] * 20_000)
     payload = encode_columns(pa.array([b"b" * 50] * 20_000, pa.binary()), {".s": texts})
     with memory_of_arrow() as pool:
-        check(payload)
+        validate(payload)
         assert pool.max_memory() < len(payload.data)

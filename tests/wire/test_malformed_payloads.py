@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.native.bodies import SINGLE, MalformedPayloadError, Payload, check, encode
+from mqlab.wire.native.bodies import SINGLE, MalformedPayloadError, Payload, encode, validate
 
 from .forging import Forged, compressed, memory_of_arrow
 from .using import use
@@ -96,7 +96,7 @@ def test_a_compressed_batch_is_refused_before_it_grows(codec: str, in_the_old_wa
     assert len(data) < 1024 * 1024
     with memory_of_arrow() as pool:
         with pytest.raises(MalformedPayloadError, match="compressed"):
-            check(Payload(data, 2, 0))
+            validate(Payload(data, 2, 0))
         assert pool.max_memory() < 1024 * 1024
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.native.bodies import COLUMNS, SINGLE, MalformedPayloadError, Payload, check
-from mqlab.wire.native.columns import columns, decode_single
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, MalformedPayloadError, Payload, validate
+from mqlab.wire.native.columns import decode_single, parse_columns
 
 from .forging import with_list
 from .tables import EVERY_TYPE, Table
@@ -131,7 +131,7 @@ LISTS: dict[str, bytes] = {
 @pytest.mark.parametrize("said", LISTS.values(), ids=LISTS)
 def test_lists_that_are_none(said: bytes) -> None:
     with pytest.raises(MalformedPayloadError):
-        columns(said)
+        parse_columns(said)
     # Enough for whatever it might be.
     assert not use(single(said, bytes(4_000)))
     good = bytes(EVERY_TYPE.payload().data)
@@ -179,6 +179,6 @@ def test_what_is_announced_takes_no_memory(payload: Payload) -> None:
 def test_taking_apart_a_large_single_message_copies_no_body() -> None:
     body = bytes(8 * 1024 * 1024)
     payload = Table({"type": "s"}, [{"body": body, "type": "large"}]).single(0)
-    assert peak(lambda: check(payload)) < 100_000
+    assert peak(lambda: validate(payload)) < 100_000
     assert peak(lambda: decode_single(payload)) < 100_000
     assert len(decode_single(payload).body) == len(body)

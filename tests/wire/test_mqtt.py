@@ -10,11 +10,11 @@ from mqlab.wire.mqtt import (
     CONNACK,
     PINGRESP,
     SUBACK,
-    Acknowledged,
     Connect,
+    MqttDecoder,
     MqttError,
     Packet,
-    Splitter,
+    PubackBatch,
     Version,
     disconnect,
     read_properties,
@@ -46,14 +46,14 @@ def test_lengths_have_four_bytes_at_most() -> None:
     ("connect", "written"),
     [
         (Connect("me", 4), "10 0e 0004 4d515454 04 02 0000 0002 6d65"),
-        (Connect("me", 4, lasts=True, anew=False), "10 0e 0004 4d515454 04 00 0000 0002 6d65"),
+        (Connect("me", 4, keep_session=True, clean_start=False), "10 0e 0004 4d515454 04 00 0000 0002 6d65"),
         (Connect("me", 4, "u", "p"), "10 14 0004 4d515454 04 c2 0000 0002 6d65 0001 75 0001 70"),
         (
             Connect("me", 5, receive_maximum=10),
             "10 17 0004 4d515454 05 02 0000 08 11 00000000 21 000a 0002 6d65",
         ),
         (
-            Connect("me", 5, lasts=True, anew=False),
+            Connect("me", 5, keep_session=True, clean_start=False),
             "10 17 0004 4d515454 05 00 0000 08 11 ffffffff 21 ffff 0002 6d65",
         ),
     ],
@@ -109,10 +109,10 @@ def test_why_a_session_is_refused(version: Version, code: int, found: dict[int, 
 def test_packets_torn_at_every_byte() -> None:
     stream = b"\x20\2\0\0" + b"\x40\2\0\1" * 3 + b"\x90\4\0\7\0\1" + b"\x40\3\0\4\x10" + b"\xd0\0" + b"\x40\2\0\5"
     for cut in range(len(stream) + 1):
-        reading = Splitter(5)
+        reading = MqttDecoder(5)
         found = [*reading.feed(stream[:cut]), *reading.feed(stream[cut:])]
         packets = [one for one in found if isinstance(one, Packet)]
-        acknowledged = [one for one in found if isinstance(one, Acknowledged)]
+        acknowledged = [one for one in found if isinstance(one, PubackBatch)]
         assert packets == [Packet(CONNACK, b"\0\0"), Packet(SUBACK, b"\0\7\0\1"), Packet(PINGRESP, b"")]
         assert sum(one.rows for one in acknowledged) == 5
         assert [one.reason for one in acknowledged if one.reason] == [0x10]
@@ -120,7 +120,7 @@ def test_packets_torn_at_every_byte() -> None:
 
 def test_thousands_of_acknowledgements_are_one() -> None:
     stream = b"".join(b"\x40\2" + number.to_bytes(2, "big") for number in range(1, 5001))
-    assert Splitter(5).feed(stream + b"\xd0\0") == [Acknowledged(5000, 0), Packet(PINGRESP, b"")]
+    assert MqttDecoder(5).feed(stream + b"\xd0\0") == [PubackBatch(5000, 0), Packet(PINGRESP, b"")]
 
 
 @pytest.mark.parametrize(
@@ -134,4 +134,4 @@ def test_thousands_of_acknowledgements_are_one() -> None:
 )  # fmt: skip
 def test_what_breaks_the_rules_or_the_limits(rubbish: bytes, why: str) -> None:
     with pytest.raises(MqttError, match=why):
-        Splitter(5, max_packet=1 << 20).feed(rubbish)
+        MqttDecoder(5, max_packet=1 << 20).feed(rubbish)

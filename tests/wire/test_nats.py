@@ -25,7 +25,7 @@ def framed(sid: bytes, subject: bytes, reply: bytes, body: bytes) -> bytes:
     return b"MSG %s%d\r\n%s\r\n" % (where, len(body), body)
 
 
-def found(split: nats.Split) -> dict[bytes, list[Message]]:
+def found(split: nats.ParsedNats) -> dict[bytes, list[Message]]:
     return {
         one.sid: [(one.sid, *row) for row in zip(one.subjects, one.replies, one.bodies.tolist(), strict=True)]
         for one in split.delivered
@@ -40,7 +40,7 @@ def by_sid(some: list[Message]) -> dict[bytes, list[Message]]:
 @given(messages)
 def test_messages_come_out_by_subscription_and_in_order(some: list[Message]) -> None:
     data = b"".join(framed(*one) for one in some)
-    split = nats.split(array(data), MOST)
+    split = nats.parse(array(data), MOST)
     assert found(split) == by_sid(some)
     assert (split.consumed, split.needed, split.others) == (len(data), 0, [])
 
@@ -51,9 +51,9 @@ def test_what_is_torn_waits_for_its_rest(some: list[Message], data: st.DataObjec
     frames = [framed(*one) for one in some]
     whole = b"".join(frames)
     cut = data.draw(st.integers(0, len(whole)))
-    split = nats.split(array(whole[:cut]), MOST)
-    first = nats.split(array(whole[: split.consumed]), MOST)
-    rest = nats.split(array(whole[split.consumed :]), MOST)
+    split = nats.parse(array(whole[:cut]), MOST)
+    first = nats.parse(array(whole[: split.consumed]), MOST)
+    rest = nats.parse(array(whole[split.consumed :]), MOST)
     assert len(whole[split.consumed : cut]) < max(map(len, frames))
     assert split.needed == 0 or cut - split.consumed < split.needed <= max(map(len, frames))
     again = {
@@ -65,13 +65,13 @@ def test_what_is_torn_waits_for_its_rest(some: list[Message], data: st.DataObjec
 def test_many_equal_messages_and_one_that_is_not() -> None:
     equal = [(b"1", b"t", b"", b"%012d" % n) for n in range(500)]
     some = [*equal, (b"1", b"t", b"", b"longer than the others"), *equal]
-    assert found(nats.split(array(b"".join(framed(*one) for one in some)), MOST)) == {b"1": some}
+    assert found(nats.parse(array(b"".join(framed(*one) for one in some)), MOST)) == {b"1": some}
 
 
 def test_bodies_may_look_like_frames() -> None:
     bodies = [b"MSG t 1 2\r\nab\r\n", b"\r\n", b"PING\r\n", bytes(range(256))]
     some = [(b"1", b"t", b"", body) for body in bodies]
-    assert [one[3] for one in found(nats.split(array(b"".join(framed(*one) for one in some)), MOST))[b"1"]] == bodies
+    assert [one[3] for one in found(nats.parse(array(b"".join(framed(*one) for one in some)), MOST))[b"1"]] == bodies
 
 
 @pytest.mark.parametrize("body", [b"", b"hello"])
@@ -79,15 +79,15 @@ def test_what_the_server_says_beside_messages(body: bytes) -> None:
     headers = b"NATS/1.0 408 Request Timeout\r\nNats-Pending-Messages: 3\r\n\r\n"
     headed = b"HMSG in 7 re %d %d\r\n%s%s\r\n" % (len(headers), len(headers) + len(body), headers, body)
     data = b"INFO {\"jetstream\":true}\r\nPING\r\nPONG\r\n+OK\r\n-ERR 'Slow Consumer'\r\n" + headed
-    *said, message = nats.split(array(data), MOST).others
+    *said, message = nats.parse(array(data), MOST).others
     assert said == [
-        nats.Said("INFO", '{"jetstream":true}'), nats.Said("PING", ""), nats.Said("PONG", ""), nats.Said("+OK", ""),
-        nats.Said("-ERR", "'Slow Consumer'"),
+        nats.ControlLine("INFO", '{"jetstream":true}'), nats.ControlLine("PING", ""), nats.ControlLine("PONG", ""),
+        nats.ControlLine("+OK", ""), nats.ControlLine("-ERR", "'Slow Consumer'"),
     ]  # fmt: skip
     pending = {"Nats-Pending-Messages": "3"}
-    assert message == nats.Headed(b"7", b"in", b"re", 408, "Request Timeout", pending, body)
+    assert message == nats.HeaderMessage(b"7", b"in", b"re", 408, "Request Timeout", pending, body)
     for cut in range(len(data)):
-        split = nats.split(array(data[:cut]), MOST)
+        split = nats.parse(array(data[:cut]), MOST)
         assert split.others == [*said, message][: len(split.others)]
         assert split.needed <= len(headed)
 
@@ -102,7 +102,7 @@ def test_what_the_server_says_beside_messages(body: bytes) -> None:
 )  # fmt: skip
 def test_what_is_malformed_is_refused(data: bytes) -> None:
     with pytest.raises(nats.MalformedNatsError):
-        nats.split(array(data), MOST)
+        nats.parse(array(data), MOST)
 
 
 def test_commands() -> None:

@@ -9,7 +9,7 @@ from mqlab.wire.native.payload import Bytes
 MOST = 1000
 
 numbers = st.integers(-(2**63), 2**63 - 1)
-scalars = st.one_of(numbers, st.binary(max_size=20), st.none(), st.just(resp.Refusal("ERR no")))
+scalars = st.one_of(numbers, st.binary(max_size=20), st.none(), st.just(resp.ErrorReply("ERR no")))
 nested = st.lists(st.one_of(scalars, st.lists(scalars, max_size=3)), max_size=4)
 values = st.lists(st.one_of(scalars, nested), max_size=8)
 
@@ -26,7 +26,7 @@ def said(value: object) -> bytes:
             return b":%d\r\n" % value
         case bytes():
             return b"$%d\r\n%s\r\n" % (len(value), value)
-        case resp.Refusal(words):
+        case resp.ErrorReply(words):
             return b"-%s\r\n" % words.encode()
         case list():
             return b"*%d\r\n" % len(value) + b"".join(map(said, value))
@@ -45,7 +45,7 @@ def entry(number: bytes, body: bytes, reply: bytes = b"") -> list[object]:
 @given(values)
 def test_replies_come_out_in_order(some: list[object]) -> None:
     data = b"".join(map(said, some))
-    assert resp.split(array(data), MOST) == resp.Split([], some, len(data), 0)
+    assert resp.parse(array(data), MOST) == resp.ParsedResp([], some, len(data), 0)
 
 
 @settings(deadline=None)
@@ -53,8 +53,8 @@ def test_replies_come_out_in_order(some: list[object]) -> None:
 def test_what_is_torn_waits_for_its_rest(some: list[object], data: st.DataObject) -> None:
     whole = b"".join(map(said, some))
     cut = data.draw(st.integers(0, len(whole)))
-    first = resp.split(array(whole[:cut]), MOST)
-    second = resp.split(array(whole[first.consumed :]), MOST)
+    first = resp.parse(array(whole[:cut]), MOST)
+    second = resp.parse(array(whole[first.consumed :]), MOST)
     assert [*first.values, *second.values] == some
     assert first.needed <= len(whole) - first.consumed
 
@@ -62,7 +62,9 @@ def test_what_is_torn_waits_for_its_rest(some: list[object], data: st.DataObject
 @pytest.mark.parametrize("rows", [1, 2, 17, 1000])
 def test_many_equal_replies(rows: int) -> None:
     data = b":1\r\n" * rows + b"+QUEUED\r\n" * rows + b":2\r\n"
-    assert resp.split(array(data + b":1"), MOST) == resp.Split([], [1] * rows + [b"QUEUED"] * rows + [2], len(data), 0)
+    assert resp.parse(array(data + b":1"), MOST) == resp.ParsedResp(
+        [], [1] * rows + [b"QUEUED"] * rows + [2], len(data), 0
+    )
 
 
 @settings(deadline=None)
@@ -70,8 +72,8 @@ def test_many_equal_replies(rows: int) -> None:
 def test_what_was_published(bodies: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(published(b"topic:x", body) for body in bodies)
     cut = data.draw(st.integers(0, len(whole)))
-    first = resp.split(array(whole[:cut]), MOST)
-    second = resp.split(array(whole[first.consumed :]), MOST)
+    first = resp.parse(array(whole[:cut]), MOST)
+    second = resp.parse(array(whole[first.consumed :]), MOST)
     got = [body for some in (*first.published, *second.published) for body in some.tolist()]
     assert (got, first.values, second.values) == (bodies, [], [])
 
@@ -81,13 +83,13 @@ def test_entries_of_a_stream(wrapped: bool) -> None:
     bodies = [b"a", b"", b"\r\n$1\r\n", bytes(range(200))]
     entries = [entry(b"17-%d" % n, body, b"to me" if n % 2 else b"") for n, body in enumerate(bodies)]
     data = said([[b"queue:q", entries]] if wrapped else entries)
-    (found,) = resp.split(array(data), MOST).values
-    assert isinstance(found, resp.Entries)
+    (found,) = resp.parse(array(data), MOST).values
+    assert isinstance(found, resp.StreamEntries)
     assert found.ids == [b"17-0", b"17-1", b"17-2", b"17-3"]
     assert found.replies == [b"", b"to me", b"", b"to me"]
     assert found.bodies.tolist() == bodies
     for cut in range(len(data)):
-        assert resp.split(array(data[:cut]), MOST).values == []
+        assert resp.parse(array(data[:cut]), MOST).values == []
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_entries_of_a_stream(wrapped: bool) -> None:
 )  # fmt: skip
 def test_what_is_malformed_is_refused(data: bytes) -> None:
     with pytest.raises(resp.MalformedRespError):
-        resp.split(array(data), MOST)
+        resp.parse(array(data), MOST)
 
 
 def test_commands() -> None:

@@ -2,18 +2,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.stomp import VERSIONS, Frame, Limits, Splitter, StompError, encode, escape, unescape
+from mqlab.wire.stomp import VERSIONS, Limits, StompError, StompFrame, StompFrameDecoder, encode, escape, unescape
 
 _SMALL = Limits(headers=3, line=20, head=40, body=10)
 _TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
 _SAFE = st.text("abc-:\\ é", max_size=8)
 
 
-def split(data: bytes, version: str = "1.2", limits: Limits | None = None) -> list[Frame]:
-    return list(Splitter(limits or Limits(), version).feed(data))
+def split(data: bytes, version: str = "1.2", limits: Limits | None = None) -> list[StompFrame]:
+    return list(StompFrameDecoder(limits or Limits(), version).feed(data))
 
 
-def plain(frames: list[Frame]) -> list[tuple[str, dict[str, str], bytes]]:
+def plain(frames: list[StompFrame]) -> list[tuple[str, dict[str, str], bytes]]:
     return [(frame.command, dict(frame.headers), frame.body) for frame in frames]
 
 
@@ -24,14 +24,14 @@ def test_what_was_encoded_comes_back(version: str, headers: dict[str, str], body
         headers = {name.replace("\r", ""): value.replace("\r", "") for name, value in headers.items()}
         headers.pop("", None)
     headers.pop("content-length", None)
-    [frame] = split(encode(Frame("SEND", headers, body), version), version)
+    [frame] = split(encode(StompFrame("SEND", headers, body), version), version)
     assert plain([frame]) == [("SEND", {**headers, "content-length": str(len(body))}, body)]
 
 
 @settings(deadline=None)
 @given(st.sampled_from(VERSIONS), _SAFE)
 def test_the_words_of_the_greeting_are_never_escaped(version: str, value: str) -> None:
-    written = encode(Frame("CONNECTED", {"server": value}), version)
+    written = encode(StompFrame("CONNECTED", {"server": value}), version)
     assert written == b"CONNECTED\nserver:" + value.encode() + b"\n\n\0"
     # Without escapes there is nothing that keeps blanks at the ends.
     assert split(written, "")[0].headers["server"] == value.strip(" ")
@@ -62,17 +62,17 @@ def test_an_escape_that_is_none_is_refused(text: str) -> None:
 
 def test_1_0_cannot_write_what_would_end_a_line() -> None:
     with pytest.raises(StompError, match="line end"):
-        encode(Frame("SEND", {"a": "b\nc"}), "1.0")
+        encode(StompFrame("SEND", {"a": "b\nc"}), "1.0")
     with pytest.raises(StompError, match="line end"):
-        encode(Frame("CONNECT", {"a": "b\0"}), "1.2")
+        encode(StompFrame("CONNECT", {"a": "b\0"}), "1.2")
     with pytest.raises(StompError, match="the name"):
-        encode(Frame("SEND", {"a:b": "c"}), "1.0")
+        encode(StompFrame("SEND", {"a:b": "c"}), "1.0")
 
 
 def test_a_frame_without_a_body_gets_none() -> None:
-    assert encode(Frame("BEGIN", {"transaction": "t"}), "1.2") == b"BEGIN\ntransaction:t\n\n\0"
+    assert encode(StompFrame("BEGIN", {"transaction": "t"}), "1.2") == b"BEGIN\ntransaction:t\n\n\0"
     with pytest.raises(StompError, match="BEGIN cannot have a body"):
-        encode(Frame("BEGIN", {}, b"x"), "1.2")
+        encode(StompFrame("BEGIN", {}, b"x"), "1.2")
     with pytest.raises(StompError, match="BEGIN cannot have a body"):
         split(b"BEGIN\n\nx\0")
 
@@ -137,7 +137,7 @@ def test_limits(good: bytes, bad: bytes, says: str) -> None:
 
 @pytest.mark.parametrize(("begin", "says"), [(b"SEND\n\n", "the limit is 10"), (b"SEND\na:", "more than 40 bytes")])
 def test_what_does_not_end_is_not_kept_for_ever(begin: bytes, says: str) -> None:
-    splitter = Splitter(_SMALL, "1.2")
+    splitter = StompFrameDecoder(_SMALL, "1.2")
 
     def feed() -> None:
         for part in (begin, *[b"x"] * 100):
@@ -158,14 +158,14 @@ def test_any_cut_gives_the_same_frames() -> None:
     expected = plain(split(_STREAM))
     assert [command for command, _, _ in expected] == ["CONNECT", "SEND", "SEND", "MESSAGE", "RECEIPT"]
     for cut in range(len(_STREAM) + 1):
-        splitter = Splitter(Limits(), "1.2")
+        splitter = StompFrameDecoder(Limits(), "1.2")
         assert plain([*splitter.feed(_STREAM[:cut]), *splitter.feed(_STREAM[cut:])]) == expected
-    splitter = Splitter(Limits(), "1.2")
+    splitter = StompFrameDecoder(Limits(), "1.2")
     assert plain([frame for at in range(len(_STREAM)) for frame in splitter.feed(_STREAM[at : at + 1])]) == expected
 
 
 def test_good_frames_come_out_before_the_error() -> None:
-    splitter = Splitter(Limits(), "1.2")
+    splitter = StompFrameDecoder(Limits(), "1.2")
     frames = splitter.feed(b"BEGIN\ntransaction:1\n\n\0NONSENSE\n\n\0")
     assert next(frames).command == "BEGIN"
     with pytest.raises(StompError, match="NONSENSE"):
@@ -173,7 +173,7 @@ def test_good_frames_come_out_before_the_error() -> None:
 
 
 def test_the_version_may_change_between_two_frames_of_one_read() -> None:
-    splitter = Splitter(Limits())
+    splitter = StompFrameDecoder(Limits())
     values = []
     for frame in splitter.feed(b"CONNECT\nv:\\c\n\n\0SEND\nv:\\c\n\n\0SEND\nv:\\c\n\n\0"):
         values.append(frame.headers["v"])
@@ -182,6 +182,6 @@ def test_the_version_may_change_between_two_frames_of_one_read() -> None:
 
 
 def test_frames_that_nobody_took_are_still_there() -> None:
-    splitter = Splitter(Limits(), "1.2")
+    splitter = StompFrameDecoder(Limits(), "1.2")
     first = next(iter(splitter.feed(b"BEGIN\n\n\0COMMIT\n\n\0")))
     assert [first.command, *(frame.command for frame in splitter.feed(b"ABORT\n\n\0"))] == ["BEGIN", "COMMIT", "ABORT"]

@@ -4,11 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.wire.stomp import (
-    Frame,
+    FrameRun,
     Limits,
-    Run,
-    Splitter,
     StompError,
+    StompFrame,
+    StompFrameDecoder,
     decimals,
     encode,
     encode_batch,
@@ -20,23 +20,28 @@ from mqlab.wire.stomp import (
 _VARYING = frozenset(("message-id", "ack"))
 
 
-def expanded(found: "list[Frame | Run]") -> list[tuple[str, dict[str, str], bytes]]:
-    frames = [frame for item in found for frame in (item.frames() if isinstance(item, Run) else [item])]
+def expanded(found: "list[StompFrame | FrameRun]") -> list[tuple[str, dict[str, str], bytes]]:
+    frames = [frame for item in found for frame in (item.frames() if isinstance(item, FrameRun) else [item])]
     return [(frame.command, dict(frame.headers), frame.body) for frame in frames]
 
 
 def message(number: int, body: bytes = b"\0\n12", **headers: str) -> bytes:
-    return encode(Frame("MESSAGE", {"message-id": f"ID:{number}", "subscription": "0", **headers}, body), "1.2") + b"\n"
+    return (
+        encode(StompFrame("MESSAGE", {"message-id": f"ID:{number}", "subscription": "0", **headers}, body), "1.2")
+        + b"\n"
+    )
 
 
-def split(data: bytes, version: str = "1.2") -> "list[Frame | Run]":
-    return list(Splitter(Limits(), version, _VARYING).feed_runs(data))
+def split(data: bytes, version: str = "1.2") -> "list[StompFrame | FrameRun]":
+    return list(StompFrameDecoder(Limits(), version, _VARYING).feed_runs(data))
 
 
 def test_a_batch_is_what_frames_alone_would_be() -> None:
     bodies = np.arange(40, dtype=np.uint8).reshape(10, 4)
     batch = encode_batch(encode_head("SEND", {"destination": "/queue/a:b"}, "1.2"), bodies)
-    assert batch == b"".join(encode(Frame("SEND", {"destination": "/queue/a:b"}, bytes(row)), "1.2") for row in bodies)
+    assert batch == b"".join(
+        encode(StompFrame("SEND", {"destination": "/queue/a:b"}, bytes(row)), "1.2") for row in bodies
+    )
 
 
 @settings(deadline=None)
@@ -54,7 +59,7 @@ def test_widths_of_several_columns_break_together() -> None:
 
 def test_equal_frames_become_one_run() -> None:
     [run] = split(b"".join(message(number) for number in range(100, 200)))
-    assert isinstance(run, Run)
+    assert isinstance(run, FrameRun)
     assert run.rows == 100
     assert run.values("message-id") == [f"ID:{number}" for number in range(100, 200)]
     assert run.values("subscription") == ["0"] * 100
@@ -64,7 +69,7 @@ def test_equal_frames_become_one_run() -> None:
 
 def test_a_run_ends_where_frames_get_longer_and_another_begins() -> None:
     found = split(b"".join(message(number) for number in range(80, 120)))
-    assert [item.rows for item in found if isinstance(item, Run)] == [20, 20]
+    assert [item.rows for item in found if isinstance(item, FrameRun)] == [20, 20]
     assert [headers["message-id"] for _, headers, _ in expanded(found)] == [f"ID:{number}" for number in range(80, 120)]
 
 
@@ -82,8 +87,8 @@ def test_a_run_ends_where_frames_get_longer_and_another_begins() -> None:
 def test_an_odd_frame_is_read_as_if_it_were_alone(odd: bytes) -> None:
     data = b"".join([message(number) for number in range(100, 150)] + [odd] + [message(n) for n in range(151, 200)])
     found = split(data)
-    assert any(isinstance(item, Run) for item in found)
-    alone = [(f.command, dict(f.headers), f.body) for f in Splitter(Limits(), "1.2").feed(data)]
+    assert any(isinstance(item, FrameRun) for item in found)
+    alone = [(f.command, dict(f.headers), f.body) for f in StompFrameDecoder(Limits(), "1.2").feed(data)]
     assert expanded(found) == alone
     assert len(alone) == 100
 
@@ -111,28 +116,28 @@ def test_a_body_that_lies_about_its_length_is_found() -> None:
     b"SEND\nmessage-id:\ncontent-length:0\n\n\0" * 50,
 ])  # fmt: skip
 def test_runs_or_not_the_frames_are_the_same(frames: bytes) -> None:
-    alone = [(f.command, dict(f.headers), f.body) for f in Splitter(Limits(), "1.2").feed(frames)]
+    alone = [(f.command, dict(f.headers), f.body) for f in StompFrameDecoder(Limits(), "1.2").feed(frames)]
     assert expanded(split(frames)) == alone
-    splitter = Splitter(Limits(), "1.2", _VARYING)
+    splitter = StompFrameDecoder(Limits(), "1.2", _VARYING)
     torn = [item for at in range(0, len(frames), 333) for item in splitter.feed_runs(frames[at : at + 333])]
     assert expanded(torn) == alone
 
 
 def test_1_0_has_no_runs_since_blanks_around_values_are_not_meant() -> None:
     found = split(b"SEND\nmessage-id: 1\ncontent-length:0\n\n\0" * 20, "1.0")
-    assert [isinstance(item, Frame) and item.headers["message-id"] for item in found] == ["1"] * 20
+    assert [isinstance(item, StompFrame) and item.headers["message-id"] for item in found] == ["1"] * 20
 
 
 def test_a_repeated_header_ends_no_run() -> None:
     [run] = split(b"MESSAGE\nfoo:1\nack:7\nfoo:2\ncontent-length:1\nack:8\n\na\0" * 50)
-    assert isinstance(run, Run)
+    assert isinstance(run, FrameRun)
     assert run.headers == {"foo": "1", "ack": "7", "content-length": "1"}
     assert run.values("ack") == ["7"] * 50
 
 
 def test_frames_without_bodies_become_runs_too() -> None:
     [run] = split(b"".join(b"ACK\nack:%d\n\n\0" % number for number in range(100, 120)))
-    assert isinstance(run, Run)
+    assert isinstance(run, FrameRun)
     assert run.values("ack") == [str(number) for number in range(100, 120)]
 
 
@@ -143,14 +148,16 @@ def test_any_stream_is_read_alike(data: st.DataObject) -> None:
     body = data.draw(st.binary(max_size=4))
     stream = b"".join(message(number, body) * 3 for number in numbers)
     cut = data.draw(st.integers(0, len(stream)))
-    splitter = Splitter(Limits(), "1.2", _VARYING)
+    splitter = StompFrameDecoder(Limits(), "1.2", _VARYING)
     found = [*splitter.feed_runs(stream[:cut]), *splitter.feed_runs(stream[cut:])]
-    assert expanded(found) == [(f.command, dict(f.headers), f.body) for f in Splitter(Limits(), "1.2").feed(stream)]
+    assert expanded(found) == [
+        (f.command, dict(f.headers), f.body) for f in StompFrameDecoder(Limits(), "1.2").feed(stream)
+    ]
 
 
 def test_a_body_of_line_ends_is_ignored_and_any_other_is_refused() -> None:
     """Of commands that have no body: also where many of them follow one another."""
-    splitter = Splitter(Limits(), "1.2", varying=frozenset(("id",)))
+    splitter = StompFrameDecoder(Limits(), "1.2", varying=frozenset(("id",)))
     written = b"".join(b"ACK\nid:%03d\n\n\n\0" % number for number in range(200))
     found = expanded(list(splitter.feed_runs(written)))
     assert found == [("ACK", {"id": f"{number:03d}"}, b"") for number in range(200)]

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from mqlab.wire.native.bodies import SINGLE, MalformedPayloadError, Payload, check, cut, decode
+from mqlab.wire.native.bodies import SINGLE, MalformedPayloadError, Payload, decode, select_rows, validate
 from mqlab.wire.native.columns import column, column_names, decode_batch, decode_single, encode_columns
 
 from .tables import Row, rows_of
@@ -36,7 +36,7 @@ def use(payload: Payload) -> bool:
 
 def _refusal(payload: Payload) -> str | None:
     try:
-        check(payload)
+        validate(payload)
     except MalformedPayloadError as error:
         return str(error)
     return None
@@ -53,9 +53,9 @@ def _read_bodies(payload: Payload, expected: list[bytes]) -> None:
 
 def _cut_and_write(payload: Payload, rows: list[Row]) -> None:
     for start in range(0, payload.rows, max(1, payload.rows // 4)):
-        assert same(cut(payload, range(start, start + 1)), rows[start : start + 1])
-        assert same(cut(payload, range(start, payload.rows)), rows[start:])
-    assert same(cut(payload, np.arange(0, payload.rows, 2)), rows[::2])
+        assert same(select_rows(payload, range(start, start + 1)), rows[start : start + 1])
+        assert same(select_rows(payload, range(start, payload.rows)), rows[start:])
+    assert same(select_rows(payload, np.arange(0, payload.rows, 2)), rows[::2])
     batch = decode_batch(payload)
     again = encode_columns(batch.column(0), dict(zip(batch.schema.names[1:], batch.columns[1:], strict=True)))
     assert same(again, rows)
@@ -64,5 +64,5 @@ def _cut_and_write(payload: Payload, rows: list[Row]) -> None:
 
 def same(payload: Payload, rows: list[Row]) -> bool:
     """As text: what is no number equals nothing, not even itself."""
-    check(payload)
+    validate(payload)
     return repr(rows_of(payload)) == repr(rows)

@@ -43,7 +43,7 @@ class Wire(asyncio.BufferedProtocol):
     """One connection to a broker. All sessions of it share it."""
 
     def __init__(self) -> None:
-        self._receiver = native.Receiver(_FRAME_LIMIT)
+        self._receiver = native.FrameDecoder(_FRAME_LIMIT)
         self._transport: asyncio.Transport | None = None
         self.loop = asyncio.get_running_loop()
         self._unsent: list[Buffer] = []
@@ -231,11 +231,11 @@ class Wire(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the room is ours to choose
-        return self._receiver.room()
+        return self._receiver.get_buffer()
 
     def buffer_updated(self, size: int) -> None:
         try:
-            frames = self._receiver.received(size)
+            frames = self._receiver.buffer_updated(size)
             self.frames_received(frames)
         except ProtocolError as error:
             self.lose(ClosedError(f"the broker broke the protocol: {error}"))

@@ -16,13 +16,13 @@ from mqlab.wire.native.bodies import BINARY, Buffer, Payload, as_body, encode
 from mqlab.wire.native.columns import (
     HEADERS,
     PROPERTY,
-    Columns,
+    ColumnLayout,
     Value,
     encode_columns,
     encode_single,
     encode_texts,
     is_property_name,
-    named,
+    layout_of_columns,
 )
 
 # Words that selectors keep for themselves.
@@ -127,7 +127,7 @@ class Stamp:
         # Messages say only what is said of each.
         self.adds_nothing = standing.plain and not self._names
         # The columns of messages with just these texts.
-        self._shapes: dict[tuple[str, ...], Columns] = {}
+        self._shapes: dict[tuple[str, ...], ColumnLayout] = {}
         self._next = 1
 
     def message(self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None) -> Payload:
@@ -171,7 +171,7 @@ class Stamp:
             values.append(one)
         if headers and self._plain and not properties and _TEXTS.issuperset(headers) and None not in headers.values():
             # The next one with the same texts, as most are, need not be taken apart.
-            self._shapes[tuple(headers)] = named(tuple(names), letters)
+            self._shapes[tuple(headers)] = layout_of_columns(tuple(names), letters)
         return encode_single(as_body(body), tuple(names), letters, values)
 
     def batch(self, bodies: Sequence[Buffer]) -> Payload:

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from mqlab.wire.native.bodies import COLUMNS, SINGLE, Bodies, Payload, cut, decode
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, Bodies, Payload, decode, select_rows
 from mqlab.wire.native.columns import PROPERTY, Value, column, column_names, decode_batch, decode_single
-from mqlab.wire.templates import Form
+from mqlab.wire.templates import MessageTemplate
 
 DEFAULT_PRIORITY: Final = 4
 ID_PREFIX: Final = "ID:"
@@ -54,7 +54,7 @@ class Delivery:
         """Bodies and columns as Arrow has them."""
         return decode_batch(self.payload)
 
-    def message(self, like: Form | None = None, text: str = "") -> Message:
+    def message(self, like: MessageTemplate | None = None, text: str = "") -> Message:
         """The only one; it is probably of this form, with that text."""
         body = None if like is None else like.body(self.payload, text)
         if like is not None and body is not None:
@@ -73,7 +73,7 @@ class Delivery:
 
     def after(self, rows: int) -> Delivery:
         """Without the first `rows` messages."""
-        rest = cut(self.payload, range(rows, self.rows))
+        rest = select_rows(self.payload, range(rows, self.rows))
         return Delivery(self.first + rows, rest, self.delivered, self.persistent, self.destination)
 
     def header(self, name: str, row: int) -> Any:

@@ -11,9 +11,9 @@ from mqlab.client.errors import ClosedError, MessagingError
 from mqlab.client.headers import Headers, Stamp
 from mqlab.wire import native
 from mqlab.wire.native.bodies import Buffer, Payload, as_body
+from mqlab.wire.native.coalescing import as_singles
 from mqlab.wire.native.columns import Value
 from mqlab.wire.native.frames import Flag, Frame, Kind
-from mqlab.wire.native.joining import as_singles
 
 # Plain sends that are ready together leave together, up to these bounds.
 _MOST_ROWS: Final = 4096

@@ -12,7 +12,7 @@ from mqlab.client.message import Message
 from mqlab.client.producer import Producer
 from mqlab.wire.native.bodies import Buffer, Payload
 from mqlab.wire.native.columns import Value
-from mqlab.wire.templates import Form
+from mqlab.wire.templates import MessageTemplate
 
 
 class Requester:
@@ -30,8 +30,10 @@ class Requester:
         self._token = secrets.token_hex(8)
         self._requests = 0
         # As most requests and replies are.
-        self._asking = Form(("correlation_id", "reply_to"), (self.reply_to,)) if producer.stamp.adds_nothing else None
-        self._answering = Form(("correlation_id",))
+        self._asking = (
+            MessageTemplate(("correlation_id", "reply_to"), (self.reply_to,)) if producer.stamp.adds_nothing else None
+        )
+        self._answering = MessageTemplate(("correlation_id",))
 
     async def request(
         self, body: Buffer, timeout: float | None = None, *, properties: Mapping[str, Value] | None = None,

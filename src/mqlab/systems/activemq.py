@@ -11,7 +11,7 @@ from mqlab.systems.api import Durability, SystemFailedError
 from mqlab.systems.install.download import Archive, Java, Part, place
 from mqlab.systems.program import Launch, Program, ProgramRunning
 from mqlab.systems.stomp_management import answers_queue, asked, text
-from mqlab.wire.stomp import Frame
+from mqlab.wire.stomp import StompFrame
 
 _CONFIGURATION: Final = """\
 <beans xmlns="http://www.springframework.org/schema/beans" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
@@ -45,8 +45,10 @@ class ActiveMQRunning(ProgramRunning):
         """By its plugin for statistics, which answers messages to a queue of a certain name."""
         self.check()
         answers = f"/queue/{answers_queue()}"
-        said: list[Frame | bytes] = [
-            Frame("SUBSCRIBE", {"id": "0", "destination": answers, "ack": "auto", "transformation": "jms-map-json"}),
+        said: list[StompFrame | bytes] = [
+            StompFrame(
+                "SUBSCRIBE", {"id": "0", "destination": answers, "ack": "auto", "transformation": "jms-map-json"}
+            ),
             text({"destination": f"/queue/ActiveMQ.Statistics.Destination.{_named(queue)}", "reply-to": answers}),
         ]
         [answer] = await asked(self.launch.ports["stomp"], said, bool)
@@ -56,8 +58,8 @@ class ActiveMQRunning(ProgramRunning):
         """What is on it; the empty queue stays."""
         waiting = await self.depth(queue)
         subscribing = {"id": "0", "destination": f"/queue/{_named(queue)}", "ack": "auto", "receipt": "0"}
-        leaving = [Frame("UNSUBSCRIBE", {"id": "0", "receipt": "1"})] if not waiting else []
-        said = [Frame("SUBSCRIBE", subscribing), *leaving]
+        leaving = [StompFrame("UNSUBSCRIBE", {"id": "0", "receipt": "1"})] if not waiting else []
+        said = [StompFrame("SUBSCRIBE", subscribing), *leaving]
         await asked(self.launch.ports["stomp"], said, lambda frames: len(frames) > waiting)
 
 

@@ -11,7 +11,7 @@ from mqlab.systems.api import Durability, SystemFailedError
 from mqlab.systems.install.download import Archive, Java, Part, place
 from mqlab.systems.program import Launch, Program, ProgramRunning
 from mqlab.systems.stomp_management import answers_queue, asked, text
-from mqlab.wire.stomp import Frame
+from mqlab.wire.stomp import StompFrame
 
 # Its tool measures the disk and writes the settings; then it is run.
 _CREATE_AND_RUN: Final = """\
@@ -40,7 +40,7 @@ class ArtemisRunning(ProgramRunning):
         answers = answers_queue()
         subscribing = {"id": "0", "destination": answers, "subscription-type": "ANYCAST", "ack": "auto"}
         headers = {"destination": "activemq.management", "reply-to": answers, **question}
-        said: list[Frame | bytes] = [Frame("SUBSCRIBE", subscribing), text(headers, parameters)]
+        said: list[StompFrame | bytes] = [StompFrame("SUBSCRIBE", subscribing), text(headers, parameters)]
         [answer] = await asked(self.launch.ports["stomp"], said, bool)
         values = answer.body.decode(errors="replace")
         if answer.headers.get("_AMQ_OperationSucceeded") != "true":

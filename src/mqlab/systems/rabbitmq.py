@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 from mqlab.systems.api import Durability, SystemFailedError
 from mqlab.systems.install.download import Debian, Part, place
 from mqlab.systems.program import Launch, Program, ProgramRunning
-from mqlab.wire.amqp import GREETING, AmqpError, Handshake, Method, Splitter, method
+from mqlab.wire.amqp import PROTOCOL_HEADER, AmqpDecoder, AmqpError, AmqpHandshake, Method, method
 
 _PLUGINS: Final = "[rabbitmq_amqp1_0,rabbitmq_mqtt,rabbitmq_stomp].\n"
 _LOGIN: Final = {"user": "guest", "password": "guest"}
@@ -130,9 +130,9 @@ def _named(queue: str) -> str:
 async def _asked(port: int, question: bytes) -> tuple[Any, ...]:
     """The answer to a question on channel 1, over a connection made for it. Raises OSError, EOFError, AmqpError."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    handshake, splitter = Handshake("guest", "guest"), Splitter()
+    handshake, splitter = AmqpHandshake("guest", "guest"), AmqpDecoder()
     try:
-        writer.write(GREETING)
+        writer.write(PROTOCOL_HEADER)
         while data := await reader.read(65536):
             for said in splitter.feed(data):
                 assert isinstance(said, Method)

@@ -36,7 +36,7 @@ class RedisRunning(ProgramRunning):
                 try:
                     writer.write(resp.command(*words))
                     said = b""
-                    while not (found := resp.split(np.frombuffer(said, dtype=np.uint8), _LONGEST_ANSWER).values):
+                    while not (found := resp.parse(np.frombuffer(said, dtype=np.uint8), _LONGEST_ANSWER).values):
                         said += await reader.read(65536) or b"-the connection was closed\r\n"
                     return found[0]
                 finally:

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import uuid4
 
 from mqlab.systems.api import SystemFailedError
-from mqlab.wire.stomp import Frame, Limits, Splitter, StompError, encode, encode_head
+from mqlab.wire.stomp import Limits, StompError, StompFrame, StompFrameDecoder, encode, encode_head
 
 _VERSION: Final = "1.2"
 _SECONDS: Final = 20.0
@@ -23,13 +23,15 @@ def text(headers: Mapping[str, str], body: str = "") -> bytes:
     return encode_head("SEND", headers, _VERSION) + f"\n{body}\0".encode()
 
 
-async def asked(port: int, said: Sequence[bytes | Frame], enough: Callable[[list[Frame]], bool]) -> list[Frame]:
+async def asked(
+    port: int, said: Sequence[bytes | StompFrame], enough: Callable[[list[StompFrame]], bool]
+) -> list[StompFrame]:
     """Says this, and returns what came, RECEIPT and MESSAGE frames, once it is enough. Raises SystemFailedError."""
     try:
         async with asyncio.timeout(_SECONDS):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:
-                greeting = Frame("CONNECT", {"accept-version": _VERSION, "host": "/", "heart-beat": "0,0"})
+                greeting = StompFrame("CONNECT", {"accept-version": _VERSION, "host": "/", "heart-beat": "0,0"})
                 frames = [one if isinstance(one, bytes) else encode(one, _VERSION) for one in said]
                 writer.write(b"".join((encode(greeting, _VERSION), *frames)))
                 return await _heard(reader, enough)
@@ -39,8 +41,8 @@ async def asked(port: int, said: Sequence[bytes | Frame], enough: Callable[[list
         raise SystemFailedError(f"it does not answer: {error or 'in time'}") from error
 
 
-async def _heard(reader: asyncio.StreamReader, enough: Callable[[list[Frame]], bool]) -> list[Frame]:
-    splitter, frames = Splitter(Limits()), list[Frame]()
+async def _heard(reader: asyncio.StreamReader, enough: Callable[[list[StompFrame]], bool]) -> list[StompFrame]:
+    splitter, frames = StompFrameDecoder(Limits()), list[StompFrame]()
     while True:
         data = await reader.read(_READ)
         if not data:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from mqlab.wire.fixed_rows import leading
+from mqlab.wire.fixed_rows import count_equal_rows
 from mqlab.wire.native.bodies import Bodies
-from mqlab.wire.native.payload import Bytes, equal_steps
+from mqlab.wire.native.payload import Bytes, equal_offsets
 
 Rows = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 
@@ -12,7 +12,7 @@ Rows = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 _FIRST_LOOK = 16
 
 
-class Template:
+class FrameTemplate:
     """A frame with a gap for its body: `head`, then the body, then `tail`."""
 
     def __init__(self, head: bytes, tail: bytes, size: int) -> None:
@@ -33,7 +33,7 @@ class Template:
         return some.tobytes()
 
 
-def alike(data: Bytes, at: int, head: int, size: int, tail: int) -> int:
+def count_equal_frames(data: Bytes, at: int, head: int, size: int, tail: int) -> int:
     """How many frames from `at` on have the length of the first one, and its first `head` and last `tail` bytes.
 
     The first is whole. What lies between head and tail is its body.
@@ -47,14 +47,14 @@ def alike(data: Bytes, at: int, head: int, size: int, tail: int) -> int:
 
 def _first_unlike(data: Bytes, at: int, rows: int, head: int, length: int, tail: int) -> int:
     table = data[at : at + rows * length].reshape(rows, length)
-    return leading(table, ((0, head), (length - tail, length)))
+    return count_equal_rows(table, ((0, head), (length - tail, length)))
 
 
-def bodies_between(data: Bytes, at: int, rows: int, head: int, size: int, tail: int) -> Bodies:
+def equal_bodies(data: Bytes, at: int, rows: int, head: int, size: int, tail: int) -> Bodies:
     """A copy of the bodies of frames that are alike."""
     length = head + size + tail
     table = data[at : at + rows * length].reshape(rows, length)
-    return Bodies(table[:, head : head + size].copy().reshape(-1), equal_steps(rows, size))
+    return Bodies(table[:, head : head + size].copy().reshape(-1), equal_offsets(rows, size))
 
 
 def bodies_at(data: Bytes, begins: list[int], sizes: list[int]) -> Bodies:
@@ -66,7 +66,7 @@ def bodies_at(data: Bytes, begins: list[int], sizes: list[int]) -> Bodies:
     return Bodies(np.frombuffer(joined, dtype=np.uint8), offsets)
 
 
-def joined(some: list[Bodies]) -> Bodies:
+def concat_bodies(some: list[Bodies]) -> Bodies:
     """All of them as one."""
     if len(some) == 1:
         return some[0]

@@ -7,12 +7,12 @@ import numpy as np
 Table = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 
 
-def table_of(buffer: bytes, at: int, rows: int, length: int) -> Table:
+def as_table(buffer: bytes, at: int, rows: int, length: int) -> Table:
     """A view: no byte is touched."""
     return np.frombuffer(buffer, np.uint8, rows * length, at).reshape(rows, length)
 
 
-def leading(table: Table, parts: Sequence[tuple[int, int]]) -> int:
+def count_equal_rows(table: Table, parts: Sequence[tuple[int, int]]) -> int:
     """How many rows from the first on have the same bytes as it in all these parts (begin, end)."""
     # The usual answer, as one comparison of bytes, costs a fraction of what finding the row does.
     if all(_are_alike(table[:, begin:end]) for begin, end in parts):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from mqlab.errors import MqlabError
-from mqlab.wire.equal_frames import Template, alike, bodies_at, bodies_between, joined
+from mqlab.wire.equal_frames import FrameTemplate, bodies_at, concat_bodies, count_equal_frames, equal_bodies
 from mqlab.wire.native.bodies import Bodies
 from mqlab.wire.native.payload import Bytes
 
@@ -26,7 +26,7 @@ class MalformedNatsError(MqlabError, ValueError):
     """What came is not what a NATS server says."""
 
 
-class Delivered(NamedTuple):
+class SubscriptionBatch(NamedTuple):
     """Messages to one subscription; `replies`: b"" of one that wants no answer."""
 
     sid: bytes
@@ -43,14 +43,14 @@ class Delivered(NamedTuple):
         return [reply for rows, _, reply in self.marks for _ in range(rows)]
 
 
-class Mark(NamedTuple):
+class Subjects(NamedTuple):
     """Where a message was sent to, and where its acknowledgement or answer goes."""
 
     subject: bytes
     reply: bytes
 
 
-class Headed(NamedTuple):
+class HeaderMessage(NamedTuple):
     """A message with headers. The server says so that a request for messages is over: then it has a `status`."""
 
     sid: bytes
@@ -62,18 +62,18 @@ class Headed(NamedTuple):
     body: bytes
 
 
-class Said(NamedTuple):
+class ControlLine(NamedTuple):
     """A line without a message: INFO, PING, PONG, +OK or -ERR, and what it says."""
 
     word: str
     text: str
 
 
-class Split(NamedTuple):
+class ParsedNats(NamedTuple):
     """`consumed` bytes were whole frames; the next one is whole when `needed` bytes are there (0: not known)."""
 
-    delivered: list[Delivered]
-    others: list[Headed | Said]
+    delivered: list[SubscriptionBatch]
+    others: list[HeaderMessage | ControlLine]
     consumed: int
     needed: int
 
@@ -101,9 +101,9 @@ def publish_same(subjects: Iterable[bytes], body: bytes) -> bytes:
     return b"".join([b"PUB " + subject + after for subject in subjects])
 
 
-def template(subject: bytes, size: int, reply: bytes = b"") -> Template:
+def template(subject: bytes, size: int, reply: bytes = b"") -> FrameTemplate:
     """To publish many messages of one size there."""
-    return Template(b"%s%d\r\n" % (_opening(subject, reply), size), _END, size)
+    return FrameTemplate(b"%s%d\r\n" % (_opening(subject, reply), size), _END, size)
 
 
 def publish_with_headers(subject: bytes, headers: Mapping[str, str], body: bytes, reply: bytes = b"") -> bytes:
@@ -116,14 +116,14 @@ def _opening(subject: bytes, reply: bytes) -> bytes:
     return b"PUB %s %s " % (subject, reply) if reply else b"PUB %s " % subject
 
 
-def split(data: Bytes, most: int) -> Split:
+def parse(data: Bytes, most: int) -> ParsedNats:
     """All whole frames at the beginning of what came; no message may be larger than `most` bytes.
 
     Messages are put together by subscription: between them and other frames the order is lost, within one it is kept.
     Raises MalformedNatsError.
     """
     gathered: dict[bytes, _Gathered] = {}
-    others: list[Headed | Said] = []
+    others: list[HeaderMessage | ControlLine] = []
     view, at, end, needed = data.data, 0, len(data), 0
     while at < end:
         match = _MESSAGE.match(view, at)
@@ -151,10 +151,10 @@ def split(data: Bytes, most: int) -> Split:
         head = begin - at
         rows = 1
         if view[after : after + head] == view[at:begin]:
-            rows = alike(data, at, head, size, 2)
+            rows = count_equal_frames(data, at, head, size, 2)
         to.add(at, rows, head, size, match[1], match[3] or b"")
         at += rows * (head + size + 2)
-    return Split([one.delivered(sid) for sid, one in gathered.items()], others, at, needed)
+    return ParsedNats([one.delivered(sid) for sid, one in gathered.items()], others, at, needed)
 
 
 class _Gathered:
@@ -174,11 +174,11 @@ class _Gathered:
             self._sizes.append(size)
             return
         self._finish()
-        self._done.append(bodies_between(self._data, at, rows, head, size, 2))
+        self._done.append(equal_bodies(self._data, at, rows, head, size, 2))
 
-    def delivered(self, sid: bytes) -> Delivered:
+    def delivered(self, sid: bytes) -> SubscriptionBatch:
         self._finish()
-        return Delivered(sid, joined(self._done), self._marks)
+        return SubscriptionBatch(sid, concat_bodies(self._done), self._marks)
 
     def _finish(self) -> None:
         if self._begins:
@@ -186,11 +186,11 @@ class _Gathered:
             self._begins, self._sizes = [], []
 
 
-def _other(view: memoryview, at: int, most: int) -> tuple[int, Headed | Said] | int:
+def _other(view: memoryview, at: int, most: int) -> tuple[int, HeaderMessage | ControlLine] | int:
     """Where the next frame begins, and what this one is; or, if it is not whole, how long it will be (0: not known)."""
     match = _OTHER.match(view, at)
     if match is not None:
-        return match.end(), Said(match[1].decode(), match[2].decode(errors="replace"))
+        return match.end(), ControlLine(match[1].decode(), match[2].decode(errors="replace"))
     match = _HEADED.match(view, at)
     if match is None:
         line = bytes(view[at : at + _LONGEST_LINE])
@@ -209,7 +209,7 @@ def _other(view: memoryview, at: int, most: int) -> tuple[int, Headed | Said] | 
     return after, _with_headers(match[2], match[1], match[3] or b"", block, body)
 
 
-def _with_headers(sid: bytes, subject: bytes, reply: bytes, block: bytes, body: bytes) -> Headed:
+def _with_headers(sid: bytes, subject: bytes, reply: bytes, block: bytes, body: bytes) -> HeaderMessage:
     first = _STATUS.match(block)
     if first is None or not block.endswith(_END):
         raise MalformedNatsError(f"headers that begin with {block[:20]!r}")
@@ -219,7 +219,7 @@ def _with_headers(sid: bytes, subject: bytes, reply: bytes, block: bytes, body: 
         if name:
             headers[name] = value.strip()
     words = (first[2] or b"").decode(errors="replace")
-    return Headed(sid, subject, reply, int(first[1] or 0), words, headers, body)
+    return HeaderMessage(sid, subject, reply, int(first[1] or 0), words, headers, body)
 
 
 _BEGINNINGS: Final = (b"MSG ", b"HMSG ", b"INFO", b"PING", b"PONG", b"+OK", b"-ERR")

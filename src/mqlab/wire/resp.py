@@ -8,7 +8,7 @@ import re
 from typing import Final, NamedTuple
 
 from mqlab.errors import MqlabError
-from mqlab.wire.equal_frames import Template, alike, bodies_at, bodies_between
+from mqlab.wire.equal_frames import FrameTemplate, bodies_at, count_equal_frames, equal_bodies
 from mqlab.wire.native.bodies import Bodies
 from mqlab.wire.native.payload import Bytes
 
@@ -31,13 +31,13 @@ class MalformedRespError(MqlabError, ValueError):
     """What came is not what a Redis server says."""
 
 
-class Refusal(NamedTuple):
+class ErrorReply(NamedTuple):
     """The server's reply to a command that it did not obey."""
 
     words: str
 
 
-class Entries(NamedTuple):
+class StreamEntries(NamedTuple):
     """Of one stream; `replies` are where each wants its reply, b"" if it wants none."""
 
     ids: list[bytes]
@@ -45,10 +45,10 @@ class Entries(NamedTuple):
     bodies: Bodies
 
 
-Value = bytes | int | None | Refusal | Entries | list["Value"]
+Value = bytes | int | None | ErrorReply | StreamEntries | list["Value"]
 
 
-class Split(NamedTuple):
+class ParsedResp(NamedTuple):
     """`consumed` bytes were whole; the next reply is whole with `needed` bytes at the earliest (0: not known)."""
 
     published: list[Bodies]
@@ -68,13 +68,13 @@ def command(*words: bytes) -> bytes:
     return b"*%d\r\n" % len(words) + b"".join([b"$%d\r\n%s\r\n" % (len(word), word) for word in words])
 
 
-def template(*words: bytes, size: int) -> Template:
+def template(*words: bytes, size: int) -> FrameTemplate:
     """A command that ends with a body of so many bytes."""
     head = b"*%d\r\n" % (len(words) + 1) + b"".join([b"$%d\r\n%s\r\n" % (len(word), word) for word in words])
-    return Template(head + b"$%d\r\n" % size, _END, size)
+    return FrameTemplate(head + b"$%d\r\n" % size, _END, size)
 
 
-def split(data: Bytes, most: int) -> Split:
+def parse(data: Bytes, most: int) -> ParsedResp:
     """All whole replies at the beginning of what came; none may have a string of more than `most` bytes.
 
     Raises MalformedRespError.
@@ -88,20 +88,20 @@ def split(data: Bytes, most: int) -> Split:
             if match is not None:
                 size, begin = _checked(int(match[3]), most), match.end()
                 _ended(view, begin + size)
-                rows = alike(data, at, begin - at, size, 2)
-                published.append(bodies_between(data, at, rows, begin - at, size, 2))
+                rows = count_equal_frames(data, at, begin - at, size, 2)
+                published.append(equal_bodies(data, at, rows, begin - at, size, 2))
                 at += rows * (begin - at + size + 2)
                 continue
             value, after = _value(data, at, most, 0)
             rows = 1
             # Short replies come in long rows of the same.
             if after - at < 16 and view[at:after] == view[after : after + after - at]:
-                rows = alike(data, at, after - at, 0, 0)
+                rows = count_equal_frames(data, at, after - at, 0, 0)
             values += [value] * rows
             at += rows * (after - at)
     except _Torn as torn:
         needed = max(0, torn.until - at)
-    return Split(published, values, at, needed)
+    return ParsedResp(published, values, at, needed)
 
 
 def _value(data: Bytes, at: int, most: int, depth: int) -> tuple[Value, int]:
@@ -116,7 +116,7 @@ def _value(data: Bytes, at: int, most: int, depth: int) -> tuple[Value, int]:
     if kind == b"+":
         return text, after
     if kind == b"-":
-        return Refusal(text.decode(errors="replace")), after
+        return ErrorReply(text.decode(errors="replace")), after
     if _NUMBER.fullmatch(text) is None:
         raise MalformedRespError(f"{text[:40]!r} is no number")
     number = int(text)
@@ -163,7 +163,7 @@ def _entries(data: Bytes, count: int, at: int, most: int) -> tuple[Value, int]:
         begins.append(begin)
         sizes.append(size)
         at = begin + size + 2
-    return Entries(ids, replies, bodies_at(data, begins, sizes)), at
+    return StreamEntries(ids, replies, bodies_at(data, begins, sizes)), at
 
 
 def _checked(size: int, most: int) -> int:

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from mqlab.wire.native.columns import named
+from mqlab.wire.native.columns import layout_of_columns
 from mqlab.wire.native.payload import COLUMNS, SINGLE, Buffer, Payload, payload_of
 
 _SINGLE_COLUMNS: Final = SINGLE | COLUMNS
@@ -15,11 +15,11 @@ _LENGTH: Final = struct.Struct("<I")
 _pack, _unpack = _LENGTH.pack, _LENGTH.unpack_from
 
 
-class Form:
+class MessageTemplate:
     """Single messages whose headers are these texts: the first differs from message to message, the others do not."""
 
     def __init__(self, names: Sequence[str], others: Sequence[str] = ()) -> None:
-        listed, rest = named(tuple(names), "s" * len(names)), [text.encode() for text in others]
+        listed, rest = layout_of_columns(tuple(names), "s" * len(names)), [text.encode() for text in others]
         self.name = names[0]
         self._listed = listed.written
         self._lengths = b"".join(_pack(len(text)) for text in rest)

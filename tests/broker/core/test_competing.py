@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core.model.messages import FOOTPRINT
-from mqlab.wire.native.joining import join_singles
+from mqlab.wire.native.coalescing import join_singles
 from mqlab.wire.native.payload import Payload
 
 from .commands import Driven

@@ -70,7 +70,7 @@ class Raw:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self.writer = writer
-        self._receiver = native.Receiver(64 * 1024 * 1024)
+        self._receiver = native.FrameDecoder(64 * 1024 * 1024)
         self._frames: list[Frame] = []
         opened.append(self)
 

@@ -7,7 +7,7 @@ import pytest
 from drivers.peers import against, bodies, turns
 from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
 from mqlab.drivers.mqtt.null_server import MqttNullServer
-from mqlab.wire.mqtt import CONNECT, PINGREQ, SUBSCRIBE, Packet, Publishing, packet
+from mqlab.wire.mqtt import CONNECT, PINGREQ, SUBSCRIBE, MqttPublisher, Packet, packet
 
 CONNACK = packet(0x20, b"\0\0\0")
 
@@ -84,13 +84,13 @@ def test_every_message_of_a_batch_is_confirmed(peer: type[Peer], driver: str, ro
 def test_what_was_received_is_acknowledged_with_the_next(peer: type[Peer], driver: str) -> None:
     async def play(connection: Connection) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(100))
-        broker, publishing = Peer.peers[-1], Publishing(5 if driver == "mqtt" else 4, "topic/t", qos=1)
+        broker, publishing = Peer.peers[-1], MqttPublisher(5 if driver == "mqtt" else 4, "topic/t", qos=1)
         before = broker.read
-        broker.write(publishing.one(b"first", 7) + publishing.one(b"another", 8))
+        broker.write(publishing.message(b"first", 7) + publishing.message(b"another", 8))
         assert (await receiver.receive()).bodies.tolist() == [b"first", b"another"]
         await turns()
         assert broker.read == before
-        broker.write(publishing.one(b"third", 9))
+        broker.write(publishing.message(b"third", 9))
         assert (await receiver.receive()).bodies.tolist() == [b"third"]
         await turns()
         assert broker.read == before + b"\x40\2\0\7\x40\2\0\10"
@@ -101,7 +101,7 @@ def test_what_was_received_is_acknowledged_with_the_next(peer: type[Peer], drive
 def test_messages_sent_again_are_told_apart(peer: type[Peer]) -> None:
     async def play(connection: Connection) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(100))
-        new = Publishing(5, "topic/t", qos=1).one(b"body", 1)
+        new = MqttPublisher(5, "topic/t", qos=1).message(b"body", 1)
         Peer.peers[-1].write(b"\x3a" + new[1:] + new)
         arrivals = [await receiver.receive(), await receiver.receive()]
         assert [(arrival.redelivered, len(arrival.bodies)) for arrival in arrivals] == [(True, 1), (False, 1)]
@@ -114,7 +114,7 @@ def test_a_receive_that_is_cancelled_loses_nothing(peer: type[Peer]) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(100))
         waiting = asyncio.ensure_future(receiver.receive())
         await asyncio.sleep(0)
-        Peer.peers[-1].write(Publishing(5, "topic/t", qos=0).one(b"body"))
+        Peer.peers[-1].write(MqttPublisher(5, "topic/t", qos=0).message(b"body"))
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         await turns()
@@ -131,7 +131,7 @@ def test_no_more_is_unconfirmed_than_the_broker_takes(silent: type[Silent]) -> N
         broker = last()
         before = len(broker.read)
         sending = asyncio.ensure_future(sender.send(bodies(12), wait=True))
-        size = len(Publishing(5, "topic/t", qos=1).one(bytes(12), 1))
+        size = len(MqttPublisher(5, "topic/t", qos=1).message(bytes(12), 1))
         for sent, confirmed in ((5, 3), (8, 5), (12, 3)):
             await turns()
             assert (len(broker.read) - before) / size == sent
@@ -219,7 +219,7 @@ def test_a_broker_that_refuses_is_quoted(peer: type[Peer], driver: str, instead:
 def test_a_receiver_that_is_full_stops_reading(peer: type[Peer]) -> None:
     async def play(connection: Connection) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(50))
-        broker, message = Peer.peers[-1], Publishing(5, "topic/t", qos=0).one(bytes(100_000))
+        broker, message = Peer.peers[-1], MqttPublisher(5, "topic/t", qos=0).message(bytes(100_000))
         for _ in range(300):
             broker.write(message)
         await turns()
@@ -234,7 +234,7 @@ def test_a_receiver_that_is_full_stops_reading(peer: type[Peer]) -> None:
 
 
 def test_a_session_with_more_than_it_has_room_for_still_hears_answers(peer: type[Peer]) -> None:
-    many = Publishing(4, "topic/t", qos=1).one(bytes(10_000), 1) * 1000
+    many = MqttPublisher(4, "topic/t", qos=1).message(bytes(10_000), 1) * 1000
     peer.instead = {SUBSCRIBE: many + packet(0x90, b"\0\1\1")}
 
     async def play(connection: Connection) -> None:

@@ -10,18 +10,18 @@ from mqlab.wire.native.bodies import (
     MalformedPayloadError,
     Payload,
     as_body,
-    check,
-    cut,
     decode,
     encode,
     encode_equal,
+    select_rows,
+    validate,
 )
 
 bodies = st.lists(st.binary(max_size=30), min_size=1, max_size=12)
 
 
 def read(payload: Payload) -> list[bytes]:
-    check(payload)
+    validate(payload)
     return decode(payload).tolist()
 
 
@@ -80,7 +80,7 @@ def test_every_cut_equals_a_slice(sent: list[bytes]) -> None:
     payload = encode(sent)
     for start in range(len(sent)):
         for stop in range(start + 1, len(sent) + 1):
-            part = cut(payload, range(start, stop))
+            part = select_rows(payload, range(start, stop))
             assert (part.rows, part.form) == (stop - start, form_of(stop - start))
             assert read(part) == sent[start:stop]
 
@@ -90,43 +90,43 @@ def test_every_cut_equals_a_slice(sent: list[bytes]) -> None:
 def test_any_rows_can_be_cut_out(sent: list[bytes], data: st.DataObject) -> None:
     rows = sorted(data.draw(st.sets(st.integers(0, len(sent) - 1), min_size=1), label="rows"))
     for kind in (np.int64, np.int32):
-        part = cut(encode(sent), np.array(rows, dtype=kind))
+        part = select_rows(encode(sent), np.array(rows, dtype=kind))
         assert (part.rows, part.form) == (len(rows), form_of(len(rows)))
         assert read(part) == [sent[row] for row in rows]
 
 
 def test_a_cut_of_a_cut_equals_a_slice_of_a_slice() -> None:
     sent = [b"%d" % n * n for n in range(30)]
-    part = cut(cut(encode(sent), range(5, 25)), range(3, 13))
+    part = select_rows(select_rows(encode(sent), range(5, 25)), range(3, 13))
     assert read(part) == sent[8:18]
-    assert read(cut(part, np.array([0, 2, 9]))) == [sent[8], sent[10], sent[17]]
-    table = decode(cut(encode([b"abcd", b"efgh", b"ijkl", b"mnop"]), range(1, 3))).table()
+    assert read(select_rows(part, np.array([0, 2, 9]))) == [sent[8], sent[10], sent[17]]
+    table = decode(select_rows(encode([b"abcd", b"efgh", b"ijkl", b"mnop"]), range(1, 3))).table()
     assert table is not None
     assert table.tobytes() == b"efghijkl"
 
 
 def test_all_rows_are_the_payload_itself() -> None:
     payload = encode([b"a", b"b"])
-    assert cut(payload, range(2)) is payload
-    assert cut(payload, np.arange(2)) is payload
+    assert select_rows(payload, range(2)) is payload
+    assert select_rows(payload, np.arange(2)) is payload
 
 
 @pytest.mark.parametrize("rows", [range(50, 52), np.array([3, 70])], ids=["range", "array"])
 def test_a_cut_does_not_carry_the_bodies_that_were_cut_off(rows: "range | np.ndarray") -> None:
     payload = encode([b"x" * 10_000] * 100)
-    assert len(cut(payload, rows).data) < 25_000
+    assert len(select_rows(payload, rows).data) < 25_000
 
 
 @pytest.mark.parametrize("rows", [0, 2, -1])
 def test_a_single_message_is_one_message(rows: int) -> None:
     with pytest.raises(MalformedPayloadError):
-        check(Payload(b"body", rows, SINGLE))
+        validate(Payload(b"body", rows, SINGLE))
 
 
 @pytest.mark.parametrize("said", [0, 1, 2, 4, 2**32 - 1])
 def test_the_frame_and_the_batch_must_agree_on_the_rows(said: int) -> None:
     with pytest.raises(MalformedPayloadError):
-        check(Payload(encode([b"a", b"b", b"c"]).data, said, 0))
+        validate(Payload(encode([b"a", b"b", b"c"]).data, said, 0))
 
 
 def test_a_body_is_copied_unless_nobody_can_change_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.native.bodies import COLUMNS, SINGLE, MalformedPayloadError, Payload, check, cut, decode
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, MalformedPayloadError, Payload, decode, select_rows, validate
 from mqlab.wire.native.columns import (
     HEADERS,
     Value,
@@ -28,7 +28,7 @@ from wire.tables import ARROW, EVERY_TYPE, Row, Table, rows_of, tables
 
 def read(payload: Payload) -> list[Row]:
     """As a broker and a client do: nothing is read that was not checked."""
-    check(payload)
+    validate(payload)
     rows = rows_of(payload)
     assert decode(payload).tolist() == [row["body"] for row in rows]
     return rows
@@ -89,7 +89,7 @@ def test_values_at_the_limits_of_their_type_come_back(letter: str) -> None:
 def test_what_is_no_number_stays_none() -> None:
     table = Table({".f": "f", ".d": "d"}, [{"body": b"", ".f": math.nan, ".d": math.nan}] * 2)
     for payload in (table.payload(), table.single(0)):
-        check(payload)
+        validate(payload)
         found = rows_of(payload)[0]
         assert math.isnan(found[".f"])
         assert math.isnan(found[".d"])
@@ -101,7 +101,7 @@ def test_any_rows_can_be_cut_out(table: Table, data: st.DataObject) -> None:
     chosen = sorted(data.draw(st.sets(st.integers(0, len(table.rows) - 1), min_size=1), label="rows"))
     payload = table.payload()
     for index in (np.array(chosen), range(chosen[0], chosen[-1] + 1)):
-        part, expected = cut(payload, index), [table.rows[row] for row in index]
+        part, expected = select_rows(payload, index), [table.rows[row] for row in index]
         assert part.rows == len(expected)
         assert read(part) == expected
 
@@ -111,7 +111,7 @@ def test_any_rows_can_be_cut_out(table: Table, data: st.DataObject) -> None:
 def test_every_split_in_two_gives_all_rows(table: Table) -> None:
     payload, rows = table.payload(), len(table.rows)
     for at in range(1, rows):
-        assert read(cut(payload, range(at))) + read(cut(payload, range(at, rows))) == table.rows
+        assert read(select_rows(payload, range(at))) + read(select_rows(payload, range(at, rows))) == table.rows
 
 
 @settings(deadline=None)
@@ -120,7 +120,7 @@ def test_a_row_alone_becomes_a_single_message_with_the_same_values(table: Table)
     payload = table.payload()
     for at, row in enumerate(table.rows if len(table.rows) > 1 else ()):
         for index in (range(at, at + 1), np.array([at])):
-            part = cut(payload, index)
+            part = select_rows(payload, index)
             assert part == table.single(at)
             assert decode_single(part).values == {name: value for name, value in row.items() if name != "body"}
 
@@ -131,7 +131,7 @@ def test_a_cut_of_a_cut_is_a_cut(table: Table, data: st.DataObject) -> None:
     rows, payload = list(table.rows), table.payload()
     while len(rows) > 2:
         chosen = sorted(data.draw(st.sets(st.integers(0, len(rows) - 1), min_size=2, max_size=len(rows) - 1)))
-        rows, payload = [rows[row] for row in chosen], cut(payload, np.array(chosen))
+        rows, payload = [rows[row] for row in chosen], select_rows(payload, np.array(chosen))
         assert read(payload) == rows
 
 
@@ -140,13 +140,13 @@ def test_a_cut_does_not_carry_what_was_cut_off() -> None:
     texts = pa.array(["t" * 1_000] * rows)
     payload = encode_columns(pa.array([b"x" * 1_000] * rows, pa.binary()), {"type": texts, ".text": texts})
     for index in (range(500, 502), np.array([3, 700])):
-        assert len(cut(payload, index).data) < 8_000
-    assert len(cut(payload, range(500, 501)).data) < 3_100
+        assert len(select_rows(payload, index).data) < 8_000
+    assert len(select_rows(payload, range(500, 501)).data) < 3_100
 
 
 def test_all_rows_are_the_payload_itself() -> None:
     payload = EVERY_TYPE.payload()
-    assert cut(payload, range(3)) is payload
+    assert select_rows(payload, range(3)) is payload
 
 
 def test_one_column_of_a_batch_or_of_a_single_message() -> None:

@@ -10,7 +10,16 @@ from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.barriers import Marks
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
 from mqlab.drivers.common.transport import Line
-from mqlab.wire.amqp import GREETING, MAX_BODY, AmqpError, Delivered, Handshake, Method, Splitter, method
+from mqlab.wire.amqp import (
+    MAX_BODY,
+    PROTOCOL_HEADER,
+    AmqpDecoder,
+    AmqpError,
+    AmqpHandshake,
+    DeliveryBatch,
+    Method,
+    method,
+)
 from mqlab.wire.native.payload import Bytes
 
 # After so many bytes published the system is asked to answer, and no more than so many answers may be missing: else a
@@ -24,13 +33,13 @@ _CLOSE_SECONDS: Final = 5.0
 class AmqpStream:
     """A connection: what is read goes to its channels."""
 
-    def __init__(self, handshake: Handshake) -> None:
+    def __init__(self, handshake: AmqpHandshake) -> None:
         self.failed: DriverError | None = None
         self._line = Line("AMQP", self._take, self._lost)
         self._handshake = handshake
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed = asyncio.Event()
-        self._splitter = Splitter()
+        self._splitter = AmqpDecoder()
         self._channels: dict[int, Channel] = {}
         self._next_channel = 1
         # Why the system wants nothing published now: its own word for the connection, or for a channel.
@@ -41,7 +50,7 @@ class AmqpStream:
     async def open(self, address: str) -> None:
         await self._line.open(address)
         try:
-            self._line.write(GREETING)
+            self._line.write(PROTOCOL_HEADER)
             async with asyncio.timeout(_OPEN_SECONDS):
                 await self._opened
         except TimeoutError:
@@ -165,7 +174,7 @@ class Channel:
         # Changes nothing: what it asks for is so.
         self._marks = Marks(partial(self._ask, "channel.flow", True))
         self._unmarked = 0
-        self._arrived: deque[Delivered] = deque()
+        self._arrived: deque[DeliveryBatch] = deque()
         self._arrival: asyncio.Future[None] | None = None
         # Publishes that the system counts since it was told to confirm; all up to `_low` are confirmed.
         self._published = self._low = 0
@@ -217,7 +226,7 @@ class Channel:
             self._all_confirmed = asyncio.get_running_loop().create_future()
             await with_timeout(self._all_confirmed, BLOCKED_TIMEOUT_S)
 
-    async def arrived(self, *, is_reply: bool = False) -> tuple[list[Delivered], int]:
+    async def arrived(self, *, is_reply: bool = False) -> tuple[list[DeliveryBatch], int]:
         """What is there now, either redelivered or not; and the tag of its last message."""
         while not self._arrived:
             if self.failed is not None:
@@ -255,8 +264,8 @@ class Channel:
 
     # From the stream
 
-    def take(self, found: Method | Delivered) -> None:
-        if isinstance(found, Delivered):
+    def take(self, found: Method | DeliveryBatch) -> None:
+        if isinstance(found, DeliveryBatch):
             self._arrived.append(found)
             if self._arrival is not None and not self._arrival.done():
                 self._arrival.set_result(None)

@@ -17,7 +17,7 @@ from mqlab.drivers.api import (
     Responder,
     Sender,
 )
-from mqlab.wire.amqp import Handshake, Publishing
+from mqlab.wire.amqp import AmqpHandshake, AmqpPublisher
 
 _MOST_PREFETCH: Final = 0xFFFF
 _PRELOAD_BATCH: Final = 1000
@@ -36,7 +36,7 @@ class AmqpDriver(Driver):
 
     async def connect(self, application: str = "") -> Connection:
         user, password = self.options.get("user", "guest"), self.options.get("password", "guest")
-        handshake = Handshake(user, password, self.options.get("virtual_host", "/"), application)
+        handshake = AmqpHandshake(user, password, self.options.get("virtual_host", "/"), application)
         stream = AmqpStream(handshake)
         await stream.open(self.address)
         return AmqpConnection(stream)
@@ -106,7 +106,7 @@ class AmqpConnection(Connection):
         await channel.confirm()
         for first in range(0, len(bodies), _PRELOAD_BATCH):
             some = bodies[first : first + _PRELOAD_BATCH]
-            frames = [publishing.one(row.tobytes(), f"preload-{first + at}") for at, row in enumerate(some)]
+            frames = [publishing.message(row.tobytes(), f"preload-{first + at}") for at, row in enumerate(some)]
             await channel.publish(b"".join(frames), len(frames))
         await channel.confirmed()
         await channel.close()
@@ -116,7 +116,7 @@ class AmqpConnection(Connection):
             await receiver.close()
         await self._stream.close()
 
-    async def _publishing(self, channel: Channel, destination: str, persistent: bool) -> Publishing:
+    async def _publishing(self, channel: Channel, destination: str, persistent: bool) -> AmqpPublisher:
         """Makes the queue or exchange first, if it is not there."""
         kind, _, name = destination.partition(":")
         exchange, key = (name, "") if kind == "topic" else ("", name)
@@ -124,7 +124,7 @@ class AmqpConnection(Connection):
             await _declare_exchange(channel, name)
         else:
             await _declare_queue(channel, name)
-        return Publishing(channel.number, exchange, key, persistent=persistent, frame_max=self._stream.frame_max)
+        return AmqpPublisher(channel.number, exchange, key, persistent=persistent, frame_max=self._stream.frame_max)
 
 
 async def _declare_queue(channel: Channel, name: str) -> None:

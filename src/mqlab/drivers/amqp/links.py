@@ -17,7 +17,7 @@ from mqlab.drivers.api import (
     Sender,
 )
 from mqlab.drivers.common.pieces import arrival_of
-from mqlab.wire.amqp import Publishing, asked, method
+from mqlab.wire.amqp import AmqpPublisher, method, reply_properties
 
 # Bytes of one write: a batch of big messages is not built as a whole.
 _WRITE_SIZE: Final = 256 * 1024
@@ -29,7 +29,7 @@ class AmqpSender(Sender):
     """`publishing` goes through the channel. A persistent sender is confirmed even where nobody waits for it: only
     then does the end of its work mean that the system has it."""
 
-    def __init__(self, channel: Channel, publishing: Publishing, *, transacted: bool) -> None:
+    def __init__(self, channel: Channel, publishing: AmqpPublisher, *, transacted: bool) -> None:
         self._channel = channel
         self._publishing = publishing
         self._transacted = transacted
@@ -93,7 +93,7 @@ class AmqpReceiver(Receiver):
 class AmqpRequester(Requester):
     """Has a queue of its own for its replies; `acknowledges` those that the system keeps until then."""
 
-    def __init__(self, channel: Channel, publishing: Publishing, reply_to: str, *, acknowledges: bool) -> None:
+    def __init__(self, channel: Channel, publishing: AmqpPublisher, reply_to: str, *, acknowledges: bool) -> None:
         self._channel = channel
         self._publishing = publishing
         self._reply_to = reply_to
@@ -101,14 +101,14 @@ class AmqpRequester(Requester):
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:
         channel = self._channel
-        await channel.publish(self._publishing.one(body, correlation_id, self._reply_to), 1)
+        await channel.publish(self._publishing.message(body, correlation_id, self._reply_to), 1)
         while True:
             pieces, tag = await channel.arrived(is_reply=True)
             if self._acknowledges:
                 channel.tell("basic.ack", tag, True)
             for piece in pieces:
                 # Another one is late: that to a request which was given up.
-                if asked(piece.properties).correlation_id == correlation_id:
+                if reply_properties(piece.properties).correlation_id == correlation_id:
                     return Reply(piece.data, piece.redelivered)
 
     async def close(self) -> None:
@@ -122,7 +122,7 @@ class AmqpResponder(Responder):
     def __init__(self, channel: Channel, *, persistent: bool) -> None:
         self._channel = channel
         self._persistent = persistent
-        self._publishing: dict[str, Publishing] = {}
+        self._publishing: dict[str, AmqpPublisher] = {}
         # Where and as what each request of the last arrival wants its reply.
         self._wanted: list[tuple[str, str]] = []
         self._last_tag = 0
@@ -134,7 +134,7 @@ class AmqpResponder(Responder):
         pieces, self._last_tag = await self._channel.arrived()
         self._wanted = []
         for piece in pieces:
-            correlation_id, reply_to = asked(piece.properties)
+            correlation_id, reply_to = reply_properties(piece.properties)
             if not reply_to or not correlation_id:
                 raise DriverError("a request does not say where its reply should go, or as what")
             self._wanted += [(reply_to, correlation_id)] * piece.rows
@@ -144,7 +144,7 @@ class AmqpResponder(Responder):
         if wait:
             await self._channel.confirm()
         frames = [
-            self._to(reply_to).one(body, correlation_id)
+            self._to(reply_to).message(body, correlation_id)
             for body, (reply_to, correlation_id) in zip(bodies, self._wanted, strict=True)
         ]
         done = b""
@@ -162,11 +162,11 @@ class AmqpResponder(Responder):
         await self._channel.confirmed()
         await self._channel.close()
 
-    def _to(self, reply_to: str) -> Publishing:
+    def _to(self, reply_to: str) -> AmqpPublisher:
         publishing = self._publishing.get(reply_to)
         if publishing is None:
             channel = self._channel
-            publishing = self._publishing[reply_to] = Publishing(
+            publishing = self._publishing[reply_to] = AmqpPublisher(
                 channel.number, "", reply_to, persistent=self._persistent, frame_max=channel.stream.frame_max
             )
         return publishing

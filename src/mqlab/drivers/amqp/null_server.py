@@ -5,10 +5,10 @@ from typing import Any, Final
 import numpy as np
 
 from mqlab.drivers.null_server.api import NullServer
-from mqlab.wire.amqp import GREETING, AmqpError, Method, method
+from mqlab.wire.amqp import PROTOCOL_HEADER, AmqpError, Method, method
 from mqlab.wire.amqp.content import CONTENT
 from mqlab.wire.amqp.methods import BODY, FRAME, FRAME_EXTRA, HEADER, METHOD, frame, read_method
-from mqlab.wire.fixed_rows import leading, table_of
+from mqlab.wire.fixed_rows import as_table, count_equal_rows
 
 _FRAME_MAX: Final = 128 * 1024
 _PUBLISH: Final = b"\0\x3c\0\x28"
@@ -39,9 +39,9 @@ class AmqpNullServer(NullServer):
     def received(self, data: memoryview) -> None:
         seen = self._rest + bytes(data)
         at, before = 0, self._published
-        if seen.startswith(GREETING):
+        if seen.startswith(PROTOCOL_HEADER):
             self.write(_START)
-            at = len(GREETING)
+            at = len(PROTOCOL_HEADER)
         channel = 0
         while len(seen) - at >= FRAME_EXTRA:
             kind, channel, size = FRAME.unpack_from(seen, at)
@@ -80,7 +80,7 @@ class AmqpNullServer(NullServer):
         except AmqpError:
             return 0
         method_size = int(FRAME.unpack_from(seen, at)[2]) + FRAME_EXTRA
-        rows = leading(table_of(seen, at, (len(seen) - at) // length, length), ((0, body_at),))
+        rows = count_equal_rows(as_table(seen, at, (len(seen) - at) // length, length), ((0, body_at),))
         self._published += rows - 1
         return rows * length - method_size
 

@@ -8,7 +8,7 @@ from proton import UNDESCRIBED, Array, Data, Described, symbol, ubyte, uint, ulo
 
 from mqlab.drivers.amqp10.messages import before_body, value
 from mqlab.drivers.null_server.api import NullServer
-from mqlab.wire.fixed_rows import leading, table_of
+from mqlab.wire.fixed_rows import as_table, count_equal_rows
 
 _GREETING: Final = b"AMQP"
 _GREETING_SIZE: Final = 8
@@ -146,7 +146,7 @@ class Amqp10NullServer(NullServer):
         number, tag = fields[1], fields[2]
         is_same = seen[number[0] - 1] == _NULL
         parts = ((0, number[0] - at), (tag[1] - at, end - at))
-        rows = 1 if is_same else leading(table_of(seen, at, (len(seen) - at) // size, size), parts)
+        rows = 1 if is_same else count_equal_rows(as_table(seen, at, (len(seen) - at) // size, size), parts)
         before = (rows - 1) * size
         if not is_same:
             self._came[channel] = int.from_bytes(seen[number[0] + before : number[1] + before], "big")

@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.timeouts import next_message
-from mqlab.wire.equal_frames import joined
+from mqlab.wire.equal_frames import concat_bodies
 from mqlab.wire.native.bodies import Bodies
 
 Mark = TypeVar("Mark")
@@ -94,7 +94,7 @@ class Inbox(Generic[Mark]):
         if len(some) == 1:
             return some[0]
         marks = [mark for one in some for mark in one.marks]
-        return Waiting(joined([one.bodies for one in some]), marks, some[0].redelivered)
+        return Waiting(concat_bodies([one.bodies for one in some]), marks, some[0].redelivered)
 
     def _cut(self, whole: Waiting[Mark], rows: int) -> Waiting[Mark]:
         """So many of it; the rest waits on."""

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from mqlab.drivers.api import ReceivedBatch
-from mqlab.wire.native.payload import Bodies, equal_steps
+from mqlab.wire.native.payload import Bodies, equal_offsets
 
 
 class Piece(Protocol):
@@ -28,7 +28,7 @@ def arrival_of(pieces: Sequence[Piece]) -> ReceivedBatch:
     sizes = [len(piece.data) // piece.rows for piece in pieces]
     whole = pieces[0].data if len(pieces) == 1 else b"".join([piece.data for piece in pieces])
     if min(sizes) == max(sizes):
-        offsets = equal_steps(sum(rows_of), sizes[0])
+        offsets = equal_offsets(sum(rows_of), sizes[0])
     else:
         offsets = np.zeros(sum(rows_of) + 1, dtype=np.int32)
         np.cumsum(np.repeat(sizes, rows_of), out=offsets[1:])

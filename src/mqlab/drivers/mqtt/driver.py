@@ -70,7 +70,7 @@ class MqttConnection(Connection):
         """`durable`: its name, which goes on without its connection."""
         client_id = durable or f"{self._application}-{uuid4().hex}"
         connect = replace(
-            self._login, client_id=client_id, lasts=bool(durable), anew=not durable,
+            self._login, client_id=client_id, keep_session=bool(durable), clean_start=not durable,
             receive_maximum=max(1, min(room, 0xFFFF)) if room else 0xFFFF,
         )  # fmt: skip
         session = Session(connect, room)

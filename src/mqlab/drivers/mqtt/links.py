@@ -16,7 +16,7 @@ from mqlab.drivers.api import (
 )
 from mqlab.drivers.common.pieces import arrival_of
 from mqlab.drivers.mqtt.session import Session
-from mqlab.wire.mqtt import Publishing, asked
+from mqlab.wire.mqtt import MqttPublisher, reply_properties
 
 # Bytes of one write: a batch of big messages is not built as a whole.
 _WRITE_SIZE: Final = 256 * 1024
@@ -27,7 +27,7 @@ class MqttSender(Sender):
 
     def __init__(self, session: Session, topic: str, *, persistent: bool) -> None:
         self._session = session
-        self._publishing = [Publishing(session.version, topic, qos=qos) for qos in (0, 1)]
+        self._publishing = [MqttPublisher(session.version, topic, qos=qos) for qos in (0, 1)]
         self._persistent = persistent
 
     async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
@@ -92,20 +92,20 @@ class MqttRequester(Requester):
 
     def __init__(self, session: Session, topic: str, response_topic: str, *, persistent: bool) -> None:
         self._session = session
-        self._publishing = Publishing(session.version, topic, qos=int(persistent))
+        self._publishing = MqttPublisher(session.version, topic, qos=int(persistent))
         self._response_topic = response_topic
         self._persistent = persistent
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:
         session, wanted = self._session, correlation_id.encode()
         number = (await session.numbers(1)).item() if self._persistent else 0
-        await session.publish(self._publishing.one(body, number, wanted, self._response_topic))
+        await session.publish(self._publishing.message(body, number, wanted, self._response_topic))
         while True:
             pieces = await session.arrived(is_reply=True)
             session.acknowledge(b"".join([piece.ids for piece in pieces]))
             for piece in pieces:
                 # Another one is late: that to a request which was given up.
-                if asked(piece.properties).correlation == wanted:
+                if reply_properties(piece.properties).correlation == wanted:
                     return Reply(piece.data, piece.redelivered)
 
     async def close(self) -> None:
@@ -116,7 +116,7 @@ class MqttResponder(Responder):
     def __init__(self, session: Session, *, persistent: bool) -> None:
         self._session = session
         self._qos = int(persistent)
-        self._publishing: dict[str, Publishing] = {}
+        self._publishing: dict[str, MqttPublisher] = {}
         # Where and as what each request of the last arrival wants its reply.
         self._wanted: list[tuple[bytes, str]] = []
         self._owed = b""
@@ -128,7 +128,7 @@ class MqttResponder(Responder):
         self._owed = b"".join([piece.ids for piece in pieces])
         self._wanted = []
         for piece in pieces:
-            correlation, response_topic = asked(piece.properties)
+            correlation, response_topic = reply_properties(piece.properties)
             if not response_topic or not correlation:
                 raise DriverError("a request does not say where its reply should go, or as what")
             self._wanted += [(correlation, response_topic)] * piece.rows
@@ -138,7 +138,7 @@ class MqttResponder(Responder):
         session, packets = self._session, []
         for body, (correlation, topic) in zip(bodies, self._wanted, strict=True):
             number = (await session.numbers(1)).item() if self._qos else 0
-            packets.append(self._to(topic).one(body, number, correlation))
+            packets.append(self._to(topic).message(body, number, correlation))
         await session.publish(b"".join(packets))
         if wait:
             await session.confirmed()
@@ -150,8 +150,8 @@ class MqttResponder(Responder):
         await self._session.taken()
         await self._session.close()
 
-    def _to(self, topic: str) -> Publishing:
+    def _to(self, topic: str) -> MqttPublisher:
         publishing = self._publishing.get(topic)
         if publishing is None:
-            publishing = self._publishing[topic] = Publishing(self._session.version, topic, qos=self._qos)
+            publishing = self._publishing[topic] = MqttPublisher(self._session.version, topic, qos=self._qos)
         return publishing

@@ -8,10 +8,10 @@ from mqlab.wire.mqtt import (
     FROM_CLIENT,
     PINGREQ,
     SUBSCRIBE,
+    MqttDecoder,
+    MqttPublisher,
     Packet,
-    Published,
-    Publishing,
-    Splitter,
+    PublishBatch,
     Version,
     acknowledgements,
     packet,
@@ -24,7 +24,7 @@ class MqttNullServer(NullServer):
     def __init__(self, size: int, batch: int) -> None:
         super().__init__(size, batch)
         self._version: Version = 5
-        self._splitter: Splitter | None = None
+        self._splitter: MqttDecoder | None = None
         self._messages = b""
 
     def received(self, data: memoryview) -> None:
@@ -32,11 +32,11 @@ class MqttNullServer(NullServer):
         if self._splitter is None:
             # The first packet says which version is spoken, right after the protocol's name.
             self._version = cast(Version, raw[raw.index(b"MQTT") + 4])
-            self._splitter = Splitter(self._version, kinds=FROM_CLIENT)
+            self._splitter = MqttDecoder(self._version, kinds=FROM_CLIENT)
         for found in self._splitter.feed(raw):
             if isinstance(found, Packet):
                 self._answer(found)
-            elif isinstance(found, Published) and found.ids:
+            elif isinstance(found, PublishBatch) and found.ids:
                 self.write(acknowledgements(found.ids))
 
     def more(self) -> bytes | None:
@@ -51,6 +51,6 @@ class MqttNullServer(NullServer):
             begin = 2 + len(none)
             size = int.from_bytes(asked.rest[begin : begin + 2], "big")
             topic = asked.rest[begin + 2 : begin + 2 + size].decode()
-            self._messages = Publishing(self._version, topic, qos=0).batch(self.bodies)
+            self._messages = MqttPublisher(self._version, topic, qos=0).batch(self.bodies)
         elif asked.kind == PINGREQ:
             self.write(packet(_PINGRESP, b""))

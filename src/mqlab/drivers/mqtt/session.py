@@ -12,17 +12,17 @@ from mqlab.drivers.common.transport import Line
 from mqlab.wire.mqtt import (
     CONNACK,
     DISCONNECT,
-    NOBODY_SUBSCRIBED,
+    NO_MATCHING_SUBSCRIBERS,
     PING,
     RECEIVE_MAXIMUM,
     REFUSED,
     SUBACK,
-    Acknowledged,
     Connect,
-    Found,
+    Incoming,
+    MqttDecoder,
     Packet,
-    Published,
-    Splitter,
+    PubackBatch,
+    PublishBatch,
     acknowledgements,
     disconnect,
     read_properties,
@@ -53,12 +53,12 @@ class Session:
         self._connect = connect
         self._room = room
         self._line = Line("MQTT", self._take, self._lost)
-        self._splitter = Splitter(connect.version)
+        self._splitter = MqttDecoder(connect.version)
         # Of questions in their order; one that nobody waits for any more is still answered.
         self._answers: deque[asyncio.Future[Packet]] = deque()
         self._marks: deque[asyncio.Future[Packet]] = deque()
         self._unmarked = 0
-        self._arrived: deque[Published] = deque()
+        self._arrived: deque[PublishBatch] = deque()
         self._waiting = 0
         self._arrival: asyncio.Future[None] | None = None
         # Messages sent that are not confirmed, how many may be, and the number of the next.
@@ -117,7 +117,7 @@ class Session:
         """Returns when the system has handled all that was sent."""
         await self._ask(PING)
 
-    async def arrived(self, *, is_reply: bool = False) -> list[Published]:
+    async def arrived(self, *, is_reply: bool = False) -> list[PublishBatch]:
         """What is there now, up to the room there is, either redelivered or not."""
         while not self._arrived:
             if self.failed is not None:
@@ -198,16 +198,16 @@ class Session:
             self._line.hold(self)
         return len(data), 0
 
-    def _found(self, found: Found) -> None:
-        if isinstance(found, Published):
+    def _found(self, found: Incoming) -> None:
+        if isinstance(found, PublishBatch):
             self._arrived.append(found)
             self._waiting += found.rows
             _wake(self._arrival)
-        elif isinstance(found, Acknowledged):
+        elif isinstance(found, PubackBatch):
             self._unconfirmed -= found.rows
             if found.reason >= REFUSED:
                 self._fail(f"the system refused a message: reason {found.reason:#04x}")
-            elif found.reason == NOBODY_SUBSCRIBED and self.needs_subscribers:
+            elif found.reason == NO_MATCHING_SUBSCRIBERS and self.needs_subscribers:
                 self._fail("a message was sent to a queue that nobody receives from: MQTT keeps it for nobody")
             _wake(self._confirmation)
         elif found.kind == DISCONNECT:

@@ -22,11 +22,11 @@ from mqlab.drivers.api import (
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY
 from mqlab.wire.native.bodies import BINARY, SINGLE, Bodies, Buffer, MalformedPayloadError, Payload, encode_equal
 from mqlab.wire.native.columns import PROPERTY, decode_single, encode_columns, encode_single
-from mqlab.wire.templates import Form
+from mqlab.wire.templates import MessageTemplate
 
 # What requests and replies of the lab have beside their bodies.
 _REQUEST = ("correlation_id", "reply_to")
-_REPLY = Form(("correlation_id",))
+_REPLY = MessageTemplate(("correlation_id",))
 # So many replies are sent one by one sooner than as a batch, unless each is waited for.
 _FEW = 16
 # Types of properties, as a single message writes them.
@@ -121,7 +121,7 @@ class NativeResponder(Responder):
         self._wanted: list[tuple[str, str]] = []
         # Of the last request that had to be taken apart: where its reply goes, and what others like it look like.
         self._to = ""
-        self._form: Form | None = None
+        self._form: MessageTemplate | None = None
 
     async def receive(self) -> ReceivedBatch:
         try:
@@ -174,7 +174,7 @@ class NativeResponder(Responder):
                 wanted += _asked([(single.values.get("reply_to"), single.values.get("correlation_id"))])
                 if (*single.values,) == _REQUEST:
                     self._to = wanted[-1][0]
-                    self._form = Form(_REQUEST, (self._to,))
+                    self._form = MessageTemplate(_REQUEST, (self._to,))
             else:
                 bodies += delivery.bodies().tolist()
                 columns = (delivery.column("reply_to"), delivery.column("correlation_id"))

@@ -13,7 +13,7 @@ _ANSWERS = {Kind.CLOSE: Kind.CLOSED, Kind.COMMIT: Kind.COMMITTED, Kind.ROLLBACK:
 class NativeNullServer(NullServer):
     def __init__(self, size: int, batch: int) -> None:
         super().__init__(size, batch)
-        self._receiver = native.Receiver(_LARGEST_FRAME)
+        self._receiver = native.FrameDecoder(_LARGEST_FRAME)
         payload = encode_equal(self.bodies.reshape(-1), batch)
         self._data, self._form = bytes(payload.data), payload.form
         # Messages for which each consumer has room, and the number of its next delivery.

@@ -16,8 +16,8 @@ from mqlab.wire.native.payload import Bytes
 # As much as a server can be told to take in one message.
 _LARGEST_MESSAGE: Final = 64 << 20
 
-OnDelivered = Callable[[nats.Delivered], None]
-OnHeaded = Callable[[nats.Headed], None]
+OnDelivered = Callable[[nats.SubscriptionBatch], None]
+OnHeaded = Callable[[nats.HeaderMessage], None]
 
 
 class Talk:
@@ -118,13 +118,13 @@ class Talk:
         await self._line.close()
 
     def _take(self, data: Bytes) -> tuple[int, int]:
-        delivered, others, consumed, needed = nats.split(data, _LARGEST_MESSAGE)
+        delivered, others, consumed, needed = nats.parse(data, _LARGEST_MESSAGE)
         for one in delivered:
             handlers = self._handlers.get(one.sid)
             if handlers is not None:
                 handlers[0](one)
         for other in others:
-            if isinstance(other, nats.Said):
+            if isinstance(other, nats.ControlLine):
                 self._said(other)
             else:
                 handlers = self._handlers.get(other.sid)
@@ -132,7 +132,7 @@ class Talk:
                     handlers[1](other)
         return consumed, needed
 
-    def _said(self, said: nats.Said) -> None:
+    def _said(self, said: nats.ControlLine) -> None:
         if said.word == "PONG" and self._pongs:
             pong = self._pongs.popleft()
             if not pong.done():
@@ -147,13 +147,13 @@ class Talk:
             text = said.text.strip("'")
             self._line.fail(f"the NATS server ended the connection: {text}")
 
-    def _answered(self, delivered: nats.Delivered) -> None:
+    def _answered(self, delivered: nats.SubscriptionBatch) -> None:
         for row, subject in enumerate(delivered.subjects):
             answer = self._answers.get(subject[len(self._inbox) + 1 :])
             if answer is not None and not answer.done():
                 answer.set_result(delivered.bodies[row])
 
-    def _refused(self, headed: nats.Headed) -> None:
+    def _refused(self, headed: nats.HeaderMessage) -> None:
         answer = self._answers.get(headed.subject[len(self._inbox) + 1 :])
         if answer is None or answer.done():
             return

@@ -77,7 +77,7 @@ class NatsConnection(Connection):
             raise DriverError(f"NATS has no acknowledgement {how.acknowledge!r}")
         if how.selector:
             raise DriverError("NATS has no selectors")
-        inbox: Inbox[nats.Mark] = Inbox(how.prefetch, self._talk.hold, self._talk.let_go, _SPARE)
+        inbox: Inbox[nats.Subjects] = Inbox(how.prefetch, self._talk.hold, self._talk.let_go, _SPARE)
         pull = None
         if how.durable:
             await self.subscribe(destination, how)
@@ -105,7 +105,7 @@ class NatsConnection(Connection):
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
         place = Place.of(destination)
-        inbox: Inbox[nats.Mark] = Inbox(prefetch, self._talk.hold, self._talk.let_go, _SPARE)
+        inbox: Inbox[nats.Subjects] = Inbox(prefetch, self._talk.hold, self._talk.let_go, _SPARE)
         if not persistent:
             feed = PlainFeed(self._talk, place, inbox, answering=True)
             await self._talk.flushed()

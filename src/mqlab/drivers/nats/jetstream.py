@@ -11,7 +11,7 @@ from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.nats.connection import Talk
 from mqlab.drivers.nats.names import Place
 from mqlab.wire import nats
-from mqlab.wire.equal_frames import Template
+from mqlab.wire.equal_frames import FrameTemplate
 from mqlab.wire.native.bodies import Bodies
 
 # Messages and bytes that one sender has under way before it waits: less than a stream refuses to hold unwritten.
@@ -73,7 +73,7 @@ class Publisher:
         self._sid = talk.subscribe(self._inbox.decode(), self._confirmed, self._refused)
         self._confirming = Confirming()
         talk.when_gone(self._confirming.fail)
-        self._templates: dict[tuple[bytes, int], Template] = {}
+        self._templates: dict[tuple[bytes, int], FrameTemplate] = {}
         self.confirmed = self._confirming.all_but
 
     async def publish(self, subject: bytes, bodies: Matrix) -> None:
@@ -97,7 +97,7 @@ class Publisher:
         self._talk.unsubscribe(self._sid)
         self._talk.forget(self._sid, self._confirming.fail)
 
-    def _confirmed(self, delivered: nats.Delivered) -> None:
+    def _confirmed(self, delivered: nats.SubscriptionBatch) -> None:
         if delivered.bodies.data.tobytes().find(b'"error"') >= 0:
             for body in delivered.bodies.tolist():
                 said = json.loads(body)
@@ -106,14 +106,14 @@ class Publisher:
                     return
         self._confirming.confirm(len(delivered.bodies))
 
-    def _refused(self, headed: nats.Headed) -> None:
+    def _refused(self, headed: nats.HeaderMessage) -> None:
         self._confirming.fail(f"no stream took a message: {headed.status} {headed.words}".rstrip())
 
 
 class Pull:
     """Asks a consumer for as many messages as its inbox has room for, and for more when some are acknowledged."""
 
-    def __init__(self, talk: Talk, place: Place, consumer: str, room: int, inbox: Inbox[nats.Mark]) -> None:
+    def __init__(self, talk: Talk, place: Place, consumer: str, room: int, inbox: Inbox[nats.Subjects]) -> None:
         self._talk = talk
         self._place = place
         self._consumer = consumer
@@ -126,14 +126,14 @@ class Pull:
         self._free = room
         self._ask()
 
-    async def acknowledge(self, marks: list[nats.Mark]) -> None:
+    async def acknowledge(self, marks: list[nats.Subjects]) -> None:
         """Those of a subscription to a topic by the last of them, those of a queue each."""
         replies = [mark.reply for mark in (marks if self._place.is_queue else marks[-1:])]
         self._free += len(marks)
         more = self._asking() if 2 * self._free >= self._room else b""
         await self._talk.send(nats.publish_same(replies, b"+ACK") + more)
 
-    async def close(self, unfinished: list[nats.Mark], *, delete: bool) -> None:
+    async def close(self, unfinished: list[nats.Subjects], *, delete: bool) -> None:
         """What nobody has acknowledged goes to others, at once."""
         self._talk.unsubscribe(self._sid)
         await self._talk.flushed()
@@ -154,8 +154,8 @@ class Pull:
         self._free = 0
         return nats.publish(self._next, wish, self._subject.encode())
 
-    def _delivered(self, delivered: nats.Delivered) -> None:
-        marks = [nats.Mark(*pair) for pair in zip(delivered.subjects, delivered.replies, strict=True)]
+    def _delivered(self, delivered: nats.SubscriptionBatch) -> None:
+        marks = [nats.Subjects(*pair) for pair in zip(delivered.subjects, delivered.replies, strict=True)]
         again = [_is_redelivered(mark.reply) for mark in marks]
         if not any(again):
             self._inbox.put(delivered.bodies, marks)
@@ -167,7 +167,7 @@ class Pull:
             self._inbox.put(part, marks[begin:end], redelivered)
             begin = end
 
-    def _status(self, headed: nats.Headed) -> None:
+    def _status(self, headed: nats.HeaderMessage) -> None:
         if headed.status in (404, 408):
             self._free += int(headed.headers.get("Nats-Pending-Messages", "0"))
             self._ask()

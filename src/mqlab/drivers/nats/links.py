@@ -7,7 +7,7 @@ from mqlab.drivers.nats.connection import Talk
 from mqlab.drivers.nats.jetstream import Publisher, Pull
 from mqlab.drivers.nats.names import Place
 from mqlab.wire import nats
-from mqlab.wire.equal_frames import Template
+from mqlab.wire.equal_frames import FrameTemplate
 
 NO_TRANSACTIONS = "NATS has no transactions"
 NO_PROPERTIES = "NATS cannot choose messages by their properties"
@@ -19,7 +19,7 @@ class PlainSender(Sender):
     def __init__(self, talk: Talk, place: Place) -> None:
         self._talk = talk
         self._subject = place.subject.encode()
-        self._templates: dict[int, Template] = {}
+        self._templates: dict[int, FrameTemplate] = {}
         self._marks = Marks(talk.pinged)
 
     async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
@@ -71,7 +71,7 @@ class StoredSender(Sender):
 class PlainFeed:
     """What the server passes on, into an inbox."""
 
-    def __init__(self, talk: Talk, place: Place, inbox: Inbox[nats.Mark], *, answering: bool = False) -> None:
+    def __init__(self, talk: Talk, place: Place, inbox: Inbox[nats.Subjects], *, answering: bool = False) -> None:
         self._talk = talk
         self._inbox = inbox
         self._answering = answering
@@ -88,27 +88,27 @@ class PlainFeed:
         await self._talk.flushed()
         self._talk.forget(self._sid, self._inbox.fail)
 
-    def _delivered(self, delivered: nats.Delivered) -> None:
+    def _delivered(self, delivered: nats.SubscriptionBatch) -> None:
         if self._closing:
             return
-        marks: list[nats.Mark] = []
+        marks: list[nats.Subjects] = []
         if self._answering:
-            marks = [nats.Mark(*pair) for pair in zip(delivered.subjects, delivered.replies, strict=True)]
+            marks = [nats.Subjects(*pair) for pair in zip(delivered.subjects, delivered.replies, strict=True)]
         self._inbox.put(delivered.bodies, marks)
 
-    def _headed(self, headed: nats.Headed) -> None:
+    def _headed(self, headed: nats.HeaderMessage) -> None:
         self._inbox.fail(f"a message with headers came to {headed.subject.decode()}: it is not of the lab")
 
 
 class NatsReceiver(Receiver):
     """`plain` and `pull`: where messages come from. Only those of a stream are acknowledged."""
 
-    def __init__(self, inbox: Inbox[nats.Mark], plain: PlainFeed | None, pull: Pull | None, *, lasts: bool) -> None:
+    def __init__(self, inbox: Inbox[nats.Subjects], plain: PlainFeed | None, pull: Pull | None, *, lasts: bool) -> None:
         self._inbox = inbox
         self._plain = plain
         self._pull = pull
         self._lasts = lasts
-        self._unfinished: list[nats.Mark] = []
+        self._unfinished: list[nats.Subjects] = []
 
     async def receive(self) -> ReceivedBatch:
         if self._unfinished and self._pull is not None:

@@ -5,7 +5,7 @@ import json
 import re
 
 from mqlab.drivers.null_server.api import NullServer
-from mqlab.wire.equal_frames import Template
+from mqlab.wire.equal_frames import FrameTemplate
 from mqlab.wire.nats import PING, PONG
 
 _INFO = {"server_name": "null", "version": "2.10.0", "proto": 1, "headers": True, "max_payload": 64 * 1024 * 1024}
@@ -33,7 +33,7 @@ class NatsNullServer(NullServer):
             for subject, sid in _SUBSCRIBE.findall(seen):
                 if not subject.startswith(_INBOX):
                     head = b"MSG %s %s %d\r\n" % (subject, sid, self.size)
-                    self._messages = Template(head, b"\r\n", self.size).filled(self.bodies)
+                    self._messages = FrameTemplate(head, b"\r\n", self.size).filled(self.bodies)
         last = seen.rfind(b"\n")
         # A line that is not whole yet, if it can be one of those that are looked for.
         self._rest = seen[last + 1 :] if len(seen) - last < 1024 else b""

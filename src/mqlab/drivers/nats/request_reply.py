@@ -29,11 +29,11 @@ class PlainRequester(Requester):
 
 
 class PlainResponder(Responder):
-    def __init__(self, talk: Talk, inbox: Inbox[nats.Mark], feed: PlainFeed) -> None:
+    def __init__(self, talk: Talk, inbox: Inbox[nats.Subjects], feed: PlainFeed) -> None:
         self._talk = talk
         self._inbox = inbox
         self._feed = feed
-        self._asked: list[nats.Mark] = []
+        self._asked: list[nats.Subjects] = []
 
     async def receive(self) -> ReceivedBatch:
         bodies, self._asked, redelivered = await self._inbox.take()
@@ -55,7 +55,7 @@ class StoredRequester(Requester):
     def __init__(self, talk: Talk, asked: Place, replies: Place, name: str) -> None:
         self._publisher = Publisher(talk)
         self._subject = f"{asked.stored}.{replies.stored.rpartition('.')[2]}.{name}."
-        self._inbox: Inbox[nats.Mark] = Inbox(1, talk.hold, talk.let_go)
+        self._inbox: Inbox[nats.Subjects] = Inbox(1, talk.hold, talk.let_go)
         self._pull = Pull(talk, replies, name, 1, self._inbox)
 
     @classmethod
@@ -80,11 +80,11 @@ class StoredRequester(Requester):
 
 
 class StoredResponder(Responder):
-    def __init__(self, talk: Talk, inbox: Inbox[nats.Mark], pull: Pull) -> None:
+    def __init__(self, talk: Talk, inbox: Inbox[nats.Subjects], pull: Pull) -> None:
         self._publisher = Publisher(talk)
         self._inbox = inbox
         self._pull = pull
-        self._asked: list[nats.Mark] = []
+        self._asked: list[nats.Subjects] = []
 
     async def receive(self) -> ReceivedBatch:
         if self._asked:

@@ -53,7 +53,7 @@ class Talk:
         def take(values: list[resp.Value]) -> None:
             nonlocal left
             left -= len(values)
-            refused = next((value for value in values if isinstance(value, resp.Refusal)), None)
+            refused = next((value for value in values if isinstance(value, resp.ErrorReply)), None)
             if answer.done():
                 return
             if refused is not None:
@@ -80,7 +80,7 @@ class Talk:
         await self._line.close()
 
     def _take(self, data: Bytes) -> tuple[int, int]:
-        published, values, consumed, needed = resp.split(data, _LARGEST)
+        published, values, consumed, needed = resp.parse(data, _LARGEST)
         if self._published is not None:
             for bodies in published:
                 self._published(bodies)

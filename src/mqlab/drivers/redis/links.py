@@ -8,7 +8,7 @@ from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.redis.connection import Talk
 from mqlab.drivers.redis.streams import Reader
 from mqlab.wire import resp
-from mqlab.wire.equal_frames import Template
+from mqlab.wire.equal_frames import FrameTemplate
 
 # Messages and bytes that one sender has under way before it waits for their replies.
 _MOST_UNCONFIRMED: Final = 65_536
@@ -21,7 +21,7 @@ class Commands:
     def __init__(self, talk: Talk, words: tuple[bytes, ...]) -> None:
         self._talk = talk
         self._words = words
-        self._templates: dict[int, Template] = {}
+        self._templates: dict[int, FrameTemplate] = {}
         self.confirming = Confirming()
         talk.when_gone(self.confirming.fail)
 
@@ -38,7 +38,7 @@ class Commands:
             await self._talk.room()
 
     def _replied(self, values: list[resp.Value]) -> None:
-        refused = next((value for value in values if isinstance(value, resp.Refusal)), None)
+        refused = next((value for value in values if isinstance(value, resp.ErrorReply)), None)
         if refused is not None:
             self.confirming.fail(f"Redis refused: {refused.words}")
         else:
@@ -77,7 +77,7 @@ class RedisSender(Sender):
         results = await self._talk.ask(b"EXEC")
         if not isinstance(results, list):
             raise DriverError("Redis did not commit: the transaction was discarded")
-        refused = next((one for one in results if isinstance(one, resp.Refusal)), None)
+        refused = next((one for one in results if isinstance(one, resp.ErrorReply)), None)
         if refused is not None:
             raise DriverError(f"Redis did not commit: {refused.words}")
 

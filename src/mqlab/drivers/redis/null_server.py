@@ -11,7 +11,7 @@ import numpy as np
 
 from mqlab.drivers.null_server.api import NullServer
 from mqlab.wire import resp
-from mqlab.wire.equal_frames import alike
+from mqlab.wire.equal_frames import count_equal_frames
 
 _WORD: Final = re.compile(rb"\$(\d+)\r\n")
 _COUNT: Final = re.compile(rb"\*(\d+)\r\n")
@@ -44,7 +44,7 @@ class RedisNullServer(NullServer):
             rows = 1
             if words[0] in (b"XADD", b"PUBLISH"):
                 # Those that differ in nothing but the body come in long rows.
-                rows = alike(table, at, body_at - at, end - body_at - 2, 2)
+                rows = count_equal_frames(table, at, body_at - at, end - body_at - 2, 2)
             said.append(self._answer(words) * rows)
             at += rows * (end - at)
         self._rest = seen[at:]

@@ -195,7 +195,7 @@ class _Replying:
         await self._talk.room()
 
     def _replied(self, values: list[resp.Value]) -> None:
-        refused = next((value for value in values if isinstance(value, resp.Refusal)), None)
+        refused = next((value for value in values if isinstance(value, resp.ErrorReply)), None)
         if refused is not None:
             self._confirming.fail(f"Redis refused: {refused.words}")
         else:

@@ -69,7 +69,7 @@ class Reader:
             await self._inherit()
             return
         newest = await self._control.ask(b"XREVRANGE", place.key, b"+", b"-", b"COUNT", b"1")
-        if isinstance(newest, resp.Entries):
+        if isinstance(newest, resp.StreamEntries):
             self._last = newest.ids[0]
         self.ask([])
 
@@ -123,13 +123,13 @@ class Reader:
             self._inbox.fail(str(error))
             return
         entries = asking.result()
-        if isinstance(entries, resp.Entries):
+        if isinstance(entries, resp.StreamEntries):
             self._put(entries, False)
             # Only those of a group wait to be told that what they have is done.
             if not self._place.group and not self._closing:
                 self.ask([])
 
-    def _put(self, entries: resp.Entries, redelivered: bool) -> None:
+    def _put(self, entries: resp.StreamEntries, redelivered: bool) -> None:
         self._last = entries.ids[-1]
         marks = entries.ids
         if any(entries.replies):
@@ -147,6 +147,6 @@ class Reader:
             ids = [row[0] for row in rows if isinstance(row, list) and isinstance(row[0], bytes)]
             if ids:
                 claimed = await self._control.ask(b"XCLAIM", place.key, place.group, self._name, b"0", *ids)
-                if isinstance(claimed, resp.Entries):
+                if isinstance(claimed, resp.StreamEntries):
                     self._put(claimed, True)
             await self._control.ask(b"XGROUP", b"DELCONSUMER", place.key, place.group, name)

@@ -9,7 +9,7 @@ from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
 from mqlab.drivers.stomp.flavours import Flavour, flavour_of
 from mqlab.wire.address import Address, BadAddressError
-from mqlab.wire.stomp import Frame, Limits, Run, Splitter, StompError, encode
+from mqlab.wire.stomp import FrameRun, Limits, StompError, StompFrame, StompFrameDecoder, encode
 from mqlab.wire.tls import client_context
 
 _VERSION: Final = "1.2"
@@ -33,13 +33,13 @@ class Wire(asyncio.Protocol):
 
     def __init__(self) -> None:
         # What was received and not taken yet; beyond so many messages no more is read, whatever the broker sends.
-        self.inbox: list[Frame | Run] = []
+        self.inbox: list[StompFrame | FrameRun] = []
         self.room = _ROOM
         self._held = False
-        self._splitter = Splitter(_LIMITS, "", _VARYING)
+        self._splitter = StompFrameDecoder(_LIMITS, "", _VARYING)
         self._transport: asyncio.Transport | None = None
         self._failed = ""
-        self._connected: Frame | None = None
+        self._connected: StompFrame | None = None
         self._asked = self._answered = 0
         self._paused = False
         self._waiters: list[asyncio.Future[None]] = []
@@ -54,7 +54,7 @@ class Wire(asyncio.Protocol):
                 headers = {"accept-version": _VERSION, "host": options.get("host", "/"), "heart-beat": "0,0"}
                 if "user" in options:
                     headers |= {"login": options["user"], "passcode": options.get("password", "")}
-                wire.write(encode(Frame("CONNECT", {**headers, **more}), _VERSION))
+                wire.write(encode(StompFrame("CONNECT", {**headers, **more}), _VERSION))
                 await wire._until(lambda: wire._connected is not None)
         except TimeoutError as error:
             wire.abort()
@@ -106,9 +106,9 @@ class Wire(asyncio.Protocol):
         if self._held and sum(map(_rows, self.inbox)) < self.room:
             self._read_on()
 
-    async def command(self, frame: Frame) -> None:
+    async def command(self, frame: StompFrame) -> None:
         """A frame that is waited for."""
-        self.write(encode(Frame(frame.command, {**frame.headers, "receipt": str(self.receipts())}), _VERSION))
+        self.write(encode(StompFrame(frame.command, {**frame.headers, "receipt": str(self.receipts())}), _VERSION))
         await self.answered()
 
     async def close(self) -> None:
@@ -116,7 +116,7 @@ class Wire(asyncio.Protocol):
         if self._transport is None:
             return
         try:
-            await self.command(Frame("DISCONNECT"))
+            await self.command(StompFrame("DISCONNECT"))
         finally:
             self.abort()
 
@@ -186,25 +186,27 @@ class Wire(asyncio.Protocol):
             self._held = False
             self._transport.resume_reading()
 
-    def _received(self, found: Frame | Run) -> None:
+    def _received(self, found: StompFrame | FrameRun) -> None:
         command = found.command
         if command == "MESSAGE":
             self.inbox.append(found)
         elif command == "RECEIPT":
             self._answered += _rows(found)
-        elif command == "CONNECTED" and isinstance(found, Frame):
+        elif command == "CONNECTED" and isinstance(found, StompFrame):
             self._connected = found
             self._splitter.version = found.headers.get("version", "1.0")
             if self._splitter.version != _VERSION:
                 self._fail(f"the broker speaks STOMP {self._splitter.version}, not {_VERSION}")
         else:
-            first, *_ = found.body.decode(errors="replace").splitlines() or [""] if isinstance(found, Frame) else [""]
+            first, *_ = (
+                found.body.decode(errors="replace").splitlines() or [""] if isinstance(found, StompFrame) else [""]
+            )
             said = dict.fromkeys(filter(None, (found.headers.get("message", command), first.strip())))
             self._fail(f"the broker says: {': '.join(said)}")
 
 
-def _rows(found: Frame | Run) -> int:
-    return found.rows if isinstance(found, Run) else 1
+def _rows(found: StompFrame | FrameRun) -> int:
+    return found.rows if isinstance(found, FrameRun) else 1
 
 
 async def _connect(wire: Wire, address: Address) -> None:

@@ -19,7 +19,7 @@ from mqlab.drivers.api import (
 from mqlab.drivers.stomp.connection import Wire
 from mqlab.drivers.stomp.links import VERSION, StompReceiver, StompSender, frames_of
 from mqlab.drivers.stomp.request_reply import StompRequester, StompResponder
-from mqlab.wire.stomp import Frame, encode_head
+from mqlab.wire.stomp import StompFrame, encode_head
 
 _PRELOAD_BATCH = 1000
 _CLOSE_SECONDS = 10.0
@@ -83,8 +83,8 @@ class StompConnection(Connection):
         if flavour.name == "rabbitmq":
             # It deletes only what its own connection has subscribed to.
             headers = flavour.subscribe_headers(topic, 1) | flavour.durable_headers(durable)
-            await wire.command(Frame("SUBSCRIBE", headers))
-        await wire.command(Frame("UNSUBSCRIBE", {"id": "0", **flavour.durable_headers(durable)}))
+            await wire.command(StompFrame("SUBSCRIBE", headers))
+        await wire.command(StompFrame("UNSUBSCRIBE", {"id": "0", **flavour.durable_headers(durable)}))
         await wire.close()
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 from mqlab.drivers.api import Matrix, Properties, ReceivedBatch, Receiver, ReceiverOptions, Sender
 from mqlab.drivers.stomp.connection import Wire
 from mqlab.wire.native.bodies import Bodies
-from mqlab.wire.native.payload import equal_steps
-from mqlab.wire.stomp import Frame, Run, decimals, encode, encode_head, equal_widths, escape, paste
+from mqlab.wire.native.payload import equal_offsets
+from mqlab.wire.stomp import FrameRun, StompFrame, decimals, encode, encode_head, equal_widths, escape, paste
 
 VERSION: Final = "1.2"
 # Numbers for each message by what stands before them: the name of a header, a colon, and the begin of its value.
@@ -36,7 +36,7 @@ class StompSender(Sender):
     async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
         wire = self._wire
         if self._transacted and not self._begun:
-            wire.write(encode(Frame("BEGIN", _TRANSACTION), VERSION))
+            wire.write(encode(StompFrame("BEGIN", _TRANSACTION), VERSION))
             self._begun = True
         columns = _columns(properties) if properties else {}
         if not (wait or self._asks):
@@ -64,7 +64,7 @@ class StompSender(Sender):
     async def commit(self) -> None:
         if self._begun:
             self._begun = False
-            await self._wire.command(Frame("COMMIT", _TRANSACTION))
+            await self._wire.command(StompFrame("COMMIT", _TRANSACTION))
 
     async def close(self) -> None:
         # RabbitMQ forgets the receipts that it owes to one that leaves.
@@ -100,7 +100,7 @@ class StompReceiver(Receiver):
         wire, how = self._wire, self._how
         headers = wire.flavour.subscribe_headers(self._destination, how.prefetch, wire.flavour.selector(how.selector))
         headers |= wire.flavour.durable_headers(how.durable)
-        await wire.command(Frame("SUBSCRIBE", headers))
+        await wire.command(StompFrame("SUBSCRIBE", headers))
         self._id = headers["id"]
 
     async def receive(self) -> ReceivedBatch:
@@ -121,7 +121,7 @@ class StompReceiver(Receiver):
         self._open = 0
         if self._wire.flavour.transacted_acks:
             self._wire.write(b"BEGIN\ntransaction:t\n\n\0ACK\nid:%b\ntransaction:t\n\n\0" % self._last)
-            await self._wire.command(Frame("COMMIT", _TRANSACTION))
+            await self._wire.command(StompFrame("COMMIT", _TRANSACTION))
         else:
             self._wire.write(b"ACK\nid:%b\nreceipt:%d\n\n\0" % (self._last, self._wire.receipts()))
             await self._wire.answered()
@@ -135,7 +135,7 @@ class StompReceiver(Receiver):
         if self._how.durable and self._id:
             # A broker may answer a DISCONNECT before it has taken the consumer off: whoever wants the subscription next
             # would find it in use. Without the headers that made it durable, this ends no more than the consumer.
-            await self._wire.command(Frame("UNSUBSCRIBE", {"id": self._id}))
+            await self._wire.command(StompFrame("UNSUBSCRIBE", {"id": self._id}))
         await self._wire.close()
 
     def _acknowledge(self) -> None:
@@ -162,7 +162,7 @@ def _columns(properties: Properties) -> Columns:
     return {f"{escape(name, VERSION)}:".encode(): values for name, values in properties.items()}
 
 
-def taken(wire: Wire) -> list[Frame | Run]:
+def taken(wire: Wire) -> list[StompFrame | FrameRun]:
     """Takes what came first and all that is like it: come again, or not."""
     inbox = wire.inbox
     redelivered = _redelivered(inbox[0])
@@ -173,24 +173,24 @@ def taken(wire: Wire) -> list[Frame | Run]:
     return some
 
 
-def ack_of(message: Frame | Run) -> bytes:
+def ack_of(message: StompFrame | FrameRun) -> bytes:
     """What an ACK for it says, as it is written."""
-    if isinstance(message, Run):
+    if isinstance(message, FrameRun):
         return bytes(message.written("ack")[-1])
     return escape(message.headers["ack"], VERSION).encode()
 
 
-def bodies_of(messages: list[Frame | Run]) -> Bodies:
+def bodies_of(messages: list[StompFrame | FrameRun]) -> Bodies:
     if len(messages) == 1:
         [message] = messages
-        if isinstance(message, Run):
+        if isinstance(message, FrameRun):
             table = message.bodies()
-            return Bodies(np.ascontiguousarray(table).reshape(-1), equal_steps(*table.shape))
+            return Bodies(np.ascontiguousarray(table).reshape(-1), equal_offsets(*table.shape))
         body = np.frombuffer(message.body, dtype=np.uint8)
-        return Bodies(body, equal_steps(1, len(body)))
+        return Bodies(body, equal_offsets(1, len(body)))
     bodies, sizes = [], []
     for message in messages:
-        if isinstance(message, Run):
+        if isinstance(message, FrameRun):
             table = message.bodies()
             bodies.append(table.tobytes())
             sizes += [table.shape[1]] * table.shape[0]
@@ -202,5 +202,5 @@ def bodies_of(messages: list[Frame | Run]) -> Bodies:
     return Bodies(np.frombuffer(b"".join(bodies), dtype=np.uint8), offsets)
 
 
-def _redelivered(message: Frame | Run) -> bool:
+def _redelivered(message: StompFrame | FrameRun) -> bool:
     return message.headers.get("redelivered") == "true"

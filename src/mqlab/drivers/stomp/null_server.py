@@ -1,7 +1,17 @@
 """The null server of STOMP, as the lab's own broker speaks it."""
 
 from mqlab.drivers.null_server.api import NullServer
-from mqlab.wire.stomp import Frame, Limits, Run, Splitter, decimals, encode, encode_head, equal_widths, paste
+from mqlab.wire.stomp import (
+    FrameRun,
+    Limits,
+    StompFrame,
+    StompFrameDecoder,
+    decimals,
+    encode,
+    encode_head,
+    equal_widths,
+    paste,
+)
 
 _VERSION = "1.2"
 _WRITTEN = 64 * 1024
@@ -12,14 +22,14 @@ class StompNullServer(NullServer):
     def __init__(self, size: int, batch: int) -> None:
         # A message is a frame of its own; a broker writes many of them at once all the same.
         super().__init__(size, max(batch, _WRITTEN // size))
-        self._splitter = Splitter(_LIMITS, "", frozenset(("receipt",)))
+        self._splitter = StompFrameDecoder(_LIMITS, "", frozenset(("receipt",)))
         self._messages = b""
 
     def received(self, data: memoryview) -> None:
         for found in self._splitter.feed_runs(bytes(data)):
             command, headers = found.command, found.headers
             if command == "CONNECT":
-                self.write(encode(Frame("CONNECTED", {"version": _VERSION, "server": "mqlab/null"}), _VERSION))
+                self.write(encode(StompFrame("CONNECTED", {"version": _VERSION, "server": "mqlab/null"}), _VERSION))
                 self._splitter.version = _VERSION
             elif command == "SUBSCRIBE":
                 self._messages = self._prepared(headers["id"], headers["destination"])
@@ -41,6 +51,6 @@ class StompNullServer(NullServer):
         )  # fmt: skip
 
 
-def _receipts(found: Frame | Run) -> bytes:
-    asked = found.values("receipt") if isinstance(found, Run) else [found.headers["receipt"]]
-    return b"".join(encode(Frame("RECEIPT", {"receipt-id": one}), _VERSION) for one in asked)
+def _receipts(found: StompFrame | FrameRun) -> bytes:
+    asked = found.values("receipt") if isinstance(found, FrameRun) else [found.headers["receipt"]]
+    return b"".join(encode(StompFrame("RECEIPT", {"receipt-id": one}), _VERSION) for one in asked)

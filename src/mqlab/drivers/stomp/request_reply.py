@@ -6,7 +6,7 @@ from mqlab.drivers.api import DriverError, ReceivedBatch, ReceiverOptions, Reply
 from mqlab.drivers.common.correlation import prefix_of, selector_for
 from mqlab.drivers.stomp.connection import Wire
 from mqlab.drivers.stomp.links import VERSION, StompReceiver, ack_of, bodies_of, taken
-from mqlab.wire.stomp import Frame, Run, encode, encode_head, escape
+from mqlab.wire.stomp import FrameRun, StompFrame, encode, encode_head, escape
 
 
 class StompRequester(Requester):
@@ -50,7 +50,7 @@ class StompRequester(Requester):
         old = b"UNSUBSCRIBE\nid:0\n\n\0" if self._selector else b""
         headers = self._wire.flavour.subscribe_headers(self._reply_to, 1, selector)
         self._selector = selector
-        return old + encode(Frame("SUBSCRIBE", headers), VERSION)
+        return old + encode(StompFrame("SUBSCRIBE", headers), VERSION)
 
 
 class StompResponder(Responder):
@@ -108,18 +108,18 @@ class StompResponder(Responder):
         return head
 
 
-def alone(message: Frame | Run, wire: Wire) -> list[Frame]:
+def alone(message: StompFrame | FrameRun, wire: Wire) -> list[StompFrame]:
     """One message; those that came in one piece with it go back to the inbox."""
     first, *others = _frames(message)
     wire.inbox[:0] = others
     return [first]
 
 
-def _frames(message: Frame | Run) -> list[Frame]:
-    return message.frames() if isinstance(message, Run) else [message]
+def _frames(message: StompFrame | FrameRun) -> list[StompFrame]:
+    return message.frames() if isinstance(message, FrameRun) else [message]
 
 
-def _wanted(request: Frame) -> tuple[str, bytes]:
+def _wanted(request: StompFrame) -> tuple[str, bytes]:
     to, number = request.headers.get("reply-to"), request.headers.get("correlation-id")
     if not to or not number:
         raise DriverError("a request does not say where its reply should go, or as what")

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from mqlab.wire.amqp.methods import BODY, FRAME, FRAME_EXTRA, HEADER, METHOD, frame, method_payload
-from mqlab.wire.amqp.values import AmqpError, Reader, short
+from mqlab.wire.amqp.values import AmqpError, ValueReader, short
 
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 
@@ -20,7 +20,7 @@ _REPLY: Final = 1 << 9
 _PROPERTIES: Final = ("s", "s", "T", 1, 1, "s", "s", "s", "s", 8, "s", "s", "s", "s")
 
 
-class Publishing:
+class AmqpPublisher:
     """Publishes on one channel to one exchange and routing key. Raises AmqpError for names that are too long."""
 
     def __init__(self, channel: int, exchange: str, key: str, *, persistent: bool, frame_max: int) -> None:
@@ -46,7 +46,7 @@ class Publishing:
             frames[:, at : at + end - begin] = bodies[:, begin:end]
         return frames.tobytes()
 
-    def one(self, body: bytes, correlation_id: str = "", reply_to: str = "") -> bytes:
+    def message(self, body: bytes, correlation_id: str = "", reply_to: str = "") -> bytes:
         """A message alone, with what makes it a request or a reply."""
         flags, properties = self._flags, self._mode
         if correlation_id:
@@ -66,7 +66,7 @@ class Publishing:
     def _row(self, size: int) -> tuple[Any, list[tuple[int, int, int]]]:
         """A message with a blank body of this size, and where which part of the body goes."""
         if self._template[0] != size:
-            row = np.frombuffer(self.one(bytes(size)), dtype=np.uint8)
+            row = np.frombuffer(self.message(bytes(size)), dtype=np.uint8)
             pieces = [(begin, min(begin + self._most, size)) for begin in range(0, size, self._most)]
             at = len(row) - size - len(pieces) * FRAME_EXTRA
             places = [
@@ -77,16 +77,16 @@ class Publishing:
         return self._template[1:]
 
 
-class Asked(NamedTuple):
+class AmqpReplyProperties(NamedTuple):
     """What a message says of replies."""
 
     correlation_id: str
     reply_to: str
 
 
-def asked(properties: bytes) -> Asked:
+def reply_properties(properties: bytes) -> AmqpReplyProperties:
     """`properties`: as they stand in the header, their flags first. Raises AmqpError."""
-    reader = Reader(properties)
+    reader = ValueReader(properties)
     flags = reader.number(2)
     if flags & 1:
         raise AmqpError("a header with more properties than there are")
@@ -102,4 +102,4 @@ def asked(properties: bytes) -> Asked:
         else:
             assert isinstance(kind, int)
             reader.number(kind)
-    return Asked(found.get(_CORRELATION, ""), found.get(_REPLY, ""))
+    return AmqpReplyProperties(found.get(_CORRELATION, ""), found.get(_REPLY, ""))

@@ -5,15 +5,15 @@ from typing import Final
 from mqlab.wire.amqp.methods import Method, method
 from mqlab.wire.amqp.values import AmqpError, Table
 
-GREETING: Final = b"AMQP\x00\x00\x09\x01"
+PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 _CAPABILITIES: Final[Table] = {
     "publisher_confirms": True, "basic.nack": True, "connection.blocked": True, "consumer_cancel_notify": True,
     "authentication_failure_close": True,
 }  # fmt: skip
 
 
-class Handshake:
-    """After GREETING: what to answer to each method, until `done`."""
+class AmqpHandshake:
+    """After PROTOCOL_HEADER: what to answer to each method, until `done`."""
 
     def __init__(self, user: str, password: str, virtual_host: str = "/", application: str = "") -> None:
         self.done = False

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from mqlab.wire.amqp.values import AmqpError, Reader, long, short, table
+from mqlab.wire.amqp.values import AmqpError, ValueReader, long, short, table
 
 METHOD: Final = 1
 HEADER: Final = 2
@@ -86,7 +86,7 @@ def read_method(channel: int, payload: bytes) -> Method:
     name = _NAMES.get(payload[:4])
     if name is None:
         raise AmqpError(f"an unknown method: {payload[:4].hex()}")
-    reader = Reader(payload, 4)
+    reader = ValueReader(payload, 4)
     readers: dict[str, Callable[[], Any]] = {"s": reader.short, "S": reader.long, "T": reader.table}
     values: list[Any] = []
     mask, byte = 0, 0

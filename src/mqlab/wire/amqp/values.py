@@ -69,7 +69,7 @@ def _value(value: Value) -> bytes:
             return b"F" + table(value)
 
 
-class Reader:
+class ValueReader:
     """Takes values from bytes, one after the other. Every method raises AmqpError where they end too soon."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
@@ -86,7 +86,7 @@ class Reader:
         return self._raw(self.number(4))
 
     def table(self, depth: int = 0) -> dict[str, Value]:
-        inner = Reader(self.long())
+        inner = ValueReader(self.long())
         fields: dict[str, Value] = {}
         while inner._more:
             name = inner.short()
@@ -122,7 +122,7 @@ class Reader:
         return others[letter]()
 
     def _list(self, depth: int) -> list[Value]:
-        inner = Reader(self.long())
+        inner = ValueReader(self.long())
         values: list[Value] = []
         while inner._more:
             values.append(inner._value(depth + 1))

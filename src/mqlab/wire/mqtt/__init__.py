@@ -1,12 +1,22 @@
 """MQTT 3.1.1 and 5, as far as a client needs them: packets, and messages in whole batches."""
 
-from mqlab.wire.mqtt.messages import Publishing, acknowledgements
+from mqlab.wire.mqtt.decoder import (
+    MAX_PACKET,
+    Incoming,
+    MqttDecoder,
+    MqttReplyProperties,
+    Packet,
+    PubackBatch,
+    PublishBatch,
+    reply_properties,
+)
+from mqlab.wire.mqtt.messages import MqttPublisher, acknowledgements
 from mqlab.wire.mqtt.packets import (
     CONNACK,
     CONNECT,
     DISCONNECT,
     FROM_CLIENT,
-    NOBODY_SUBSCRIBED,
+    NO_MATCHING_SUBSCRIBERS,
     PING,
     PINGREQ,
     PINGRESP,
@@ -26,7 +36,6 @@ from mqlab.wire.mqtt.packets import (
     subscribe,
     unsubscribe,
 )
-from mqlab.wire.mqtt.splitting import MAX_PACKET, Acknowledged, Asked, Found, Packet, Published, Splitter, asked
 
 __all__ = [
     "CONNACK",
@@ -34,7 +43,7 @@ __all__ = [
     "DISCONNECT",
     "FROM_CLIENT",
     "MAX_PACKET",
-    "NOBODY_SUBSCRIBED",
+    "NO_MATCHING_SUBSCRIBERS",
     "PING",
     "PINGREQ",
     "PINGRESP",
@@ -43,23 +52,23 @@ __all__ = [
     "SUBACK",
     "SUBSCRIBE",
     "UNSUBACK",
-    "Acknowledged",
-    "Asked",
     "Connect",
-    "Found",
+    "Incoming",
+    "MqttDecoder",
     "MqttError",
+    "MqttPublisher",
+    "MqttReplyProperties",
     "Packet",
-    "Published",
-    "Publishing",
-    "Splitter",
+    "PubackBatch",
+    "PublishBatch",
     "Version",
     "acknowledgements",
-    "asked",
     "disconnect",
     "packet",
     "read_properties",
     "read_varint",
     "refusal",
+    "reply_properties",
     "subscribe",
     "unsubscribe",
 ]

@@ -8,7 +8,7 @@ from mqlab.wire.fixed_rows import Table
 from mqlab.wire.mqtt.packets import CORRELATION_DATA, RESPONSE_TOPIC, Version, data, packet, properties, text, varint
 
 
-class Publishing:
+class MqttPublisher:
     """Publishes to one topic, with QoS 0 or 1. Raises MqttError for what is too long."""
 
     def __init__(self, version: Version, topic: str, *, qos: int) -> None:
@@ -35,7 +35,7 @@ class Publishing:
             packets[:, at : at + 2] = ids.astype(">u2").view(np.uint8).reshape(rows, 2)
         return packets.tobytes()
 
-    def one(self, body: bytes, packet_id: int = 0, correlation: bytes = b"", response_topic: str = "") -> bytes:
+    def message(self, body: bytes, packet_id: int = 0, correlation: bytes = b"", response_topic: str = "") -> bytes:
         """A message alone, with what makes it a request or a reply: those only MQTT 5 has."""
         fields = []
         if response_topic:

@@ -27,7 +27,7 @@ FROM_CLIENT: Final = (CONNECT, PUBLISH, PUBACK, SUBSCRIBE, UNSUBSCRIBE, PINGREQ,
 PING: Final = b"\xc0\x00"
 # A reason from here on is a refusal.
 REFUSED: Final = 0x80
-NOBODY_SUBSCRIBED: Final = 0x10
+NO_MATCHING_SUBSCRIBERS: Final = 0x10
 
 RESPONSE_TOPIC: Final = 0x08
 CORRELATION_DATA: Final = 0x09
@@ -56,23 +56,23 @@ class MqttError(MqlabError, ValueError):
 
 @dataclass(frozen=True)
 class Connect:
-    """`lasts`: the session goes on without its connection; `anew`: what there was of it before is forgotten."""
+    """`keep_session`: the session outlives its connection; `clean_start`: the broker discards an earlier session."""
 
     client_id: str
     version: Version = 5
     user: str = ""
     password: str = ""
-    lasts: bool = False
-    anew: bool = True
+    keep_session: bool = False
+    clean_start: bool = True
     receive_maximum: int = 0xFFFF
 
     def packet(self) -> bytes:
         # MQTT 3.1.1 has one bit for both: a session that is forgotten before is forgotten after.
-        clean = self.anew if self.version == 5 else self.anew and not self.lasts
+        clean = self.clean_start if self.version == 5 else self.clean_start and not self.keep_session
         flags = clean << 1 | bool(self.user) << 7 | bool(self.password) << 6
         head = text("MQTT") + bytes((self.version, flags, 0, 0))
         if self.version == 5:
-            expiry = (_SESSION_EXPIRY, (_FOREVER if self.lasts else 0).to_bytes(4, "big"))
+            expiry = (_SESSION_EXPIRY, (_FOREVER if self.keep_session else 0).to_bytes(4, "big"))
             head += properties(expiry, (RECEIVE_MAXIMUM, self.receive_maximum.to_bytes(2, "big")))
         login = b"".join(text(word) for word in (self.user, self.password) if word)
         return packet(0x10, head + text(self.client_id) + login)

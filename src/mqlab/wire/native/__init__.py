@@ -7,9 +7,9 @@ from mqlab.wire.native.frames import (
     VERSION,
     Flag,
     Frame,
+    FrameDecoder,
     Kind,
     ProtocolError,
-    Receiver,
     frame,
     header,
 )
@@ -21,9 +21,9 @@ __all__ = [
     "VERSION",
     "Flag",
     "Frame",
+    "FrameDecoder",
     "Kind",
     "ProtocolError",
-    "Receiver",
     "frame",
     "header",
 ]

@@ -25,7 +25,7 @@ from mqlab.wire.native.payload import (
     MalformedPayloadError,
     Offsets,
     Payload,
-    equal_steps,
+    equal_offsets,
 )
 
 __all__ = [
@@ -37,11 +37,11 @@ __all__ = [
     "MalformedPayloadError",
     "Payload",
     "as_body",
-    "check",
-    "cut",
     "decode",
     "encode",
     "encode_equal",
+    "select_rows",
+    "validate",
 ]
 
 _NO_HEADERS: Final[Mapping[str, Value]] = {}
@@ -71,7 +71,7 @@ def encode_equal(data: Bytes, rows: int) -> Payload:
     return Payload(b"".join((before, data.data, after)), rows, 0)
 
 
-def check(payload: Payload) -> Mapping[str, Value] | None:
+def validate(payload: Payload) -> Mapping[str, Value] | None:
     """Returns the headers and properties of a single message, which it has read; None: of others.
 
     Raises MalformedPayloadError unless anybody could decode it.
@@ -96,15 +96,15 @@ def decode(payload: Payload) -> Bodies:
     if payload.form & COLUMNS:
         return bodies_of(payload)
     if payload.form & SINGLE:
-        check(payload)
+        validate(payload)
         data = np.frombuffer(payload.data, dtype=np.uint8)
-        return Bodies(data, equal_steps(1, len(data)))
+        return Bodies(data, equal_offsets(1, len(data)))
     layout = layout_of(payload.data, payload.rows)
     data = np.frombuffer(payload.data, dtype=np.uint8, count=layout.values_size, offset=layout.values_at)
     return Bodies(data, _offsets(payload, layout))
 
 
-def cut(payload: Payload, index: "range | np.ndarray[Any, Any]") -> Payload:
+def select_rows(payload: Payload, index: "range | np.ndarray[Any, Any]") -> Payload:
     """These rows of the payload, in this order, as a payload of their own."""
     if len(index) == payload.rows:
         return payload
@@ -135,7 +135,7 @@ def _offsets(payload: Payload, layout: Layout) -> Offsets:
 @lru_cache(maxsize=64)
 def _around_equal(rows: int, size: int) -> tuple[bytes, bytes]:
     """What stands before and after the bodies in a record batch of so many equal ones: always the same."""
-    offsets, blank = pa.py_buffer(equal_steps(rows, size)), pa.py_buffer(bytes(rows * size))
+    offsets, blank = pa.py_buffer(equal_offsets(rows, size)), pa.py_buffer(bytes(rows * size))
     whole = memoryview(_batch(pa.Array.from_buffers(BINARY, rows, [None, offsets, blank])).data)
     layout = layout_of(whole, rows)
     if not layout.values_size:

@@ -1,4 +1,4 @@
-"""Columns of messages beside their bodies: headers and typed properties, and only those in use.
+"""ColumnLayout of messages beside their bodies: headers and typed properties, and only those in use.
 
 A payload with columns begins with their list (length u16, then text such as `scorrelation_id,bpriority,i.count`: a
 letter for the type, and the name, which of a property begins with a full stop). What follows is, in a batch, one
@@ -42,7 +42,7 @@ _TOLD: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnLayout:
     """A list of columns, and what follows from it."""
 
     # As it is written: its length, then its text; and how long both are.
@@ -65,7 +65,7 @@ def is_property_name(name: str) -> bool:
 
 # What is kept for each list can be 100 KiB, if somebody wants it to be.
 @lru_cache(maxsize=256)
-def columns(said: bytes) -> Columns:
+def parse_columns(said: bytes) -> ColumnLayout:
     """Reads a list of columns. Raises MalformedPayloadError."""
     try:
         parts = said.decode().split(",", _MOST_COLUMNS)
@@ -84,18 +84,18 @@ def columns(said: bytes) -> Columns:
     fields = [pa.field(name, _ARROW[letter]) for letter, name in zip(letters, names, strict=True)]
     fixed = struct.Struct("<" + "".join(_STRUCT[letter] for letter in letters))
     strings = tuple(at for at, letter in enumerate(letters) if letter == "s")
-    return Columns(
+    return ColumnLayout(
         written, len(written), names, pa.schema([*BODY_ONLY, *fields]), fixed, strings, len(written) + fixed.size,
         -(-len(written) // 8) * 8,
     )  # fmt: skip
 
 
 @lru_cache(maxsize=256)
-def named(names: tuple[str, ...], letters: str) -> Columns:
-    return columns(",".join(letter + name for letter, name in zip(letters, names, strict=True)).encode())
+def layout_of_columns(names: tuple[str, ...], letters: str) -> ColumnLayout:
+    return parse_columns(",".join(letter + name for letter, name in zip(letters, names, strict=True)).encode())
 
 
-def encode_texts(body: bytes, listed: Columns, first: Mapping[str, Value], texts: Mapping[str, str]) -> Payload:
+def encode_texts(body: bytes, listed: ColumnLayout, first: Mapping[str, Value], texts: Mapping[str, str]) -> Payload:
     """One message whose headers are first these that are no texts, and then these that are: the shortest way.
 
     Raises TypeError if one of these is none.
@@ -112,7 +112,7 @@ def encode_single(body: Buffer, names: tuple[str, ...], letters: str, values: Se
     """One message with these headers and properties (a property's name with a full stop in front)."""
     if not names:
         return Payload(bytes(body), 1, SINGLE)
-    listed = named(names, letters)
+    listed = layout_of_columns(names, letters)
     packed: list[Value] = [*values]
     strings = []
     for at in listed.strings:
@@ -170,7 +170,7 @@ def decode_single(payload: Payload) -> SingleMessage:
     if last.data is data:
         return last
     listed = _list_of(data)
-    values, begin = values_of(data, listed)
+    values, begin = decode_values(data, listed)
     single = _single_message((dict(zip(listed.names, values)), data, begin, None))  # noqa: B905 `strict` would cost a tenth of all this
     # Only what can never change.
     if isinstance(data, bytes) and len(data) <= _MOST_REMEMBERED:
@@ -178,7 +178,7 @@ def decode_single(payload: Payload) -> SingleMessage:
     return single
 
 
-def values_of(data: Buffer, listed: Columns) -> tuple[Sequence[Any], int]:
+def decode_values(data: Buffer, listed: ColumnLayout) -> tuple[Sequence[Any], int]:
     """The values of a single message, and where they end. Raises MalformedPayloadError."""
     end = listed.strings_at
     try:
@@ -202,7 +202,7 @@ def encode_columns(bodies: pa.Array, more: Mapping[str, pa.Array]) -> Payload:
     if not more:
         return Payload(serialized(pa.RecordBatch.from_arrays([bodies], schema=BODY_ONLY)), len(bodies), 0)
     letters = "".join(_LETTERS[str(array.type)] for array in more.values())
-    listed = named(tuple(more), letters)
+    listed = layout_of_columns(tuple(more), letters)
     batch = pa.RecordBatch.from_arrays([bodies, *more.values()], schema=listed.schema)
     return Payload(b"".join((listed.written.ljust(listed.batch_at, b"\0"), serialized(batch))), len(bodies), COLUMNS)
 
@@ -232,7 +232,7 @@ def has_column(payload: Payload, name: str) -> bool:
     return name in column_names(payload)
 
 
-def columns_of(payload: Payload) -> Columns | None:
+def columns_of(payload: Payload) -> ColumnLayout | None:
     """The list of its columns; None if it has none beside its bodies."""
     return _list_of(payload.data) if payload.form & COLUMNS else None
 
@@ -275,7 +275,7 @@ def _as_single(batch: pa.RecordBatch, row: int) -> Payload:
     return encode_single(batch.column(0)[row].as_py(), tuple(names), letters, values)
 
 
-def _list_of(data: Buffer) -> Columns:
+def _list_of(data: Buffer) -> ColumnLayout:
     try:
         (length,) = _LENGTH.unpack_from(data)
     except struct.error as error:
@@ -283,4 +283,4 @@ def _list_of(data: Buffer) -> Columns:
     end = _LENGTH.size + length
     if end > len(data):
         raise MalformedPayloadError("shorter than its list of columns")
-    return columns(bytes(data[_LENGTH.size : end]))
+    return parse_columns(bytes(data[_LENGTH.size : end]))

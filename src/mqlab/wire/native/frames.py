@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Buffer
-from mqlab.wire.receive_memory import memory
+from mqlab.wire.receive_buffers import receive_buffer
 
 VERSION: Final = 1
 HEADER: Final = struct.Struct("<IBBHIQI")
@@ -123,7 +123,7 @@ _CHUNK: Final = 64 * 1024
 _PEEK: Final = 4 * 1024
 
 
-class Receiver:
+class FrameDecoder:
     """Bytes in, frames out. `room()` is where the next bytes go; `received(n)` takes n of them and splits.
 
     A frame is read where it lies: its payload is a view of memory that is not used again while anybody looks at it.
@@ -135,14 +135,14 @@ class Receiver:
         """`large`: kinds of frames that may be longer than a chunk of 64 KiB."""
         self.limit = limit
         self._large = large
-        self._chunk = memory(_CHUNK)
+        self._chunk = receive_buffer(_CHUNK)
         # Of the chunk: up to `begin` frames were given out, up to `end` bytes received, up to `stop` they may come.
         self._begin = self._end = 0
         self._stop = _CHUNK
         # Why nothing can be split any more.
         self._failure = ""
 
-    def room(self) -> memoryview:
+    def get_buffer(self) -> memoryview:
         return self._chunk[self._end : self._stop]
 
     @property
@@ -155,15 +155,15 @@ class Receiver:
         frames: list[Frame] = []
         view, at = memoryview(data), 0
         while at < len(view):
-            room = self.room()
+            room = self.get_buffer()
             size = min(len(room), len(view) - at)
             assert size > 0, "a receiver always has room"
             room[:size] = view[at : at + size]
             at += size
-            frames += self.received(size)
+            frames += self.buffer_updated(size)
         return frames
 
-    def received(self, size: int) -> list[Frame]:
+    def buffer_updated(self, size: int) -> list[Frame]:
         """Raises ProtocolError."""
         if self._failure:
             raise ProtocolError(self._failure)
@@ -194,7 +194,7 @@ class Receiver:
 
     def _failed(self, message: str) -> ProtocolError:
         """The bytes that follow belong to no frame. They are discarded, so that there is always room for them."""
-        self._chunk = memory(_CHUNK)
+        self._chunk = receive_buffer(_CHUNK)
         self._begin = self._end = 0
         self._stop = _CHUNK
         self._failure = message
@@ -208,7 +208,7 @@ class Receiver:
             self._stop = self._begin + needed if large else _CHUNK
             return
         peek = not large and len(self._chunk) > _CHUNK
-        self._chunk = memory(needed if large else _CHUNK)
+        self._chunk = receive_buffer(needed if large else _CHUNK)
         self._chunk[: len(rest)] = rest
         self._begin, self._end = 0, len(rest)
         self._stop = needed if large else max(_PEEK, len(rest) + HEADER_SIZE) if peek else _CHUNK

@@ -51,10 +51,10 @@ class Bodies:
     def of(cls, bodies: Sequence[Buffer]) -> "Bodies":
         """These, one after the other: several in a copy of them, a single one where it is."""
         if len(bodies) == 1:
-            return cls(np.frombuffer(bodies[0], dtype=np.uint8), equal_steps(1, len(bodies[0])))
+            return cls(np.frombuffer(bodies[0], dtype=np.uint8), equal_offsets(1, len(bodies[0])))
         data, sizes = np.frombuffer(b"".join(bodies), dtype=np.uint8), {*map(len, bodies)}
         if len(sizes) == 1:
-            return cls(data, equal_steps(len(bodies), sizes.pop()))
+            return cls(data, equal_offsets(len(bodies), sizes.pop()))
         offsets = np.zeros(len(bodies) + 1, dtype=np.int32)
         np.cumsum([*map(len, bodies)], out=offsets[1:])
         return cls(data, offsets)
@@ -82,13 +82,13 @@ class Bodies:
         """The bodies as the rows of one matrix, if they all have the same size."""
         rows, begin = len(self), int(self.offsets[0])
         size, rest = divmod(self.nbytes, rows) if rows else (0, 0)
-        offsets, steps = self.offsets - begin if begin else self.offsets, equal_steps(rows, size)
+        offsets, steps = self.offsets - begin if begin else self.offsets, equal_offsets(rows, size)
         if rest or (rows > 1 and offsets is not steps and not bool((offsets == steps).all())):
             return None
         return self.data[begin : begin + rows * size].reshape(rows, size)
 
 
-def equal_steps(rows: int, size: int) -> Offsets:
+def equal_offsets(rows: int, size: int) -> Offsets:
     """Of so many bodies of one size: a part of the longest that was ever wanted, since what comes has any length."""
     known = _longest_steps(size)
     steps = known[0]

@@ -1,17 +1,17 @@
 """STOMP 1.0, 1.1 and 1.2 without a socket: `frames` one at a time, `splitting` a stream, `runs` many equal at once."""
 
-from mqlab.wire.stomp.frames import VERSIONS, Frame, StompError, encode, encode_head, escape, unescape
-from mqlab.wire.stomp.pasting import decimals, encode_batch, equal_widths, paste
-from mqlab.wire.stomp.runs import Run
-from mqlab.wire.stomp.splitting import Limits, Splitter
+from mqlab.wire.stomp.batch_encoder import decimals, encode_batch, equal_widths, paste
+from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
+from mqlab.wire.stomp.frames import VERSIONS, StompError, StompFrame, encode, encode_head, escape, unescape
+from mqlab.wire.stomp.runs import FrameRun
 
 __all__ = [
     "VERSIONS",
-    "Frame",
+    "FrameRun",
     "Limits",
-    "Run",
-    "Splitter",
     "StompError",
+    "StompFrame",
+    "StompFrameDecoder",
     "decimals",
     "encode",
     "encode_batch",

@@ -33,7 +33,7 @@ class StompError(MqlabError):
     """The peer does not speak STOMP, or breaks its rules or a limit; or a header cannot be written in this version."""
 
 
-class Frame(NamedTuple):
+class StompFrame(NamedTuple):
     """Frames that were split may share their headers: they are not to be changed."""
 
     command: str
@@ -79,7 +79,7 @@ def encode_head(command: str, headers: Mapping[str, str], version: str) -> bytes
     return "\n".join((*lines, "")).encode()
 
 
-def encode(frame: Frame, version: str) -> bytes:
+def encode(frame: StompFrame, version: str) -> bytes:
     """A whole frame; the length of the body is added to its headers unless they have it."""
     command, headers, body = frame
     head = encode_head(command, headers, version)

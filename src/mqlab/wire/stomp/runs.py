@@ -5,11 +5,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from mqlab.wire.stomp.frames import Frame, unescape
-from mqlab.wire.stomp.pasting import Matrix
+from mqlab.wire.stomp.batch_encoder import Matrix
+from mqlab.wire.stomp.frames import StompFrame, unescape
 
 # Below this, a frame at a time is cheaper.
-LEAST: Final = 8
+MIN_ROWS: Final = 8
 _BACKSLASH: Final = ord("\\")
 _SPACE: Final = ord(" ")
 _LAST_ASCII: Final = 127
@@ -27,7 +27,7 @@ class Shape(NamedTuple):
     body: Span
 
 
-class Run(NamedTuple):
+class FrameRun(NamedTuple):
     """Frames of one command with the same headers, of which some differ in their values; row i is frame i."""
 
     command: str
@@ -61,34 +61,36 @@ class Run(NamedTuple):
         rows = [text[at : at + width] for at in range(0, len(text), width)] if width else [""] * self.rows
         return [unescape(row, self.version) for row in rows] if "\\" in text else rows
 
-    def frames(self) -> list[Frame]:
+    def frames(self) -> list[StompFrame]:
         """Each as a frame of its own."""
         names = [name for name in self.spans if name in self.varying]
         values = zip(*(self.values(name) for name in names), strict=True) if names else [()] * self.rows
         bodies, size = self.bodies().tobytes(), self.body[1] - self.body[0]
         return [
-            Frame(self.command, {**self.headers, **dict(zip(names, row, strict=True))}, bodies[at : at + size])
+            StompFrame(self.command, {**self.headers, **dict(zip(names, row, strict=True))}, bodies[at : at + size])
             for row, at in zip(values, range(0, self.rows * size or self.rows, size or 1), strict=True)
         ]
 
 
-def find_run(data: bytes, begin: int, step: int, shape: Shape, varying: frozenset[str], version: str) -> Run | None:
+def find_run(
+    data: bytes, begin: int, step: int, shape: Shape, varying: frozenset[str], version: str
+) -> FrameRun | None:
     """As many frames like that of `shape` as follow one another, `step` bytes from one to the next, from `begin` on.
 
     None if there are too few of them.
     """
     rows = (len(data) - begin) // step
-    if rows < LEAST:
+    if rows < MIN_ROWS:
         return None
     table = np.frombuffer(data, dtype=np.uint8, count=rows * step, offset=begin).reshape(rows, step)
     varying -= {"content-length"}
     like = _like(table, shape, varying)
     if not like.all():
         rows = int(like.argmin())
-        if rows < LEAST:
+        if rows < MIN_ROWS:
             return None
         table = table[:rows]
-    return Run(shape.command, shape.headers, varying, version, table, shape.spans, shape.body)
+    return FrameRun(shape.command, shape.headers, varying, version, table, shape.spans, shape.body)
 
 
 def _like(table: Matrix, shape: Shape, varying: frozenset[str]) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import stomp
-from stomp.utils import Frame as StompPyFrame
+from stomp.utils import StompFrame as StompPyFrame
 from websocket import WebSocketException
 
-from mqlab.wire.stomp import Frame, Limits, Splitter
+from mqlab.wire.stomp import Limits, StompFrame, StompFrameDecoder
 
 SECONDS = 60.0
 VERSIONS = ("1.0", "1.1", "1.2")
@@ -236,8 +236,8 @@ class Raw:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(SECONDS)
         self.socket.connect(("127.0.0.1", port))
-        self._splitter = Splitter(Limits(body=64 * 1024 * 1024), version)
-        self._frames: list[Frame] = []
+        self._splitter = StompFrameDecoder(Limits(body=64 * 1024 * 1024), version)
+        self._frames: list[StompFrame] = []
         if greet:
             self.say("CONNECT", **{"accept-version": version, "host": "here"})
             assert self.hear().command == "CONNECTED"
@@ -257,7 +257,7 @@ class Raw:
         with suppress(BrokenPipeError, ConnectionResetError):
             self.socket.sendall(data)
 
-    def hear(self) -> Frame:
+    def hear(self) -> StompFrame:
         """Raises EOFError when the broker has ended the connection."""
         while not self._frames:
             try:
@@ -269,7 +269,7 @@ class Raw:
             self._frames += self._splitter.feed(data)
         return self._frames.pop(0)
 
-    def is_ended(self) -> Frame:
+    def is_ended(self) -> StompFrame:
         """The broker says why, and then nothing more."""
         while (error := self.hear()).command != "ERROR":
             pass

@@ -19,7 +19,7 @@ from mqlab.broker.server.stomp.unacknowledged import UnacknowledgedRanges, count
 from mqlab.wire import native
 from mqlab.wire.native.columns import is_property_name
 from mqlab.wire.native.frames import Kind
-from mqlab.wire.stomp import Limits, Splitter, StompError
+from mqlab.wire.stomp import Limits, StompError, StompFrameDecoder
 
 IDS = st.integers(1, 40)
 LEAST = limits.STOMP_HEART_BEAT
@@ -90,7 +90,7 @@ def test_a_name_that_is_too_long() -> None:
 def test_no_value_ends_a_header(name: str, value: str, version: str) -> None:
     """Whatever a native client puts into a property, a client of STOMP gets one header, and nothing else."""
     data = b"MESSAGE\n" + header_line(name, value, version) + b"last:1\n\nbody\0"
-    [frame] = Splitter(Limits(), version).feed(data)
+    [frame] = StompFrameDecoder(Limits(), version).feed(data)
     assert frame.body == b"body"
     assert frame.headers["last"] == "1" or name == "last"
     assert len(frame.headers) == 1 + (name != "last")

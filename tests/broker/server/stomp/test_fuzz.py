@@ -11,7 +11,7 @@ from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.stomp.connection import StompServerConnection
-from mqlab.wire.stomp import Limits, Splitter
+from mqlab.wire.stomp import Limits, StompFrameDecoder
 
 from .serving import frame
 
@@ -127,7 +127,7 @@ def talk(broker: Broker, chance: random.Random) -> None:
     socket, protocol = Socket(), StompServerConnection(broker)
     protocol.connection_made(socket)
     protocol.data_received(frame("CONNECT", **{"accept-version": chance.choice(("1.0", "1.1", "1.2"))}))
-    [connected] = Splitter(Limits()).feed(socket.written)
+    [connected] = StompFrameDecoder(Limits()).feed(socket.written)
     sayings = Sayings(chance, connected.headers["session"])
     said = b"".join([sayings.next() for _ in range(30)])
     if chance.random() < 0.3:
@@ -137,7 +137,11 @@ def talk(broker: Broker, chance: random.Random) -> None:
         size = chance.choice((1, 7, 60, 10_000))
         protocol.data_received(said[:size])
         said = said[size:]
-    heard = [*Splitter(Limits(), connected.headers["version"]).feed(socket.written[socket.written.index(b"\0") + 1 :])]
+    heard = [
+        *StompFrameDecoder(Limits(), connected.headers["version"]).feed(
+            socket.written[socket.written.index(b"\0") + 1 :]
+        )
+    ]
     errors = [one.headers["message"] for one in heard if one.command == "ERROR"]
     # Nothing is said after an error, and it is the last of the connection.
     assert len(errors) <= 1

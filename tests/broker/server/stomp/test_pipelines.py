@@ -14,7 +14,7 @@ import pytest
 from broker.server.talking import in_loop, local
 from mqlab.broker.server.startup import running
 from mqlab.wire.address import Address
-from mqlab.wire.stomp import Frame, Limits, Splitter
+from mqlab.wire.stomp import Limits, StompFrame, StompFrameDecoder
 
 from .serving import frame
 
@@ -93,7 +93,7 @@ class Model:
 
 class Outcome(NamedTuple):
     receipts: list[str]
-    error: Frame | None
+    error: StompFrame | None
 
 
 def refused_at(sequence: Sequence) -> int | None:
@@ -113,9 +113,9 @@ async def pipelined(address: Address, number: int, sequence: Sequence) -> Outcom
 async def _pipelined(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int, sequence: Sequence
 ) -> Outcome:
-    destination, splitter, frames = f"n{number}", Splitter(Limits(), "1.2"), list[Frame]()
+    destination, splitter, frames = f"n{number}", StompFrameDecoder(Limits(), "1.2"), list[StompFrame]()
 
-    async def next_frame() -> Frame | None:
+    async def next_frame() -> StompFrame | None:
         while not frames:
             data = await reader.read(65536)
             if not data:

@@ -15,7 +15,7 @@ from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.websocket.connection import WebSocketConnection
-from mqlab.wire.stomp import Limits, Splitter
+from mqlab.wire.stomp import Limits, StompFrameDecoder
 
 from .talking import Web
 
@@ -75,7 +75,7 @@ def talk(broker: Broker, chance: random.Random) -> None:
     peer = Peer(broker, chance)
     connect = frame("CONNECT", **{"accept-version": chance.choice(("1.0", "1.1", "1.2"))})
     peer.feed(peer._connection.send(TextMessage(connect.decode())))
-    [connected] = Splitter(Limits()).feed(frames_of(peer.heard()))
+    [connected] = StompFrameDecoder(Limits()).feed(frames_of(peer.heard()))
     sayings = Sayings(chance, connected.headers["session"])
     said = peer.written(b"".join([sayings.next() for _ in range(20)]))
     if chance.random() < 0.4:
@@ -83,7 +83,7 @@ def talk(broker: Broker, chance: random.Random) -> None:
         said = said[:at] + chance.randbytes(1) + said[at + chance.randrange(2) :]
     peer.feed(said)
     events = peer.heard()
-    heard = [*Splitter(Limits(), connected.headers["version"]).feed(frames_of(events))]
+    heard = [*StompFrameDecoder(Limits(), connected.headers["version"]).feed(frames_of(events))]
     errors = [one for one in heard if one.command == "ERROR"]
     # Nothing is said after an error but the end.
     assert len(errors) <= 1

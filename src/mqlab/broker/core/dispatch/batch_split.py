@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.span_replacement import replace
-from mqlab.wire.native.joining import split
+from mqlab.wire.native.coalescing import split_batch
 
 if TYPE_CHECKING:
     from mqlab.broker.core.model.queue import Queue
@@ -38,7 +38,7 @@ def take_apart(queue: Queue, span: Span) -> Span:
             payload, number, span.persistent, delivered=span.delivered, origin=span.origin, priority=span.priority,
             due=span.due, doubtful=span.doubtful,
         )
-        for number, payload in enumerate(split(span.encoded()), span.first_id)
+        for number, payload in enumerate(split_batch(span.encoded()), span.first_id)
     ]  # fmt: skip
     replace(queue, [span], made)
     return made[0]

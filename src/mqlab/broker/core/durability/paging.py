@@ -13,8 +13,8 @@ import pyarrow as pa
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.span_replacement import replace
 from mqlab.wire.native.bodies import SINGLE, Payload
+from mqlab.wire.native.coalescing import column_list, join_singles
 from mqlab.wire.native.columns import decode_batch, encode_columns
-from mqlab.wire.native.joining import join_singles, listed_columns
 
 if TYPE_CHECKING:
     from mqlab.broker.core.model.queue import Queue
@@ -57,7 +57,7 @@ def _runs(spans: list[Span]) -> list[list[Span]]:
         return []
     runs = [[spans[0]]]
     for one, other in pairwise(spans):
-        if _follows(one, other) and listed_columns(one.whole()) == listed_columns(other.whole()):
+        if _follows(one, other) and column_list(one.whole()) == column_list(other.whole()):
             runs[-1].append(other)
         else:
             runs.append([other])

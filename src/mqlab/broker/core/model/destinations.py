@@ -23,7 +23,7 @@ from mqlab.broker.core.routing.subscriptions import ConsumerOptions, full_name, 
 from mqlab.broker.core.routing.topics import Routing, Subscription, Terms, Topic
 from mqlab.broker.core.selectors import Selector
 from mqlab.broker.settings import Settings
-from mqlab.wire.native.bodies import Payload, cut
+from mqlab.wire.native.bodies import Payload, select_rows
 
 
 class DestinationRegistry:
@@ -199,7 +199,7 @@ class DestinationRegistry:
         flags = self._window(destination).fresh(ids, persistent=persistent)
         if all(flags):
             return payload
-        return cut(payload, rows_of(flags)) if any(flags) else None
+        return select_rows(payload, rows_of(flags)) if any(flags) else None
 
     def remember_ids(self, sent: Sent, *, lasting: bool) -> None:
         """They were sent there; `lasting`: the next file of the journal must say so."""

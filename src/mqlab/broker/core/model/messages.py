@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from mqlab.wire.native.bodies import Payload, cut
+from mqlab.wire.native.bodies import Payload, select_rows
 
 # About what there is in memory for a payload beside its bytes: the objects that hold it and lead to it.
 FOOTPRINT: Final = 350
@@ -102,7 +102,7 @@ class Span:
         payload = self.payload
         if isinstance(payload, Payload) and payload.rows == self.rows:
             return payload
-        return cut(self.whole(), self.index)
+        return select_rows(self.whole(), self.index)
 
     def of_rows(self, index: range | np.ndarray[Any, Any]) -> Span:
         """Other rows of the same batch, on the same queue."""

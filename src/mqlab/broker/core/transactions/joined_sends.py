@@ -8,7 +8,7 @@ from typing import Final
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.sessions import Producer, Session
 from mqlab.broker.core.refusal import must_stay_single
-from mqlab.wire.native.joining import join_singles, listed_columns
+from mqlab.wire.native.coalescing import column_list, join_singles
 from mqlab.wire.native.payload import SINGLE
 
 Send = tuple[Producer, Span]
@@ -50,4 +50,4 @@ def _alike(send: Send) -> tuple[Producer, bool, bytes] | None:
     # One that knows of a step of the clock keeps its own.
     if not payload.form & SINGLE or span.size > _MOST_BYTES or span.due or must_stay_single(producer.destination):
         return None
-    return producer, span.persistent, listed_columns(payload)
+    return producer, span.persistent, column_list(payload)

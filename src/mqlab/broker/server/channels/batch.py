@@ -10,7 +10,7 @@ from typing import NamedTuple
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.server.channels.token import IdRanges
 from mqlab.wire.native.bodies import SINGLE, Payload
-from mqlab.wire.native.joining import join_singles, listed_columns
+from mqlab.wire.native.coalescing import column_list, join_singles
 
 
 class HeldDelivery(NamedTuple):
@@ -60,7 +60,7 @@ class ChannelBatch:
 
 def _columns(payload: Payload) -> bytes | None:
     """Of a single message; None for a batch of messages."""
-    return listed_columns(payload) if payload.form & SINGLE else None
+    return column_list(payload) if payload.form & SINGLE else None
 
 
 def _joined(payloads: list[Payload], *, single: bool) -> list[Payload]:

@@ -16,7 +16,7 @@ from mqlab.client import aio
 from mqlab.client.errors import MessagingError, RefusedError
 from mqlab.client.open_connection import open_wire
 from mqlab.regular_file import read_regular
-from mqlab.wire.native.bodies import Payload, cut
+from mqlab.wire.native.bodies import Payload, select_rows
 from mqlab.wire.native.frames import Frame
 
 # A broker over there that says nothing for so long is not there.
@@ -145,7 +145,7 @@ def fitting(payload: Payload, limit: int) -> Iterator[Payload]:
         raise RefusedError(f"a message of {size} bytes; the limit is {limit}")
     else:
         for part in (range(rows // 2), range(rows // 2, rows)):
-            yield from fitting(cut(payload, part), limit)
+            yield from fitting(select_rows(payload, part), limit)
 
 
 def read_password(path: Path | None) -> str:

@@ -13,7 +13,7 @@ from mqlab.broker.server.native.frame_reader import BROKEN_RULES
 from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
 from mqlab.client.connection import Receiving
 from mqlab.client.inprocess.pipe import End, frames_of
-from mqlab.wire.native.bodies import COLUMNS, SINGLE, Buffer, Payload, check
+from mqlab.wire.native.bodies import COLUMNS, SINGLE, Buffer, Payload, validate
 from mqlab.wire.native.columns import decode_single
 from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 
@@ -61,7 +61,7 @@ class InProcessConnection(NativeServerConnection):
         _, rows, form = payload
         try:
             if producer is None or flags or form != _WITH_HEADERS or rows != 1:
-                self._take(link, first, payload, flags, check(payload))
+                self._take(link, first, payload, flags, validate(payload))
             else:
                 # As `_take` does, for what is sent most: that it can be read is all there is to check.
                 headers = decode_single(payload).values

@@ -32,7 +32,7 @@ from mqlab.broker.server.refusal_log import logged
 from mqlab.broker.server.trace.operation_recorder import OperationRecorder
 from mqlab.broker.server.trace.recording import TracedConnection
 from mqlab.wire import native
-from mqlab.wire.native.bodies import Buffer, Payload, check
+from mqlab.wire.native.bodies import Buffer, Payload, validate
 from mqlab.wire.native.frames import FORM, Flag, Frame, Kind, ProtocolError
 from mqlab.wire.native.payload import COALESCED, payload_of
 
@@ -242,7 +242,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
     def _send(self, frame: Frame) -> Payload:
         _, flags, _, link, first, rows, view = frame
         payload = payload_of((self._kept(view) if len(view) >= KEEP_IN_PLACE else bytes(view), rows, flags & FORM))
-        self._take(link, first, payload, flags, check(payload))
+        self._take(link, first, payload, flags, validate(payload))
         return payload
 
     def _take(self, link: int, first: int, payload: Payload, flags: int, headers: DecodedHeaders) -> None:

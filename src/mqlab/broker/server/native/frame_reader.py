@@ -57,7 +57,7 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         super().__init__()
         self._broker = broker
         self._effects = broker.core.effects
-        self._receiver = native.Receiver(limits.FRAME_BEFORE_HELLO, _WITH_MESSAGES)
+        self._receiver = native.FrameDecoder(limits.FRAME_BEFORE_HELLO, _WITH_MESSAGES)
         self._transport: asyncio.Transport | None = None
         self._gate = ReadGate()
         # Frames of each read that wait for the next turn; whether they also wait until the client reads its answers.
@@ -74,11 +74,11 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         self._coalescer: SendCoalescer
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the room is ours to choose
-        return self._receiver.room()
+        return self._receiver.get_buffer()
 
     def buffer_updated(self, size: int) -> None:
         try:
-            frames = self._receiver.received(size)
+            frames = self._receiver.buffer_updated(size)
         except ProtocolError as error:
             self.fail("protocol", str(error))
             return

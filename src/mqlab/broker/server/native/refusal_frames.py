@@ -9,7 +9,7 @@ from mqlab.broker.core.model.destination_names import BadNameError
 from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 from mqlab.broker.core.selectors import BadSelectorError
 from mqlab.wire import native
-from mqlab.wire.native.bodies import Payload, check
+from mqlab.wire.native.bodies import Payload, validate
 from mqlab.wire.native.columns import Value
 from mqlab.wire.native.frames import Flag, Frame, Kind, ProtocolError
 
@@ -47,7 +47,7 @@ def consumer_options(frame: Frame) -> ConsumerOptions:
 
 def reply_key(payload: Payload) -> tuple[Mapping[str, Value], Key]:
     """The headers of a request, and which message is the reply to it. Raises ProtocolError, MalformedPayloadError."""
-    headers = check(payload) or {}
+    headers = validate(payload) or {}
     wanted = headers.get("correlation_id")
     if not isinstance(wanted, str):
         raise ProtocolError("a request is a single message with a correlation id")

@@ -7,8 +7,8 @@ from mqlab.broker.core.broker import Core
 from mqlab.broker.core.model.sessions import Producer
 from mqlab.broker.core.refusal import must_stay_single
 from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
+from mqlab.wire.native.coalescing import coalescible_runs, join_singles, split_batch
 from mqlab.wire.native.frames import FORM, Flag, Frame
-from mqlab.wire.native.joining import join_singles, runs, split
 from mqlab.wire.native.payload import MalformedPayloadError, Payload, payload_of
 
 SEQUENCE_NUMBERS: Final = 2**63
@@ -28,7 +28,7 @@ class SendCoalescer:
 
     def rest_of(self, frames: Sequence[Frame], may: Callable[[], bool]) -> Iterator[Frame]:
         """What has to come one by one; the others are sent on the way, as long as they may."""
-        for run in runs(frames, KEEP_IN_PLACE):
+        for run in coalescible_runs(frames, KEEP_IN_PLACE):
             if len(run) < _LEAST or not may() or not self.sent(run):
                 yield from run
 
@@ -59,7 +59,7 @@ def send_individually(
     core: Core, producer: Producer, payload: Payload, first: int, *, persistent: bool, confirm: bool
 ) -> None:
     """Send each message of a batch by itself, where that makes a difference. Raises RefusedError."""
-    singles = split(payload)
+    singles = split_batch(payload)
     for number, single in enumerate(singles, first):
         # The producer may send a batch beyond its credit. So no message before the last may use it up.
         last = number == first + len(singles) - 1

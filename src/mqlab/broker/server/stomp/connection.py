@@ -19,7 +19,7 @@ from mqlab.broker.server.stomp.encoder import StompEncoder
 from mqlab.broker.server.stomp.heartbeats import Heartbeats
 from mqlab.broker.server.stomp.transport import StompTransport
 from mqlab.wire import native
-from mqlab.wire.stomp import Frame, Limits, Run, Splitter, StompError
+from mqlab.wire.stomp import FrameRun, Limits, StompError, StompFrame, StompFrameDecoder
 
 _BEFORE_CONNECT: Final = Limits(
     limits.STOMP_HEADERS, limits.FRAME_BEFORE_HELLO, limits.FRAME_BEFORE_HELLO, limits.FRAME_BEFORE_HELLO
@@ -38,11 +38,11 @@ class StompServerConnection(asyncio.Protocol):
         session = f"{time_ns() // 1_000_000:x}-{self._native.number}"
         self._components = StompComponents(self, session, broker.core.destinations.exists)
         self._decoder, self._encoder = StompDecoder(self._components), StompEncoder(self._components)
-        self._splitter = Splitter(_BEFORE_CONNECT, varying=VARYING)
+        self._splitter = StompFrameDecoder(_BEFORE_CONNECT, varying=VARYING)
         self._socket: asyncio.Transport | None = None
         # Bytes that came while others were not worked off, what these are split into, and what is to be done next.
         self._bytes: deque[bytes] = deque()
-        self._found: Iterator[Frame | Run] | None = None
+        self._found: Iterator[StompFrame | FrameRun] | None = None
         self._actions: deque[Action] = deque()
         self._busy = False
         # There was no time for all of it in this turn of the loop: it goes on in another.

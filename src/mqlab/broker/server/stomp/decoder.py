@@ -17,7 +17,7 @@ from mqlab.broker.server.stomp.receipts import PendingReceipts
 from mqlab.broker.server.stomp.subscribe_headers import durable_name, parse_subscribe
 from mqlab.wire.native.columns import PROPERTY
 from mqlab.wire.native.frames import Kind
-from mqlab.wire.stomp import Frame, Run, StompError
+from mqlab.wire.stomp import FrameRun, StompError, StompFrame
 
 # Something to do; False: not yet, try again when the broker has said something.
 Action = Callable[[], bool]
@@ -45,7 +45,7 @@ class StompDecoder:
         self._last_kind = BatchKey("", "", False, ())
         # Headers that this client uses as properties.
         self._properties: set[str] = set()
-        self._handlers: dict[str, Callable[[Frame], bool]] = {
+        self._handlers: dict[str, Callable[[StompFrame], bool]] = {
             "SUBSCRIBE": self._subscribe,
             "UNSUBSCRIBE": self._unsubscribe,
             "BEGIN": self._begin,
@@ -64,7 +64,7 @@ class StompDecoder:
         """It said so, and all that it said before is done."""
         return self._leaves and self._components.receipts.idle
 
-    def gathers(self, found: Frame | Run) -> bool:
+    def gathers(self, found: StompFrame | FrameRun) -> bool:
         """Whether it is a message that is sent with those before it. Raises StompError."""
         if found.command != "SEND" or not self._components.logged_in:
             return False
@@ -73,7 +73,7 @@ class StompDecoder:
             return True
         return self._gathered.takes(found)
 
-    def actions(self, found: Frame | Run) -> list[Action]:
+    def actions(self, found: StompFrame | FrameRun) -> list[Action]:
         """For what does not go with the messages before it: these must be sent first. Raises StompError."""
         if found.command == "SEND" and self._components.logged_in:
             following = self._first(found)
@@ -88,7 +88,7 @@ class StompDecoder:
             actions += [partial(self._handle, frame) for frame in _frames(found)]
         return actions
 
-    def _first(self, found: Frame | Run) -> SendBatch:
+    def _first(self, found: StompFrame | FrameRun) -> SendBatch:
         """The first of messages that may be sent together. Raises StompError."""
         if found.headers is self._last_headers:
             # One like it came before, so that its head was not read again.
@@ -118,7 +118,7 @@ class StompDecoder:
 
     # Each returns True: it is done. All raise StompError, BadNameError or RefusedError.
 
-    def _connect(self, frame: Frame) -> bool:
+    def _connect(self, frame: StompFrame) -> bool:
         components = self._components
         if frame.command not in _GREETINGS or components.greeting is not None:
             raise StompError(_NOT_A_GREETING)
@@ -131,7 +131,7 @@ class StompDecoder:
         components.commands.say(Kind.HELLO, components.greeting.hello)
         return True
 
-    def _handle(self, frame: Frame) -> bool:
+    def _handle(self, frame: StompFrame) -> bool:
         handler = self._handlers.get(frame.command)
         self._components.failed_receipt = frame.headers.get("receipt", "")
         if handler is None:
@@ -172,7 +172,7 @@ class StompDecoder:
         except ValueError:
             return written
 
-    def _settle(self, found: Frame | Run) -> bool:
+    def _settle(self, found: StompFrame | FrameRun) -> bool:
         components, headers = self._components, found.headers
         self._components.failed_receipt = headers.get("receipt", "")
         names = _SETTLED_BY[components.version]
@@ -194,7 +194,7 @@ class StompDecoder:
         self._done_at_hand_over(_values(found, "receipt") if "receipt" in headers else ())
         return True
 
-    def _subscribe(self, frame: Frame) -> bool:
+    def _subscribe(self, frame: StompFrame) -> bool:
         components = self._components
         headers = parse_subscribe(frame.headers, components.version)
         if not components.temporaries.ready(headers.written):
@@ -204,7 +204,7 @@ class StompDecoder:
         )
         return True
 
-    def _unsubscribe(self, frame: Frame) -> bool:
+    def _unsubscribe(self, frame: StompFrame) -> bool:
         components, headers = self._components, frame.headers
         durable, found = durable_name(headers), components.subscriptions.find(headers)
         if found is None and not durable:
@@ -223,20 +223,20 @@ class StompDecoder:
         components.commands.ask(question, lambda _: components.receipts.done(pending), pending.ids)
         return True
 
-    def _begin(self, frame: Frame) -> bool:
+    def _begin(self, frame: StompFrame) -> bool:
         self._components.transactions.begin(frame.headers.get("transaction", ""))
         self._done_at_hand_over(_receipt(frame.headers))
         return True
 
-    def _commit(self, frame: Frame) -> bool:
+    def _commit(self, frame: StompFrame) -> bool:
         self._components.transactions.commit(frame.headers.get("transaction", ""), _receipt(frame.headers))
         return True
 
-    def _abort(self, frame: Frame) -> bool:
+    def _abort(self, frame: StompFrame) -> bool:
         self._components.transactions.abort(frame.headers.get("transaction", ""), _receipt(frame.headers))
         return True
 
-    def _disconnect(self, frame: Frame) -> bool:
+    def _disconnect(self, frame: StompFrame) -> bool:
         self._leaves = True
         self._done_at_hand_over(_receipt(frame.headers))
         return True
@@ -250,9 +250,9 @@ def _receipt(headers: Mapping[str, str]) -> tuple[str, ...]:
     return (headers["receipt"],) if "receipt" in headers else ()
 
 
-def _frames(found: Frame | Run) -> list[Frame]:
-    return found.frames() if isinstance(found, Run) else [found]
+def _frames(found: StompFrame | FrameRun) -> list[StompFrame]:
+    return found.frames() if isinstance(found, FrameRun) else [found]
 
 
-def _values(found: Frame | Run, name: str) -> Sequence[str]:
-    return found.values(name) if isinstance(found, Run) else (found.headers[name],)
+def _values(found: StompFrame | FrameRun, name: str) -> Sequence[str]:
+    return found.values(name) if isinstance(found, FrameRun) else (found.headers[name],)

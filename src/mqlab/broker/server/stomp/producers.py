@@ -10,8 +10,8 @@ from mqlab.broker import limits
 from mqlab.broker.server.stomp.commands import NativeCommands
 from mqlab.broker.server.stomp.receipts import PendingReceipts, Receipts
 from mqlab.wire.native.bodies import Payload
+from mqlab.wire.native.coalescing import as_singles
 from mqlab.wire.native.frames import Flag, Kind
-from mqlab.wire.native.joining import as_singles
 
 # The session that is no transaction.
 PLAIN: Final = 1

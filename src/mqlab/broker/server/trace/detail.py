@@ -17,8 +17,8 @@ from mqlab.wire.native.columns import (
     columns_of,
     decode_batch,
     decode_single,
+    decode_values,
     encode_single,
-    values_of,
 )
 
 # Bytes of a body that the level high shows.
@@ -123,7 +123,7 @@ def json_value(value: Value) -> str:
 def _message_members(message: bytes, marks: int) -> str:
     high = bool(marks & HIGH)
     listed = columns_of(Payload(message, 1, marks & (SINGLE | COLUMNS)))
-    values, end = ((), 0) if listed is None else values_of(message, listed)
+    values, end = ((), 0) if listed is None else decode_values(message, listed)
     headers, properties = _shown_columns(() if listed is None else listed.names, high)
     text = f',"persistent":{"true" if marks & PERSISTENT else "false"}'
     text += "".join([key + json_value(values[index]) for key, index in headers])

@@ -5,7 +5,7 @@ from typing import Final
 
 from mqlab.broker.store.payloads.stored import PayloadFile, PayloadReference
 from mqlab.wire.native.bodies import SINGLE, Payload
-from mqlab.wire.native.joining import join_singles
+from mqlab.wire.native.coalescing import join_singles
 
 # Who wants one of them reads all: as much as one read of a disk brings, and no more than is put together at once.
 _MOST_BYTES: Final = 64 * 1024

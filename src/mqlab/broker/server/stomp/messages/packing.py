@@ -11,8 +11,8 @@ import pyarrow as pa
 from mqlab.broker.server.stomp.messages.headers import HeaderColumn, SendContext, columns_for, is_persistent
 from mqlab.wire.native.bodies import BINARY, Payload, encode, encode_equal
 from mqlab.wire.native.columns import Value, encode_columns, encode_single
-from mqlab.wire.native.payload import equal_steps
-from mqlab.wire.stomp import Frame, Run, StompError
+from mqlab.wire.native.payload import equal_offsets
+from mqlab.wire.stomp import FrameRun, StompError, StompFrame
 
 # Bytes of bodies after which a batch is large enough.
 _BATCH: Final = 256 * 1024
@@ -29,7 +29,7 @@ class BatchKey(NamedTuple):
     columns: tuple[HeaderColumn, ...]
 
 
-def batch_key(frame: Frame | Run) -> BatchKey:
+def batch_key(frame: StompFrame | FrameRun) -> BatchKey:
     """Raises StompError."""
     headers = frame.headers
     destination = headers.get("destination")
@@ -42,20 +42,20 @@ def batch_key(frame: Frame | Run) -> BatchKey:
 class SendBatch:
     """SENDs of one kind that follow one another."""
 
-    def __init__(self, kind: BatchKey, first: Frame | Run) -> None:
+    def __init__(self, kind: BatchKey, first: StompFrame | FrameRun) -> None:
         self.kind = kind
-        self._run = first if isinstance(first, Run) else None
-        self._frames = [first] if isinstance(first, Frame) else []
-        self._size = len(first.body) if isinstance(first, Frame) else 0
+        self._run = first if isinstance(first, FrameRun) else None
+        self._frames = [first] if isinstance(first, StompFrame) else []
+        self._size = len(first.body) if isinstance(first, StompFrame) else 0
         self._last_headers = first.headers
 
     @property
     def rows(self) -> int:
         return len(self._frames) if self._run is None else self._run.rows
 
-    def takes(self, frame: Frame | Run) -> bool:
+    def takes(self, frame: StompFrame | FrameRun) -> bool:
         """Whether this one has joined the others. Raises StompError."""
-        if self._run is not None or isinstance(frame, Run) or self._size + len(frame.body) > _BATCH:
+        if self._run is not None or isinstance(frame, FrameRun) or self._size + len(frame.body) > _BATCH:
             return False
         # Frames with the same head have the same headers, as one object.
         if frame.headers is not self._last_headers:
@@ -96,7 +96,7 @@ class SendBatch:
         return _batch(bodies, columns, [_array(one, column) for one, column in zip(values, columns, strict=True)])
 
 
-def _single(frame: Frame, columns: Sequence[HeaderColumn], around: SendContext) -> Payload:
+def _single(frame: StompFrame, columns: Sequence[HeaderColumn], around: SendContext) -> Payload:
     names: list[str] = []
     letters, values = "", list[Value]()
     for header, name, letter, read in columns:
@@ -108,7 +108,7 @@ def _single(frame: Frame, columns: Sequence[HeaderColumn], around: SendContext) 
     return encode_single(frame.body, tuple(names), letters, values)
 
 
-def _of_run(run: Run, columns: Sequence[HeaderColumn], around: SendContext) -> Payload:
+def _of_run(run: FrameRun, columns: Sequence[HeaderColumn], around: SendContext) -> Payload:
     rows, bodies = run.rows, np.ascontiguousarray(run.bodies())
     if not columns:
         return encode_equal(bodies.reshape(-1), rows)
@@ -119,7 +119,7 @@ def _of_run(run: Run, columns: Sequence[HeaderColumn], around: SendContext) -> P
             arrays.append(_array([read(text, around) for text in run.values(header)], column))
         else:
             arrays.append(_array([read(run.headers[header], around)] * rows, column))
-    offsets = pa.py_buffer(equal_steps(rows, bodies.shape[1]))
+    offsets = pa.py_buffer(equal_offsets(rows, bodies.shape[1]))
     return _batch(pa.Array.from_buffers(BINARY, rows, [None, offsets, pa.py_buffer(bodies)]), columns, arrays)
 
 

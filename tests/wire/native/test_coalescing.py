@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqlab.client.headers import Byte, Float, Headers, Int, Short, Stamp, Standing
-from mqlab.wire.native.bodies import Payload, check, cut, decode, encode
+from mqlab.wire.native.bodies import Payload, decode, encode, select_rows, validate
+from mqlab.wire.native.coalescing import coalescible_runs, join_singles, split_batch
 from mqlab.wire.native.columns import Value, columns_of, decode_single, encode_columns
 from mqlab.wire.native.frames import Flag, Frame, Kind
-from mqlab.wire.native.joining import join_singles, runs, split
 from mqlab.wire.native.payload import COALESCED
 
 BODIES = [b"", b"x", bytes(range(256)) * 8, "größe".encode()]
@@ -32,23 +32,23 @@ def test_each_message_is_found_again(standing: Standing, headers: Headers, prope
     stamp = Stamp(standing)
     single = [stamp.message(body, headers, properties) for body in BODIES]
     joined = join_singles(single)
-    check(joined)
+    validate(joined)
     assert joined.rows == len(single)
     assert decode(joined).tolist() == BODIES
     for row, one in enumerate(single):
         # A row that is cut out is a single message again, byte by byte.
-        assert _told(cut(joined, range(row, row + 1))) == _told(one)
+        assert _told(select_rows(joined, range(row, row + 1))) == _told(one)
     # As are all, if it is taken apart.
-    assert [_told(one) for one in split(joined)] == [_told(one) for one in single]
-    assert {one.rows for one in split(joined)} == {1}
+    assert [_told(one) for one in split_batch(joined)] == [_told(one) for one in single]
+    assert {one.rows for one in split_batch(joined)} == {1}
 
 
 def test_a_message_taken_from_a_batch_has_only_its_own_headers() -> None:
     kinds = pa.array(["a", None, "c"]), pa.array([None, 2, 3], pa.int64())
     batch = encode_columns(pa.array([b"1", b"2", b"3"], pa.binary()), dict(zip(("type", ".n"), kinds, strict=True)))
     told = [({"type": "a"}, b"1"), ({".n": 2}, b"2"), ({"type": "c", ".n": 3}, b"3")]
-    assert [_told(one) for one in split(batch)] == told
-    assert [_told(one) for one in split(encode(BODIES))] == [({}, body) for body in BODIES]
+    assert [_told(one) for one in split_batch(batch)] == told
+    assert [_told(one) for one in split_batch(encode(BODIES))] == [({}, body) for body in BODIES]
 
 
 @pytest.mark.parametrize("bodies", [BODIES, [b"", b""], [b"same", b"size"]])
@@ -78,7 +78,7 @@ def _frame(number: int, **other: Any) -> Frame:
 
 def _sizes(frames: list[Frame]) -> list[int]:
     """Of the runs. All frames are in them, in their order."""
-    found = [*runs(frames, 100)]
+    found = [*coalescible_runs(frames, 100)]
     assert [frame for run in found for frame in run] == frames
     return [len(run) for run in found]
 
@@ -122,7 +122,7 @@ def test_runs_are_all_frames_in_their_order(some: list[tuple[int, int, int]]) ->
     frames = [
         _frame(at % 7, link=link, flags=flags, payload=b"x" * size) for at, (link, flags, size) in enumerate(some)
     ]
-    for run in runs(frames, 3):
+    for run in coalescible_runs(frames, 3):
         if len(run) > 1:
             assert len({frame[:4] for frame in run}) == 1
             assert [frame.first - run[0].first for frame in run] == [*range(len(run))]

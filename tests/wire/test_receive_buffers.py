@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from mqlab.wire import native
-from mqlab.wire import receive_memory as memory_module
-from mqlab.wire.native.bodies import COLUMNS, Payload, cut, decode, encode
+from mqlab.wire import receive_buffers as memory_module
+from mqlab.wire.native.bodies import COLUMNS, Payload, decode, encode, select_rows
 from mqlab.wire.native.columns import column as wire_column
 from mqlab.wire.native.columns import encode_columns
-from mqlab.wire.native.frames import FORM, Kind, Receiver
-from mqlab.wire.receive_memory import memory
+from mqlab.wire.native.frames import FORM, FrameDecoder, Kind
+from mqlab.wire.receive_buffers import receive_buffer
 
 
 def stream(chance: random.Random, count: int) -> tuple[bytes, list[list[bytes]]]:
@@ -46,7 +46,7 @@ def looks(chance: random.Random, payload: Payload) -> tuple[Any, Any]:
         "numpy": (bodies.data, lambda kept: kept.tobytes() == was),
         "row": (bodies.data[3:7], lambda kept: kept.tobytes() == was[3:7]),
         "column": (bodies.column(), lambda kept: kept.to_pylist() == expected),
-        "cut": (cut(payload, last), lambda kept: decode(kept).tolist() == expected[-1:]),
+        "cut": (select_rows(payload, last), lambda kept: decode(kept).tolist() == expected[-1:]),
     }
     if payload.form & COLUMNS:
         types = numbered(payload.rows)["type"]
@@ -59,7 +59,7 @@ def receive(seed: int, faults: list[str]) -> None:
     """Keep some of what comes for a while, and see whether it stays what it was."""
     chance = random.Random(seed)
     data, sent = stream(chance, 400)
-    receiver, kept, at, number = Receiver(1 << 20), [], 0, 0
+    receiver, kept, at, number = FrameDecoder(1 << 20), [], 0, 0
     while at < len(data):
         size = chance.choice((100, 5_000, 60_000, 200_000))
         for frame in receiver.feed(data[at : at + size]):
@@ -103,30 +103,32 @@ def address(view: memoryview) -> int:
 
 
 def test_memory_is_used_again_when_nobody_looks() -> None:
-    view = memory(64 * 1024)
+    view = receive_buffer(64 * 1024)
     where = address(view)
     del view
-    assert address(memory(64 * 1024)) == where
+    assert address(receive_buffer(64 * 1024)) == where
 
 
 @pytest.mark.parametrize(
     "look", [lambda view: view, lambda view: view[5:6], lambda view: np.frombuffer(view, np.uint8)]
 )
 def test_memory_is_not_used_again_while_somebody_looks(look: Any) -> None:
-    view = memory(64 * 1024)
+    view = receive_buffer(64 * 1024)
     where = address(view)
     kept = look(view)
     del view
-    others = [memory(64 * 1024) for _ in range(50)]
+    others = [receive_buffer(64 * 1024) for _ in range(50)]
     assert where not in map(address, others)
     del kept
 
 
 def test_a_large_frame_is_moved_once_however_many_reads_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
-    monkeypatch.setattr(native, "memory", lambda size: taken.append(size) or memory(size))
+    monkeypatch.setattr(
+        "mqlab.wire.native.frames.receive_buffer", lambda size: taken.append(size) or receive_buffer(size)
+    )
     size = 4 * 1024 * 1024
-    receiver = Receiver(size)
+    receiver = FrameDecoder(size)
     data = memoryview(native.header(Kind.SEND, length=size) + bytes(size))
     frames = [frame for at in range(0, len(data), 10_000) for frame in receiver.feed(data[at : at + 10_000])]
     assert len(frames) == 1
@@ -138,21 +140,21 @@ def test_there_is_always_room() -> None:
     """A transport cannot read into nothing."""
     chance = random.Random(5)
     data, sent = stream(chance, 300)
-    receiver, at, frames = Receiver(1 << 20), 0, 0
+    receiver, at, frames = FrameDecoder(1 << 20), 0, 0
     while at < len(data):
-        room = receiver.room()
+        room = receiver.get_buffer()
         assert len(room) > 0
         size = min(chance.choice((1, 24, 4096, len(room))), len(room), len(data) - at)
         room[:size] = data[at : at + size]
         at += size
-        frames += len(receiver.received(size))
+        frames += len(receiver.buffer_updated(size))
     assert frames == len(sent)
 
 
 def test_what_is_kept_is_bounded_whatever_sizes_peers_choose() -> None:
     held = []
     for size in range(1, 40):
-        held += [memory(size * 64 * 1024) for _ in range(8)]
+        held += [receive_buffer(size * 64 * 1024) for _ in range(8)]
     kept = sum(size * len(buffers) for size, buffers in memory_module._kept.items())
     assert kept <= memory_module._MOST_BYTES
     assert len({view.obj.ctypes.data for view in held}) == len(held)

@@ -20,7 +20,7 @@ from mqlab.wire.amqp.methods import (
     read_method,
 )
 from mqlab.wire.amqp.values import AmqpError
-from mqlab.wire.fixed_rows import leading, table_of
+from mqlab.wire.fixed_rows import as_table, count_equal_rows
 
 # What RabbitMQ takes at most, so nobody can send us more.
 MAX_BODY: Final = 128 * 1024 * 1024
@@ -33,7 +33,7 @@ _FIRST_STEP: Final = 16
 _GROWTH: Final = 8
 
 
-class Delivered(NamedTuple):
+class DeliveryBatch(NamedTuple):
     """Consecutive messages of one channel with bodies of one size, which lie one after the other in `data`."""
 
     channel: int
@@ -66,7 +66,7 @@ class _SingleDelivery(NamedTuple):
     length: int
 
 
-class Splitter:
+class AmqpDecoder:
     """Bytes in, methods and messages out, in their order. Heartbeats are left out."""
 
     def __init__(self, max_body: int = MAX_BODY) -> None:
@@ -77,10 +77,10 @@ class Splitter:
         self._partial: dict[int, _Partial] = {}
         self._announced = 0
 
-    def feed(self, data: bytes) -> list[Method | Delivered]:
+    def feed(self, data: bytes) -> list[Method | DeliveryBatch]:
         """Raises AmqpError; after that the connection cannot be used."""
         buffer = self._rest + data if self._rest else data
-        found: list[Method | Delivered] = []
+        found: list[Method | DeliveryBatch] = []
         at, end = 0, len(buffer)
         while end - at >= FRAME_EXTRA:
             kind, channel, size = FRAME.unpack_from(buffer, at)
@@ -101,7 +101,7 @@ class Splitter:
         self._rest = buffer[at:]
         return found
 
-    def _take(self, kind: int, channel: int, payload: bytes, found: list[Method | Delivered]) -> None:
+    def _take(self, kind: int, channel: int, payload: bytes, found: list[Method | DeliveryBatch]) -> None:
         partial = self._partial.get(channel)
         if kind == HEARTBEAT:
             return
@@ -135,7 +135,7 @@ class Splitter:
         if self._announced > self._max_body:
             raise AmqpError(f"messages of {self._announced:,} bytes, where {self._max_body:,} are the most")
 
-    def _finish(self, channel: int, partial: _Partial, found: list[Method | Delivered]) -> None:
+    def _finish(self, channel: int, partial: _Partial, found: list[Method | DeliveryBatch]) -> None:
         del self._partial[channel]
         data = b"".join(partial.parts)
         self._announced -= len(data)
@@ -143,7 +143,7 @@ class Splitter:
             found.append(partial.method)
             return
         _, tag, redelivered, _, _ = partial.method.arguments
-        found.append(Delivered(channel, tag, 1, redelivered, data, partial.properties))
+        found.append(DeliveryBatch(channel, tag, 1, redelivered, data, partial.properties))
 
 
 def _single(buffer: bytes, at: int, channel: int, size: int) -> _SingleDelivery | None:
@@ -173,13 +173,13 @@ def _single(buffer: bytes, at: int, channel: int, size: int) -> _SingleDelivery 
     return _SingleDelivery(channel, tag_at, properties, body_at, body_size, length)
 
 
-def _run(buffer: bytes, at: int, single: _SingleDelivery, found: list[Method | Delivered]) -> int:
+def _run(buffer: bytes, at: int, single: _SingleDelivery, found: list[Method | DeliveryBatch]) -> int:
     """Appends this message and those like it that follow; returns where they end."""
     channel, tag_at, properties, body_at, size, length = single
     tag = int.from_bytes(buffer[at + tag_at : at + tag_at + 8], "big")
     redelivered = bool(buffer[at + tag_at + 8] & 1)
     body = buffer[at + body_at : at + body_at + size]
-    found.append(Delivered(channel, tag, 1, redelivered, body, properties))
+    found.append(DeliveryBatch(channel, tag, 1, redelivered, body, properties))
     fixed = buffer[at : at + tag_at]
     at += length
     step = _FIRST_STEP
@@ -188,10 +188,10 @@ def _run(buffer: bytes, at: int, single: _SingleDelivery, found: list[Method | D
         # Compared with the row before, which is like the first.
         alike = _alike(buffer, at - length, rows, tag, single) if rows else 0
         if alike:
-            table = table_of(buffer, at, alike, length)
+            table = as_table(buffer, at, alike, length)
             tag += alike
             bodies = table[:, body_at : body_at + size].tobytes()
-            found.append(Delivered(channel, tag, alike, redelivered, bodies, properties))
+            found.append(DeliveryBatch(channel, tag, alike, redelivered, bodies, properties))
             at += alike * length
         if alike < step:
             break
@@ -202,8 +202,8 @@ def _run(buffer: bytes, at: int, single: _SingleDelivery, found: list[Method | D
 def _alike(buffer: bytes, at: int, rows: int, tag: int, single: _SingleDelivery) -> int:
     """How many of these rows go on where the one at `at` stands: with the next tags, and otherwise the same."""
     _, tag_at, _, body_at, size, length = single
-    table = table_of(buffer, at, rows + 1, length)
-    like_first = leading(table, ((0, tag_at), (tag_at + 8, body_at), (body_at + size, length))) - 1
+    table = as_table(buffer, at, rows + 1, length)
+    like_first = count_equal_rows(table, ((0, tag_at), (tag_at + 8, body_at), (body_at + size, length))) - 1
     tags = np.ascontiguousarray(table[1 : like_first + 1, tag_at : tag_at + 8]).view(">u8").reshape(-1)
     goes_on: Any = tags == _steps(like_first) + np.uint64(tag)
     return like_first if goes_on.all() else int(goes_on.argmin())

@@ -4,7 +4,7 @@ ids, the usual case at high rates, are taken apart all at once."""
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from mqlab.wire.fixed_rows import leading, table_of
+from mqlab.wire.fixed_rows import as_table, count_equal_rows
 from mqlab.wire.mqtt.packets import (
     CORRELATION_DATA,
     FROM_BROKER,
@@ -25,7 +25,7 @@ _GROWTH: Final = 8
 _PUBACK_SIZE: Final = 4
 
 
-class Published(NamedTuple):
+class PublishBatch(NamedTuple):
     """Consecutive messages with bodies of one size, which lie one after the other in `data`."""
 
     rows: int
@@ -37,7 +37,7 @@ class Published(NamedTuple):
     properties: bytes
 
 
-class Acknowledged(NamedTuple):
+class PubackBatch(NamedTuple):
     """So many messages are; `reason` is the highest of theirs."""
 
     rows: int
@@ -50,10 +50,10 @@ class Packet(NamedTuple):
     rest: bytes
 
 
-Found = Published | Acknowledged | Packet
+Incoming = PublishBatch | PubackBatch | Packet
 
 
-class Splitter:
+class MqttDecoder:
     """Bytes in, packets out, in their order. `kinds`: those that the other side may send."""
 
     def __init__(self, version: Version, max_packet: int = MAX_PACKET, kinds: Collection[int] = FROM_BROKER) -> None:
@@ -65,20 +65,20 @@ class Splitter:
         # Bytes that must be there before it is worth looking at them: a long packet is not copied with every read.
         self._needed = 2
 
-    def feed(self, data: bytes) -> list[Found]:
+    def feed(self, data: bytes) -> list[Incoming]:
         """Raises MqttError; after that the connection cannot be used."""
         self._waiting.append(data)
         self._size += len(data)
         if self._size < self._needed:
             return []
         buffer = self._waiting[0] if len(self._waiting) == 1 else b"".join(self._waiting)
-        found: list[Found] = []
+        found: list[Incoming] = []
         at = self._split(buffer, found)
         rest = buffer[at:]
         self._waiting, self._size = [rest] if rest else [], len(rest)
         return found
 
-    def _split(self, buffer: bytes, found: list[Found]) -> int:
+    def _split(self, buffer: bytes, found: list[Incoming]) -> int:
         """Returns where the first packet that is not whole begins."""
         at, end = 0, len(buffer)
         self._needed = 2
@@ -101,13 +101,13 @@ class Splitter:
                 at = begin + size
         return at
 
-    def _published(self, buffer: bytes, at: int, begin: int, end: int, found: list[Found]) -> int:
+    def _published(self, buffer: bytes, at: int, begin: int, end: int, found: list[Incoming]) -> int:
         """Appends this message and those like it that follow; returns where they end."""
         id_at, body_at, properties = self._laid_out(buffer, at, begin, end)
         has_id = buffer[at] & 6 != 0
         redelivered = buffer[at] & 8 != 0
         ids = buffer[id_at : id_at + 2] if has_id else b""
-        found.append(Published(1, redelivered, buffer[body_at:end], ids, properties))
+        found.append(PublishBatch(1, redelivered, buffer[body_at:end], ids, properties))
         length, id_from, body_from = end - at, id_at - at, body_at - at
         id_to = id_from + 2 if has_id else id_from
         parts = ((0, id_from), (id_to, body_from))
@@ -115,11 +115,11 @@ class Splitter:
         while buffer[end : end + id_from] == buffer[at : at + id_from]:
             rows = min(step, (len(buffer) - end) // length)
             # Compared with the row before, which is like the first.
-            alike = leading(table_of(buffer, end - length, rows + 1, length), parts) - 1
+            alike = count_equal_rows(as_table(buffer, end - length, rows + 1, length), parts) - 1
             if alike:
-                table = table_of(buffer, end, alike, length)
+                table = as_table(buffer, end, alike, length)
                 ids = table[:, id_from:id_to].tobytes()
-                found.append(Published(alike, redelivered, table[:, body_from:].tobytes(), ids, properties))
+                found.append(PublishBatch(alike, redelivered, table[:, body_from:].tobytes(), ids, properties))
                 end += alike * length
             if alike < step:
                 break
@@ -143,30 +143,32 @@ class Splitter:
         return id_at, body_at, properties
 
 
-class Asked(NamedTuple):
+class MqttReplyProperties(NamedTuple):
     """What a message says of replies."""
 
     correlation: bytes
     response_topic: str
 
 
-def asked(properties: bytes) -> Asked:
+def reply_properties(properties: bytes) -> MqttReplyProperties:
     """Raises MqttError."""
     found = read_properties(properties)
-    return Asked(found.get(CORRELATION_DATA, b""), found.get(RESPONSE_TOPIC, b"").decode(errors="replace"))
+    return MqttReplyProperties(
+        found.get(CORRELATION_DATA, b""), found.get(RESPONSE_TOPIC, b"").decode(errors="replace")
+    )
 
 
-def _acknowledged(buffer: bytes, at: int, begin: int, size: int, found: list[Found]) -> int:
+def _acknowledged(buffer: bytes, at: int, begin: int, size: int, found: list[Incoming]) -> int:
     """Appends this acknowledgement and those like it that follow; returns where they end."""
     if size < 2:
         raise MqttError("an acknowledgement without an id")
     if size > 2:
-        found.append(Acknowledged(1, buffer[begin + 2]))
+        found.append(PubackBatch(1, buffer[begin + 2]))
         return begin + size
     rows = (len(buffer) - at) // _PUBACK_SIZE
     if rows > 1 and buffer[at + 4 : at + 6] == buffer[at : at + 2]:
-        alike = leading(table_of(buffer, at, rows, _PUBACK_SIZE), ((0, 2),))
+        alike = count_equal_rows(as_table(buffer, at, rows, _PUBACK_SIZE), ((0, 2),))
     else:
         alike = 1
-    found.append(Acknowledged(alike, 0))
+    found.append(PubackBatch(alike, 0))
     return at + alike * _PUBACK_SIZE

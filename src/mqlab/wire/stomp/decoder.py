@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from mqlab.wire.stomp.frames import COMMANDS, GREETINGS, WITH_BODY, Frame, StompError, unescape
-from mqlab.wire.stomp.runs import LEAST, Run, Shape, Span, find_run
+from mqlab.wire.stomp.frames import COMMANDS, GREETINGS, WITH_BODY, StompError, StompFrame, unescape
+from mqlab.wire.stomp.runs import MIN_ROWS, FrameRun, Shape, Span, find_run
 
 _LINE_ENDS: Final = re.compile(rb"[\r\n]*")
 _HEADER: Final = re.compile(r"^([^:\n]+):([^\n]*)", re.MULTILINE)
@@ -35,14 +35,14 @@ class Limits:
     body: int = 16 * 1024 * 1024
 
 
-class Head(NamedTuple):
+class StompHead(NamedTuple):
     command: str
     headers: Mapping[str, str]
     # Of the body; -1: it ends with the first NUL.
     length: int
 
 
-class Splitter:
+class StompFrameDecoder:
     """`version` is "" until both sides know it; it may be set, as the limits, while frames are taken from `feed`.
 
     Values of the headers in `varying` may differ between the frames of one run.
@@ -57,7 +57,7 @@ class Splitter:
         # Nothing can be split before so many bytes are there; and, if a NUL is awaited, before it has come.
         self._needed = 0
         self._awaits_nul = False
-        self._heads: dict[bytes, Head] = {}
+        self._heads: dict[bytes, StompHead] = {}
         self._pause = 0
 
     @property
@@ -74,17 +74,17 @@ class Splitter:
         self._version = version
         self._heads.clear()
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes) -> Iterator[StompFrame]:
         """All frames that are whole now. Raises StompError after the last good one; nothing can be split after that."""
         for found in self._split(data, runs=False):
-            assert isinstance(found, Frame)
+            assert isinstance(found, StompFrame)
             yield found
 
-    def feed_runs(self, data: bytes) -> Iterator[Frame | Run]:
+    def feed_runs(self, data: bytes) -> Iterator[StompFrame | FrameRun]:
         """The same, in the same order, but frames of the same shape that follow one another as one run."""
         return self._split(data, runs=True)
 
-    def _split(self, data: bytes, *, runs: bool) -> Iterator[Frame | Run]:
+    def _split(self, data: bytes, *, runs: bool) -> Iterator[StompFrame | FrameRun]:
         whole = self._gathered(data)
         if whole is None:
             return
@@ -105,7 +105,7 @@ class Splitter:
                 self._pause -= 1
                 begin = end + 1
                 body = whole[body_at:end] if head.command in WITH_BODY else b""
-                yield Frame(head.command, head.headers, body)
+                yield StompFrame(head.command, head.headers, body)
         finally:
             if begin < size:
                 self._parts, self._held = [whole[begin:]], size - begin
@@ -133,7 +133,7 @@ class Splitter:
         assert found is not None
         return found.end()
 
-    def _next(self, whole: bytes, begin: int) -> tuple[Head, int, int]:
+    def _next(self, whole: bytes, begin: int) -> tuple[StompHead, int, int]:
         """The head of the frame that begins here, where its body begins, and its NUL: -1 if that is not there."""
         head_end, body_at = self._blank_line(whole, begin)
         if head_end < 0:
@@ -176,7 +176,7 @@ class Splitter:
         if len(whole) - begin > self.limits.head:
             raise StompError(f"headers of more than {self.limits.head} bytes")
 
-    def _read(self, written: bytes) -> Head:
+    def _read(self, written: bytes) -> StompHead:
         limits, version = self.limits, self._version
         if len(written) > limits.head:
             raise StompError(f"headers of {len(written)} bytes; the limit is {limits.head}")
@@ -192,14 +192,14 @@ class Splitter:
         if command not in COMMANDS:
             raise StompError(f"not a frame: {command[:_COMMAND]!r}")
         headers = _headers(lines, "1.0" if command in GREETINGS else version, limits)
-        head = Head(command, headers, _length(headers))
+        head = StompHead(command, headers, _length(headers))
         if len(written) <= _HEAD_KEPT:
             if len(self._heads) >= _HEADS:
                 self._heads.clear()
             self._heads[written] = head
         return head
 
-    def _run(self, whole: bytes, begin: int, head: Head, body_at: int, end: int) -> Run | None:
+    def _run(self, whole: bytes, begin: int, head: StompHead, body_at: int, end: int) -> FrameRun | None:
         """From this frame on, if enough others are like it."""
         following = end + 1
         while following < len(whole) and whole[following] == _LINE_END:
@@ -208,7 +208,7 @@ class Splitter:
         # The rows of a run may have any body: of a command that has none it must be empty.
         if self._version in _WITH_RUNS and (head.length >= 0 if head.command in WITH_BODY else end == body_at):
             # A quick look before the long one: the next, and one farther off, begin as this one.
-            far, word = begin + (LEAST - 1) * step, f"{head.command}\n".encode()
+            far, word = begin + (MIN_ROWS - 1) * step, f"{head.command}\n".encode()
             likely = whole.startswith(word, following) and whole.startswith(word, far)
             body = (body_at - begin, end - begin)
             shape = _shape(whole[begin:body_at], head, body, self._version) if likely else None
@@ -219,7 +219,7 @@ class Splitter:
         return None
 
 
-_NOTHING: Final = Head("", {}, -1)
+_NOTHING: Final = StompHead("", {}, -1)
 
 
 def _headers(lines: str, version: str, limits: Limits) -> dict[str, str]:
@@ -253,7 +253,7 @@ def _length(headers: Mapping[str, str]) -> int:
     return int(text)
 
 
-def _shape(written: bytes, head: Head, body: Span, version: str) -> Shape | None:
+def _shape(written: bytes, head: StompHead, body: Span, version: str) -> Shape | None:
     """None if a line ends in some other way than most do."""
     if b"\r" in written:
         return None

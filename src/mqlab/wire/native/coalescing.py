@@ -7,14 +7,14 @@ import numpy as np
 import pyarrow as pa
 
 from mqlab.wire.native.bodies import decode, encode, encode_equal
-from mqlab.wire.native.columns import columns_of, decode_batch, encode_columns, encode_single, values_of
+from mqlab.wire.native.columns import columns_of, decode_batch, decode_values, encode_columns, encode_single
 from mqlab.wire.native.frames import FORM, Frame, Kind
 from mqlab.wire.native.payload import BINARY, COALESCED, SINGLE, Buffer, MalformedPayloadError, Payload, payload_of
 
 _SEND: Final = int(Kind.SEND)
 
 
-def runs(frames: Sequence[Frame], most: int) -> Iterator[Sequence[Frame]]:
+def coalescible_runs(frames: Sequence[Frame], most: int) -> Iterator[Sequence[Frame]]:
     """All frames in their order. Those together that could be one: sends of one producer that follow one another.
 
     They are single messages of less than `most` bytes each, with the same flags, and with the same columns if any.
@@ -37,7 +37,7 @@ def runs(frames: Sequence[Frame], most: int) -> Iterator[Sequence[Frame]]:
         begin = end
 
 
-def listed_columns(payload: Payload) -> bytes:
+def column_list(payload: Payload) -> bytes:
     """The list of its columns as it is written: payloads with the same one can be joined, and b"" is one as well.
 
     Raises MalformedPayloadError.
@@ -47,7 +47,7 @@ def listed_columns(payload: Payload) -> bytes:
 
 
 def join_singles(payloads: Sequence[Payload]) -> Payload:
-    """Single messages with the same `listed_columns`, in their order. Raises MalformedPayloadError."""
+    """Single messages with the same `column_list`, in their order. Raises MalformedPayloadError."""
     return as_singles(_joined(payloads))
 
 
@@ -63,7 +63,7 @@ def _joined(payloads: Sequence[Payload]) -> Payload:
         return _join_bodies([payload.data for payload in payloads])
     bodies, rows = [], []
     for payload in payloads:
-        values, begin = values_of(payload.data, listed)
+        values, begin = decode_values(payload.data, listed)
         rows.append(values)
         bodies.append(bytes(payload.data[begin:]))
     types = [field.type for field in listed.schema][1:]
@@ -71,7 +71,7 @@ def _joined(payloads: Sequence[Payload]) -> Payload:
     return encode_columns(pa.array(bodies, BINARY), dict(zip(listed.names, arrays, strict=True)))
 
 
-def split(payload: Payload) -> list[Payload]:
+def split_batch(payload: Payload) -> list[Payload]:
     """The other way: each message of a batch as a single one."""
     listed = columns_of(payload)
     if listed is None:
@@ -100,6 +100,6 @@ def _join_bodies(bodies: Sequence[Buffer]) -> Payload:
 def _listed_in(data: Buffer, flags: int) -> bytes | None:
     """Of a single message that anybody may have sent; None: it cannot be read."""
     try:
-        return listed_columns(payload_of((data, 1, flags & FORM)))
+        return column_list(payload_of((data, 1, flags & FORM)))
     except MalformedPayloadError:
         return None

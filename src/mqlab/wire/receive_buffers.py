@@ -36,7 +36,7 @@ def _references_without_a_view() -> int:
 _UNUSED: Final = _references_without_a_view()
 
 
-def memory(size: int) -> memoryview:
+def receive_buffer(size: int) -> memoryview:
     """At least so many bytes, with anything in them. They are the caller's as long as any view of them lives."""
     rounded = -(-size // _ROUNDED_TO) * _ROUNDED_TO
     if rounded > _LARGEST:
