@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from mqlab.broker.core.durability import pending_records
+from mqlab.broker.core.durability.pending_records import PendingRecords
 from mqlab.broker.core.flow import Flow
 from mqlab.broker.core.model import destinations
 from mqlab.broker.server.channels.batch import ChannelBatch, ChannelSend
@@ -87,7 +87,7 @@ MISTAKES: dict[str, Mistake] = {
     "a batch has arrived before it is committed": (SenderChannel, "_transfer", _be_done_first),
     "a batch goes backwards": (ChannelBatch, "sends", _last_first),
     "ids of a transmission queue are used twice": (destinations, "first_id", lambda _short, _now, known=1: known),
-    "nobody waits for the disk": (pending_records.PendingRecords, "after", at_once),
+    "nobody waits for the disk": (PendingRecords, "run_when_durable", at_once),
     "nothing is synced": (journal_file.JournalFile, "sync", lambda _: None),
 }
 

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from mqlab.broker.core import broker, removal
-from mqlab.broker.core.durability import pending_records
 from mqlab.broker.core.durability.pending_records import PendingRecords
 from mqlab.broker.core.flow import Flow
 from mqlab.broker.core.model import delivery_ids, span_list
 from mqlab.broker.core.model.destinations import DestinationRegistry
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.core.model.span_list import Line
-from mqlab.broker.core.transactions.two_phase_commit import Preparing
+from mqlab.broker.core.model.span_list import SpanList
+from mqlab.broker.core.transactions.two_phase_commit import TwoPhaseCommit
 from mqlab.broker.store import journal_file, segments
 
 from .noticing import notices
@@ -74,7 +73,7 @@ def at_once(self: PendingRecords, lsn: int, action: Callable[..., None], *argume
     action(*arguments)
 
 
-def _at_the_end(self: Line, span: Span) -> tuple[Span]:
+def _at_the_end(self: SpanList, span: Span) -> tuple[Span]:
     return (self._link(span, None),)
 
 
@@ -82,14 +81,14 @@ MISTAKES: dict[str, Mistake] = {
     "nothing is synced": (journal_file.JournalFile, "sync", lambda _: None),
     "a file goes too early": (segments._Segment, "is_needed", property(lambda _: False)),
     "a file never goes": (segments._Segment, "is_needed", property(lambda _: True)),
-    "nobody waits for the disk": (pending_records.PendingRecords, "after", at_once),
-    "what comes back stands at the end": (span_list.Line, "insert", _at_the_end),
+    "nobody waits for the disk": (PendingRecords, "run_when_durable", at_once),
+    "what comes back stands at the end": (span_list.SpanList, "insert", _at_the_end),
     "what comes back is not marked": (broker, "taken_back", lambda consumer, _: delivery_ids.taken_back(consumer, 0)),
     "an acknowledgement is not written": (removal, "removes", lambda _: []),
-    "a checkpoint shows what is prepared": (Preparing, "placed", lambda _: set()),
+    "a checkpoint shows what is prepared": (TwoPhaseCommit, "placed", lambda _: set()),
     "duplicates are forgotten": (DestinationRegistry, "restore_remembered", lambda *_: None),
     "a rollback is remembered": (DestinationRegistry, "forget_ids", lambda *_: None),
-    "prepared transactions are forgotten": (Preparing, "restore", lambda *_: None),
+    "prepared transactions are forgotten": (TwoPhaseCommit, "restore", lambda *_: None),
     "room is never given back": (Flow, "released", lambda *_: None),
 }
 
