@@ -230,19 +230,19 @@ def test_a_java_without_a_compiler_is_told_so(hornetq: Real, monkeypatch: pytest
 
 @on_hornetq
 def test_what_is_done_as_its_waiter_is_cancelled_is_kept(hornetq: Real) -> None:
-    from mqlab.drivers.jms.calls import Calls
+    from mqlab.drivers.jms.calls import JavaCalls
 
     bell = SimpleNamespace(
         take=lambda: np.array([-1]), error=lambda _: None, result=lambda _: "messages", close=lambda: None
     )
 
     async def play() -> object:
-        calls = Calls(SimpleNamespace(bell=lambda _: bell), "here")
-        cancelled = calls.order(lambda _: None)
+        calls = JavaCalls(SimpleNamespace(bell=lambda _: bell), "here")
+        cancelled = calls.submit(lambda _: None)
         cancelled.cancel()
         calls._look()
         try:
-            return await calls.again(cancelled)
+            return await calls.reattach(cancelled)
         finally:
             calls.close()
 

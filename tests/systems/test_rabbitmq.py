@@ -19,7 +19,7 @@ def test_it_does_what_it_says_over_amqp(up: Real, feature: str) -> None:
 
 
 def test_one_that_hangs_is_not_waited_for_without_an_end(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqlab.drivers.amqp.channel._CLOSE_SECONDS", 0.3)
+    monkeypatch.setattr("mqlab.drivers.amqp.client._CLOSE_TIMEOUT_S", 0.3)
     check_hanging(up, monkeypatch)
 
 

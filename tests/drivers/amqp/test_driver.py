@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivers.peers import against, bodies, turns
+from drivers.null_servers import against, bodies, turns
 from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
 from mqlab.drivers.amqp.null_server import AmqpNullServer
 from mqlab.wire.amqp import Method, method
@@ -285,7 +285,7 @@ def test_a_question_tells_what_is_taken(peer: type[Peer]) -> None:
 
 
 def test_a_system_that_says_nothing(peer: type[Peer], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqlab.drivers.amqp.channel._OPEN_SECONDS", 0.05)
+    monkeypatch.setattr("mqlab.drivers.amqp.client._OPEN_TIMEOUT_S", 0.05)
     peer.instead = {"connection.start-ok": b""}
 
     async def play(_: Connection) -> None: ...

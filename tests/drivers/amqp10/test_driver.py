@@ -14,10 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proton import Message
 
-from drivers.amqp10_peer import OnLink, peer
+from drivers.amqp10.fake_broker import OnLink, fake_broker
 from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
-from mqlab.drivers.amqp10 import engine
-from mqlab.drivers.amqp10.messages import addressed, before_body, header, properties_section, received
+from mqlab.drivers.amqp10 import client as amqp10_client
+from mqlab.drivers.amqp10.messages import (
+    decode,
+    encode_application_properties,
+    encode_before_body,
+    encode_header,
+    encode_message_properties,
+)
 from mqlab.drivers.common.timeouts import with_timeout
 
 _BODIES = st.binary(max_size=300)
@@ -28,9 +34,13 @@ _TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",
 @settings(deadline=None)
 @given(_BODIES, st.booleans(), _TEXT, st.integers(-(2**63), 2**63 - 1))
 def test_proton_reads_what_is_written_here(body: bytes, persistent: bool, text: str, number: int) -> None:
-    sections = header(persistent=persistent) + addressed(text, f"{text}-1") + properties_section([("seq", number)])
+    sections = (
+        encode_header(persistent=persistent)
+        + encode_message_properties(text, f"{text}-1")
+        + encode_application_properties([("seq", number)])
+    )
     message = Message()
-    message.decode(before_body(len(body), sections) + body)
+    message.decode(encode_before_body(len(body), sections) + body)
     assert bytes(message.body) == body
     assert message.durable == persistent
     assert (message.reply_to or "", message.correlation_id) == (text, f"{text}-1")
@@ -44,17 +54,17 @@ def test_what_proton_writes_is_read_here(body: bytes, count: int, durable: bool,
         body=body, delivery_count=count, durable=durable, inferred=inferred, correlation_id="7-12", subject="a" * 300,
         properties={"x": 1, "y": "z" * 300}, annotations={"x-opt": 5}, ttl=3.0, priority=7,
     )  # fmt: skip
-    assert received(message.encode()) == (body, count > 0)
+    assert decode(message.encode()) == (body, count > 0)
 
 
 @pytest.mark.parametrize("data", [b"\x01", b"\x00\x53", b"\x00\x53\x70", b"\x00\x53\x75\xb0\x00", b"\x00\x53\x75\x01"])
 def test_what_is_no_message_is_refused(data: bytes) -> None:
     with pytest.raises(DriverError, match="a message"):
-        received(data)
+        decode(data)
 
 
 def test_a_message_without_a_body_is_an_empty_one() -> None:
-    assert received(header(persistent=True)) == (b"", False)
+    assert decode(encode_header(persistent=True)) == (b"", False)
 
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -114,11 +124,11 @@ def _soon_left(link: Any) -> None:
 
 
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "with_timeout", lambda waiting, _, what: with_timeout(waiting, 0.1, what))
+    monkeypatch.setattr(amqp10_client, "with_timeout", lambda waiting, _, what: with_timeout(waiting, 0.1, what))
 
 
 async def _receive(on_link: OnLink) -> None:
-    async with peer(on_link) as address:
+    async with fake_broker(on_link) as address:
         connection = await DRIVERS["amqp10"](address).connect()
         try:
             await (await connection.receiver("queue:q", ReceiverOptions(10))).receive()
@@ -127,7 +137,7 @@ async def _receive(on_link: OnLink) -> None:
 
 
 async def _send(on_link: OnLink) -> None:
-    async with peer(on_link) as address:
+    async with fake_broker(on_link) as address:
         connection = await DRIVERS["amqp10"](address).connect()
         try:
             sender = await connection.sender("queue:q", persistent=False, transacted=False)

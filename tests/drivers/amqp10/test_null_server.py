@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("proton", reason="python-qpid-proton is not installed")
 
 import numpy as np
-from tests.drivers.peers import against, check_confirming
+from tests.drivers.null_servers import against, check_confirming
 
 from mqlab.drivers import Connection, ReceiverOptions
 from mqlab.drivers.amqp10.null_server import Amqp10NullServer

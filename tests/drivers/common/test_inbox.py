@@ -4,24 +4,24 @@ import numpy as np
 import pytest
 
 from mqlab.drivers import DriverError
-from mqlab.drivers.common.confirmations import Confirming
+from mqlab.drivers.common.confirmations import ConfirmationCounter
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.wire.equal_frames import bodies_at
 
 
-class Held:
+class FakeTransport:
     """What an inbox says to its line."""
 
     def __init__(self) -> None:
-        self.holds = False
+        self.paused = False
 
-    def hold(self, _: object) -> None:
-        assert not self.holds
-        self.holds = True
+    def pause_reading(self, _: object) -> None:
+        assert not self.paused
+        self.paused = True
 
-    def let_go(self, _: object) -> None:
-        assert self.holds
-        self.holds = False
+    def resume_reading(self, _: object) -> None:
+        assert self.paused
+        self.paused = False
 
 
 def put(inbox: Inbox[int], first: int, count: int, redelivered: bool = False) -> None:
@@ -31,29 +31,29 @@ def put(inbox: Inbox[int], first: int, count: int, redelivered: bool = False) ->
 
 def test_messages_are_given_out_together_up_to_the_room_there_is() -> None:
     async def main() -> None:
-        held = Held()
-        inbox: Inbox[int] = Inbox(4, held.hold, held.let_go)
+        transport = FakeTransport()
+        inbox: Inbox[int] = Inbox(4, transport.pause_reading, transport.resume_reading)
         for first, count in ((0, 1), (1, 2), (3, 7)):
             put(inbox, first, count)
-        assert held.holds
+        assert transport.paused
         got = []
         while len(inbox):
-            bodies, marks, _ = await inbox.take()
-            assert bodies.tolist() == [bytes([mark]) for mark in marks]
-            got.append(marks)
+            bodies, tags, _ = await inbox.take()
+            assert bodies.tolist() == [bytes([tag]) for tag in tags]
+            got.append(tags)
         assert got == [[0, 1, 2], [3, 4, 5, 6], [7, 8, 9]]
-        assert not held.holds
+        assert not transport.paused
 
     asyncio.run(main())
 
 
 def test_with_spare_room_the_line_is_held_for_bytes() -> None:
-    held = Held()
-    inbox: Inbox[int] = Inbox(1, held.hold, held.let_go, spare=10)
+    transport = FakeTransport()
+    inbox: Inbox[int] = Inbox(1, transport.pause_reading, transport.resume_reading, spare_bytes=10)
     put(inbox, 0, 10)
-    assert not held.holds
+    assert not transport.paused
     put(inbox, 10, 1)
-    assert held.holds
+    assert transport.paused
 
 
 def test_what_comes_again_is_not_mixed_with_the_rest() -> None:
@@ -74,7 +74,7 @@ def test_who_gives_up_waiting_loses_nothing() -> None:
         await asyncio.sleep(0)
         waiting.cancel()
         put(inbox, 0, 1)
-        assert (await inbox.take()).marks == [0]
+        assert (await inbox.take()).tags == [0]
 
     asyncio.run(main())
 
@@ -84,7 +84,7 @@ def test_after_a_failure_what_is_there_is_still_given_out() -> None:
         inbox: Inbox[int] = Inbox(10, lambda _: None, lambda _: None)
         put(inbox, 0, 1)
         inbox.fail("gone")
-        assert (await inbox.take()).marks == [0]
+        assert (await inbox.take()).tags == [0]
         with pytest.raises(DriverError, match="gone"):
             await inbox.take()
 
@@ -93,20 +93,20 @@ def test_after_a_failure_what_is_there_is_still_given_out() -> None:
 
 def test_a_sender_waits_for_confirmations() -> None:
     async def main() -> None:
-        confirming = Confirming()
-        await confirming.sending(3, 5)
-        more = asyncio.ensure_future(confirming.sending(4, 5))
-        everything = asyncio.ensure_future(confirming.all_but())
+        confirmations = ConfirmationCounter()
+        await confirmations.reserve(3, 5)
+        more = asyncio.ensure_future(confirmations.reserve(4, 5))
+        everything = asyncio.ensure_future(confirmations.wait_confirmed())
         await asyncio.sleep(0)
-        confirming.confirm(1)
+        confirmations.confirm(1)
         await asyncio.sleep(0)
         assert not more.done()
-        confirming.confirm(1)
+        confirmations.confirm(1)
         await more
         assert not everything.done()
-        confirming.fail("gone")
+        confirmations.fail("gone")
         with pytest.raises(DriverError, match="gone"):
-            await confirming.sending(1, 100)
+            await confirmations.reserve(1, 100)
         everything.cancel()
         await asyncio.gather(everything, return_exceptions=True)
 

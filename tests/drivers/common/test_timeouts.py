@@ -4,7 +4,7 @@ import pytest
 import uvloop
 
 from mqlab.drivers import DriverError
-from mqlab.drivers.common.confirmations import Confirming
+from mqlab.drivers.common.confirmations import ConfirmationCounter
 from mqlab.drivers.common.timeouts import next_message, with_timeout
 
 
@@ -80,9 +80,9 @@ def test_confirmations_that_never_come_hold_nobody_for_ever(monkeypatch: pytest.
     monkeypatch.setattr("mqlab.drivers.common.confirmations.BLOCKED_TIMEOUT_S", 0.01)
 
     async def play() -> None:
-        confirming = Confirming()
-        await confirming.sending(3, 10)
-        await confirming.all_but()
+        confirmations = ConfirmationCounter()
+        await confirmations.reserve(3, 10)
+        await confirmations.wait_confirmed()
 
     with pytest.raises(DriverError, match="did not answer"):
         uvloop.run(play())

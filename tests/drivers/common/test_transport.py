@@ -4,23 +4,23 @@ from collections.abc import Awaitable, Callable
 import pytest
 import uvloop
 
-from drivers.peer import Play, peer
+from drivers.fake_server import Play, fake_server
 from mqlab.drivers import DriverError
-from mqlab.drivers.common.transport import Line
+from mqlab.drivers.common.transport import SocketTransport
 from mqlab.wire.native.payload import Bytes
 
 
-class Taker:
+class FrameParser:
     """Frames of `LENGTH:` and so many bytes."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
-        self.looks = 0
+        self.parse_calls = 0
         self.lost: list[str] = []
-        self.line = Line("test", self.take, self.lost.append)
+        self.transport = SocketTransport("test", self.parse, self.lost.append)
 
-    def take(self, data: Bytes) -> tuple[int, int]:
-        self.looks += 1
+    def parse(self, data: Bytes) -> tuple[int, int]:
+        self.parse_calls += 1
         text, at = data.tobytes(), 0
         while (colon := text.find(b":", at)) >= 0:
             size = int(text[at:colon])
@@ -31,14 +31,14 @@ class Taker:
         return at, 0
 
 
-def run(play: Play, test: Callable[[Taker, str], Awaitable[None]]) -> None:
+def run(play: Play, test: Callable[[FrameParser, str], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(20), peer(play) as address:
-            taker = Taker()
+        async with asyncio.timeout(20), fake_server(play) as address:
+            parser = FrameParser()
             try:
-                await test(taker, address)
+                await test(parser, address)
             finally:
-                await taker.line.close()
+                await parser.transport.close()
 
     uvloop.run(main())
 
@@ -60,13 +60,13 @@ def test_frames_come_whole_however_they_are_torn(size: int) -> None:
             await writer.drain()
             await asyncio.sleep(0)
 
-    async def test(taker: Taker, address: str) -> None:
-        await taker.line.open(address)
-        await until(lambda: len(taker.frames) == 20)
-        assert taker.frames == frames
+    async def test(parser: FrameParser, address: str) -> None:
+        await parser.transport.open(address)
+        await until(lambda: len(parser.frames) == 20)
+        assert parser.frames == frames
         if size == 3_000_000:
             # A large frame is not looked at again and again before it is whole.
-            assert taker.looks < 100
+            assert parser.parse_calls < 100
 
     run(play, test)
 
@@ -77,15 +77,15 @@ def test_what_is_not_read_holds_the_writer_back() -> None:
         while await reader.read(1 << 20):
             pass
 
-    async def test(taker: Taker, address: str) -> None:
-        await taker.line.open(address)
+    async def test(parser: FrameParser, address: str) -> None:
+        await parser.transport.open(address)
         before = 0
-        while not taker.line.is_full:
-            taker.line.write(bytes(1 << 20))
+        while not parser.transport.is_write_paused:
+            parser.transport.write(bytes(1 << 20))
             before += 1
         assert before < 100
-        await taker.line.room()
-        assert not taker.line.is_full
+        await parser.transport.wait_writable()
+        assert not parser.transport.is_write_paused
 
     run(play, test)
 
@@ -95,16 +95,16 @@ def test_a_line_that_is_held_reads_nothing() -> None:
         while word := await reader.readexactly(1):
             writer.write(b"1:" + word)
 
-    async def test(taker: Taker, address: str) -> None:
-        await taker.line.open(address)
-        taker.line.hold("a")
-        taker.line.hold("b")
-        taker.line.write(b"xy")
-        taker.line.let_go("a")
+    async def test(parser: FrameParser, address: str) -> None:
+        await parser.transport.open(address)
+        parser.transport.pause_reading("a")
+        parser.transport.pause_reading("b")
+        parser.transport.write(b"xy")
+        parser.transport.resume_reading("a")
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(until(lambda: bool(taker.frames)), 0.05)
-        taker.line.let_go("b")
-        await until(lambda: taker.frames == [b"x", b"y"])
+            await asyncio.wait_for(until(lambda: bool(parser.frames)), 0.05)
+        parser.transport.resume_reading("b")
+        await until(lambda: parser.frames == [b"x", b"y"])
 
     run(play, test)
 
@@ -113,14 +113,14 @@ def test_the_end_of_a_connection_is_told_once() -> None:
     async def play(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.readexactly(1)
 
-    async def test(taker: Taker, address: str) -> None:
-        await taker.line.open(address)
-        taker.line.write(b"x")
-        await until(lambda: bool(taker.lost))
+    async def test(parser: FrameParser, address: str) -> None:
+        await parser.transport.open(address)
+        parser.transport.write(b"x")
+        await until(lambda: bool(parser.lost))
         with pytest.raises(DriverError, match="test server closed the connection"):
-            taker.line.write(b"x")
-        await taker.line.close()
-        assert len(taker.lost) == 1
+            parser.transport.write(b"x")
+        await parser.transport.close()
+        assert len(parser.lost) == 1
 
     run(play, test)
 
@@ -130,10 +130,10 @@ def test_what_is_malformed_ends_the_connection() -> None:
         writer.write(b"no number: x")
         await reader.read()
 
-    async def test(taker: Taker, address: str) -> None:
-        await taker.line.open(address)
-        await until(lambda: bool(taker.lost))
-        assert "invalid literal" in taker.lost[0]
+    async def test(parser: FrameParser, address: str) -> None:
+        await parser.transport.open(address)
+        await until(lambda: bool(parser.lost))
+        assert "invalid literal" in parser.lost[0]
 
     run(play, test)
 
@@ -142,6 +142,6 @@ def test_what_is_malformed_ends_the_connection() -> None:
 def test_an_address_where_nobody_is(address: str) -> None:
     async def main() -> None:
         with pytest.raises(DriverError, match=address):
-            await Taker().line.open(address)
+            await FrameParser().transport.open(address)
 
     uvloop.run(main())

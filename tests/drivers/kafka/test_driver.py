@@ -10,10 +10,10 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from mqlab.drivers import DriverError
 from mqlab.drivers.api import Matrix
-from mqlab.drivers.kafka.client import Cluster
-from mqlab.drivers.kafka.consumer_thread import Mark, Pump
-from mqlab.drivers.kafka.links import Sending
-from mqlab.drivers.kafka.producer import Producer, messages_of
+from mqlab.drivers.kafka.client import KafkaClient
+from mqlab.drivers.kafka.consumer_thread import ConsumerThread, PartitionOffset
+from mqlab.drivers.kafka.links import KafkaProducer
+from mqlab.drivers.kafka.producer import LibrdkafkaProducer, messages_of
 
 SECONDS = 20.0
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
@@ -54,22 +54,22 @@ def bodies(rows: int, size: int = 12) -> Matrix:
 
 
 def test_bodies_are_sent_as_they_lie_in_memory(broker: Broker) -> None:
-    producer, sent = Producer(broker.settings), bodies(1000)
-    producer.find("t", SECONDS)
+    producer, sent = LibrdkafkaProducer(broker.settings), bodies(1000)
+    producer.wait_topic("t", SECONDS)
     assert producer.send("t", messages_of(sent), 0) == 1000
     assert producer.flush(SECONDS) == 0
     assert broker.values(1000) == [row.tobytes() for row in sent]
 
 
 def test_a_body_of_nothing(broker: Broker) -> None:
-    producer = Producer(broker.settings)
+    producer = LibrdkafkaProducer(broker.settings)
     assert producer.send("t", messages_of(bodies(2, 0)), 0) == 2
     assert producer.flush(SECONDS) == 0
     assert broker.values(2) == [b"", b""]
 
 
 def test_it_takes_the_first_ones_as_many_as_it_has_room_for() -> None:
-    producer = Producer({**NOWHERE, "queue.buffering.max.messages": 10})
+    producer = LibrdkafkaProducer({**NOWHERE, "queue.buffering.max.messages": 10})
     assert producer.send("t", messages_of(bodies(4)), 0) == 4
     assert producer.send("t", messages_of(bodies(25)), 0) == 6
     assert not producer.send_one("t", b"body", b"key", 0)
@@ -77,28 +77,28 @@ def test_it_takes_the_first_ones_as_many_as_it_has_room_for() -> None:
 
 def test_the_rest_waits_for_room_and_keeps_its_order(broker: Broker) -> None:
     async def send() -> None:
-        cluster = Cluster(f"tcp:{broker.address}", {}, "test")
-        sending = Sending(cluster, linger=0, transacted=False)
-        sending.producer = Producer({**broker.settings, "queue.buffering.max.messages": 10, "linger.ms": 0})
+        client = KafkaClient(f"tcp:{broker.address}", {}, "test")
+        producer = KafkaProducer(client, linger_ms=0, transacted=False)
+        producer.library = LibrdkafkaProducer({**broker.settings, "queue.buffering.max.messages": 10, "linger.ms": 0})
         every_other = bodies(2000)[::2]
-        await sending.send("t", every_other, 0)
-        await sending.flushed()
+        await producer.send("t", every_other, 0)
+        await producer.flush()
         assert broker.values(1000) == [row.tobytes() for row in every_other]
-        cluster.close()
+        client.close()
 
     asyncio.run(send())
 
 
 def test_what_the_library_refuses() -> None:
-    producer = Producer({**NOWHERE, "message.max.bytes": 1000})
+    producer = LibrdkafkaProducer({**NOWHERE, "message.max.bytes": 1000})
     with pytest.raises(DriverError, match=r"refused a message: .*too large"):
         producer.send("t", messages_of(bodies(2, 2000)), 0)
     with pytest.raises(DriverError, match=r"refused a message: .*too large"):
         producer.send_one("t", bytes(2000), b"key", 0)
     with pytest.raises(DriverError, match=r"no\.such\.setting"):
-        Producer({"no.such.setting": 1})
+        LibrdkafkaProducer({"no.such.setting": 1})
     with pytest.raises(DriverError, match="Kafka"):
-        Producer({"acks": "1", "enable.idempotence": "true"})
+        LibrdkafkaProducer({"acks": "1", "enable.idempotence": "true"})
     with pytest.raises(DriverError, match="Kafka"):
         producer.send("t" * 40_000, messages_of(bodies(1)), 0)
     with pytest.raises(DriverError, match=r"Kafka.*transaction"):
@@ -106,21 +106,21 @@ def test_what_the_library_refuses() -> None:
 
 
 def test_what_nobody_takes_is_told() -> None:
-    producer = Producer({**NOWHERE, "message.timeout.ms": 50, "linger.ms": 0})
+    producer = LibrdkafkaProducer({**NOWHERE, "message.timeout.ms": 50, "linger.ms": 0})
     producer.send("t", messages_of(bodies(3)), 0)
     assert producer.flush(SECONDS) == 0
-    assert producer.not_taken == {KafkaError._MSG_TIMED_OUT}
+    assert producer.delivery_errors == {KafkaError._MSG_TIMED_OUT}
     with pytest.raises(DriverError, match="Kafka"):
-        producer.find("t", 0.01)
+        producer.wait_topic("t", 0.01)
 
 
 def test_what_is_given_up_is_not_waited_for() -> None:
-    producer = Producer(NOWHERE)
+    producer = LibrdkafkaProducer(NOWHERE)
     producer.send("t", messages_of(bodies(3)), 0)
     assert producer.flush(0.01) == 3
     producer.purge()
     assert producer.flush(SECONDS) == 0
-    assert producer.not_taken == {KafkaError._PURGE_QUEUE}
+    assert producer.delivery_errors == {KafkaError._PURGE_QUEUE}
 
 
 def test_a_consumer_gets_all_in_their_order_whatever_is_in_them(broker: Broker) -> None:
@@ -131,20 +131,20 @@ def test_a_consumer_gets_all_in_their_order_whatever_is_in_them(broker: Broker) 
         other.produce("t", value, b"key", 0)
     assert other.flush(SECONDS) == 0
 
-    async def read() -> tuple[list[bytes], list[Mark]]:
-        pump = Pump(Cluster(f"tcp:{broker.address}", {}, "test"), "group", 700, keyed=True)
-        await pump.at("t", [TopicPartition("t", 0, 0)])
+    async def read() -> tuple[list[bytes], list[PartitionOffset]]:
+        consumer = ConsumerThread(KafkaClient(f"tcp:{broker.address}", {}, "test"), "group", 700, with_keys=True)
+        await consumer.start_at("t", [TopicPartition("t", 0, 0)])
         got: list[bytes] = []
-        marks: list[Mark] = []
+        offsets: list[PartitionOffset] = []
         while len(got) < len(values):
-            some, told, _ = await asyncio.wait_for(pump.inbox.take(), SECONDS)
-            assert len(some) <= 700
-            got += some.tolist()
-            marks += told
-        await pump.close()
-        return got, marks
+            batch, tags, _ = await asyncio.wait_for(consumer.inbox.take(), SECONDS)
+            assert len(batch) <= 700
+            got += batch.tolist()
+            offsets += tags
+        await consumer.close()
+        return got, offsets
 
-    got, marks = asyncio.run(read())
+    got, offsets = asyncio.run(read())
     assert got == [value or b"" for value in values]
-    assert marks[-1].offset == len(values)
-    assert [key for mark in marks for key in mark.keys] == [b"key"] * len(values)
+    assert offsets[-1].offset == len(values)
+    assert [key for offset in offsets for key in offset.keys] == [b"key"] * len(values)

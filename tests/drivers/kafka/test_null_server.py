@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.drivers.peers import against, check_confirming
+from tests.drivers.null_servers import against, check_confirming
 
 from mqlab.drivers import Connection, ReceiverOptions
 from mqlab.drivers.kafka.null_server import KafkaNullServer

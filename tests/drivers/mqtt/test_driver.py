@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from drivers.peers import against, bodies, turns
+from drivers.null_servers import against, bodies, turns
 from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
 from mqlab.drivers.mqtt.null_server import MqttNullServer
 from mqlab.wire.mqtt import CONNECT, PINGREQ, SUBSCRIBE, MqttPublisher, Packet, packet
@@ -286,7 +286,7 @@ def test_a_sender_is_not_far_ahead_of_a_slow_system(peer: type[Peer]) -> None:
 
 
 def test_a_system_that_says_nothing(peer: type[Peer], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqlab.drivers.mqtt.session._OPEN_SECONDS", 0.05)
+    monkeypatch.setattr("mqlab.drivers.mqtt.client._OPEN_TIMEOUT_S", 0.05)
     peer.instead = {CONNECT: b""}
 
     async def play(_: Connection) -> None: ...

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import uvloop
 
-from drivers.peer import Play, peer
+from drivers.fake_server import Play, fake_server
 from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
-from mqlab.drivers.nats.names import Place, escaped
+from mqlab.drivers.nats.names import NatsNames, escaped
 
 BODIES = np.arange(24, dtype=np.uint8).reshape(2, 12)
 
 
 def run(play: Play, test: Callable[[Connection], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(20), peer(play) as address:
+        async with asyncio.timeout(20), fake_server(play) as address:
             connection = await DRIVERS["nats"](address).connect("test")
             try:
                 await test(connection)
@@ -153,8 +153,8 @@ def test_a_request_that_nobody_answers_ends() -> None:
 
 
 def test_names_that_no_subject_may_have_are_written_otherwise() -> None:
-    assert Place.of("queue:run-3-queue-0").stored == "stored.queue.run-3-queue-0"
-    assert Place.of("topic:a.b *>é").subject == "topic.a=2eb=20=2a=3e=c3=a9"
+    assert NatsNames.of("queue:run-3-queue-0").stored == "stored.queue.run-3-queue-0"
+    assert NatsNames.of("topic:a.b *>é").subject == "topic.a=2eb=20=2a=3e=c3=a9"
     assert len({escaped(name) for name in ("a.b", "a=2eb", "a b", "a_b", "a-b")}) == 5
     with pytest.raises(DriverError):
-        Place.of("shelf:x")
+        NatsNames.of("shelf:x")

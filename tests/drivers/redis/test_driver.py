@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import uvloop
 
-from drivers.peer import Play, peer
+from drivers.fake_server import Play, fake_server
 from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions, Sender
 
 BODIES = np.arange(24, dtype=np.uint8).reshape(2, 12)
@@ -15,7 +15,7 @@ BODIES = np.arange(24, dtype=np.uint8).reshape(2, 12)
 
 def run(play: Play, test: Callable[[Connection], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(20), peer(play) as address:
+        async with asyncio.timeout(20), fake_server(play) as address:
             connection = await DRIVERS["resp"](address).connect("test")
             try:
                 await test(connection)

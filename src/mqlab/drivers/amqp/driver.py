@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 from uuid import uuid4
 
-from mqlab.drivers.amqp.channel import AmqpStream, Channel
+from mqlab.drivers.amqp.client import AmqpChannel, AmqpClient
 from mqlab.drivers.amqp.links import AmqpReceiver, AmqpRequester, AmqpResponder, AmqpSender
 from mqlab.drivers.api import (
     Connection,
@@ -19,7 +19,7 @@ from mqlab.drivers.api import (
 )
 from mqlab.wire.amqp import AmqpHandshake, AmqpPublisher
 
-_MOST_PREFETCH: Final = 0xFFFF
+_MAX_PREFETCH: Final = 0xFFFF
 _PRELOAD_BATCH: Final = 1000
 
 
@@ -37,43 +37,43 @@ class AmqpDriver(Driver):
     async def connect(self, application: str = "") -> Connection:
         user, password = self.options.get("user", "guest"), self.options.get("password", "guest")
         handshake = AmqpHandshake(user, password, self.options.get("virtual_host", "/"), application)
-        stream = AmqpStream(handshake)
-        await stream.open(self.address)
-        return AmqpConnection(stream)
+        client = AmqpClient(handshake)
+        await client.open(self.address)
+        return AmqpConnection(client)
 
 
 class AmqpConnection(Connection):
     """Queues and exchanges are durable whoever makes them first, since none of their users knows of the others: what
     is persistent is decided by each message."""
 
-    def __init__(self, stream: AmqpStream) -> None:
-        self._stream = stream
-        self._lazy: list[AmqpReceiver] = []
+    def __init__(self, client: AmqpClient) -> None:
+        self._client = client
+        self._dups_ok_receivers: list[AmqpReceiver] = []
 
     async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
-        channel = await self._stream.channel()
+        channel = await self._client.channel()
         if transacted:
             await channel.call("tx.select")
         elif persistent:
-            await channel.confirm()
+            await channel.enable_confirms()
         publishing = await self._publishing(channel, destination, persistent)
         return AmqpSender(channel, publishing, transacted=transacted)
 
-    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
-        if how.selector:
+    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+        if options.selector:
             raise DriverError(AmqpDriver.lacks["selectors"])
-        channel = await self._stream.channel()
-        queue = await _subscribed(channel, destination, how.durable)
-        if how.acknowledge == "transacted":
+        channel = await self._client.channel()
+        queue = await _subscribed(channel, destination, options.durable)
+        if options.acknowledge == "transacted":
             await channel.call("tx.select")
-        await _consume(channel, queue, how.prefetch)
-        receiver = AmqpReceiver(channel, how.acknowledge, how.prefetch)
-        if how.acknowledge == "dups_ok":
-            self._lazy.append(receiver)
+        await _consume(channel, queue, options.prefetch)
+        receiver = AmqpReceiver(channel, options.acknowledge, options.prefetch)
+        if options.acknowledge == "dups_ok":
+            self._dups_ok_receivers.append(receiver)
         return receiver
 
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
-        channel = await self._stream.channel()
+        channel = await self._client.channel()
         publishing = await self._publishing(channel, destination, persistent)
         queue = f"{reply_to.partition(':')[2]}.{uuid4().hex}"
         # One that must outlive the system cannot end with this connection.
@@ -84,39 +84,39 @@ class AmqpConnection(Connection):
         return AmqpRequester(channel, publishing, queue, acknowledges=persistent)
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
-        channel = await self._stream.channel()
+        channel = await self._client.channel()
         await _consume(channel, await _subscribed(channel, destination, ""), prefetch)
         return AmqpResponder(channel, persistent=persistent)
 
-    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
-        if how.selector:
+    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+        if options.selector:
             raise DriverError(AmqpDriver.lacks["selectors"])
-        channel = await self._stream.channel()
-        await _subscribed(channel, topic, how.durable)
+        channel = await self._client.channel()
+        await _subscribed(channel, topic, options.durable)
         await channel.close()
 
     async def unsubscribe(self, durable: str) -> None:
-        channel = await self._stream.channel()
+        channel = await self._client.channel()
         await channel.call("queue.delete", 0, f"subscription:{durable}", False, False, False)
         await channel.close()
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
-        channel = await self._stream.channel()
+        channel = await self._client.channel()
         publishing = await self._publishing(channel, queue, persistent)
-        await channel.confirm()
+        await channel.enable_confirms()
         for first in range(0, len(bodies), _PRELOAD_BATCH):
             some = bodies[first : first + _PRELOAD_BATCH]
             frames = [publishing.message(row.tobytes(), f"preload-{first + at}") for at, row in enumerate(some)]
             await channel.publish(b"".join(frames), len(frames))
-        await channel.confirmed()
+        await channel.wait_confirmed()
         await channel.close()
 
     async def close(self) -> None:
-        for receiver in self._lazy:
+        for receiver in self._dups_ok_receivers:
             await receiver.close()
-        await self._stream.close()
+        await self._client.close()
 
-    async def _publishing(self, channel: Channel, destination: str, persistent: bool) -> AmqpPublisher:
+    async def _publishing(self, channel: AmqpChannel, destination: str, persistent: bool) -> AmqpPublisher:
         """Makes the queue or exchange first, if it is not there."""
         kind, _, name = destination.partition(":")
         exchange, key = (name, "") if kind == "topic" else ("", name)
@@ -124,18 +124,18 @@ class AmqpConnection(Connection):
             await _declare_exchange(channel, name)
         else:
             await _declare_queue(channel, name)
-        return AmqpPublisher(channel.number, exchange, key, persistent=persistent, frame_max=self._stream.frame_max)
+        return AmqpPublisher(channel.number, exchange, key, persistent=persistent, frame_max=self._client.frame_max)
 
 
-async def _declare_queue(channel: Channel, name: str) -> None:
+async def _declare_queue(channel: AmqpChannel, name: str) -> None:
     await channel.call("queue.declare", 0, name, False, True, False, False, False, {})
 
 
-async def _declare_exchange(channel: Channel, name: str) -> None:
+async def _declare_exchange(channel: AmqpChannel, name: str) -> None:
     await channel.call("exchange.declare", 0, name, "fanout", False, True, False, False, False, {})
 
 
-async def _subscribed(channel: Channel, destination: str, durable: str) -> str:
+async def _subscribed(channel: AmqpChannel, destination: str, durable: str) -> str:
     """The queue to consume: of a topic, one that gets all that is sent to it from now on."""
     kind, _, name = destination.partition(":")
     if kind != "topic":
@@ -150,7 +150,7 @@ async def _subscribed(channel: Channel, destination: str, durable: str) -> str:
     return queue
 
 
-async def _consume(channel: Channel, queue: str, prefetch: int, *, acknowledged: bool = True) -> None:
+async def _consume(channel: AmqpChannel, queue: str, prefetch: int, *, acknowledged: bool = True) -> None:
     if prefetch:
-        await channel.call("basic.qos", 0, min(prefetch, _MOST_PREFETCH), False)
+        await channel.call("basic.qos", 0, min(prefetch, _MAX_PREFETCH), False)
     await channel.call("basic.consume", 0, queue, "c", False, not acknowledged, False, False, {})

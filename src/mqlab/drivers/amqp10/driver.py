@@ -10,11 +10,11 @@ from uuid import uuid4
 
 from proton import Described, Terminus, symbol
 
-from mqlab.drivers.amqp10.engine import Engine
-from mqlab.drivers.amqp10.links import AmqpReceiver, AmqpSender, In, Out
-from mqlab.drivers.amqp10.messages import addressed, before_body, header
-from mqlab.drivers.amqp10.request_reply import AmqpRequester, AmqpResponder
-from mqlab.drivers.amqp10.transactions import Transactions
+from mqlab.drivers.amqp10.client import Amqp10Client
+from mqlab.drivers.amqp10.links import Amqp10Receiver, Amqp10Sender, ReceivingLink, SendingLink
+from mqlab.drivers.amqp10.messages import encode_before_body, encode_header, encode_message_properties
+from mqlab.drivers.amqp10.request_reply import Amqp10Requester, Amqp10Responder
+from mqlab.drivers.amqp10.transactions import TransactionCoordinator
 from mqlab.drivers.api import (
     Connection,
     Driver,
@@ -27,12 +27,12 @@ from mqlab.drivers.api import (
     Sender,
 )
 
-_CLOSE_SECONDS = 10.0
+_CLOSE_TIMEOUT_S = 10.0
 _FILTER: Final = symbol("apache.org:selector-filter:string")
 
 
 @dataclass(frozen=True)
-class Flavour:
+class Amqp10Flavour:
     """How a broker names destinations, and whether it knows selectors. Without, each requester has its own queue."""
 
     queue: str = "{}"
@@ -41,10 +41,10 @@ class Flavour:
 
 
 FLAVOURS: Final = {
-    "artemis": Flavour(),
-    "activemq": Flavour("queue://{}", "topic://{}"),
-    "rabbitmq": Flavour("/queue/{}", "/topic/{}", selectors=False),
-    "qpid": Flavour("{}", "amq.topic/{}"),
+    "artemis": Amqp10Flavour(),
+    "activemq": Amqp10Flavour("queue://{}", "topic://{}"),
+    "rabbitmq": Amqp10Flavour("/queue/{}", "/topic/{}", selectors=False),
+    "qpid": Amqp10Flavour("{}", "amq.topic/{}"),
 }
 
 
@@ -55,11 +55,11 @@ class Amqp10Driver(Driver):
         chosen = self.options.get("flavour", "artemis")
         if chosen not in FLAVOURS:
             raise DriverError(f"flavour: {chosen!r} is none of {', '.join(FLAVOURS)}")
-        engine = await self.engine(f"{application or 'mqlab'}-{os.getpid()}-{next(_numbers)}")
-        return Amqp10Connection(self, engine, FLAVOURS[chosen])
+        client = await self.client(f"{application or 'mqlab'}-{os.getpid()}-{next(_numbers)}")
+        return Amqp10Connection(self, client, FLAVOURS[chosen])
 
-    async def engine(self, container: str) -> Engine:
-        return await Engine.open(
+    async def client(self, container: str) -> Amqp10Client:
+        return await Amqp10Client.open(
             self.address, container, self.options.get("user", ""), self.options.get("password", "")
         )
 
@@ -70,103 +70,107 @@ _numbers = itertools.count(1)
 class Amqp10Connection(Connection):
     """Each link has a session of its own; a durable subscription a connection, since it belongs to a container."""
 
-    def __init__(self, driver: Amqp10Driver, engine: Engine, flavour: Flavour) -> None:
+    def __init__(self, driver: Amqp10Driver, client: Amqp10Client, flavour: Amqp10Flavour) -> None:
         self._driver = driver
-        self._engines = [engine]
+        self._clients = [client]
         self._flavour = flavour
         self._links = itertools.count(1)
         self._durable: dict[str, str] = {}
 
     async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
-        out = await self._out(self._address(destination), destination)
-        return AmqpSender(out, await self._transactions(out) if transacted else None, persistent=persistent)
+        sending = await self._sending(self._address(destination), destination)
+        return Amqp10Sender(sending, await self._transactions(sending) if transacted else None, persistent=persistent)
 
-    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
-        inward = await self._in(destination, how)
-        return AmqpReceiver(inward, how, await self._transactions(inward) if how.acknowledge == "transacted" else None)
+    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+        receiving = await self._receiving(destination, options)
+        return Amqp10Receiver(
+            receiving, options, await self._transactions(receiving) if options.acknowledge == "transacted" else None
+        )
 
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
-        async def replies(selector: str) -> tuple[In, str]:
+        async def open_reply_link(selector: str) -> tuple[ReceivingLink, str]:
             if self._flavour.selectors:
-                return await self._in(reply_to, ReceiverOptions(1, selector=selector)), self._address(reply_to)
+                return await self._receiving(reply_to, ReceiverOptions(1, selector=selector)), self._address(reply_to)
             # RabbitMQ makes no queue with a name of its own choice.
             own = f"{reply_to}.{uuid4().hex}"
-            return await self._in(own, ReceiverOptions(1)), self._address(own)
+            return await self._receiving(own, ReceiverOptions(1)), self._address(own)
 
-        return AmqpRequester(await self._out(self._address(destination), destination), replies, persistent=persistent)
+        return Amqp10Requester(
+            await self._sending(self._address(destination), destination), open_reply_link, persistent=persistent
+        )
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
-        inward = await self._in(destination, ReceiverOptions(prefetch))
-        return AmqpResponder(inward, lambda address: self._out(address, "queue:"), persistent=persistent)
+        receiving = await self._receiving(destination, ReceiverOptions(prefetch))
+        return Amqp10Responder(receiving, lambda address: self._sending(address, "queue:"), persistent=persistent)
 
-    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
-        await (await self.receiver(topic, how)).close()
+    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+        await (await self.receiver(topic, options)).close()
 
     async def unsubscribe(self, durable: str) -> None:
-        inward = await self._in(self._durable.pop(durable, ""), ReceiverOptions(0, durable=durable))
-        await inward.close(forget=True)
-        await inward.engine.close()
+        receiving = await self._receiving(self._durable.pop(durable, ""), ReceiverOptions(0, durable=durable))
+        await receiving.close(forget=True)
+        await receiving.client.close()
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
-        out = await self._out(self._address(queue), queue)
-        begin = header(persistent=persistent)
+        sending = await self._sending(self._address(queue), queue)
+        begin = encode_header(persistent=persistent)
         messages = [
-            before_body(len(body), begin + addressed("", f"preload-{number}")) + body.tobytes()
+            encode_before_body(len(body), begin + encode_message_properties("", f"preload-{number}")) + body.tobytes()
             for number, body in enumerate(bodies)
         ]
-        await out.send(messages, settled=False)
-        await out.confirmed()
-        await out.close()
+        await sending.send(messages, settled=False)
+        await sending.wait_confirmed()
+        await sending.close()
 
     async def close(self) -> None:
-        engines, self._engines = self._engines, []
+        clients, self._clients = self._clients, []
         try:
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                for engine in engines:
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                for client in clients:
                     with suppress(DriverError):
-                        await engine.close()
+                        await client.close()
         except TimeoutError as error:
-            raise DriverError(f"the broker did not answer within {_CLOSE_SECONDS:g} s") from error
+            raise DriverError(f"the broker did not answer within {_CLOSE_TIMEOUT_S:g} s") from error
         finally:
-            for engine in engines:
-                engine.abort()
+            for client in clients:
+                client.abort()
 
     def _address(self, destination: str) -> str:
         kind, _, name = destination.partition(":")
         return (self._flavour.topic if kind == "topic" else self._flavour.queue).format(name)
 
-    async def _transactions(self, end: In | Out) -> Transactions:
-        return await Transactions.open(end.engine, end.link.session, f"transactions-{next(self._links)}")
+    async def _transactions(self, end: ReceivingLink | SendingLink) -> TransactionCoordinator:
+        return await TransactionCoordinator.open(end.client, end.link.session, f"transactions-{next(self._links)}")
 
-    async def _out(self, address: str, destination: str) -> Out:
-        engine = self._engines[0]
-        session = engine.connection.session()
+    async def _sending(self, address: str, destination: str) -> SendingLink:
+        client = self._clients[0]
+        session = client.connection.session()
         session.open()
         link = session.sender(f"out-{next(self._links)}")
         link.target.address = address
         _capable(link.target, destination)
-        out = Out(engine, link)
-        await out.opened()
-        return out
+        sending = SendingLink(client, link)
+        await sending.open_link_and_wait()
+        return sending
 
-    async def _in(self, destination: str, how: ReceiverOptions) -> In:
-        engine = self._engines[0]
-        if how.durable:
-            engine = await self._driver.engine(how.durable)
-            self._engines.append(engine)
-            self._durable[how.durable] = destination
-        session = engine.connection.session()
+    async def _receiving(self, destination: str, options: ReceiverOptions) -> ReceivingLink:
+        client = self._clients[0]
+        if options.durable:
+            client = await self._driver.client(options.durable)
+            self._clients.append(client)
+            self._durable[options.durable] = destination
+        session = client.connection.session()
         session.open()
-        link = session.receiver(how.durable or f"in-{next(self._links)}")
+        link = session.receiver(options.durable or f"in-{next(self._links)}")
         link.source.address = self._address(destination)
         _capable(link.source, destination)
-        if how.durable:
+        if options.durable:
             link.source.durability, link.source.expiry_policy = Terminus.DELIVERIES, Terminus.EXPIRE_NEVER
-        if how.selector:
-            link.source.filter.put_dict({symbol("jms-selector"): Described(_FILTER, how.selector)})
-        inward = In(engine, link, how.prefetch)
-        await inward.opened()
-        return inward
+        if options.selector:
+            link.source.filter.put_dict({symbol("jms-selector"): Described(_FILTER, options.selector)})
+        receiving = ReceivingLink(client, link, options.prefetch)
+        await receiving.open_link_and_wait()
+        return receiving
 
 
 def _capable(terminus: Any, destination: str) -> None:

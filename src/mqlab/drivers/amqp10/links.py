@@ -6,18 +6,24 @@ from typing import Any, Final, Protocol
 import numpy as np
 from proton import Delivery, Endpoint, Link
 
-from mqlab.drivers.amqp10.engine import Engine
-from mqlab.drivers.amqp10.messages import Received, before_body, header, properties_section, received
+from mqlab.drivers.amqp10.client import Amqp10Client
+from mqlab.drivers.amqp10.messages import (
+    DecodedMessage,
+    decode,
+    encode_application_properties,
+    encode_before_body,
+    encode_header,
+)
 from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, ReceiverOptions, Sender
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message
 from mqlab.wire.native.bodies import Bodies
 
 # More is not given to the engine before the broker has room for it.
-_AT_ONCE: Final = 256
+_MAX_WRITE_MESSAGES: Final = 256
 _ACCEPTED_WITHIN: Final = 0x34
 
 
-class Within(Protocol):
+class SessionTransaction(Protocol):
     """A transaction of a link's session."""
 
     async def begin(self) -> None: ...
@@ -26,64 +32,66 @@ class Within(Protocol):
     async def commit(self) -> None: ...
 
 
-class Out:
+class SendingLink:
     """The sending end of a link."""
 
-    def __init__(self, engine: Engine, link: Any) -> None:
-        self.engine = engine
+    def __init__(self, client: Amqp10Client, link: Any) -> None:
+        self.client = client
         self.link = link
         self._tags = itertools.count()
         self._unconfirmed = 0
         self._refused = ""
         self._asking: Any = None
-        self.gone = False
+        self.detached = False
         link.context = self
 
-    async def opened(self) -> None:
-        await opened(self.engine, self.link)
+    async def open_link_and_wait(self) -> None:
+        await open_link_and_wait(self.client, self.link)
 
-    async def send(self, messages: list[bytes], *, settled: bool, within: Within | None = None) -> None:
+    async def send(
+        self, messages: list[bytes], *, settled: bool, transaction: SessionTransaction | None = None
+    ) -> None:
         """Returns when all are on their way."""
-        engine, link = self.engine, self.link
+        client, link = self.client, self.link
         at = 0
         while at < len(messages):
-            credit = min(link.credit - link.queued, _AT_ONCE)
+            credit = min(link.credit - link.queued, _MAX_WRITE_MESSAGES)
             if credit <= 0:
-                engine.pump()
-                await engine.until(lambda: link.credit - link.queued > 0, BLOCKED_TIMEOUT_S)
+                client.process()
+                await client.wait_until(lambda: link.credit - link.queued > 0, BLOCKED_TIMEOUT_S)
                 continue
             for message in messages[at : at + credit]:
                 delivery = link.delivery(str(next(self._tags)))
                 link.stream(message)
                 link.advance()
-                if within is not None:
-                    within.send(delivery)
+                if transaction is not None:
+                    transaction.send(delivery)
                 if settled:
                     delivery.settle()
                 else:
                     self._unconfirmed += 1
             at += credit
-            engine.pump()
-            await engine.writable()
+            client.process()
+            await client.wait_writable()
 
-    async def confirmed(self) -> None:
+    async def wait_confirmed(self) -> None:
         """When everything that was sent unsettled is confirmed."""
-        await self.engine.until(lambda: self._unconfirmed == 0 or bool(self._refused), BLOCKED_TIMEOUT_S)
+        await self.client.wait_until(lambda: self._unconfirmed == 0 or bool(self._refused), BLOCKED_TIMEOUT_S)
         if self._refused:
             raise DriverError(self._refused)
 
-    async def answer(self, message: bytes) -> Any:
+    async def call(self, message: bytes) -> Any:
         """A message to which the state of its delivery is the answer."""
-        await self.engine.until(lambda: self.link.credit > 0)
+        await self.client.wait_until(lambda: self.link.credit > 0)
         delivery = self._asking = self.link.delivery(str(next(self._tags)))
         self.link.stream(message)
         self.link.advance()
-        self.engine.pump()
-        await self.engine.until(lambda: bool(delivery.remote_state))
+        self.client.process()
+        await self.client.wait_until(lambda: bool(delivery.remote_state))
         delivery.settle()
         return delivery
 
-    def delivered(self, delivery: Any) -> None:
+    def handle_delivery(self, delivery: Any) -> None:
         if not delivery.updated or delivery == self._asking:
             return
         if delivery.remote_state not in (Delivery.ACCEPTED, _ACCEPTED_WITHIN):
@@ -92,37 +100,37 @@ class Out:
         delivery.settle()
 
     async def close(self) -> None:
-        await closed(self.engine, self.link)
+        await closed(self.client, self.link)
 
 
-class In:
+class ReceivingLink:
     """The receiving end: what came and was not taken, and what was taken and is not settled."""
 
-    def __init__(self, engine: Engine, link: Any, prefetch: int) -> None:
-        self.engine = engine
+    def __init__(self, client: Amqp10Client, link: Any, prefetch: int) -> None:
+        self.client = client
         self.link = link
         self.inbox: list[tuple[bytes, Any]] = []
         self._prefetch = prefetch
-        self.gone = False
+        self.detached = False
         link.context = self
 
-    async def opened(self) -> None:
-        await opened(self.engine, self.link)
+    async def open_link_and_wait(self) -> None:
+        await open_link_and_wait(self.client, self.link)
         self.link.flow(self._prefetch)
-        self.engine.pump()
+        self.client.process()
 
-    def delivered(self, delivery: Any) -> None:
+    def handle_delivery(self, delivery: Any) -> None:
         if delivery.readable and not delivery.partial:
             self.inbox.append((self.link.recv(delivery.pending) or b"", delivery))
             self.link.advance()
 
-    async def arrived(self, *, is_reply: bool = False) -> None:
+    async def wait_message(self, *, is_reply: bool = False) -> None:
         if not self.inbox:
-            await next_message(self.engine.whenever(lambda: bool(self.inbox)), is_reply=is_reply)
+            await next_message(self.client.wait_for(lambda: bool(self.inbox)), is_reply=is_reply)
 
     def accept(self, deliveries: list[Any]) -> None:
         """These are done, and there is room for as many more."""
-        self.engine.check()
+        self.client.check()
         for delivery in deliveries:
             delivery.update(Delivery.ACCEPTED)
         self.settle(deliveries)
@@ -131,121 +139,129 @@ class In:
         for delivery in deliveries:
             delivery.settle()
         self.link.flow(len(deliveries))
-        self.engine.pump()
+        self.client.process()
 
     async def close(self, *, forget: bool) -> None:
         """`forget`: what it stands for ends as well, such as a durable subscription."""
         if forget:
-            await closed(self.engine, self.link)
+            await closed(self.client, self.link)
         else:
-            await left(self.engine, self.link)
+            await detach(self.client, self.link)
 
 
-class AmqpSender(Sender):
-    def __init__(self, out: Out, transactions: Within | None, *, persistent: bool) -> None:
-        self._out = out
+class Amqp10Sender(Sender):
+    def __init__(self, sending: SendingLink, transactions: SessionTransaction | None, *, persistent: bool) -> None:
+        self._sending = sending
         self._transactions = transactions
-        self._header = header(persistent=persistent)
+        self._header = encode_header(persistent=persistent)
 
     async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
         rows, size = bodies.shape
         data = np.ascontiguousarray(bodies).tobytes()
         bodies_of = [data[at : at + size] for at in range(0, rows * size, size)]
         if properties is None:
-            before = before_body(size, self._header)
+            before = encode_before_body(size, self._header)
             messages = [before + body for body in bodies_of]
         else:
             columns = [(name, values.tolist()) for name, values in properties.items()]
             sections = [
-                self._header + properties_section([(name, values[row]) for name, values in columns])
+                self._header + encode_application_properties([(name, values[row]) for name, values in columns])
                 for row in range(rows)
             ]
-            messages = [before_body(size, some) + body for some, body in zip(sections, bodies_of, strict=True)]
+            messages = [encode_before_body(size, some) + body for some, body in zip(sections, bodies_of, strict=True)]
         if self._transactions is not None:
             await self._transactions.begin()
         settled = not wait and self._transactions is None
-        await self._out.send(messages, settled=settled, within=self._transactions)
+        await self._sending.send(messages, settled=settled, transaction=self._transactions)
         if wait:
-            await self._out.confirmed()
+            await self._sending.wait_confirmed()
 
     async def commit(self) -> None:
         if self._transactions is not None:
-            await self._out.confirmed()
+            await self._sending.wait_confirmed()
             await self._transactions.commit()
 
     async def close(self) -> None:
-        await self._out.close()
+        await self._sending.close()
 
 
-class AmqpReceiver(Receiver):
-    def __init__(self, inward: In, how: ReceiverOptions, transactions: Within | None) -> None:
-        self._in = inward
-        self._how = how
+class Amqp10Receiver(Receiver):
+    def __init__(
+        self, receiving: ReceivingLink, options: ReceiverOptions, transactions: SessionTransaction | None
+    ) -> None:
+        self._receiving = receiving
+        self._options = options
         self._transactions = transactions
-        self._open: list[Any] = []
-        self._lazy = how.prefetch // 2 if how.acknowledge == "dups_ok" else 0
+        self._unsettled: list[Any] = []
+        self._ack_delay = options.prefetch // 2 if options.acknowledge == "dups_ok" else 0
 
     async def receive(self) -> ReceivedBatch:
-        inward = self._in
-        if self._open and not self._transactions and (len(self._open) > self._lazy or not inward.inbox):
-            done, self._open = self._open, []
-            inward.accept(done)
-        await inward.arrived()
-        messages, deliveries = taken(inward)
-        self._open += deliveries
+        receiving = self._receiving
+        if (
+            self._unsettled
+            and not self._transactions
+            and (len(self._unsettled) > self._ack_delay or not receiving.inbox)
+        ):
+            done, self._unsettled = self._unsettled, []
+            receiving.accept(done)
+        await receiving.wait_message()
+        messages, deliveries = take_messages(receiving)
+        self._unsettled += deliveries
         return ReceivedBatch(Bodies.of([message.body for message in messages]), messages[0].redelivered)
 
     async def commit(self) -> None:
-        if self._transactions is None or not self._open:
+        if self._transactions is None or not self._unsettled:
             return
-        done, self._open = self._open, []
+        done, self._unsettled = self._unsettled, []
         await self._transactions.begin()
         for delivery in done:
             self._transactions.accept(delivery)
         await self._transactions.commit()
-        self._in.settle(done)
+        self._receiving.settle(done)
 
     async def close(self) -> None:
         # A client that says when it is done, by asking for more, has not said so.
-        if self._open and self._how.acknowledge in ("auto", "dups_ok"):
-            self._in.accept(self._open)
-        self._open = []
-        await self._in.close(forget=not self._how.durable)
-        if self._how.durable:
+        if self._unsettled and self._options.acknowledge in ("auto", "dups_ok"):
+            self._receiving.accept(self._unsettled)
+        self._unsettled = []
+        await self._receiving.close(forget=not self._options.durable)
+        if self._options.durable:
             # A container is connected once; the next who wants the subscription is another connection.
-            await self._in.engine.close()
+            await self._receiving.client.close()
 
 
-def taken(inward: In) -> tuple[list[Received], list[Any]]:
+def take_messages(receiving: ReceivingLink) -> tuple[list[DecodedMessage], list[Any]]:
     """Takes what came first and all that is like it: come again, or not."""
-    messages = [received(data) for data, _ in inward.inbox]
+    messages = [decode(data) for data, _ in receiving.inbox]
     again = messages[0].redelivered
     count = next((at for at, message in enumerate(messages) if message.redelivered != again), len(messages))
-    deliveries = [delivery for _, delivery in inward.inbox[:count]]
-    del inward.inbox[:count]
+    deliveries = [delivery for _, delivery in receiving.inbox[:count]]
+    del receiving.inbox[:count]
     return messages[:count], deliveries
 
 
-async def opened(engine: Engine, link: Link) -> None:
+async def open_link_and_wait(client: Amqp10Client, link: Link) -> None:
     link.open()
-    engine.pump()
-    await engine.until(lambda: bool(link.state & (Endpoint.REMOTE_ACTIVE | Endpoint.REMOTE_CLOSED)))
+    client.process()
+    await client.wait_until(lambda: bool(link.state & (Endpoint.REMOTE_ACTIVE | Endpoint.REMOTE_CLOSED)))
     if link.state & Endpoint.REMOTE_CLOSED:
-        engine.check()
+        client.check()
         raise DriverError("the broker refused a link")
 
 
-async def closed(engine: Engine, link: Link) -> None:
+async def closed(client: Amqp10Client, link: Link) -> None:
     if link.state & Endpoint.LOCAL_ACTIVE:
         link.close()
-        engine.pump()
+        client.process()
         # The answer comes behind all that was sent.
-        await engine.until(lambda: bool(link.state & Endpoint.REMOTE_CLOSED) or link.context.gone, BLOCKED_TIMEOUT_S)
+        await client.wait_until(
+            lambda: bool(link.state & Endpoint.REMOTE_CLOSED) or link.context.detached, BLOCKED_TIMEOUT_S
+        )
 
 
-async def left(engine: Engine, link: Link) -> None:
+async def detach(client: Amqp10Client, link: Link) -> None:
     """The link goes, what it stands for stays."""
     if link.state & Endpoint.LOCAL_ACTIVE:
-        link.context.gone = True
+        link.context.detached = True
         link.detach()
-        engine.pump()
+        client.process()

@@ -17,22 +17,22 @@ _DURABLE: Final = b"\x00\x53\x70\xc0\x02\x01\x41"
 _DELIVERY_COUNT: Final = 4
 
 
-class Received(NamedTuple):
+class DecodedMessage(NamedTuple):
     body: bytes
     redelivered: bool
 
 
-def before_body(size: int, sections: bytes = b"") -> bytes:
+def encode_before_body(size: int, sections: bytes = b"") -> bytes:
     """What stands before a body of this size; `sections` are those between header and body."""
     length = bytes((0xA0, size)) if size <= _MOST_SHORT else b"\xb0" + _U32.pack(size)
     return sections + _DESCRIBED + bytes((_DATA,)) + length
 
 
-def header(*, persistent: bool) -> bytes:
+def encode_header(*, persistent: bool) -> bytes:
     return _DURABLE if persistent else b""
 
 
-def received(data: bytes) -> Received:
+def decode(data: bytes) -> DecodedMessage:
     """The body of a message, and whether it came before. Raises DriverError."""
     at, again = 0, False
     try:
@@ -40,18 +40,18 @@ def received(data: bytes) -> Received:
             if data[at : at + 2] != _DESCRIBED:
                 raise DriverError("a message that is not AMQP 1.0")
             section, at = data[at + 2], at + 3
-            begin, end = value(data, at)
+            begin, end = value_span(data, at)
             if section == _HEADER:
                 again = _delivery_count(data, at, end) > 0
             elif section in (_DATA, _VALUE):
-                return Received(data[begin:end], again)
+                return DecodedMessage(data[begin:end], again)
             at = end
     except IndexError:
         raise DriverError("a message that ends too early") from None
-    return Received(b"", again)
+    return DecodedMessage(b"", again)
 
 
-def value(data: bytes, at: int) -> tuple[int, int]:
+def value_span(data: bytes, at: int) -> tuple[int, int]:
     """Where the content of the value begins that has its constructor here, and where it ends."""
     kind = data[at] >> 4
     if kind in _FIXED:
@@ -71,21 +71,21 @@ def _delivery_count(data: bytes, at: int, end: int) -> int:
     for _ in range(_DELIVERY_COUNT):
         if at >= end:
             return 0
-        at = value(data, at)[1]
+        at = value_span(data, at)[1]
     if at >= end:
         return 0
-    begin, stop = value(data, at)
+    begin, stop = value_span(data, at)
     # A small number in one byte, a number in four, or the constructor for 0.
     return int.from_bytes(data[begin:stop], "big")
 
 
-def properties_section(pairs: list[tuple[str, Any]]) -> bytes:
+def encode_application_properties(pairs: list[tuple[str, Any]]) -> bytes:
     """Application properties: integers and text, as a map."""
     written = b"".join(_text(name) + _number(value) for name, value in pairs)
     return _DESCRIBED + b"\x74\xd1" + _U32.pack(len(written) + 4) + _U32.pack(2 * len(pairs)) + written
 
 
-def addressed(reply_to: str, correlation_id: str, to: str = "") -> bytes:
+def encode_message_properties(reply_to: str, correlation_id: str, to: str = "") -> bytes:
     """The section with a message's correlation id, and where its reply should go."""
     fields = [b"\x40", b"\x40", _text(to) if to else b"\x40", b"\x40", _text(reply_to) if reply_to else b"\x40"]
     written = b"".join((*fields, _text(correlation_id)))

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from proton import UNDESCRIBED, Array, Data, Described, symbol, ubyte, uint, ulong, ushort
 
-from mqlab.drivers.amqp10.messages import before_body, value
+from mqlab.drivers.amqp10.messages import encode_before_body, value_span
 from mqlab.drivers.null_server.api import NullServer
 from mqlab.wire.fixed_rows import as_table, count_equal_rows
 
@@ -126,7 +126,7 @@ class Amqp10NullServer(NullServer):
 
     def _prepare(self, channel: int, handle: int) -> None:
         """Large messages come in several transfers."""
-        begin = np.frombuffer(before_body(self.size), np.uint8)
+        begin = np.frombuffer(encode_before_body(self.size), np.uint8)
         messages = np.hstack((np.tile(begin, (self.batch, 1)), self.bodies))
         parts, length, step = [], messages.shape[1], self._most_frame - len(_head(0, 0, 0, more=False))
         self._ids_at, at = [], 0
@@ -184,10 +184,10 @@ def _read(said: bytes) -> tuple[int, list[Any]]:
 
 def _fields(seen: bytes, at: int) -> tuple[list[tuple[int, int]], int]:
     """Where each value of the list at this place begins and ends, and the list itself ends."""
-    begin, end = value(seen, at)
+    begin, end = value_span(seen, at)
     # After their number, which is as long as the size.
     place, found = begin + (begin - at - 1), []
     while place < end:
-        found.append(value(seen, place))
+        found.append(value_span(seen, place))
         place = found[-1][1]
     return found, end

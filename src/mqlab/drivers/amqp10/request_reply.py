@@ -5,102 +5,104 @@ from typing import Any
 
 from proton import Message
 
-from mqlab.drivers.amqp10.links import In, Out, taken
-from mqlab.drivers.amqp10.messages import addressed, before_body, header, received
+from mqlab.drivers.amqp10.links import ReceivingLink, SendingLink, take_messages
+from mqlab.drivers.amqp10.messages import decode, encode_before_body, encode_header, encode_message_properties
 from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
 from mqlab.drivers.common.correlation import prefix_of, selector_for
 from mqlab.wire.native.bodies import Bodies
 
 # Opens the receiving end for replies, given a selector for them; and says what address they should be sent to.
-Opening = Callable[[str], Awaitable[tuple[In, str]]]
+OpenReplyLink = Callable[[str], Awaitable[tuple[ReceivingLink, str]]]
 
 
-class AmqpRequester(Requester):
-    def __init__(self, out: Out, replies: Opening, *, persistent: bool) -> None:
-        self._out = out
-        self._replies = replies
-        self._in: In | None = None
+class Amqp10Requester(Requester):
+    def __init__(self, sending: SendingLink, open_reply_link: OpenReplyLink, *, persistent: bool) -> None:
+        self._sending = sending
+        self._open_reply_link = open_reply_link
+        self._receiving: ReceivingLink | None = None
         self._to = ""
         self._selector = ""
-        self._header = header(persistent=persistent)
-        self._done: list[Any] = []
+        self._header = encode_header(persistent=persistent)
+        self._unsettled: list[Any] = []
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:
-        inward = await self._inward(selector_for(prefix_of(correlation_id), correlation_id))
-        if self._done:
-            done, self._done = self._done, []
-            inward.accept(done)
-        sections = self._header + addressed(self._to, correlation_id)
-        await self._out.send([before_body(len(body), sections) + body], settled=True)
+        receiving = await self._reply_link(selector_for(prefix_of(correlation_id), correlation_id))
+        if self._unsettled:
+            done, self._unsettled = self._unsettled, []
+            receiving.accept(done)
+        sections = self._header + encode_message_properties(self._to, correlation_id)
+        await self._sending.send([encode_before_body(len(body), sections) + body], settled=True)
         while True:
-            await inward.arrived(is_reply=True)
-            data, delivery = inward.inbox.pop(0)
-            self._done.append(delivery)
+            await receiving.wait_message(is_reply=True)
+            data, delivery = receiving.inbox.pop(0)
+            self._unsettled.append(delivery)
             if _ids(data)[1] == correlation_id:
-                return Reply(*received(data))
+                return Reply(*decode(data))
 
     async def close(self) -> None:
-        if self._in is not None:
-            if self._done:
-                self._in.accept(self._done)
-                self._done = []
-            await self._in.close(forget=True)
-        await self._out.close()
+        if self._receiving is not None:
+            if self._unsettled:
+                self._receiving.accept(self._unsettled)
+                self._unsettled = []
+            await self._receiving.close(forget=True)
+        await self._sending.close()
 
-    async def _inward(self, selector: str) -> In:
-        if self._in is None or selector != self._selector:
-            if self._in is not None:
-                await self._in.close(forget=True)
-            self._in, self._to = await self._replies(selector)
+    async def _reply_link(self, selector: str) -> ReceivingLink:
+        if self._receiving is None or selector != self._selector:
+            if self._receiving is not None:
+                await self._receiving.close(forget=True)
+            self._receiving, self._to = await self._open_reply_link(selector)
             self._selector = selector
-        return self._in
+        return self._receiving
 
 
-class AmqpResponder(Responder):
+class Amqp10Responder(Responder):
     """`sending` opens the sending end to an address, once for each."""
 
-    def __init__(self, inward: In, sending: Callable[[str], Awaitable[Out]], *, persistent: bool) -> None:
-        self._in = inward
-        self._sending = sending
-        self._outs: dict[str, Out] = {}
-        self._header = header(persistent=persistent)
-        self._wanted: list[tuple[str, str]] = []
-        self._open: list[Any] = []
+    def __init__(
+        self, receiving: ReceivingLink, open_link: Callable[[str], Awaitable[SendingLink]], *, persistent: bool
+    ) -> None:
+        self._receiving = receiving
+        self._open_link = open_link
+        self._reply_links: dict[str, SendingLink] = {}
+        self._header = encode_header(persistent=persistent)
+        self._reply_addresses: list[tuple[str, str]] = []
+        self._unsettled: list[Any] = []
 
     async def receive(self) -> ReceivedBatch:
-        inward = self._in
-        if self._open:
-            done, self._open = self._open, []
-            inward.accept(done)
-        await inward.arrived()
-        raw = [data for data, _ in inward.inbox]
-        messages, self._open = taken(inward)
-        self._wanted = [_ids(data) for data in raw[: len(messages)]]
-        if not all(to and number for to, number in self._wanted):
+        receiving = self._receiving
+        if self._unsettled:
+            done, self._unsettled = self._unsettled, []
+            receiving.accept(done)
+        await receiving.wait_message()
+        raw = [data for data, _ in receiving.inbox]
+        messages, self._unsettled = take_messages(receiving)
+        self._reply_addresses = [_ids(data) for data in raw[: len(messages)]]
+        if not all(to and number for to, number in self._reply_addresses):
             raise DriverError("a request does not say where its reply should go, or as what")
         return ReceivedBatch(Bodies.of([message.body for message in messages]), messages[0].redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         by_address: dict[str, list[bytes]] = {}
-        for body, (to, number) in zip(bodies, self._wanted, strict=True):
-            sections = self._header + addressed("", number)
-            by_address.setdefault(to, []).append(before_body(len(body), sections) + body)
+        for body, (to, number) in zip(bodies, self._reply_addresses, strict=True):
+            sections = self._header + encode_message_properties("", number)
+            by_address.setdefault(to, []).append(encode_before_body(len(body), sections) + body)
         for to, messages in by_address.items():
-            out = self._outs.get(to)
-            if out is None:
-                out = self._outs[to] = await self._sending(to)
-            await out.send(messages, settled=not wait)
+            sending = self._reply_links.get(to)
+            if sending is None:
+                sending = self._reply_links[to] = await self._open_link(to)
+            await sending.send(messages, settled=not wait)
         if wait:
             for to in by_address:
-                await self._outs[to].confirmed()
+                await self._reply_links[to].wait_confirmed()
 
     async def close(self) -> None:
-        if self._open:
-            self._in.accept(self._open)
-            self._open = []
-        for out in self._outs.values():
-            await out.close()
-        await self._in.close(forget=True)
+        if self._unsettled:
+            self._receiving.accept(self._unsettled)
+            self._unsettled = []
+        for sending in self._reply_links.values():
+            await sending.close()
+        await self._receiving.close(forget=True)
 
 
 def _ids(data: bytes) -> tuple[str, str]:

@@ -4,34 +4,34 @@ from typing import Any, Final
 
 from proton import Delivery, Described, Message, Terminus, symbol, ulong
 
-from mqlab.drivers.amqp10.engine import Engine
-from mqlab.drivers.amqp10.links import Out
+from mqlab.drivers.amqp10.client import Amqp10Client
+from mqlab.drivers.amqp10.links import SendingLink
 from mqlab.drivers.api import DriverError
 
 _DECLARED: Final = 0x33
 _TRANSACTIONAL: Final = 0x34
 
 
-class Transactions:
+class TransactionCoordinator:
     """One at a time. `out` is the link to the coordinator."""
 
-    def __init__(self, out: Out) -> None:
-        self._out = out
+    def __init__(self, sending: SendingLink) -> None:
+        self._sending = sending
         self._id: Any = None
 
     @classmethod
-    async def open(cls, engine: Engine, session: Any, name: str) -> "Transactions":
+    async def open(cls, client: Amqp10Client, session: Any, name: str) -> "TransactionCoordinator":
         link = session.sender(name)
         link.target.type = Terminus.COORDINATOR
         link.target.capabilities.put_object(symbol("amqp:local-transactions"))
-        out = Out(engine, link)
-        await out.opened()
-        return cls(out)
+        sending = SendingLink(client, link)
+        await sending.open_link_and_wait()
+        return cls(sending)
 
     async def begin(self) -> None:
         """Unless one is open."""
         if self._id is None:
-            answer = await self._asked("amqp:declare:list", [None], _DECLARED)
+            answer = await self._call("amqp:declare:list", [None], _DECLARED)
             [self._id] = answer.remote.data
 
     def send(self, delivery: Any) -> None:
@@ -46,10 +46,10 @@ class Transactions:
 
     async def commit(self) -> None:
         ended, self._id = self._id, None
-        await self._asked("amqp:discharge:list", [ended, False], Delivery.ACCEPTED)
+        await self._call("amqp:discharge:list", [ended, False], Delivery.ACCEPTED)
 
-    async def _asked(self, what: str, values: list[Any], expected: int) -> Any:
-        answer = await self._out.answer(Message(body=Described(symbol(what), values)).encode())
+    async def _call(self, what: str, values: list[Any], expected: int) -> Any:
+        answer = await self._sending.call(Message(body=Described(symbol(what), values)).encode())
         if answer.remote_state != expected:
             raise DriverError(f"the broker refused a transaction ({answer.remote_state})")
         return answer

@@ -12,44 +12,44 @@ from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, with_timeout
 from mqlab.wire.address import Address, BadAddressError
 from mqlab.wire.native.payload import Bytes
 
-_READ_SIZE: Final = 1 << 20
+_READ_BYTES: Final = 1 << 20
 # With less room than this, what is not whole yet is moved to the beginning of the buffer.
-_LEAST_ROOM: Final = 1 << 18
+_MIN_FREE_BYTES: Final = 1 << 18
 # Above so many bytes that the system has not taken yet a sender waits.
-_HIGH_MARK: Final = 1 << 20
-_CLOSE_SECONDS: Final = 5.0
+_WRITE_BUFFER_BYTES: Final = 1 << 20
+_CLOSE_TIMEOUT_S: Final = 5.0
 
 # Takes the bytes that came; says how many of them it is done with, and how many there must be for the next look.
-Take = Callable[[Bytes], tuple[int, int]]
+Parse = Callable[[Bytes], tuple[int, int]]
 
 
-class Line(asyncio.BufferedProtocol):
+class SocketTransport(asyncio.BufferedProtocol):
     """`take` copies what it keeps; `lost` is told once why the connection is gone, "" if it was closed here."""
 
-    def __init__(self, name: str, take: Take, lost: Callable[[str], None]) -> None:
+    def __init__(self, name: str, parse: Parse, on_lost: Callable[[str], None]) -> None:
         self._name = name
-        self._take = take
-        self._lost = lost
-        self._buffer = np.empty(_READ_SIZE, dtype=np.uint8)
+        self._parse = parse
+        self._on_lost = on_lost
+        self._buffer = np.empty(_READ_BYTES, dtype=np.uint8)
         self._begin = self._end = 0
         # Bytes that must be there before it is worth looking at them.
         self._needed = 0
         self._transport: asyncio.Transport | None = None
-        self._why = ""
+        self._failure = ""
         self._closing = False
         self._closed = asyncio.get_running_loop().create_future()
-        self._room: asyncio.Future[None] | None = None
-        self._stopped_by: set[object] = set()
+        self._writable: asyncio.Future[None] | None = None
+        self._paused_by: set[object] = set()
 
     async def open(self, address: str) -> None:
         loop = asyncio.get_running_loop()
         try:
-            at = Address.parse(address)
-            if at.path:
-                await loop.create_unix_connection(lambda: self, at.path)
-            elif at.host and not at.tls:
+            parsed = Address.parse(address)
+            if parsed.path:
+                await loop.create_unix_connection(lambda: self, parsed.path)
+            elif parsed.host and not parsed.tls:
                 await with_timeout(
-                    loop.create_connection(lambda: self, at.host, at.port), failure=f"{address} did not answer"
+                    loop.create_connection(lambda: self, parsed.host, parsed.port), failure=f"{address} did not answer"
                 )
             else:
                 raise DriverError(f"{address}: {self._name} is spoken over tcp: and unix: only")
@@ -59,35 +59,35 @@ class Line(asyncio.BufferedProtocol):
     def write(self, data: bytes) -> None:
         """Raises DriverError if the connection is gone."""
         if self._transport is None or self._closing:
-            raise DriverError(self._why or "the connection is closed")
+            raise DriverError(self._failure or "the connection is closed")
         self._transport.write(data)
 
-    async def room(self) -> None:
+    async def wait_writable(self) -> None:
         """Returns when more may be written."""
-        while self._room is not None:
-            await with_timeout(asyncio.shield(self._room), BLOCKED_TIMEOUT_S)
-            if self._why:
-                raise DriverError(self._why)
+        while self._writable is not None:
+            await with_timeout(asyncio.shield(self._writable), BLOCKED_TIMEOUT_S)
+            if self._failure:
+                raise DriverError(self._failure)
 
     @property
-    def is_full(self) -> bool:
-        return self._room is not None
+    def is_write_paused(self) -> bool:
+        return self._writable is not None
 
-    def hold(self, who: object) -> None:
+    def pause_reading(self, owner: object) -> None:
         """Read no more until everybody who said so lets go."""
-        if not self._stopped_by and self._transport is not None and not self._closing:
+        if not self._paused_by and self._transport is not None and not self._closing:
             self._transport.pause_reading()
-        self._stopped_by.add(who)
+        self._paused_by.add(owner)
 
-    def let_go(self, who: object) -> None:
-        if who in self._stopped_by:
-            self._stopped_by.discard(who)
-            if not self._stopped_by and self._transport is not None and not self._closing:
+    def resume_reading(self, owner: object) -> None:
+        if owner in self._paused_by:
+            self._paused_by.discard(owner)
+            if not self._paused_by and self._transport is not None and not self._closing:
                 self._transport.resume_reading()
 
-    def fail(self, why: str) -> None:
+    def fail(self, reason: str) -> None:
         """Nothing can be made of what comes."""
-        self._why = self._why or why
+        self._failure = self._failure or reason
         if self._transport is not None:
             self._transport.abort()
 
@@ -97,11 +97,11 @@ class Line(asyncio.BufferedProtocol):
             return
         self._closing = True
         # A connection that is not read does not notice its end.
-        if self._stopped_by and not self._closed.done():
+        if self._paused_by and not self._closed.done():
             self._transport.resume_reading()
         self._transport.close()
         with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._closed), _CLOSE_SECONDS)
+            await asyncio.wait_for(asyncio.shield(self._closed), _CLOSE_TIMEOUT_S)
         if not self._closed.done():
             self._transport.abort()
 
@@ -109,7 +109,7 @@ class Line(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=_HIGH_MARK)
+        self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
 
     def get_buffer(self, _: int) -> memoryview:
         return self._buffer[self._end :].data
@@ -123,7 +123,7 @@ class Line(asyncio.BufferedProtocol):
             self._make_room()
             return
         try:
-            done, self._needed = self._take(self._buffer[self._begin : self._end])
+            done, self._needed = self._parse(self._buffer[self._begin : self._end])
         except ValueError as error:
             self.fail(f"{self._name}: {error}")
             return
@@ -131,38 +131,38 @@ class Line(asyncio.BufferedProtocol):
         self._make_room()
 
     def eof_received(self) -> None:
-        self._why = self._why or f"the {self._name} server closed the connection"
+        self._failure = self._failure or f"the {self._name} server closed the connection"
 
     def pause_writing(self) -> None:
-        self._room = asyncio.get_running_loop().create_future()
+        self._writable = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
-        self._free()
+        self._set_writable()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._closing:
-            self._why = ""
-        elif not self._why:
-            self._why = f"the connection to the {self._name} server is lost" + (f": {error}" if error else "")
+            self._failure = ""
+        elif not self._failure:
+            self._failure = f"the connection to the {self._name} server is lost" + (f": {error}" if error else "")
         self._closing = True
-        self._free()
+        self._set_writable()
         if not self._closed.done():
             self._closed.set_result(None)
-        self._lost(self._why)
+        self._on_lost(self._failure)
 
-    def _free(self) -> None:
-        if self._room is not None and not self._room.done():
-            self._room.set_result(None)
-        self._room = None
+    def _set_writable(self) -> None:
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        self._writable = None
 
     def _make_room(self) -> None:
         rest = self._end - self._begin
         if rest == 0:
             self._begin = self._end = 0
-            if len(self._buffer) > _READ_SIZE:
-                self._buffer = np.empty(_READ_SIZE, dtype=np.uint8)
-        elif self._needed > len(self._buffer) - self._begin or len(self._buffer) - self._end < _LEAST_ROOM:
-            size = max(len(self._buffer), self._needed + _LEAST_ROOM, 2 * rest)
+            if len(self._buffer) > _READ_BYTES:
+                self._buffer = np.empty(_READ_BYTES, dtype=np.uint8)
+        elif self._needed > len(self._buffer) - self._begin or len(self._buffer) - self._end < _MIN_FREE_BYTES:
+            size = max(len(self._buffer), self._needed + _MIN_FREE_BYTES, 2 * rest)
             before = self._buffer[self._begin : self._end]
             target = np.empty(size, dtype=np.uint8) if size > len(self._buffer) else self._buffer
             # Within one buffer both parts may overlap.

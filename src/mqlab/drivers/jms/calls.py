@@ -11,7 +11,7 @@ import numpy as np
 
 from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, with_timeout
-from mqlab.drivers.jms.jvm import Library
+from mqlab.drivers.jms.jvm import ProviderClasses
 from mqlab.wire.native.payload import Bytes
 
 _SMALLEST: Final = 4096
@@ -19,10 +19,10 @@ _SMALLEST: Final = 4096
 _BROKEN: Final = 2**63 - 1
 
 
-class Calls:
+class JavaCalls:
     """Those of one connection. `place` begins every error, so that it says who failed."""
 
-    def __init__(self, library: Library, place: str) -> None:
+    def __init__(self, provider_classes: ProviderClasses, place: str) -> None:
         self._loop = asyncio.get_running_loop()
         self.place = place
         self._waiting: dict[int, asyncio.Future[Any]] = {}
@@ -32,32 +32,32 @@ class Calls:
         self._broken: str | None = None
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._reading, False)
-        self.bell = library.bell(self._writing)
+        self.bell = provider_classes.bell(self._writing)
         self._take = self.bell.take
         self._loop.add_reader(self._reading, self._look)
 
-    def order(self, work: Callable[..., None], *arguments: Any) -> "asyncio.Future[Any]":
+    def submit(self, work: Callable[..., None], *arguments: Any) -> "asyncio.Future[Any]":
         """`work` takes a ticket, then the arguments. The future raises DriverError."""
         if self._broken is not None:
             raise DriverError(self._broken)
-        return self.order_anyway(work, *arguments)
+        return self.submit_unchecked(work, *arguments)
 
-    def order_anyway(self, work: Callable[..., None], *arguments: Any) -> "asyncio.Future[Any]":
+    def submit_unchecked(self, work: Callable[..., None], *arguments: Any) -> "asyncio.Future[Any]":
         """Also of a connection that broke."""
         self._ticket += 1
         self._waiting[self._ticket] = future = self._loop.create_future()
         work(self._ticket, *arguments)
         return future
 
-    async def ask(self, work: Callable[..., None], *arguments: Any, seconds: float = ANSWER_TIMEOUT_S) -> Any:
+    async def call(self, work: Callable[..., None], *arguments: Any, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         """The result of what must be done in time. Raises DriverError."""
-        return await self.due(self.order(work, *arguments), seconds)
+        return await self.wait(self.submit(work, *arguments), timeout_s)
 
-    async def due(self, ordered: "asyncio.Future[Any]", seconds: float = ANSWER_TIMEOUT_S) -> Any:
+    async def wait(self, future: "asyncio.Future[Any]", timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         """The result of what was ordered before, and must be done in time. Raises DriverError."""
-        return await with_timeout(ordered, seconds, f"{self.place}: no answer")
+        return await with_timeout(future, timeout_s, f"{self.place}: no answer")
 
-    def again(self, cancelled: "asyncio.Future[Any]") -> "asyncio.Future[Any]":
+    def reattach(self, cancelled: "asyncio.Future[Any]") -> "asyncio.Future[Any]":
         """Another future for the same work, which goes on."""
         future = self._loop.create_future()
         for ticket, waiting in self._waiting.items():
@@ -98,15 +98,15 @@ class Calls:
         else:
             _raise_in(future, f"{self.place}: {error}")
 
-    def _fail(self, why: str) -> None:
-        self._broken = f"{self.place}: {why}"
+    def _fail(self, reason: str) -> None:
+        self._broken = f"{self.place}: {reason}"
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
                 _raise_in(future, self._broken)
 
 
-class Tray:
+class DirectBuffer:
     """Memory that Java reads as it is: bodies go there in one copy, however many they are."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class Tray:
         return self.buffer
 
 
-def _raise_in(future: "asyncio.Future[Any]", why: str) -> None:
-    future.set_exception(DriverError(why))
+def _raise_in(future: "asyncio.Future[Any]", reason: str) -> None:
+    future.set_exception(DriverError(reason))
     # Looked at, so that asyncio does not complain of one that nobody waits for any more.
     future.exception()

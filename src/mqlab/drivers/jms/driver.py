@@ -17,16 +17,16 @@ from mqlab.drivers.api import (
     Responder,
     Sender,
 )
-from mqlab.drivers.jms.calls import Calls
-from mqlab.drivers.jms.jvm import library
-from mqlab.drivers.jms.links import JmsReceiver, JmsRequester, JmsResponder, JmsSender, JmsTaker
+from mqlab.drivers.jms.calls import JavaCalls
+from mqlab.drivers.jms.jvm import provider_classes
+from mqlab.drivers.jms.links import JmsAcknowledgingReceiver, JmsReceiver, JmsRequester, JmsResponder, JmsSender
 from mqlab.drivers.jms.options import complete, destination, jars
 
 # As javax.jms.Session numbers them.
 _MODES: Final = {"transacted": 0, "auto": 1, "client": 2, "dups_ok": 3}
-_TAKEN: Final = ("transacted", "client")
+_ACKNOWLEDGING: Final = ("transacted", "client")
 # A system that does not answer is not waited for longer.
-_CLOSE_SECONDS: Final = 10.0
+_CLOSE_TIMEOUT_S: Final = 10.0
 
 
 class JmsDriver(Driver):
@@ -36,9 +36,9 @@ class JmsDriver(Driver):
 
     async def connect(self, application: str = "") -> Connection:  # noqa: ARG002 # JMS has no name for a client to show
         options = complete(self.address, self.options)
-        loaded = library(jars(options["jars"]))
-        calls = Calls(loaded, f"jms {self.address}")
-        connection = JmsConnection(calls, loaded.desk(calls.bell, options), options)
+        loaded = provider_classes(jars(options["jars"]))
+        calls = JavaCalls(loaded, f"jms {self.address}")
+        connection = JmsConnection(calls, loaded.java(calls.bell, options), options)
         try:
             await connection.open()
         except BaseException:
@@ -49,14 +49,14 @@ class JmsDriver(Driver):
 
 
 class JmsConnection(Connection):
-    def __init__(self, calls: Calls, desk: Any, options: dict[str, str]) -> None:
+    def __init__(self, calls: JavaCalls, java: Any, options: dict[str, str]) -> None:
         self._calls = calls
-        self._desk = desk
+        self._java = java
         self._options = options
         self._closed = False
 
     async def open(self) -> None:
-        await self._calls.ask(self._desk.connect)
+        await self._calls.call(self._java.connect)
 
     async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
         open_link = partial(self._link, destination, persistent=persistent, transacted=transacted)
@@ -66,27 +66,32 @@ class JmsConnection(Connection):
             waiting = partial(open_link, waits=True)
         return JmsSender(self._calls, await open_link(waits=False), persistent, waiting)
 
-    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
-        mode = _MODES[how.acknowledge]
-        link = await self._calls.ask(
-            self._desk.receiver, *self._named(destination), max(1, how.prefetch), mode, how.selector, how.durable
+    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+        mode = _MODES[options.acknowledge]
+        link = await self._calls.call(
+            self._java.receiver,
+            *self._named(destination),
+            max(1, options.prefetch),
+            mode,
+            options.selector,
+            options.durable,
         )
-        return (JmsTaker if how.acknowledge in _TAKEN else JmsReceiver)(self._calls, link)
+        return (JmsAcknowledgingReceiver if options.acknowledge in _ACKNOWLEDGING else JmsReceiver)(self._calls, link)
 
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
         stands = self._options["replies"] == "standing"
         queues = self._queue(destination), self._queue(reply_to)
-        return JmsRequester(self._calls, await self._calls.ask(self._desk.requester, *queues, persistent, stands))
+        return JmsRequester(self._calls, await self._calls.call(self._java.requester, *queues, persistent, stands))
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
-        link = await self._calls.ask(self._desk.responder, self._queue(destination), max(1, prefetch), persistent)
+        link = await self._calls.call(self._java.responder, self._queue(destination), max(1, prefetch), persistent)
         return JmsResponder(self._calls, link)
 
-    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
-        await (await self.receiver(topic, ReceiverOptions(1, "client", how.selector, how.durable))).close()
+    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+        await (await self.receiver(topic, ReceiverOptions(1, "client", options.selector, options.durable))).close()
 
     async def unsubscribe(self, durable: str) -> None:
-        await self._calls.ask(self._desk.unsubscribe, durable)
+        await self._calls.call(self._java.unsubscribe, durable)
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
         link = await self._link(queue, persistent=persistent, transacted=False, waits=True)
@@ -99,13 +104,13 @@ class JmsConnection(Connection):
             return
         self._closed = True
         try:
-            await self._calls.due(self._calls.order_anyway(self._desk.close), _CLOSE_SECONDS)
+            await self._calls.wait(self._calls.submit_unchecked(self._java.close), _CLOSE_TIMEOUT_S)
         finally:
-            self._desk.abandon()
+            self._java.abandon()
             self._calls.close()
 
     def _link(self, destination: str, *, persistent: bool, transacted: bool, waits: bool) -> Coroutine[Any, Any, Any]:
-        return self._calls.ask(self._desk.sender, *self._named(destination), persistent, transacted, waits)
+        return self._calls.call(self._java.sender, *self._named(destination), persistent, transacted, waits)
 
     def _named(self, name: str) -> tuple[bool, str]:
         return destination(name, self._options)

@@ -30,31 +30,31 @@ _ARGUMENTS: Final = (
 )
 
 
-class Library:
+class ProviderClasses:
     """The classes of this driver, over those of one provider."""
 
     def __init__(self, loader: Any) -> None:
         self._bell = jpype.JClass(f"{_PACKAGE}.Bell", loader=loader)
-        self._desk = jpype.JClass(f"{_PACKAGE}.Desk", loader=loader)
+        self._java = jpype.JClass(f"{_PACKAGE}.Desk", loader=loader)
 
     def bell(self, descriptor: int) -> Any:
         return self._bell(descriptor)
 
-    def desk(self, bell: Any, options: Mapping[str, str]) -> Any:
+    def java(self, bell: Any, options: Mapping[str, str]) -> Any:
         settings = jpype.java.util.HashMap()
         for name, value in options.items():
             settings.put(name, value)
-        return self._desk(bell, settings)
+        return self._java(bell, settings)
 
 
 @cached
-def library(jars: tuple[Path, ...]) -> Library:
+def provider_classes(jars: tuple[Path, ...]) -> ProviderClasses:
     """Raises DriverError. Kept: systems come and go, the agent stays."""
     _start()
     provider = _loader(jars)
     space = _namespace(provider)
     compiled = _compiled(jars, space, second=_has(provider, f"{space}.CompletionListener"))
-    return Library(_loader((compiled, *jars)))
+    return ProviderClasses(_loader((compiled, *jars)))
 
 
 def _start() -> None:

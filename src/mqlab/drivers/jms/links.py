@@ -21,12 +21,12 @@ from mqlab.drivers.api import (
     Sender,
 )
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
-from mqlab.drivers.jms.calls import Calls, Tray
+from mqlab.drivers.jms.calls import DirectBuffer, JavaCalls
 from mqlab.wire.native.bodies import Bodies
 
 # A sender that does not wait is so far ahead of its thread at most: two batches, or so many messages.
-_AHEAD_BATCHES: Final = 2
-_AHEAD_MESSAGES: Final = 64
+_MAX_SUBMITTED_BATCHES: Final = 2
+_MAX_SUBMITTED_MESSAGES: Final = 64
 # Rows, and whether redelivered; offsets and data follow.
 _HEAD: Final = struct.Struct("=ii")
 
@@ -34,18 +34,20 @@ _HEAD: Final = struct.Struct("=ii")
 class JmsSender(Sender):
     """`waiting` opens the link for those sends that `java` would not wait for, if there are any."""
 
-    def __init__(self, calls: Calls, java: Any, persistent: bool, waiting: Callable[[], Awaitable[Any]] | None) -> None:
+    def __init__(
+        self, calls: JavaCalls, java: Any, persistent: bool, waiting: Callable[[], Awaitable[Any]] | None
+    ) -> None:
         self._calls = calls
         self._java = java
         self._waiting = waiting
         self._waited: Any = None
         self._persistent = persistent
-        self._free: list[Tray] = []
+        self._free: list[DirectBuffer] = []
         # What Java has not sent yet, with its trays and numbers of messages.
-        self._ahead: deque[tuple[asyncio.Future[Any], Tray, int]] = deque()
-        self._ahead_messages = 0
+        self._submitted: deque[tuple[asyncio.Future[Any], DirectBuffer, int]] = deque()
+        self._submitted_messages = 0
         # Once somebody wants to know what is taken, each send is answered.
-        self._asks = False
+        self._reports_accepted = False
         self._without = (jpype.JArray(jpype.JString)(0), jpype.JArray(jpype.JObject)(0))
         self._closed = False
 
@@ -55,51 +57,53 @@ class JmsSender(Sender):
         # A persistent message alone is confirmed when its `send` returns, whatever the provider.
         if wait and self._waiting is not None and not (self._persistent and rows == 1):
             self._waited = java = self._waited or await self._waiting()
-        tray = self._free.pop() if self._free else Tray()
+        memory = self._free.pop() if self._free else DirectBuffer()
         names, columns = self._without if properties is None else self._columns(properties)
-        buffer = tray.put(bodies.reshape(-1))
-        mark = self._asks and not wait
-        self._ahead.append((self._calls.order(java.send, buffer, rows, size, wait, mark, names, columns), tray, rows))
-        self._ahead_messages += rows
-        while self._ahead and (wait or self._ahead[0][0].done() or self._is_far_ahead()):
-            await self._first()
+        buffer = memory.put(bodies.reshape(-1))
+        mark = self._reports_accepted and not wait
+        self._submitted.append(
+            (self._calls.submit(java.send, buffer, rows, size, wait, mark, names, columns), memory, rows)
+        )
+        self._submitted_messages += rows
+        while self._submitted and (wait or self._submitted[0][0].done() or self._has_submitted_enough()):
+            await self._finish_first()
 
     async def wait_accepted(self, max_pending: int) -> None:
         """Of a provider that does not tell what its broker has taken: what its library has."""
-        self._asks = True
-        while self._ahead_messages > max_pending:
-            await self._first()
+        self._reports_accepted = True
+        while self._submitted_messages > max_pending:
+            await self._finish_first()
 
     async def commit(self) -> None:
-        await self._all()
-        await self._calls.ask(self._java.commit, seconds=BLOCKED_TIMEOUT_S)
+        await self._finish_all()
+        await self._calls.call(self._java.commit, timeout_s=BLOCKED_TIMEOUT_S)
 
     async def close(self) -> None:
         if not self._closed:
-            await self._all()
+            await self._finish_all()
             self._closed = True
-            await self._calls.ask(self._java.close)
+            await self._calls.call(self._java.close)
             if self._waited is not None:
-                await self._calls.ask(self._waited.close)
+                await self._calls.call(self._waited.close)
 
     async def preload(self, bodies: Matrix) -> None:
         """Messages that nobody asks for."""
         rows, size = bodies.shape
-        tray = Tray().put(bodies.reshape(-1))
-        await self._calls.ask(self._java.preload, tray, rows, size, seconds=BLOCKED_TIMEOUT_S)
+        memory = DirectBuffer().put(bodies.reshape(-1))
+        await self._calls.call(self._java.preload, memory, rows, size, timeout_s=BLOCKED_TIMEOUT_S)
 
-    def _is_far_ahead(self) -> bool:
-        return len(self._ahead) >= _AHEAD_BATCHES and self._ahead_messages > _AHEAD_MESSAGES
+    def _has_submitted_enough(self) -> bool:
+        return len(self._submitted) >= _MAX_SUBMITTED_BATCHES and self._submitted_messages > _MAX_SUBMITTED_MESSAGES
 
-    async def _all(self) -> None:
-        while self._ahead:
-            await self._first()
+    async def _finish_all(self) -> None:
+        while self._submitted:
+            await self._finish_first()
 
-    async def _first(self) -> None:
-        done, tray, rows = self._ahead.popleft()
-        self._ahead_messages -= rows
-        await self._calls.due(done, BLOCKED_TIMEOUT_S)
-        self._free.append(tray)
+    async def _finish_first(self) -> None:
+        done, memory, rows = self._submitted.popleft()
+        self._submitted_messages -= rows
+        await self._calls.wait(done, BLOCKED_TIMEOUT_S)
+        self._free.append(memory)
 
     def _columns(self, properties: Properties) -> tuple[Any, Any]:
         kinds = {"i8": jpype.JLong, "i4": jpype.JInt, "f8": jpype.JDouble}
@@ -115,7 +119,7 @@ class JmsSender(Sender):
 class JmsReceiver(Receiver):
     """Of a session that acknowledges by itself: a listener in Java gathers what comes."""
 
-    def __init__(self, calls: Calls, java: Any) -> None:
+    def __init__(self, calls: JavaCalls, java: Any) -> None:
         self._calls = calls
         self._java = java
         self._asked: asyncio.Future[Any] | None = None
@@ -124,7 +128,7 @@ class JmsReceiver(Receiver):
     async def receive(self) -> ReceivedBatch:
         await self._answered()
         self._asked = None
-        return arrival(self._java.take())
+        return unpack_batch(self._java.take())
 
     async def commit(self) -> None:
         raise DriverError("this session is not transacted")
@@ -132,21 +136,21 @@ class JmsReceiver(Receiver):
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
-            await self._calls.ask(self._java.close)
+            await self._calls.call(self._java.close)
 
     async def _answered(self) -> Any:
         """What is asked for is asked once: if nobody waits for it any more, it is there for the next who does."""
         if self._asked is None:
-            self._asked = self._calls.order(self._java.ask)
+            self._asked = self._calls.submit(self._java.ask)
         try:
             return await self._asked
         except asyncio.CancelledError:
             if self._asked.cancelled():
-                self._asked = self._calls.again(self._asked)
+                self._asked = self._calls.reattach(self._asked)
             raise
 
 
-class JmsTaker(JmsReceiver):
+class JmsAcknowledgingReceiver(JmsReceiver):
     """Of a session that is told when messages are done."""
 
     async def receive(self) -> ReceivedBatch:
@@ -159,63 +163,65 @@ class JmsTaker(JmsReceiver):
             self._asked = None
             # None: it was stopped, and somebody asks again.
             if batch is not None:
-                return arrival(batch)
+                return unpack_batch(batch)
 
     async def commit(self) -> None:
         # Only after a receive() that was cancelled. A commit takes all that the session has.
         if self._asked is not None and await with_timeout(self._answered()) is not None:
             raise DriverError("messages came that nobody took: they cannot be left out of the transaction")
         self._asked = None
-        await self._calls.ask(self._java.commit)
+        await self._calls.call(self._java.commit)
 
 
 class JmsRequester(Requester):
-    def __init__(self, calls: Calls, java: Any) -> None:
+    def __init__(self, calls: JavaCalls, java: Any) -> None:
         self._calls = calls
         self._java = java
-        self._tray = Tray()
+        self._memory = DirectBuffer()
         self._closed = False
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:
-        buffer = self._tray.put(np.frombuffer(body, dtype=np.uint8))
-        asked = self._calls.order(self._java.request, buffer, len(body), correlation_id)
-        bodies, redelivered = arrival(await with_timeout(asked, BLOCKED_TIMEOUT_S, NO_REPLY))
+        buffer = self._memory.put(np.frombuffer(body, dtype=np.uint8))
+        asked = self._calls.submit(self._java.request, buffer, len(body), correlation_id)
+        bodies, redelivered = unpack_batch(await with_timeout(asked, BLOCKED_TIMEOUT_S, NO_REPLY))
         return Reply(bodies.data.tobytes(), redelivered)
 
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
-            await self._calls.ask(self._java.close)
+            await self._calls.call(self._java.close)
 
 
 class JmsResponder(JmsReceiver, Responder):
-    def __init__(self, calls: Calls, java: Any) -> None:
+    def __init__(self, calls: JavaCalls, java: Any) -> None:
         super().__init__(calls, java)
         self._sizes = jpype.JArray(jpype.JInt)
         # Under way: a reply that is not waited for leaves its tray to the next only when it is sent.
-        self._free: list[Tray] = []
-        self._ahead: deque[tuple[asyncio.Future[Any], Tray]] = deque()
+        self._free: list[DirectBuffer] = []
+        self._submitted: deque[tuple[asyncio.Future[Any], DirectBuffer]] = deque()
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
-        tray = self._free.pop() if self._free else Tray()
-        buffer = tray.put(np.frombuffer(b"".join(bodies), dtype=np.uint8))
+        memory = self._free.pop() if self._free else DirectBuffer()
+        buffer = memory.put(np.frombuffer(b"".join(bodies), dtype=np.uint8))
         sizes = self._sizes([len(body) for body in bodies])
-        self._ahead.append((self._calls.order(self._java.reply, buffer, sizes, wait), tray))
-        while self._ahead and (wait or self._ahead[0][0].done() or len(self._ahead) > _AHEAD_BATCHES):
-            await self._first()
+        self._submitted.append((self._calls.submit(self._java.reply, buffer, sizes, wait), memory))
+        while self._submitted and (
+            wait or self._submitted[0][0].done() or len(self._submitted) > _MAX_SUBMITTED_BATCHES
+        ):
+            await self._finish_first()
 
     async def close(self) -> None:
-        while self._ahead:
-            await self._first()
+        while self._submitted:
+            await self._finish_first()
         await super().close()
 
-    async def _first(self) -> None:
-        done, tray = self._ahead.popleft()
-        await self._calls.due(done, BLOCKED_TIMEOUT_S)
-        self._free.append(tray)
+    async def _finish_first(self) -> None:
+        done, memory = self._submitted.popleft()
+        await self._calls.wait(done, BLOCKED_TIMEOUT_S)
+        self._free.append(memory)
 
 
-def arrival(packed: Any) -> ReceivedBatch:
+def unpack_batch(packed: Any) -> ReceivedBatch:
     """A packed Batch, of which one copy is made."""
     data = np.frombuffer(memoryview(packed), dtype=np.uint8)
     rows, redelivered = _HEAD.unpack_from(data.data)

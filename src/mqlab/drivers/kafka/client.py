@@ -16,14 +16,14 @@ from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, with_timeout
 from mqlab.wire.address import Address, BadAddressError
 
 _PARTITIONS: Final = "4"
-_LOOK_SECONDS: Final = 0.01
-_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9.-]")
+_POLL_INTERVAL_S: Final = 0.01
+_NEEDS_ESCAPE: Final = re.compile(r"[^A-Za-z0-9.-]")
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-class Cluster:
+class KafkaClient:
     """Where the broker is and what a client must know of it. Its threads are where blocking calls wait."""
 
     def __init__(self, address: str, options: Mapping[str, str], name: str) -> None:
@@ -47,7 +47,7 @@ class Cluster:
         self._threads = ThreadPoolExecutor(256, "kafka")
         self._admin: AdminClient | None = None
 
-    async def wait(
+    async def run_blocking(
         self, call: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
     ) -> Result:
         """A call that blocks, in a thread. Raises DriverError."""
@@ -65,9 +65,9 @@ class Cluster:
         except OSError as error:
             raise DriverError(f"cannot connect to {self._at}: {error}") from error
         self._admin = AdminClient({**self.settings})
-        await self.wait(self._admin.list_topics, timeout=ANSWER_TIMEOUT_S)
+        await self.run_blocking(self._admin.list_topics, timeout=ANSWER_TIMEOUT_S)
 
-    async def make(self, destination: str, *, persistent: bool = False) -> str:
+    async def create_topic(self, destination: str, *, persistent: bool = False) -> str:
         """The topic of a destination, which is made if it is not there; its name."""
         assert self._admin is not None
         name, admin = topic_of(destination), self._admin
@@ -82,9 +82,9 @@ class Cluster:
                     raise
             self._await_topic(name)
 
-        await self.wait(made)
+        await self.run_blocking(made)
         if persistent and self.syncs:
-            await self.wait(self._sync, name)
+            await self.run_blocking(self._sync, name)
         return name
 
     def _await_topic(self, name: str) -> None:
@@ -94,7 +94,7 @@ class Cluster:
         while error := self._admin.list_topics(name, timeout=ANSWER_TIMEOUT_S).topics[name].error:
             if time.monotonic() > give_up:
                 raise KafkaException(error)
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_INTERVAL_S)
 
     def _sync(self, name: str) -> None:
         """Every message of the topic is synced before it is confirmed."""
@@ -104,11 +104,11 @@ class Cluster:
         for future in self._admin.incremental_alter_configs([resource]).values():
             future.result()
 
-    async def forget(self, group: str) -> None:
+    async def delete_group(self, group: str) -> None:
         """The offsets of a group that nobody uses."""
         assert self._admin is not None
         for future in self._admin.delete_consumer_groups([group]).values():
-            await self.wait(future.result)
+            await self.run_blocking(future.result)
 
     def close(self) -> None:
         # A call that nobody waits for any more ends when the library gives it up.
@@ -120,5 +120,5 @@ def topic_of(destination: str) -> str:
     kind, _, name = destination.partition(":")
     if kind not in ("queue", "topic") or not name:
         raise DriverError(f"{destination!r} is neither queue:NAME nor topic:NAME")
-    plain = _NOT_PLAIN.sub(lambda found: "".join(f"_{byte:02x}" for byte in found[0].encode()), name)
+    plain = _NEEDS_ESCAPE.sub(lambda found: "".join(f"_{byte:02x}" for byte in found[0].encode()), name)
     return f"{kind}.{plain}"

@@ -24,10 +24,10 @@ from mqlab.drivers.api import (
     Responder,
     Sender,
 )
-from mqlab.drivers.kafka.client import Cluster
-from mqlab.drivers.kafka.consumer_thread import Pump
-from mqlab.drivers.kafka.links import LINGER_MILLISECONDS, KafkaReceiver, KafkaSender, Sending
-from mqlab.drivers.kafka.request_reply import KafkaRequester, KafkaResponder, Replies
+from mqlab.drivers.kafka.client import KafkaClient
+from mqlab.drivers.kafka.consumer_thread import ConsumerThread
+from mqlab.drivers.kafka.links import LINGER_MS, KafkaProducer, KafkaReceiver, KafkaSender
+from mqlab.drivers.kafka.request_reply import KafkaRequester, KafkaResponder, ReplyReader
 
 _REPLIES_ROOM: Final = 10_000
 # Senders to queues take the partitions in turn.
@@ -43,110 +43,116 @@ class KafkaDriver(Driver):
     })  # fmt: skip
 
     async def connect(self, application: str = "") -> Connection:
-        cluster = Cluster(self.address, self.options, application)
+        client = KafkaClient(self.address, self.options, application)
         try:
-            await cluster.open()
+            await client.open()
         except BaseException:
-            cluster.close()
+            client.close()
             raise
-        return KafkaConnection(cluster)
+        return KafkaConnection(client)
 
 
 class KafkaConnection(Connection):
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._sendings: list[Sending] = []
-        self._pumps: list[Pump] = []
+    def __init__(self, client: KafkaClient) -> None:
+        self._client = client
+        self._producers: list[KafkaProducer] = []
+        self._consumers: list[ConsumerThread] = []
         # For all requesters, which may be opened side by side.
-        self._replies: dict[str, Replies] = {}
-        self._asking: Sending | None = None
+        self._replies: dict[str, ReplyReader] = {}
+        self._request_producer: KafkaProducer | None = None
         self._opening = asyncio.Lock()
 
     async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
-        topic = await self._cluster.make(destination, persistent=persistent)
-        sending = await self._sending(topic, transacted=transacted)
-        return KafkaSender(self._cluster, sending, topic, self._partition(destination), transacted=transacted)
+        topic = await self._client.create_topic(destination, persistent=persistent)
+        producer = await self._producer(topic, transacted=transacted)
+        return KafkaSender(self._client, producer, topic, self._partition(destination), transacted=transacted)
 
-    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
-        if how.acknowledge == "client" or how.selector:
-            raise DriverError(KafkaDriver.lacks["selectors" if how.selector else "client acknowledgement"])
-        topic = await self._cluster.make(destination)
+    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+        if options.acknowledge == "client" or options.selector:
+            raise DriverError(KafkaDriver.lacks["selectors" if options.selector else "client acknowledgement"])
+        topic = await self._client.create_topic(destination)
         is_queue = destination.startswith("queue:")
-        pump = self._pump(f"all-{topic}" if is_queue else how.durable or "mqlab-nobody", how.prefetch)
+        consumer = self._consumer(f"all-{topic}" if is_queue else options.durable or "mqlab-nobody", options.prefetch)
         if is_queue:
-            await pump.sharing(topic)
+            await consumer.join_group(topic)
         else:
-            await pump.at(topic, await (self._position(pump, topic) if how.durable else pump.end(topic)))
-        commits = is_queue or bool(how.durable)
-        return KafkaReceiver(pump, commits=commits, transacted=how.acknowledge == "transacted")
+            await consumer.start_at(
+                topic, await (self._position(consumer, topic) if options.durable else consumer.end_offsets(topic))
+            )
+        commits = is_queue or bool(options.durable)
+        return KafkaReceiver(consumer, commits=commits, transacted=options.acknowledge == "transacted")
 
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
-        topic = await self._cluster.make(destination, persistent=persistent)
+        topic = await self._client.create_topic(destination, persistent=persistent)
         # One partition is enough for what everybody reads.
-        replies = await self._cluster.make(f"topic:{reply_to}", persistent=persistent)
+        replies = await self._client.create_topic(f"topic:{reply_to}", persistent=persistent)
         async with self._opening:
             if replies not in self._replies:
-                pump = self._pump("mqlab-nobody", _REPLIES_ROOM, keyed=True)
-                await pump.at(replies, await pump.end(replies))
-                self._replies[replies] = Replies(pump)
-            if self._asking is None:
-                self._asking = await self._sending(topic, linger=0)
+                consumer = self._consumer("mqlab-nobody", _REPLIES_ROOM, with_keys=True)
+                await consumer.start_at(replies, await consumer.end_offsets(replies))
+                self._replies[replies] = ReplyReader(consumer)
+            if self._request_producer is None:
+                self._request_producer = await self._producer(topic, linger_ms=0)
         partition = self._partition(destination)
-        return KafkaRequester(self._asking, self._replies[replies], topic, partition, replies)
+        return KafkaRequester(self._request_producer, self._replies[replies], topic, partition, replies)
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
-        topic = await self._cluster.make(destination, persistent=persistent)
-        pump = self._pump(f"all-{topic}", prefetch, keyed=True)
-        await pump.sharing(topic)
-        return KafkaResponder(await self._sending(topic, linger=0), pump)
+        topic = await self._client.create_topic(destination, persistent=persistent)
+        consumer = self._consumer(f"all-{topic}", prefetch, with_keys=True)
+        await consumer.join_group(topic)
+        return KafkaResponder(await self._producer(topic, linger_ms=0), consumer)
 
-    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
-        if how.selector or not topic.startswith("topic:"):
+    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+        if options.selector or not topic.startswith("topic:"):
             raise DriverError("a durable subscription is to a topic, and without a selector")
-        name = await self._cluster.make(topic)
-        pump = Pump(self._cluster, how.durable, 1)
+        name = await self._client.create_topic(topic)
+        consumer = ConsumerThread(self._client, options.durable, 1)
         try:
-            await self._position(pump, name)
+            await self._position(consumer, name)
         finally:
-            await pump.close()
+            await consumer.close()
 
     async def unsubscribe(self, durable: str) -> None:
-        await self._cluster.forget(durable)
+        await self._client.delete_group(durable)
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
         what = f"{len(bodies)} messages ({persistent=}) cannot be put on {queue} for nobody"
         raise DriverError(f"{what}: {KafkaDriver.lacks['retrieval by correlation id']}")
 
     async def close(self) -> None:
-        parts: list[Replies | Pump | Sending] = [*self._replies.values(), *self._pumps, *self._sendings]
+        parts: list[ReplyReader | ConsumerThread | KafkaProducer] = [
+            *self._replies.values(),
+            *self._consumers,
+            *self._producers,
+        ]
         try:
             ended = await asyncio.gather(*(part.close() for part in parts), return_exceptions=True)
         finally:
-            self._cluster.close()
+            self._client.close()
         for error in ended:
             if error is not None:
                 raise error
 
-    async def _position(self, pump: Pump, topic: str) -> list[TopicPartition]:
+    async def _position(self, consumer: ConsumerThread, topic: str) -> list[TopicPartition]:
         """Where a durable subscription goes on; a new one begins with what comes from now on."""
         wanted = [TopicPartition(topic, 0)]
-        committed: list[TopicPartition] = await self._cluster.wait(pump.consumer.committed, wanted, 30.0)
+        committed: list[TopicPartition] = await self._client.run_blocking(consumer.consumer.committed, wanted, 30.0)
         if committed[0].offset != OFFSET_INVALID:
             return committed
-        end = await pump.end(topic)
-        await self._cluster.wait(pump.consumer.commit, offsets=end, asynchronous=False)
+        end = await consumer.end_offsets(topic)
+        await self._client.run_blocking(consumer.consumer.commit, offsets=end, asynchronous=False)
         return end
 
     def _partition(self, destination: str) -> int:
-        return next(_next_partition) % self._cluster.partitions if destination.startswith("queue:") else 0
+        return next(_next_partition) % self._client.partitions if destination.startswith("queue:") else 0
 
-    async def _sending(self, topic: str, *, linger: int = LINGER_MILLISECONDS, transacted: bool = False) -> Sending:
-        sending = Sending(self._cluster, linger=linger, transacted=transacted)
-        self._sendings.append(sending)
-        await sending.open(topic)
-        return sending
+    async def _producer(self, topic: str, *, linger_ms: int = LINGER_MS, transacted: bool = False) -> KafkaProducer:
+        producer = KafkaProducer(self._client, linger_ms=linger_ms, transacted=transacted)
+        self._producers.append(producer)
+        await producer.open(topic)
+        return producer
 
-    def _pump(self, group: str, room: int, *, keyed: bool = False) -> Pump:
-        pump = Pump(self._cluster, group, room, keyed=keyed)
-        self._pumps.append(pump)
-        return pump
+    def _consumer(self, group: str, capacity: int, *, with_keys: bool = False) -> ConsumerThread:
+        consumer = ConsumerThread(self._client, group, capacity, with_keys=with_keys)
+        self._consumers.append(consumer)
+        return consumer

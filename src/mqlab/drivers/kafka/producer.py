@@ -20,7 +20,7 @@ _PRODUCER: Final = 0
 _COPY: Final = 2
 _QUEUED_AND_UNDER_WAY: Final = 1 | 2
 _DELIVERY, _ERROR = 0x1, 0x8
-_ROOM_FOR_WHY: Final = 512
+_ERROR_TEXT_BYTES: Final = 512
 
 
 class _Message(ctypes.Structure):
@@ -93,25 +93,25 @@ def messages_of(bodies: Matrix) -> Messages:
     return messages
 
 
-class Producer:
+class LibrdkafkaProducer:
     """All methods raise DriverError. Those that take seconds wait so long: they belong in a thread."""
 
     def __init__(self, settings: Mapping[str, object]) -> None:
         # The codes of messages that were not taken, and why no more will be.
-        self.not_taken: set[int] = set()
-        self.gone: list[str] = []
-        listener = _listener(self.not_taken, self.gone)
+        self.delivery_errors: set[int] = set()
+        self.failures: list[str] = []
+        listener = _listener(self.delivery_errors, self.failures)
         self._rk = _new(settings, listener)
         self._topics: dict[str, int] = {}
         # Not when it is closed: a thread may still wait in it.
         weakref.finalize(self, _destroy, self._rk, self._topics, listener)
 
-    def find(self, topic: str, seconds: float) -> None:
+    def wait_topic(self, topic: str, timeout_s: float) -> None:
         """Returns when it is connected and knows the topic."""
         found = c_void_p()
-        error = _rd.rd_kafka_metadata(self._rk, 0, self._topic(topic), byref(found), _milliseconds(seconds))
+        error = _rd.rd_kafka_metadata(self._rk, 0, self._topic(topic), byref(found), _milliseconds(timeout_s))
         if error:
-            raise DriverError(f"Kafka: {words(error)}")
+            raise DriverError(f"Kafka: {describe_error(error)}")
         _rd.rd_kafka_metadata_destroy(found)
 
     def send(self, topic: str, messages: Messages, partition: int) -> int:
@@ -130,51 +130,51 @@ class Producer:
         _check_full(_rd.rd_kafka_last_error())
         return False
 
-    def flush(self, seconds: float) -> int:
+    def flush(self, timeout_s: float) -> int:
         """How many messages are not confirmed in time."""
-        late = _rd.rd_kafka_flush(self._rk, _milliseconds(seconds))
+        late = _rd.rd_kafka_flush(self._rk, _milliseconds(timeout_s))
         return int(_rd.rd_kafka_outq_len(self._rk)) if late else 0
 
     def purge(self) -> None:
         """What is not confirmed is given up."""
         _rd.rd_kafka_purge(self._rk, _QUEUED_AND_UNDER_WAY)
 
-    def init_transactions(self, seconds: float) -> None:
-        _check(_rd.rd_kafka_init_transactions(self._rk, _milliseconds(seconds)))
+    def init_transactions(self, timeout_s: float) -> None:
+        _check(_rd.rd_kafka_init_transactions(self._rk, _milliseconds(timeout_s)))
 
     def begin_transaction(self) -> None:
         _check(_rd.rd_kafka_begin_transaction(self._rk))
 
-    def commit_transaction(self, seconds: float) -> None:
-        _check(_rd.rd_kafka_commit_transaction(self._rk, _milliseconds(seconds)))
+    def commit_transaction(self, timeout_s: float) -> None:
+        _check(_rd.rd_kafka_commit_transaction(self._rk, _milliseconds(timeout_s)))
 
-    def abort_transaction(self, seconds: float) -> None:
-        _check(_rd.rd_kafka_abort_transaction(self._rk, _milliseconds(seconds)))
+    def abort_transaction(self, timeout_s: float) -> None:
+        _check(_rd.rd_kafka_abort_transaction(self._rk, _milliseconds(timeout_s)))
 
     def _topic(self, name: str) -> int:
         found = self._topics.get(name)
         if found is None:
             found = _rd.rd_kafka_topic_new(self._rk, name.encode(), None)
             if found is None:
-                raise DriverError(f"Kafka: {words(_rd.rd_kafka_last_error())}")
+                raise DriverError(f"Kafka: {describe_error(_rd.rd_kafka_last_error())}")
             self._topics[name] = found
         return found
 
 
-def words(error: int) -> str:
+def describe_error(error: int) -> str:
     said: bytes = _rd.rd_kafka_err2str(error)
     return said.decode()
 
 
-def _listener(not_taken: set[int], gone: list[str]) -> Callable[..., None]:
+def _listener(delivery_errors: set[int], failures: list[str]) -> Callable[..., None]:
     """It knows no producer, which would then never end."""
 
     def told(_: object, event: int, __: object) -> None:
         error = _rd.rd_kafka_event_error(event)
         if _rd.rd_kafka_event_type(event) == _DELIVERY:
-            not_taken.add(error)
+            delivery_errors.add(error)
         elif error in (KafkaError._FATAL, KafkaError._ALL_BROKERS_DOWN):
-            gone.append(_rd.rd_kafka_event_error_string(event).decode())
+            failures.append(_rd.rd_kafka_event_error_string(event).decode())
         # Who flushes waits for this.
         _rd.rd_kafka_event_destroy(event)
 
@@ -182,16 +182,16 @@ def _listener(not_taken: set[int], gone: list[str]) -> Callable[..., None]:
 
 
 def _new(settings: Mapping[str, object], listener: Callable[..., None]) -> int:
-    conf, why = _rd.rd_kafka_conf_new(), ctypes.create_string_buffer(_ROOM_FOR_WHY)
+    conf, reason = _rd.rd_kafka_conf_new(), ctypes.create_string_buffer(_ERROR_TEXT_BYTES)
     # To be told of every message that was taken would cost more than to send it.
     for name, value in {**settings, "delivery.report.only.error": "true"}.items():
-        if _rd.rd_kafka_conf_set(conf, name.encode(), str(value).encode(), why, _ROOM_FOR_WHY):
-            raise DriverError(f"Kafka: {why.value.decode()}")
+        if _rd.rd_kafka_conf_set(conf, name.encode(), str(value).encode(), reason, _ERROR_TEXT_BYTES):
+            raise DriverError(f"Kafka: {reason.value.decode()}")
     _rd.rd_kafka_conf_set_events(conf, _DELIVERY | _ERROR)
     _rd.rd_kafka_conf_set_background_event_cb(conf, listener)
-    made: int | None = _rd.rd_kafka_new(_PRODUCER, conf, why, _ROOM_FOR_WHY)
+    made: int | None = _rd.rd_kafka_new(_PRODUCER, conf, reason, _ERROR_TEXT_BYTES)
     if made is None:
-        raise DriverError(f"Kafka: {why.value.decode()}")
+        raise DriverError(f"Kafka: {reason.value.decode()}")
     events, heard = _rd.rd_kafka_queue_get_main(made), _rd.rd_kafka_queue_get_background(made)
     _rd.rd_kafka_queue_forward(events, heard)
     _rd.rd_kafka_queue_destroy(events)
@@ -207,15 +207,15 @@ def _destroy(rk: int, topics: dict[str, int], _: object) -> None:
 
 def _check(error: int | None) -> None:
     if error is not None:
-        why = _rd.rd_kafka_error_string(error).decode()
+        reason = _rd.rd_kafka_error_string(error).decode()
         _rd.rd_kafka_error_destroy(error)
-        raise DriverError(f"Kafka: {why}")
+        raise DriverError(f"Kafka: {reason}")
 
 
 def _check_full(error: int) -> None:
     if error != KafkaError._QUEUE_FULL:
-        raise DriverError(f"Kafka refused a message: {words(error)}")
+        raise DriverError(f"Kafka refused a message: {describe_error(error)}")
 
 
-def _milliseconds(seconds: float) -> int:
-    return int(seconds * 1000)
+def _milliseconds(timeout_s: float) -> int:
+    return int(timeout_s * 1000)

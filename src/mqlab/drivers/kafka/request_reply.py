@@ -9,15 +9,15 @@ from collections.abc import Sequence
 
 from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
-from mqlab.drivers.kafka.consumer_thread import Mark, Pump
-from mqlab.drivers.kafka.links import Sending
+from mqlab.drivers.kafka.consumer_thread import ConsumerThread, PartitionOffset
+from mqlab.drivers.kafka.links import KafkaProducer
 
 
-class Replies:
+class ReplyReader:
     """What comes to a topic of replies, for all requesters of one connection; the others' is passed over."""
 
-    def __init__(self, pump: Pump) -> None:
-        self._pump = pump
+    def __init__(self, consumer: ConsumerThread) -> None:
+        self._consumer = consumer
         self._waiting: dict[bytes, asyncio.Future[Reply]] = {}
         self._reading = asyncio.ensure_future(self._read())
 
@@ -32,13 +32,13 @@ class Replies:
     async def close(self) -> None:
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
-        await self._pump.close()
+        await self._consumer.close()
 
     async def _read(self) -> None:
         try:
             while True:
-                bodies, marks, redelivered = await self._pump.inbox.take()
-                for row, key in enumerate(keys_of(marks)):
+                bodies, tags, redelivered = await self._consumer.inbox.take()
+                for row, key in enumerate(keys_of(tags)):
                     waiting = self._waiting.get(key)
                     if waiting is not None and not waiting.done():
                         waiting.set_result(Reply(bodies[row], redelivered))
@@ -49,8 +49,10 @@ class Replies:
 
 
 class KafkaRequester(Requester):
-    def __init__(self, sending: Sending, replies: Replies, topic: str, partition: int, reply_to: str) -> None:
-        self._sending = sending
+    def __init__(
+        self, producer: KafkaProducer, replies: ReplyReader, topic: str, partition: int, reply_to: str
+    ) -> None:
+        self._producer = producer
         self._replies = replies
         self._topic = topic
         self._partition = partition
@@ -60,41 +62,41 @@ class KafkaRequester(Requester):
         key = f"{self._before}{correlation_id}".encode()
         reply = self._replies.expect(key)
         try:
-            await self._sending.send_one(self._topic, body, key, self._partition)
+            await self._producer.send_one(self._topic, body, key, self._partition)
             return await with_timeout(reply, BLOCKED_TIMEOUT_S, NO_REPLY)
         finally:
             reply.cancel()
 
     async def close(self) -> None:
-        await self._sending.flushed()
+        await self._producer.flush()
 
 
 class KafkaResponder(Responder):
-    def __init__(self, sending: Sending, pump: Pump) -> None:
-        self._sending = sending
-        self._pump = pump
-        self._asked: list[Mark] = []
+    def __init__(self, producer: KafkaProducer, consumer: ConsumerThread) -> None:
+        self._producer = producer
+        self._consumer = consumer
+        self._requests: list[PartitionOffset] = []
 
     async def receive(self) -> ReceivedBatch:
-        if self._asked:
-            done, self._asked = self._asked, []
-            self._pump.acknowledge(done)
-        bodies, self._asked, redelivered = await self._pump.inbox.take()
+        if self._requests:
+            done, self._requests = self._requests, []
+            self._consumer.acknowledge(done)
+        bodies, self._requests, redelivered = await self._consumer.inbox.take()
         return ReceivedBatch(bodies, redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
-        for key, body in zip(keys_of(self._asked), bodies, strict=True):
+        for key, body in zip(keys_of(self._requests), bodies, strict=True):
             topic, found, _ = key.partition(b" ")
             if not found:
                 raise DriverError("a request does not say where its reply should go, or as what")
-            await self._sending.send_one(topic.decode(), body, key, 0)
+            await self._producer.send_one(topic.decode(), body, key, 0)
         if wait:
-            await self._sending.flushed()
+            await self._producer.flush()
 
     async def close(self) -> None:
-        await self._sending.flushed()
-        await self._pump.close()
+        await self._producer.flush()
+        await self._consumer.close()
 
 
-def keys_of(marks: list[Mark]) -> list[bytes]:
-    return [key for mark in marks for key in mark.keys]
+def keys_of(tags: list[PartitionOffset]) -> list[bytes]:
+    return [key for tag in tags for key in tag.keys]

@@ -16,8 +16,8 @@ from mqlab.drivers.api import (
     Responder,
     Sender,
 )
+from mqlab.drivers.mqtt.client import MqttClient
 from mqlab.drivers.mqtt.links import MqttReceiver, MqttRequester, MqttResponder, MqttSender
-from mqlab.drivers.mqtt.session import Session
 from mqlab.wire.mqtt import Connect, Version
 
 # Members of one group share what is sent to a topic: MQTT's nearest to a queue.
@@ -42,7 +42,7 @@ class MqttDriver(Driver):
         login = Connect("", self.version, self.options.get("user", ""), self.options.get("password", ""))
         connection = MqttConnection(self.address, login, application or "mqlab", type(self).lacks)
         # Nothing is to be done with it now, but whether the system can be reached at all is known.
-        await (await connection.session()).close()
+        await (await connection.client()).close()
         return connection
 
 
@@ -64,79 +64,79 @@ class MqttConnection(Connection):
         self._login = login
         self._application = application
         self._lacks = lacks
-        self._sessions: list[Session] = []
+        self._clients: list[MqttClient] = []
 
-    async def session(self, room: int = 0, durable: str = "") -> Session:
+    async def client(self, capacity: int = 0, durable: str = "") -> MqttClient:
         """`durable`: its name, which goes on without its connection."""
         client_id = durable or f"{self._application}-{uuid4().hex}"
         connect = replace(
             self._login, client_id=client_id, keep_session=bool(durable), clean_start=not durable,
-            receive_maximum=max(1, min(room, 0xFFFF)) if room else 0xFFFF,
+            receive_maximum=max(1, min(capacity, 0xFFFF)) if capacity else 0xFFFF,
         )  # fmt: skip
-        session = Session(connect, room)
-        await session.open(self._address)
-        self._sessions.append(session)
-        return session
+        client = MqttClient(connect, capacity)
+        await client.open(self._address)
+        self._clients.append(client)
+        return client
 
     async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
         if transacted:
             raise DriverError(self._lacks["transactions"])
         topic = self._topic(destination)
-        session = await self.session()
-        session.needs_subscribers = destination.startswith("queue:")
-        return MqttSender(session, topic, persistent=persistent)
+        client = await self.client()
+        client.needs_subscribers = destination.startswith("queue:")
+        return MqttSender(client, topic, persistent=persistent)
 
-    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
-        self._check(how)
-        session = await self._subscribed(destination, how.prefetch, how.durable)
-        return MqttReceiver(session, how.prefetch // 2 if how.acknowledge == "dups_ok" else 0)
+    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+        self._check(options)
+        client = await self._subscribed(destination, options.prefetch, options.durable)
+        return MqttReceiver(client, options.prefetch // 2 if options.acknowledge == "dups_ok" else 0)
 
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
         self._check_has("request/reply")
-        session = await self.session(room=1)
-        session.needs_subscribers = True
+        client = await self.client(capacity=1)
+        client.needs_subscribers = True
         response_topic = f"{self._topic(reply_to)}/{uuid4().hex}"
-        await session.subscribe(response_topic)
-        return MqttRequester(session, self._topic(destination), response_topic, persistent=persistent)
+        await client.subscribe(response_topic)
+        return MqttRequester(client, self._topic(destination), response_topic, persistent=persistent)
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
         self._check_has("request/reply")
         return MqttResponder(await self._subscribed(destination, prefetch, ""), persistent=persistent)
 
-    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
-        self._check(how)
-        session = await self.session(durable=how.durable)
-        await session.subscribe(self._topic(topic))
-        await session.close()
+    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+        self._check(options)
+        client = await self.client(durable=options.durable)
+        await client.subscribe(self._topic(topic))
+        await client.close()
 
     async def unsubscribe(self, durable: str) -> None:
-        session = Session(replace(self._login, client_id=durable))
-        await session.open(self._address)
-        await session.close()
+        client = MqttClient(replace(self._login, client_id=durable))
+        await client.open(self._address)
+        await client.close()
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
         raise DriverError(f"{queue}: {self._lacks['depth']} ({len(bodies)} messages, persistent: {persistent})")
 
     async def close(self) -> None:
-        for session in self._sessions:
-            await session.close()
+        for client in self._clients:
+            await client.close()
 
-    async def _subscribed(self, destination: str, room: int, durable: str) -> Session:
+    async def _subscribed(self, destination: str, capacity: int, durable: str) -> MqttClient:
         shared = _SHARED if destination.startswith("queue:") else ""
         topic = shared + self._topic(destination)
-        session = await self.session(room, durable)
-        await session.subscribe(topic)
-        return session
+        client = await self.client(capacity, durable)
+        await client.subscribe(topic)
+        return client
 
     def _topic(self, destination: str) -> str:
         if destination.startswith("queue:"):
             self._check_has("queues")
         return destination.replace(":", "/", 1)
 
-    def _check(self, how: ReceiverOptions) -> None:
+    def _check(self, options: ReceiverOptions) -> None:
         for asked, feature in (
-            (how.selector, "selectors"), (how.acknowledge == "client", "client acknowledgement"),
-            (how.acknowledge == "transacted", "transactions"),
+            (options.selector, "selectors"), (options.acknowledge == "client", "client acknowledgement"),
+            (options.acknowledge == "transacted", "transactions"),
         ):  # fmt: skip
             if asked:
                 self._check_has(feature)

@@ -35,11 +35,11 @@ class NativeConnection(Connection):
             session = await self._connection.session("transacted" if transacted else "auto")
             return NativeSender(session, await session.producer(destination), persistent)
 
-    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
+    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
         with translated():
-            session = await self._connection.session(how.acknowledge)
+            session = await self._connection.session(options.acknowledge)
             consumer = await session.consumer(
-                destination, prefetch=how.prefetch, selector=how.selector, durable=how.durable
+                destination, prefetch=options.prefetch, selector=options.selector, durable=options.durable
             )
             return NativeReceiver(session, consumer)
 
@@ -58,9 +58,9 @@ class NativeConnection(Connection):
             session = await self._connection.session()
             return NativeResponder(session, await session.consumer(destination, prefetch=prefetch), persistent)
 
-    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
+    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
         # With no room for a message: none must be delivered now.
-        await (await self.receiver(topic, ReceiverOptions(0, "auto", how.selector, how.durable))).close()
+        await (await self.receiver(topic, ReceiverOptions(0, "auto", options.selector, options.durable))).close()
 
     async def unsubscribe(self, durable: str) -> None:
         with translated():

@@ -22,16 +22,16 @@ from mqlab.drivers.api import (
     Sender,
 )
 from mqlab.drivers.common.inbox import Inbox
-from mqlab.drivers.nats.connection import Talk
-from mqlab.drivers.nats.jetstream import SHARED, Pull, delete_consumer, make_consumer, make_stream
-from mqlab.drivers.nats.links import NO_TRANSACTIONS, NatsReceiver, PlainFeed, PlainSender, StoredSender
-from mqlab.drivers.nats.names import Place, escaped
-from mqlab.drivers.nats.request_reply import PlainRequester, PlainResponder, StoredRequester, StoredResponder
+from mqlab.drivers.nats.client import NatsClient
+from mqlab.drivers.nats.jetstream import SHARED, JetStreamConsumer, create_consumer, create_stream, delete_consumer
+from mqlab.drivers.nats.links import NO_TRANSACTIONS, JetStreamSender, NatsReceiver, NatsSender, NatsSubscription
+from mqlab.drivers.nats.names import NatsNames, escaped
+from mqlab.drivers.nats.request_reply import JetStreamRequester, JetStreamResponder, NatsRequester, NatsResponder
 from mqlab.wire import nats
 
 # What one receiver may let wait before the whole connection is read no more. The core knows no credit, and others on
 # the connection wait for their answers.
-_SPARE: Final = 8 << 20
+_SPARE_BYTES: Final = 8 << 20
 
 
 class NatsDriver(Driver):
@@ -45,111 +45,115 @@ class NatsDriver(Driver):
     })  # fmt: skip
 
     async def connect(self, application: str = "") -> Connection:
-        talk = Talk()
+        client = NatsClient()
         try:
-            await talk.open(self.address, application, self.options)
+            await client.open(self.address, application, self.options)
         except BaseException:
-            await talk.close()
+            await client.close()
             raise
-        return NatsConnection(talk)
+        return NatsConnection(client)
 
 
 class NatsConnection(Connection):
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
-        self._stores = bool(talk.info.get("jetstream"))
+    def __init__(self, client: NatsClient) -> None:
+        self._client = client
+        self._has_jetstream = bool(client.info.get("jetstream"))
         # Durable subscriptions, with the topic of each.
-        self._durable: dict[str, Place] = {}
+        self._durable: dict[str, NatsNames] = {}
         self._receivers: list[NatsReceiver] = []
 
     async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
-        place = Place.of(destination)
+        names = NatsNames.of(destination)
         if transacted:
             raise DriverError(NO_TRANSACTIONS)
         if not persistent:
-            return PlainSender(self._talk, place)
-        await self._make(place)
-        return StoredSender(self._talk, place)
+            return NatsSender(self._client, names)
+        await self._create(names)
+        return JetStreamSender(self._client, names)
 
-    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
-        place = Place.of(destination)
-        if how.acknowledge not in ("auto", "dups_ok"):
-            raise DriverError(f"NATS has no acknowledgement {how.acknowledge!r}")
-        if how.selector:
+    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+        names = NatsNames.of(destination)
+        if options.acknowledge not in ("auto", "dups_ok"):
+            raise DriverError(f"NATS has no acknowledgement {options.acknowledge!r}")
+        if options.selector:
             raise DriverError("NATS has no selectors")
-        inbox: Inbox[nats.Subjects] = Inbox(how.prefetch, self._talk.hold, self._talk.let_go, _SPARE)
-        pull = None
-        if how.durable:
-            await self.subscribe(destination, how)
-            pull = Pull(self._talk, place, escaped(how.durable), how.prefetch, inbox)
-        elif self._stores:
-            name = await self._make(place) or f"reader-{secrets.token_hex(8)}"
-            if not place.is_queue:
-                await make_consumer(self._talk, place, name, lasts=False)
-            pull = Pull(self._talk, place, name, how.prefetch, inbox)
-        plain = None if how.durable else PlainFeed(self._talk, place, inbox)
-        await self._talk.flushed()
-        receiver = NatsReceiver(inbox, plain, pull, lasts=place.is_queue or bool(how.durable))
+        inbox: Inbox[nats.Subjects] = Inbox(
+            options.prefetch, self._client.pause_reading, self._client.resume_reading, _SPARE_BYTES
+        )
+        consumer = None
+        if options.durable:
+            await self.subscribe(destination, options)
+            consumer = JetStreamConsumer(self._client, names, escaped(options.durable), options.prefetch, inbox)
+        elif self._has_jetstream:
+            name = await self._create(names) or f"reader-{secrets.token_hex(8)}"
+            if not names.is_queue:
+                await create_consumer(self._client, names, name, durable=False)
+            consumer = JetStreamConsumer(self._client, names, name, options.prefetch, inbox)
+        subscription = None if options.durable else NatsSubscription(self._client, names, inbox)
+        await self._client.flush()
+        receiver = NatsReceiver(inbox, subscription, consumer, durable=names.is_queue or bool(options.durable))
         self._receivers.append(receiver)
         return receiver
 
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
-        asked = Place.of(destination)
+        requests = NatsNames.of(destination)
         if not persistent:
-            return PlainRequester(self._talk, asked)
-        replies = Place.of(reply_to)
-        await self._make(asked)
-        self._check_stores()
-        await make_stream(self._talk, replies)
-        return await StoredRequester.opened(self._talk, asked, replies)
+            return NatsRequester(self._client, requests)
+        replies = NatsNames.of(reply_to)
+        await self._create(requests)
+        self._check_jetstream()
+        await create_stream(self._client, replies)
+        return await JetStreamRequester.open(self._client, requests, replies)
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
-        place = Place.of(destination)
-        inbox: Inbox[nats.Subjects] = Inbox(prefetch, self._talk.hold, self._talk.let_go, _SPARE)
+        names = NatsNames.of(destination)
+        inbox: Inbox[nats.Subjects] = Inbox(
+            prefetch, self._client.pause_reading, self._client.resume_reading, _SPARE_BYTES
+        )
         if not persistent:
-            feed = PlainFeed(self._talk, place, inbox, answering=True)
-            await self._talk.flushed()
-            return PlainResponder(self._talk, inbox, feed)
-        await self._make(place)
-        pull = Pull(self._talk, place, SHARED, prefetch, inbox)
-        await self._talk.flushed()
-        return StoredResponder(self._talk, inbox, pull)
+            subscription = NatsSubscription(self._client, names, inbox, keeps_replies=True)
+            await self._client.flush()
+            return NatsResponder(self._client, inbox, subscription)
+        await self._create(names)
+        consumer = JetStreamConsumer(self._client, names, SHARED, prefetch, inbox)
+        await self._client.flush()
+        return JetStreamResponder(self._client, inbox, consumer)
 
-    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
-        place = Place.of(topic)
-        self._check_stores()
-        if place.is_queue or how.selector:
+    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+        names = NatsNames.of(topic)
+        self._check_jetstream()
+        if names.is_queue or options.selector:
             raise DriverError("a durable subscription is to a topic, and without a selector")
-        await make_stream(self._talk, place, also_plain=True)
-        await make_consumer(self._talk, place, escaped(how.durable), lasts=True)
-        self._durable[how.durable] = place
+        await create_stream(self._client, names, also_core=True)
+        await create_consumer(self._client, names, escaped(options.durable), durable=True)
+        self._durable[options.durable] = names
 
     async def unsubscribe(self, durable: str) -> None:
-        place = self._durable.pop(durable, None)
-        if place is None:
+        names = self._durable.pop(durable, None)
+        if names is None:
             raise DriverError(f"this connection has not made the durable subscription {durable!r}")
-        await delete_consumer(self._talk, place.stream, escaped(durable))
+        await delete_consumer(self._client, names.stream, escaped(durable))
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
-        what = f"{len(bodies)} messages ({persistent=}) cannot be put on {queue} for nobody"
-        raise DriverError(f"{what}: {NatsDriver.lacks['retrieval by correlation id']}")
+        failure = f"{len(bodies)} messages ({persistent=}) cannot be put on {queue} for nobody"
+        raise DriverError(f"{failure}: {NatsDriver.lacks['retrieval by correlation id']}")
 
     async def close(self) -> None:
         for receiver in self._receivers:
             # What they have not acknowledged goes to others, if the server still answers.
             with suppress(DriverError):
                 await receiver.close()
-        await self._talk.close()
+        await self._client.close()
 
-    async def _make(self, place: Place) -> str:
+    async def _create(self, names: NatsNames) -> str:
         """The stream, and the consumer of a queue, whose name it returns."""
-        self._check_stores()
-        await make_stream(self._talk, place)
-        if not place.is_queue:
+        self._check_jetstream()
+        await create_stream(self._client, names)
+        if not names.is_queue:
             return ""
-        await make_consumer(self._talk, place, SHARED, lasts=True)
+        await create_consumer(self._client, names, SHARED, durable=True)
         return SHARED
 
-    def _check_stores(self) -> None:
-        if not self._stores:
+    def _check_jetstream(self) -> None:
+        if not self._has_jetstream:
             raise DriverError("JetStream is not enabled on this NATS server")

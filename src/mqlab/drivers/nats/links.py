@@ -1,11 +1,11 @@
 """What a role holds of a connection to NATS: the sending and receiving ends."""
 
 from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
-from mqlab.drivers.common.barriers import Marks
+from mqlab.drivers.common.barriers import Barriers
 from mqlab.drivers.common.inbox import Inbox
-from mqlab.drivers.nats.connection import Talk
-from mqlab.drivers.nats.jetstream import Publisher, Pull
-from mqlab.drivers.nats.names import Place
+from mqlab.drivers.nats.client import NatsClient
+from mqlab.drivers.nats.jetstream import JetStreamConsumer, JetStreamPublisher
+from mqlab.drivers.nats.names import NatsNames
 from mqlab.wire import nats
 from mqlab.wire.equal_frames import FrameTemplate
 
@@ -13,14 +13,14 @@ NO_TRANSACTIONS = "NATS has no transactions"
 NO_PROPERTIES = "NATS cannot choose messages by their properties"
 
 
-class PlainSender(Sender):
+class NatsSender(Sender):
     """A confirmed send is followed by a PING: the server has passed on all that came before its PONG."""
 
-    def __init__(self, talk: Talk, place: Place) -> None:
-        self._talk = talk
-        self._subject = place.subject.encode()
+    def __init__(self, client: NatsClient, names: NatsNames) -> None:
+        self._client = client
+        self._subject = names.subject.encode()
         self._templates: dict[int, FrameTemplate] = {}
-        self._marks = Marks(talk.pinged)
+        self._barriers = Barriers(client.ping)
 
     async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
         if properties is not None:
@@ -29,37 +29,37 @@ class PlainSender(Sender):
         template = self._templates.get(size)
         if template is None:
             template = self._templates[size] = nats.template(self._subject, size)
-        await self._talk.send(template.filled(bodies))
-        self._marks.sent(len(bodies))
+        await self._client.send(template.filled(bodies))
+        self._barriers.add(len(bodies))
         if wait:
-            await self._marks.taken()
+            await self._barriers.wait_accepted()
 
     async def wait_accepted(self, max_pending: int) -> None:
-        await self._marks.taken(max_pending)
+        await self._barriers.wait_accepted(max_pending)
 
     async def commit(self) -> None:
         raise DriverError(NO_TRANSACTIONS)
 
     async def close(self) -> None:
-        await self._marks.taken()
+        await self._barriers.wait_accepted()
 
 
-class StoredSender(Sender):
+class JetStreamSender(Sender):
     """Every message is confirmed by the stream that keeps it, whether the role waits for that or not."""
 
-    def __init__(self, talk: Talk, place: Place) -> None:
-        self._publisher = Publisher(talk)
-        self._subject = place.stored.encode()
+    def __init__(self, client: NatsClient, names: NatsNames) -> None:
+        self._publisher = JetStreamPublisher(client)
+        self._subject = names.stored.encode()
 
     async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
         if properties is not None:
             raise DriverError(NO_PROPERTIES)
         await self._publisher.publish(self._subject, bodies)
         if wait:
-            await self._publisher.confirmed()
+            await self._publisher.wait_confirmed()
 
     async def wait_accepted(self, max_pending: int) -> None:
-        await self._publisher.confirmed(max_pending)
+        await self._publisher.wait_confirmed(max_pending)
 
     async def commit(self) -> None:
         raise DriverError(NO_TRANSACTIONS)
@@ -68,33 +68,35 @@ class StoredSender(Sender):
         await self._publisher.close()
 
 
-class PlainFeed:
+class NatsSubscription:
     """What the server passes on, into an inbox."""
 
-    def __init__(self, talk: Talk, place: Place, inbox: Inbox[nats.Subjects], *, answering: bool = False) -> None:
-        self._talk = talk
+    def __init__(
+        self, client: NatsClient, names: NatsNames, inbox: Inbox[nats.Subjects], *, keeps_replies: bool = False
+    ) -> None:
+        self._client = client
         self._inbox = inbox
-        self._answering = answering
+        self._keeps_replies = keeps_replies
         self._closing = False
-        group = "all" if place.is_queue else ""
-        self._sid = talk.subscribe(place.subject, self._delivered, self._headed, group)
-        talk.when_gone(inbox.fail)
+        group = "all" if names.is_queue else ""
+        self._sid = client.subscribe(names.subject, self._delivered, self._headed, group)
+        client.on_lost(inbox.fail)
 
     async def close(self) -> None:
         # What still comes is nobody's: an inbox that it fills would hold back the line, and the answer with it.
         self._closing = True
-        self._talk.unsubscribe(self._sid)
-        self._talk.let_go(self._inbox)
-        await self._talk.flushed()
-        self._talk.forget(self._sid, self._inbox.fail)
+        self._client.unsubscribe(self._sid)
+        self._client.resume_reading(self._inbox)
+        await self._client.flush()
+        self._client.remove_subscription(self._sid, self._inbox.fail)
 
     def _delivered(self, delivered: nats.SubscriptionBatch) -> None:
         if self._closing:
             return
-        marks: list[nats.Subjects] = []
-        if self._answering:
-            marks = [nats.Subjects(*pair) for pair in zip(delivered.subjects, delivered.replies, strict=True)]
-        self._inbox.put(delivered.bodies, marks)
+        tags: list[nats.Subjects] = []
+        if self._keeps_replies:
+            tags = [nats.Subjects(*pair) for pair in zip(delivered.subjects, delivered.replies, strict=True)]
+        self._inbox.put(delivered.bodies, tags)
 
     def _headed(self, headed: nats.HeaderMessage) -> None:
         self._inbox.fail(f"a message with headers came to {headed.subject.decode()}: it is not of the lab")
@@ -103,26 +105,33 @@ class PlainFeed:
 class NatsReceiver(Receiver):
     """`plain` and `pull`: where messages come from. Only those of a stream are acknowledged."""
 
-    def __init__(self, inbox: Inbox[nats.Subjects], plain: PlainFeed | None, pull: Pull | None, *, lasts: bool) -> None:
+    def __init__(
+        self,
+        inbox: Inbox[nats.Subjects],
+        subscription: NatsSubscription | None,
+        consumer: JetStreamConsumer | None,
+        *,
+        durable: bool,
+    ) -> None:
         self._inbox = inbox
-        self._plain = plain
-        self._pull = pull
-        self._lasts = lasts
-        self._unfinished: list[nats.Subjects] = []
+        self._subscription = subscription
+        self._consumer = consumer
+        self._durable = durable
+        self._unacknowledged: list[nats.Subjects] = []
 
     async def receive(self) -> ReceivedBatch:
-        if self._unfinished and self._pull is not None:
-            marks, self._unfinished = self._unfinished, []
-            await self._pull.acknowledge(marks)
-        bodies, self._unfinished, redelivered = await self._inbox.take()
+        if self._unacknowledged and self._consumer is not None:
+            tags, self._unacknowledged = self._unacknowledged, []
+            await self._consumer.acknowledge(tags)
+        bodies, self._unacknowledged, redelivered = await self._inbox.take()
         return ReceivedBatch(bodies, redelivered)
 
     async def commit(self) -> None:
         raise DriverError(NO_TRANSACTIONS)
 
     async def close(self) -> None:
-        plain, pull, self._plain, self._pull = self._plain, self._pull, None, None
-        if plain is not None:
-            await plain.close()
-        if pull is not None:
-            await pull.close(self._unfinished, delete=not self._lasts)
+        subscription, consumer, self._subscription, self._consumer = self._subscription, self._consumer, None, None
+        if subscription is not None:
+            await subscription.close()
+        if consumer is not None:
+            await consumer.close(self._unacknowledged, delete=not self._durable)

@@ -5,10 +5,10 @@ from typing import NamedTuple, Self
 
 from mqlab.drivers.api import DriverError
 
-_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
+_NEEDS_ESCAPE = re.compile(r"[^A-Za-z0-9_-]")
 
 
-class Place(NamedTuple):
+class NatsNames(NamedTuple):
     """Messages that need not be kept go to `subject`; those to `stored`, or below it, are kept by `stream`."""
 
     is_queue: bool
@@ -27,4 +27,4 @@ class Place(NamedTuple):
 
 def escaped(name: str) -> str:
     """One word of a subject, or the name of a consumer: different for different names."""
-    return _NOT_PLAIN.sub(lambda found: "".join(f"={byte:02x}" for byte in found[0].encode()), name)
+    return _NEEDS_ESCAPE.sub(lambda found: "".join(f"={byte:02x}" for byte in found[0].encode()), name)

@@ -9,100 +9,100 @@ from collections.abc import Sequence
 
 from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
 from mqlab.drivers.common.inbox import Inbox
-from mqlab.drivers.nats.connection import Talk
-from mqlab.drivers.nats.jetstream import Publisher, Pull, make_consumer
-from mqlab.drivers.nats.links import PlainFeed
-from mqlab.drivers.nats.names import Place, escaped
+from mqlab.drivers.nats.client import NatsClient
+from mqlab.drivers.nats.jetstream import JetStreamConsumer, JetStreamPublisher, create_consumer
+from mqlab.drivers.nats.links import NatsSubscription
+from mqlab.drivers.nats.names import NatsNames, escaped
 from mqlab.wire import nats
 
 
-class PlainRequester(Requester):
-    def __init__(self, talk: Talk, place: Place) -> None:
-        self._talk = talk
-        self._subject = place.subject.encode()
+class NatsRequester(Requester):
+    def __init__(self, client: NatsClient, names: NatsNames) -> None:
+        self._client = client
+        self._subject = names.subject.encode()
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:  # noqa: ARG002 - each request has an inbox
-        return Reply(await self._talk.ask(self._subject, body), False)
+        return Reply(await self._client.request(self._subject, body), False)
 
     async def close(self) -> None:
         """Nothing is under way."""
 
 
-class PlainResponder(Responder):
-    def __init__(self, talk: Talk, inbox: Inbox[nats.Subjects], feed: PlainFeed) -> None:
-        self._talk = talk
+class NatsResponder(Responder):
+    def __init__(self, client: NatsClient, inbox: Inbox[nats.Subjects], subscription: NatsSubscription) -> None:
+        self._client = client
         self._inbox = inbox
-        self._feed = feed
-        self._asked: list[nats.Subjects] = []
+        self._subscription = subscription
+        self._requests: list[nats.Subjects] = []
 
     async def receive(self) -> ReceivedBatch:
-        bodies, self._asked, redelivered = await self._inbox.take()
-        if not all(mark.reply for mark in self._asked):
+        bodies, self._requests, redelivered = await self._inbox.take()
+        if not all(tag.reply for tag in self._requests):
             raise DriverError("a request does not say where its reply should go")
         return ReceivedBatch(bodies, redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
-        pairs = zip(self._asked, bodies, strict=True)
-        await self._talk.send(b"".join([nats.publish(mark.reply, body) for mark, body in pairs]))
+        pairs = zip(self._requests, bodies, strict=True)
+        await self._client.send(b"".join([nats.publish(tag.reply, body) for tag, body in pairs]))
         if wait:
-            await self._talk.flushed()
+            await self._client.flush()
 
     async def close(self) -> None:
-        await self._feed.close()
+        await self._subscription.close()
 
 
-class StoredRequester(Requester):
-    def __init__(self, talk: Talk, asked: Place, replies: Place, name: str) -> None:
-        self._publisher = Publisher(talk)
-        self._subject = f"{asked.stored}.{replies.stored.rpartition('.')[2]}.{name}."
-        self._inbox: Inbox[nats.Subjects] = Inbox(1, talk.hold, talk.let_go)
-        self._pull = Pull(talk, replies, name, 1, self._inbox)
+class JetStreamRequester(Requester):
+    def __init__(self, client: NatsClient, requests: NatsNames, replies: NatsNames, name: str) -> None:
+        self._publisher = JetStreamPublisher(client)
+        self._subject = f"{requests.stored}.{replies.stored.rpartition('.')[2]}.{name}."
+        self._inbox: Inbox[nats.Subjects] = Inbox(1, client.pause_reading, client.resume_reading)
+        self._consumer = JetStreamConsumer(client, replies, name, 1, self._inbox)
 
     @classmethod
-    async def opened(cls, talk: Talk, asked: Place, replies: Place) -> "StoredRequester":
+    async def open(cls, client: NatsClient, requests: NatsNames, replies: NatsNames) -> "JetStreamRequester":
         name = f"requester-{secrets.token_hex(8)}"
-        await make_consumer(talk, replies, name, lasts=False, filtered=f"{replies.stored}.{name}.*")
-        return cls(talk, asked, replies, name)
+        await create_consumer(client, replies, name, durable=False, filtered=f"{replies.stored}.{name}.*")
+        return cls(client, requests, replies, name)
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:
-        wanted = escaped(correlation_id)
-        await self._publisher.publish_one(f"{self._subject}{wanted}".encode(), body)
+        expected = escaped(correlation_id)
+        await self._publisher.publish_one(f"{self._subject}{expected}".encode(), body)
         while True:
-            bodies, marks, redelivered = await self._inbox.take(is_reply=True)
-            await self._pull.acknowledge(marks)
+            bodies, tags, redelivered = await self._inbox.take(is_reply=True)
+            await self._consumer.acknowledge(tags)
             # The reply to a request that was given up may come first.
-            if marks[0].subject.rpartition(b".")[2] == wanted.encode():
+            if tags[0].subject.rpartition(b".")[2] == expected.encode():
                 return Reply(bodies[0], redelivered)
 
     async def close(self) -> None:
         await self._publisher.close()
-        await self._pull.close([], delete=True)
+        await self._consumer.close([], delete=True)
 
 
-class StoredResponder(Responder):
-    def __init__(self, talk: Talk, inbox: Inbox[nats.Subjects], pull: Pull) -> None:
-        self._publisher = Publisher(talk)
+class JetStreamResponder(Responder):
+    def __init__(self, client: NatsClient, inbox: Inbox[nats.Subjects], consumer: JetStreamConsumer) -> None:
+        self._publisher = JetStreamPublisher(client)
         self._inbox = inbox
-        self._pull = pull
-        self._asked: list[nats.Subjects] = []
+        self._consumer = consumer
+        self._requests: list[nats.Subjects] = []
 
     async def receive(self) -> ReceivedBatch:
-        if self._asked:
-            marks, self._asked = self._asked, []
-            await self._pull.acknowledge(marks)
-        bodies, self._asked, redelivered = await self._inbox.take()
+        if self._requests:
+            tags, self._requests = self._requests, []
+            await self._consumer.acknowledge(tags)
+        bodies, self._requests, redelivered = await self._inbox.take()
         return ReceivedBatch(bodies, redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
-        for mark, body in zip(self._asked, bodies, strict=True):
+        for tag, body in zip(self._requests, bodies, strict=True):
             # stored.queue.REQUESTS.REPLIES.REQUESTER.CORRELATION
-            words = mark.subject.split(b".")
+            words = tag.subject.split(b".")
             if len(words) != 6:
                 raise DriverError("a request does not say where its reply should go")
             await self._publisher.publish_one(b".".join((*words[:2], *words[3:])), body)
         if wait:
-            await self._publisher.confirmed()
+            await self._publisher.wait_confirmed()
 
     async def close(self) -> None:
         await self._publisher.close()
-        await self._pull.close(self._asked, delete=False)
+        await self._consumer.close(self._requests, delete=False)

@@ -23,16 +23,16 @@ from mqlab.drivers.api import (
     Sender,
 )
 from mqlab.drivers.common.inbox import Inbox
-from mqlab.drivers.redis.connection import Talk
+from mqlab.drivers.redis.client import RedisClient
 from mqlab.drivers.redis.links import RedisReceiver, RedisSender
 from mqlab.drivers.redis.request_reply import (
-    ChannelRequester,
-    ChannelResponder,
-    Replies,
+    PubSubRequester,
+    PubSubResponder,
+    ReplyChannel,
     StreamRequester,
     StreamResponder,
 )
-from mqlab.drivers.redis.streams import SHARED, Place, Reader
+from mqlab.drivers.redis.streams import SHARED, RedisStream, StreamReader
 from mqlab.wire.native.bodies import Bodies
 
 
@@ -60,12 +60,12 @@ class RedisConnection(Connection):
         self._address = address
         self._options = options
         self._name = name
-        self._control = Talk()
-        self._talks: list[Talk] = [self._control]
+        self._control = RedisClient()
+        self._clients: list[RedisClient] = [self._control]
         # Durable subscriptions, with the stream of each.
-        self._durable: dict[str, Place] = {}
+        self._durable: dict[str, RedisStream] = {}
         # For all requesters, which may be opened side by side.
-        self._replies: Replies | None = None
+        self._replies: ReplyChannel | None = None
         self._opening = asyncio.Lock()
         self._receivers: list[RedisReceiver] = []
 
@@ -74,67 +74,69 @@ class RedisConnection(Connection):
 
     async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
         is_topic = _is_topic(destination)
-        talk = await self._talk()
+        client = await self._client()
         key = destination.encode()
-        if is_topic and not persistent and not await talk.ask(b"EXISTS", key):
-            return RedisSender(talk, (b"PUBLISH", key), transacted=transacted)
+        if is_topic and not persistent and not await client.call(b"EXISTS", key):
+            return RedisSender(client, (b"PUBLISH", key), transacted=transacted)
         if not is_topic:
-            await Place(destination, SHARED).make(talk)
-        return RedisSender(talk, (b"XADD", key, b"*", b"b"), transacted=transacted)
+            await RedisStream(destination, SHARED).make(client)
+        return RedisSender(client, (b"XADD", key, b"*", b"b"), transacted=transacted)
 
-    async def receiver(self, destination: str, how: ReceiverOptions) -> Receiver:
-        if how.selector:
+    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+        if options.selector:
             raise DriverError(RedisDriver.lacks["selectors"])
         is_topic = _is_topic(destination)
-        place = Place(destination, how.durable.encode() if is_topic else SHARED)
-        inbox, subscribed = await self._inbox(destination, how.prefetch, subscribes=is_topic and not how.durable)
-        reader = Reader(await self._talk(), self._control, place, how.prefetch, inbox)
+        stream = RedisStream(destination, options.durable.encode() if is_topic else SHARED)
+        inbox, subscribed = await self._inbox(
+            destination, options.prefetch, subscribes=is_topic and not options.durable
+        )
+        reader = StreamReader(await self._client(), self._control, stream, options.prefetch, inbox)
         await reader.open()
-        if how.durable:
-            self._durable[how.durable] = place
-        transacted = how.acknowledge == "transacted"
-        receiver = RedisReceiver(inbox, reader, subscribed, says_done=bool(place.group), transacted=transacted)
+        if options.durable:
+            self._durable[options.durable] = stream
+        transacted = options.acknowledge == "transacted"
+        receiver = RedisReceiver(inbox, reader, subscribed, acknowledges=bool(stream.group), transacted=transacted)
         self._receivers.append(receiver)
         return receiver
 
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
         if persistent:
-            await Place(destination, SHARED).make(self._control)
-            return StreamRequester(await self._talk(), destination, reply_to)
+            await RedisStream(destination, SHARED).make(self._control)
+            return StreamRequester(await self._client(), destination, reply_to)
         async with self._opening:
             if self._replies is None:
-                replies = Replies()
-                await self._open(replies.talk)
-                await replies.talk.ask(b"SUBSCRIBE", replies.channel)
+                replies = ReplyChannel()
+                await self._open(replies.client)
+                await replies.client.call(b"SUBSCRIBE", replies.channel)
                 self._replies = replies
-        requester = ChannelRequester(self._control, self._replies, destination)
+        requester = PubSubRequester(self._control, self._replies, destination)
         await requester.open()
         return requester
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
         if not persistent:
-            responder = ChannelResponder(self._control, destination, prefetch)
-            await self._open(responder.talk)
-            await responder.talk.ask(b"SUBSCRIBE", responder.channel)
+            responder = PubSubResponder(self._control, destination, prefetch)
+            await self._open(responder.client)
+            await responder.client.call(b"SUBSCRIBE", responder.channel)
             return responder
         inbox, _ = await self._inbox(destination, prefetch, subscribes=False)
-        reader = Reader(await self._talk(), self._control, Place(destination, SHARED), prefetch, inbox)
+        reader = StreamReader(await self._client(), self._control, RedisStream(destination, SHARED), prefetch, inbox)
         await reader.open()
-        return StreamResponder(await self._talk(), inbox, reader)
+        return StreamResponder(await self._client(), inbox, reader)
 
-    async def subscribe(self, topic: str, how: ReceiverOptions) -> None:
-        if not _is_topic(topic) or how.selector:
+    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+        if not _is_topic(topic) or options.selector:
             raise DriverError("a durable subscription is to a topic, and without a selector")
-        place = Place(topic, how.durable.encode())
-        await place.make(self._control)
-        self._durable[how.durable] = place
+        stream = RedisStream(topic, options.durable.encode())
+        await stream.make(self._control)
+        self._durable[options.durable] = stream
 
     async def unsubscribe(self, durable: str) -> None:
-        place = self._durable.pop(durable, None)
-        if place is None:
+        stream = self._durable.pop(durable, None)
+        if stream is None:
             raise DriverError(f"this connection has not made the durable subscription {durable!r}")
-        await self._control.ask(b"XGROUP", b"DESTROY", place.key, place.group)
-        await self._control.ask(b"DEL", place.left)
+        await self._control.call(b"XGROUP", b"DESTROY", stream.key, stream.group)
+        await self._control.call(b"DEL", stream.abandoned)
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
         what = f"{len(bodies)} messages ({persistent=}) cannot be put on {queue} for nobody"
@@ -145,30 +147,30 @@ class RedisConnection(Connection):
             # What they have not acknowledged goes to others, if the server still answers.
             with suppress(DriverError):
                 await receiver.close()
-        for talk in self._talks:
-            await talk.close()
+        for client in self._clients:
+            await client.close()
 
-    async def _inbox(self, topic: str, room: int, *, subscribes: bool) -> tuple[Inbox[bytes], Talk | None]:
+    async def _inbox(self, topic: str, capacity: int, *, subscribes: bool) -> tuple[Inbox[bytes], RedisClient | None]:
         """What comes for a consumer; with `subscribes`, what is published there, too."""
         put: list[Callable[[Bodies], None]] = []
         if not subscribes:
             # Messages of a stream come when they are asked for: nothing need be held back.
-            return Inbox(room, _nothing, _nothing), None
-        talk = await self._talk(lambda bodies: put[0](bodies))
-        inbox: Inbox[bytes] = Inbox(room, talk.hold, talk.let_go)
+            return Inbox(capacity, _nothing, _nothing), None
+        client = await self._client(lambda bodies: put[0](bodies))
+        inbox: Inbox[bytes] = Inbox(capacity, client.pause_reading, client.resume_reading)
         put.append(lambda bodies: inbox.put(bodies, []))
-        talk.when_gone(inbox.fail)
-        await talk.ask(b"SUBSCRIBE", topic.encode())
-        return inbox, talk
+        client.on_lost(inbox.fail)
+        await client.call(b"SUBSCRIBE", topic.encode())
+        return inbox, client
 
-    async def _talk(self, published: Callable[[Bodies], None] | None = None) -> Talk:
-        talk = Talk(published)
-        await self._open(talk)
-        return talk
+    async def _client(self, published: Callable[[Bodies], None] | None = None) -> RedisClient:
+        client = RedisClient(published)
+        await self._open(client)
+        return client
 
-    async def _open(self, talk: Talk) -> None:
-        self._talks.append(talk)
-        await talk.open(self._address, self._options, self._name)
+    async def _open(self, client: RedisClient) -> None:
+        self._clients.append(client)
+        await client.open(self._address, self._options, self._name)
 
 
 def _is_topic(destination: str) -> bool:

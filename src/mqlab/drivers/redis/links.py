@@ -3,54 +3,54 @@
 from typing import Final
 
 from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
-from mqlab.drivers.common.confirmations import Confirming
+from mqlab.drivers.common.confirmations import ConfirmationCounter
 from mqlab.drivers.common.inbox import Inbox
-from mqlab.drivers.redis.connection import Talk
-from mqlab.drivers.redis.streams import Reader
+from mqlab.drivers.redis.client import RedisClient
+from mqlab.drivers.redis.streams import StreamReader
 from mqlab.wire import resp
 from mqlab.wire.equal_frames import FrameTemplate
 
 # Messages and bytes that one sender has under way before it waits for their replies.
-_MOST_UNCONFIRMED: Final = 65_536
-_MOST_UNCONFIRMED_BYTES: Final = 8 << 20
+_MAX_UNCONFIRMED: Final = 65_536
+_MAX_UNCONFIRMED_BYTES: Final = 8 << 20
 
 
-class Commands:
+class RedisPublisher:
     """Sends a command for each message: `words`, and then the body."""
 
-    def __init__(self, talk: Talk, words: tuple[bytes, ...]) -> None:
-        self._talk = talk
+    def __init__(self, client: RedisClient, words: tuple[bytes, ...]) -> None:
+        self._client = client
         self._words = words
         self._templates: dict[int, FrameTemplate] = {}
-        self.confirming = Confirming()
-        talk.when_gone(self.confirming.fail)
+        self.confirmations = ConfirmationCounter()
+        client.on_lost(self.confirmations.fail)
 
     async def send(self, bodies: Matrix) -> None:
         size = bodies.shape[1]
         template = self._templates.get(size)
         if template is None:
             template = self._templates[size] = resp.template(*self._words, size=size)
-        most = max(1, min(_MOST_UNCONFIRMED, _MOST_UNCONFIRMED_BYTES // (size + 64)))
+        most = max(1, min(_MAX_UNCONFIRMED, _MAX_UNCONFIRMED_BYTES // (size + 64)))
         for first in range(0, len(bodies), most):
             some = bodies[first : first + most]
-            await self.confirming.sending(len(some), most)
-            self._talk.write(template.filled(some), len(some), self._replied)
-            await self._talk.room()
+            await self.confirmations.reserve(len(some), most)
+            self._client.write(template.filled(some), len(some), self._replied)
+            await self._client.wait_writable()
 
     def _replied(self, values: list[resp.Value]) -> None:
         refused = next((value for value in values if isinstance(value, resp.ErrorReply)), None)
         if refused is not None:
-            self.confirming.fail(f"Redis refused: {refused.words}")
+            self.confirmations.fail(f"Redis refused: {refused.words}")
         else:
-            self.confirming.confirm(len(values))
+            self.confirmations.confirm(len(values))
 
 
 class RedisSender(Sender):
     """Every command is answered, whether the role waits for that or not."""
 
-    def __init__(self, talk: Talk, words: tuple[bytes, ...], *, transacted: bool) -> None:
-        self._talk = talk
-        self._commands = Commands(talk, words)
+    def __init__(self, client: RedisClient, words: tuple[bytes, ...], *, transacted: bool) -> None:
+        self._client = client
+        self._publisher = RedisPublisher(client, words)
         self._transacted = transacted
         self._in_transaction = False
 
@@ -60,13 +60,13 @@ class RedisSender(Sender):
         if self._transacted and not self._in_transaction:
             self._in_transaction = True
             # A refusal is found with the end of the transaction.
-            self._talk.asked(resp.command(b"MULTI"))
-        await self._commands.send(bodies)
+            self._client.submit(resp.command(b"MULTI"))
+        await self._publisher.send(bodies)
         if wait:
-            await self._commands.confirming.all_but()
+            await self._publisher.confirmations.wait_confirmed()
 
     async def wait_accepted(self, max_pending: int) -> None:
-        await self._commands.confirming.all_but(max_pending)
+        await self._publisher.confirmations.wait_confirmed(max_pending)
 
     async def commit(self) -> None:
         if not self._transacted:
@@ -74,7 +74,7 @@ class RedisSender(Sender):
         if not self._in_transaction:
             return
         self._in_transaction = False
-        results = await self._talk.ask(b"EXEC")
+        results = await self._client.call(b"EXEC")
         if not isinstance(results, list):
             raise DriverError("Redis did not commit: the transaction was discarded")
         refused = next((one for one in results if isinstance(one, resp.ErrorReply)), None)
@@ -85,47 +85,53 @@ class RedisSender(Sender):
         """What was not committed is not sent."""
         if self._in_transaction:
             self._in_transaction = False
-            await self._talk.ask(b"DISCARD")
-        await self._commands.confirming.all_but()
-        await self._talk.close()
+            await self._client.call(b"DISCARD")
+        await self._publisher.confirmations.wait_confirmed()
+        await self._client.close()
 
 
 class RedisReceiver(Receiver):
     """`reader`: of a stream. `subscribed`: what is published and not kept comes this way."""
 
     def __init__(
-        self, inbox: Inbox[bytes], reader: Reader, subscribed: Talk | None, *, says_done: bool, transacted: bool
+        self,
+        inbox: Inbox[bytes],
+        reader: StreamReader,
+        subscribed: RedisClient | None,
+        *,
+        acknowledges: bool,
+        transacted: bool,
     ) -> None:
         self._inbox = inbox
         self._reader = reader
         self._subscribed = subscribed
-        self._says_done = says_done
+        self._acknowledges = acknowledges
         self._transacted = transacted
-        self._unfinished: list[bytes] = []
+        self._unacknowledged: list[bytes] = []
         self._closed = False
 
     async def receive(self) -> ReceivedBatch:
-        if self._says_done:
+        if self._acknowledges:
             if self._transacted:
-                self._reader.ask([])
+                self._reader.call([])
             else:
-                done, self._unfinished = self._unfinished, []
-                self._reader.ask(done)
-        bodies, marks, redelivered = await self._inbox.take()
-        self._unfinished += marks
+                done, self._unacknowledged = self._unacknowledged, []
+                self._reader.call(done)
+        bodies, tags, redelivered = await self._inbox.take()
+        self._unacknowledged += tags
         return ReceivedBatch(bodies, redelivered)
 
     async def commit(self) -> None:
         if not self._transacted:
             raise DriverError("the session is not transacted")
-        done, self._unfinished = self._unfinished, []
+        done, self._unacknowledged = self._unacknowledged, []
         if done:
-            await self._reader.finish(done)
+            await self._reader.acknowledge_all(done)
 
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        await self._reader.close(self._unfinished)
+        await self._reader.close(self._unacknowledged)
         if self._subscribed is not None:
             await self._subscribed.close()

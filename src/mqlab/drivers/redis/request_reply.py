@@ -15,11 +15,11 @@ from itertools import count
 import numpy as np
 
 from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
-from mqlab.drivers.common.confirmations import Confirming
+from mqlab.drivers.common.confirmations import ConfirmationCounter
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
-from mqlab.drivers.redis.connection import Talk
-from mqlab.drivers.redis.streams import Reader
+from mqlab.drivers.redis.client import RedisClient
+from mqlab.drivers.redis.streams import StreamReader
 from mqlab.wire import resp
 from mqlab.wire.equal_frames import bodies_at
 from mqlab.wire.native.bodies import Bodies
@@ -27,13 +27,13 @@ from mqlab.wire.native.bodies import Bodies
 _SPECIAL = re.compile(rb"([*?\[\]\\])")
 
 
-class Replies:
+class ReplyChannel:
     """What comes to the channel of one connection, for all its requesters: `TOKEN BODY` each."""
 
     def __init__(self) -> None:
         self.channel = b"replies:" + secrets.token_hex(8).encode()
-        self.talk = Talk(self._published)
-        self.talk.when_gone(self._gone)
+        self.client = RedisClient(self._published)
+        self.client.on_lost(self._connection_lost)
         self._tokens = count()
         self._waiting: dict[bytes, asyncio.Future[bytes | None]] = {}
 
@@ -54,17 +54,17 @@ class Replies:
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer)
 
-    def _gone(self, why: str) -> None:
+    def _connection_lost(self, reason: str) -> None:
         for waiting in self._waiting.values():
             if not waiting.done():
-                waiting.set_exception(DriverError(why))
+                waiting.set_exception(DriverError(reason))
 
 
-class ChannelRequester(Requester):
+class PubSubRequester(Requester):
     """`talk` never waits; it may be that of other roles."""
 
-    def __init__(self, talk: Talk, replies: Replies, destination: str) -> None:
-        self._talk = talk
+    def __init__(self, client: RedisClient, replies: ReplyChannel, destination: str) -> None:
+        self._client = client
         self._replies = replies
         self._pattern = _SPECIAL.sub(rb"\\\1", responders_of(destination)) + b"*"
         self._responders: list[bytes] = []
@@ -72,7 +72,7 @@ class ChannelRequester(Requester):
 
     async def open(self) -> None:
         """Finds the responders."""
-        found = await self._talk.ask(b"PUBSUB", b"CHANNELS", self._pattern)
+        found = await self._client.call(b"PUBSUB", b"CHANNELS", self._pattern)
         self._responders = sorted(one for one in found if isinstance(one, bytes)) if isinstance(found, list) else []
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:
@@ -85,8 +85,8 @@ class ChannelRequester(Requester):
             token, reply = self._replies.expect()
             try:
                 to = self._responders[self._turn % len(self._responders)]
-                asking = b"%s %s %s" % (self._replies.channel, token, body)
-                heard = self._talk.asked(resp.command(b"PUBLISH", to, asking))
+                message = b"%s %s %s" % (self._replies.channel, token, body)
+                heard = self._client.submit(resp.command(b"PUBLISH", to, message))
                 heard.add_done_callback(partial(_heard, reply))
                 answer = await with_timeout(reply, BLOCKED_TIMEOUT_S, NO_REPLY)
                 if answer is not None:
@@ -111,29 +111,29 @@ def _heard(reply: "asyncio.Future[bytes | None]", heard: "asyncio.Future[resp.Va
         reply.set_result(None)
 
 
-class ChannelResponder(Responder):
+class PubSubResponder(Responder):
     """`talk` has subscribed to its channel, `control` is for the replies."""
 
-    def __init__(self, control: Talk, destination: str, room: int) -> None:
+    def __init__(self, control: RedisClient, destination: str, capacity: int) -> None:
         self.channel = responders_of(destination) + secrets.token_hex(8).encode()
-        self.talk = Talk(self._published)
-        self._inbox: Inbox[bytes] = Inbox(room, self.talk.hold, self.talk.let_go)
-        self.talk.when_gone(self._inbox.fail)
-        self._replying = _Replying(control, b"PUBLISH")
-        self._asked: list[bytes] = []
+        self.client = RedisClient(self._published)
+        self._inbox: Inbox[bytes] = Inbox(capacity, self.client.pause_reading, self.client.resume_reading)
+        self.client.on_lost(self._inbox.fail)
+        self._reply_sender = _ReplySender(control, b"PUBLISH")
+        self._requests: list[bytes] = []
 
     async def receive(self) -> ReceivedBatch:
-        bodies, self._asked, redelivered = await self._inbox.take()
+        bodies, self._requests, redelivered = await self._inbox.take()
         return ReceivedBatch(bodies, redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
-        await self._replying.send(self._asked, bodies)
+        await self._reply_sender.send(self._requests, bodies)
         if wait:
-            await self._replying.confirmed()
+            await self._reply_sender.confirmed()
 
     async def close(self) -> None:
-        await self._replying.confirmed()
-        await self.talk.close()
+        await self._reply_sender.confirmed()
+        await self.client.close()
 
     def _published(self, bodies: Bodies) -> None:
         """`CHANNEL TOKEN BODY` each."""
@@ -148,8 +148,8 @@ class ChannelResponder(Responder):
 class StreamRequester(Requester):
     """Its talk waits for the replies."""
 
-    def __init__(self, talk: Talk, destination: str, reply_to: str) -> None:
-        self._talk = talk
+    def __init__(self, client: RedisClient, destination: str, reply_to: str) -> None:
+        self._client = client
         self._key = destination.encode()
         self._replies = f"{reply_to}:{secrets.token_hex(8)}".encode()
 
@@ -158,79 +158,79 @@ class StreamRequester(Requester):
         if b" " in wanted or b"\n" in wanted:
             raise DriverError(f"{correlation_id!r} has a blank or a line end in it")
         to = b"%s %s" % (self._replies, wanted)
-        asking = resp.command(b"XADD", self._key, b"*", b"r", to, b"b", body)
+        reply = resp.command(b"XADD", self._key, b"*", b"r", to, b"b", body)
         waiting = resp.command(b"BLPOP", self._replies, b"0")
-        found = await with_timeout(self._talk.asked(asking + waiting, 2), BLOCKED_TIMEOUT_S, NO_REPLY)
+        found = await with_timeout(self._client.submit(reply + waiting, 2), BLOCKED_TIMEOUT_S, NO_REPLY)
         while True:
             # The reply to a request that was given up may come first.
             if isinstance(found, list) and isinstance(found[1], bytes):
                 correlation, _, answer = found[1].partition(b" ")
                 if correlation == wanted:
                     return Reply(answer, False)
-            found = await with_timeout(self._talk.asked(waiting), BLOCKED_TIMEOUT_S, NO_REPLY)
+            found = await with_timeout(self._client.submit(waiting), BLOCKED_TIMEOUT_S, NO_REPLY)
 
     async def close(self) -> None:
-        await self._talk.close()
+        await self._client.close()
 
 
-class _Replying:
+class _ReplySender:
     """Puts each reply on the list of its requester (RPUSH), or publishes it, and counts that they are there."""
 
-    def __init__(self, talk: Talk, verb: bytes) -> None:
-        self._talk = talk
+    def __init__(self, client: RedisClient, verb: bytes) -> None:
+        self._client = client
         self._verb = verb
-        self._confirming = Confirming()
-        self.confirmed = self._confirming.all_but
-        talk.when_gone(self._confirming.fail)
+        self._confirmations = ConfirmationCounter()
+        self.confirmed = self._confirmations.wait_confirmed
+        client.on_lost(self._confirmations.fail)
 
-    async def send(self, asked: list[bytes], bodies: Sequence[bytes]) -> None:
+    async def send(self, submit: list[bytes], bodies: Sequence[bytes]) -> None:
         commands = []
-        for to, body in zip(asked, bodies, strict=True):
+        for to, body in zip(submit, bodies, strict=True):
             replies, found, correlation = to.partition(b" ")
             if not found:
                 raise DriverError("a request does not say where its reply should go, or as what")
             commands.append(resp.command(self._verb, replies, b"%s %s" % (correlation, body)))
-        await self._confirming.sending(len(commands), 1000 + len(commands))
-        self._talk.write(b"".join(commands), len(commands), self._replied)
-        await self._talk.room()
+        await self._confirmations.reserve(len(commands), 1000 + len(commands))
+        self._client.write(b"".join(commands), len(commands), self._replied)
+        await self._client.wait_writable()
 
     def _replied(self, values: list[resp.Value]) -> None:
         refused = next((value for value in values if isinstance(value, resp.ErrorReply)), None)
         if refused is not None:
-            self._confirming.fail(f"Redis refused: {refused.words}")
+            self._confirmations.fail(f"Redis refused: {refused.words}")
         else:
-            self._confirming.confirm(len(values))
+            self._confirmations.confirm(len(values))
 
 
 class StreamResponder(Responder):
     """`talk` is for replies: the reader's waits for requests."""
 
-    def __init__(self, talk: Talk, inbox: Inbox[bytes], reader: Reader) -> None:
-        self._talk = talk
-        self._replying = _Replying(talk, b"RPUSH")
+    def __init__(self, client: RedisClient, inbox: Inbox[bytes], reader: StreamReader) -> None:
+        self._client = client
+        self._reply_sender = _ReplySender(client, b"RPUSH")
         self._inbox = inbox
         self._reader = reader
         # The id of each request of the last arrival, and where and as what it wants its reply.
-        self._asked: list[tuple[bytes, bytes]] = []
+        self._requests: list[tuple[bytes, bytes]] = []
 
     async def receive(self) -> ReceivedBatch:
-        done, self._asked = [number for number, _ in self._asked], []
-        self._reader.ask(done)
-        bodies, marks, redelivered = await self._inbox.take()
-        for mark in marks:
-            number, _, to = mark.partition(b" ")
-            self._asked.append((number, to))
+        done, self._requests = [number for number, _ in self._requests], []
+        self._reader.call(done)
+        bodies, tags, redelivered = await self._inbox.take()
+        for tag in tags:
+            number, _, to = tag.partition(b" ")
+            self._requests.append((number, to))
         return ReceivedBatch(bodies, redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
-        await self._replying.send([to for _, to in self._asked], bodies)
+        await self._reply_sender.send([to for _, to in self._requests], bodies)
         if wait:
-            await self._replying.confirmed()
+            await self._reply_sender.confirmed()
 
     async def close(self) -> None:
-        await self._replying.confirmed()
-        await self._reader.close([number for number, _ in self._asked])
-        await self._talk.close()
+        await self._reply_sender.confirmed()
+        await self._reader.close([number for number, _ in self._requests])
+        await self._client.close()
 
 
 def responders_of(destination: str) -> bytes:

@@ -8,18 +8,18 @@ from typing import Final
 from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.common.timeouts import with_timeout
-from mqlab.drivers.redis.connection import Talk
+from mqlab.drivers.redis.client import RedisClient
 from mqlab.wire import resp
 
 # The one group of a queue, whose members compete for its messages.
 SHARED: Final = b"all"
 # Read at once, however large the prefetch is: a reply is as large as that.
-_MOST_READ: Final = 10_000
-_MOST_LEFT: Final = 100_000
-_UNBLOCK_SECONDS: Final = 0.05
+_MAX_READ: Final = 10_000
+_MAX_INHERITED: Final = 100_000
+_UNBLOCK_INTERVAL_S: Final = 0.05
 
 
-class Place:
+class RedisStream:
     """A stream, and the group that reads it: b"" for a subscriber that gets only what comes while it is there."""
 
     def __init__(self, destination: str, group: bytes) -> None:
@@ -27,126 +27,128 @@ class Place:
         self.group = group
         self.is_queue = destination.startswith("queue:")
         # Consumers that went away without having acknowledged everything.
-        self.left = self.key + b":left:" + group
+        self.abandoned = self.key + b":left:" + group
 
     def done(self, ids: Sequence[bytes]) -> list[bytes]:
         """Commands that acknowledge these; what is on a queue is gone then."""
         commands = [resp.command(b"XACK", self.key, self.group, *ids)]
         return [*commands, resp.command(b"XDEL", self.key, *ids)] if self.is_queue else commands
 
-    async def make(self, talk: Talk) -> None:
+    async def make(self, client: RedisClient) -> None:
         """A queue has all that was ever sent to it, a subscription what is sent from now on."""
         try:
-            await talk.ask(b"XGROUP", b"CREATE", self.key, self.group, b"0" if self.is_queue else b"$", b"MKSTREAM")
+            await client.call(b"XGROUP", b"CREATE", self.key, self.group, b"0" if self.is_queue else b"$", b"MKSTREAM")
         except DriverError as error:
             if "BUSYGROUP" not in str(error):
                 raise
 
 
-class Reader:
+class StreamReader:
     """Reads into an inbox when asked. Its talk waits for messages; what must not wait is said on `control`."""
 
-    def __init__(self, talk: Talk, control: Talk, place: Place, most: int, inbox: Inbox[bytes]) -> None:
-        self._talk = talk
+    def __init__(
+        self, client: RedisClient, control: RedisClient, stream: RedisStream, most: int, inbox: Inbox[bytes]
+    ) -> None:
+        self._client = client
         self._control = control
-        self._place = place
-        self._count = b"%d" % min(_MOST_READ, most)
+        self._stream = stream
+        self._count = b"%d" % min(_MAX_READ, most)
         self._inbox = inbox
         self._name = secrets.token_hex(8).encode()
         self._id = b""
         self._last = b"0-0"
-        self._asking: asyncio.Future[resp.Value] | None = None
+        self._read_reply: asyncio.Future[resp.Value] | None = None
         self._closing = False
-        talk.when_gone(inbox.fail)
+        client.on_lost(inbox.fail)
 
     async def open(self) -> None:
         """From now on it misses nothing."""
-        number = await self._talk.ask(b"CLIENT", b"ID")
+        number = await self._client.call(b"CLIENT", b"ID")
         self._id = b"%d" % number if isinstance(number, int) else b""
-        place = self._place
-        if place.group:
-            await place.make(self._control)
+        stream = self._stream
+        if stream.group:
+            await stream.make(self._control)
             await self._inherit()
             return
-        newest = await self._control.ask(b"XREVRANGE", place.key, b"+", b"-", b"COUNT", b"1")
+        newest = await self._control.call(b"XREVRANGE", stream.key, b"+", b"-", b"COUNT", b"1")
         if isinstance(newest, resp.StreamEntries):
             self._last = newest.ids[0]
-        self.ask([])
+        self.call([])
 
-    def ask(self, done: Sequence[bytes]) -> None:
+    def call(self, done: Sequence[bytes]) -> None:
         """Acknowledge these, and read the next if nobody waits for them already."""
-        commands = self._place.done(done) if done else []
-        if self._asking is None:
+        commands = self._stream.done(done) if done else []
+        if self._read_reply is None:
             commands.append(self._reading())
-            self._asking = self._talk.asked(b"".join(commands), len(commands))
-            self._asking.add_done_callback(self._read)
+            self._read_reply = self._client.submit(b"".join(commands), len(commands))
+            self._read_reply.add_done_callback(self._read)
         elif commands:
-            self._control.asked(b"".join(commands), len(commands))
+            self._control.submit(b"".join(commands), len(commands))
 
-    async def finish(self, done: Sequence[bytes]) -> None:
+    async def acknowledge_all(self, done: Sequence[bytes]) -> None:
         """Acknowledge all of these or none."""
-        commands = [resp.command(b"MULTI"), *self._place.done(done), resp.command(b"EXEC")]
-        await with_timeout(self._control.asked(b"".join(commands), len(commands)))
+        commands = [resp.command(b"MULTI"), *self._stream.done(done), resp.command(b"EXEC")]
+        await with_timeout(self._control.submit(b"".join(commands), len(commands)))
 
-    async def close(self, unfinished: list[bytes]) -> None:
+    async def close(self, unacknowledged: list[bytes]) -> None:
         """The next one that opens the queue or subscription gets what was not acknowledged."""
         self._closing = True
-        if self._asking is not None:
-            await with_timeout(self._unblocked(self._asking))
-        place = self._place
-        if place.group:
-            if unfinished or self._inbox.take_all():
-                await self._control.ask(b"SADD", place.left, self._name)
+        if self._read_reply is not None:
+            await with_timeout(self._unblocked(self._read_reply))
+        stream = self._stream
+        if stream.group:
+            if unacknowledged or self._inbox.drain_tags():
+                await self._control.call(b"SADD", stream.abandoned, self._name)
             else:
-                await self._control.ask(b"XGROUP", b"DELCONSUMER", place.key, place.group, self._name)
-        await self._talk.close()
+                await self._control.call(b"XGROUP", b"DELCONSUMER", stream.key, stream.group, self._name)
+        await self._client.close()
 
-    async def _unblocked(self, asking: "asyncio.Future[resp.Value]") -> None:
-        while not asking.done():
+    async def _unblocked(self, reply: "asyncio.Future[resp.Value]") -> None:
+        while not reply.done():
             # Told before it has begun to wait, it waits all the same.
-            await self._control.ask(b"CLIENT", b"UNBLOCK", self._id)
-            await asyncio.wait((asking,), timeout=_UNBLOCK_SECONDS)
+            await self._control.call(b"CLIENT", b"UNBLOCK", self._id)
+            await asyncio.wait((reply,), timeout=_UNBLOCK_INTERVAL_S)
 
     def _reading(self) -> bytes:
-        place = self._place
-        how = (b"COUNT", self._count, b"BLOCK", b"0", b"STREAMS", place.key)
-        if place.group:
-            return resp.command(b"XREADGROUP", b"GROUP", place.group, self._name, *how, b">")
-        return resp.command(b"XREAD", *how, self._last)
+        stream = self._stream
+        options = (b"COUNT", self._count, b"BLOCK", b"0", b"STREAMS", stream.key)
+        if stream.group:
+            return resp.command(b"XREADGROUP", b"GROUP", stream.group, self._name, *options, b">")
+        return resp.command(b"XREAD", *options, self._last)
 
-    def _read(self, asking: "asyncio.Future[resp.Value]") -> None:
-        self._asking = None
-        if asking.cancelled():
+    def _read(self, reply: "asyncio.Future[resp.Value]") -> None:
+        self._read_reply = None
+        if reply.cancelled():
             return
-        error = asking.exception()
+        error = reply.exception()
         if error is not None:
             self._inbox.fail(str(error))
             return
-        entries = asking.result()
+        entries = reply.result()
         if isinstance(entries, resp.StreamEntries):
             self._put(entries, False)
             # Only those of a group wait to be told that what they have is done.
-            if not self._place.group and not self._closing:
-                self.ask([])
+            if not self._stream.group and not self._closing:
+                self.call([])
 
     def _put(self, entries: resp.StreamEntries, redelivered: bool) -> None:
         self._last = entries.ids[-1]
-        marks = entries.ids
+        tags = entries.ids
         if any(entries.replies):
-            marks = [b"%s %s" % pair for pair in zip(entries.ids, entries.replies, strict=True)]
-        self._inbox.put(entries.bodies, marks if self._place.group else [], redelivered)
+            tags = [b"%s %s" % pair for pair in zip(entries.ids, entries.replies, strict=True)]
+        self._inbox.put(entries.bodies, tags if self._stream.group else [], redelivered)
 
     async def _inherit(self) -> None:
-        place = self._place
-        left = await self._control.ask(b"SPOP", place.left, b"1000")
-        for name in left if isinstance(left, list) else []:
+        stream = self._stream
+        abandoned = await self._control.call(b"SPOP", stream.abandoned, b"1000")
+        for name in abandoned if isinstance(abandoned, list) else []:
             assert isinstance(name, bytes)
-            most = b"%d" % _MOST_LEFT
-            pending = await self._control.ask(b"XPENDING", place.key, place.group, b"-", b"+", most, name)
+            most = b"%d" % _MAX_INHERITED
+            pending = await self._control.call(b"XPENDING", stream.key, stream.group, b"-", b"+", most, name)
             rows = pending if isinstance(pending, list) else []
             ids = [row[0] for row in rows if isinstance(row, list) and isinstance(row[0], bytes)]
             if ids:
-                claimed = await self._control.ask(b"XCLAIM", place.key, place.group, self._name, b"0", *ids)
+                claimed = await self._control.call(b"XCLAIM", stream.key, stream.group, self._name, b"0", *ids)
                 if isinstance(claimed, resp.StreamEntries):
                     self._put(claimed, True)
-            await self._control.ask(b"XGROUP", b"DELCONSUMER", place.key, place.group, name)
+            await self._control.call(b"XGROUP", b"DELCONSUMER", stream.key, stream.group, name)

@@ -7,7 +7,7 @@ from mqlab.drivers.api import DriverError
 
 
 @dataclass(frozen=True)
-class Flavour:
+class StompFlavour:
     """One kind of broker."""
 
     name: str
@@ -47,9 +47,9 @@ class Flavour:
         if selector and not self.selectors:
             raise DriverError(f"{self.name} knows no selectors over STOMP")
         # A window of 1 byte is room for one message, whatever its size.
-        room = max(1, min(prefetch, self.prefetch_most)) * self.prefetch_bytes if prefetch > 1 else 1
+        capacity = max(1, min(prefetch, self.prefetch_most)) * self.prefetch_bytes if prefetch > 1 else 1
         return {
-            "id": "0", "destination": self.destination(name), "ack": "client", self.prefetch: str(room),
+            "id": "0", "destination": self.destination(name), "ack": "client", self.prefetch: str(capacity),
             **_typed(self.subscribe_type, name), **({"selector": selector} if selector else {}),
         }  # fmt: skip
 
@@ -70,22 +70,22 @@ class Flavour:
         return {"destination": to, **({"persistent": "true"} if persistent else {}), **_typed(self.send_type, "queue:")}
 
 
-ARTEMIS: Final = Flavour(
+ARTEMIS: Final = StompFlavour(
     "artemis", "ActiveMQ-Artemis", queue="{}", topic="{}", send_type="destination-type",
     subscribe_type="subscription-type", receipts="last", transacted_acks=False, numbers="convert_string_expressions:",
     prefetch="consumer-window-size", prefetch_bytes=1024,
 )  # fmt: skip
-ACTIVEMQ: Final = Flavour(
+ACTIVEMQ: Final = StompFlavour(
     "activemq", "ActiveMQ/", durable="activemq.subscriptionName", prefetch="activemq.prefetchSize", prefetch_most=32_000
 )
-RABBITMQ: Final = Flavour(
+RABBITMQ: Final = StompFlavour(
     "rabbitmq", "RabbitMQ", selectors=False, durable="", prefetch_most=65_535, own_replies="/temp-queue/replies"
 )
-MQLAB: Final = Flavour("mqlab", "mqlab", receipts="last")
+MQLAB: Final = StompFlavour("mqlab", "mqlab", receipts="last")
 FLAVOURS: Final = {flavour.name: flavour for flavour in (ACTIVEMQ, ARTEMIS, MQLAB, RABBITMQ)}
 
 
-def flavour_of(chosen: str, server: str) -> Flavour:
+def flavour_of(chosen: str, server: str) -> StompFlavour:
     """The one that was chosen, else the one that the server says it is, else the most usual. Raises DriverError."""
     if chosen:
         if chosen not in FLAVOURS:

@@ -4,114 +4,116 @@ from collections.abc import Sequence
 
 from mqlab.drivers.api import DriverError, ReceivedBatch, ReceiverOptions, Reply, Requester, Responder
 from mqlab.drivers.common.correlation import prefix_of, selector_for
-from mqlab.drivers.stomp.connection import Wire
-from mqlab.drivers.stomp.links import VERSION, StompReceiver, ack_of, bodies_of, taken
+from mqlab.drivers.stomp.client import StompClient
+from mqlab.drivers.stomp.links import VERSION, StompReceiver, ack_of, bodies_of, take_messages
 from mqlab.wire.stomp import FrameRun, StompFrame, encode, encode_head, escape
 
 
 class StompRequester(Requester):
     """Of a shared reply queue it takes what answers its own requests, by a selector that fits all of them."""
 
-    def __init__(self, wire: Wire, destination: str, reply_to: str, *, persistent: bool) -> None:
-        self._wire = wire
+    def __init__(self, client: StompClient, destination: str, reply_to: str, *, persistent: bool) -> None:
+        self._client = client
         self._reply_to = reply_to
-        flavour = wire.flavour
+        flavour = client.flavour
         answer = flavour.destination(reply_to) if flavour.selectors else flavour.own_replies
         headers = flavour.send_headers(destination, persistent=persistent) | {"reply-to": answer}
         self._head = encode_head("SEND", headers, VERSION)
         # The selector of the subscription that is open; and what acknowledges the last reply.
         self._selector = ""
-        self._done = b""
+        self._ack = b""
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:
-        wire = self._wire
+        client = self._client
         selector = selector_for(prefix_of(correlation_id), correlation_id)
-        before, self._done = self._done, b""
-        if selector != self._selector and wire.flavour.selectors:
+        before, self._ack = self._ack, b""
+        if selector != self._selector and client.flavour.selectors:
             before += self._subscription(selector)
         number = escape(correlation_id, VERSION).encode()
-        wire.write(b"%b%bcorrelation-id:%b\ncontent-length:%d\n\n%b\0" % (before, self._head, number, len(body), body))
+        client.write(
+            b"%b%bcorrelation-id:%b\ncontent-length:%d\n\n%b\0" % (before, self._head, number, len(body), body)
+        )
         while True:
-            await wire.arrived(is_reply=True)
-            [reply] = alone(wire.inbox.pop(0), wire)
+            await client.wait_message(is_reply=True)
+            [reply] = pop_first(client.inbox.pop(0), client)
             if "ack" in reply.headers:
-                self._done += b"ACK\nid:%b\n\n\0" % ack_of(reply)
+                self._ack += b"ACK\nid:%b\n\n\0" % ack_of(reply)
             if reply.headers.get("correlation-id") == correlation_id:
                 return Reply(reply.body, reply.headers.get("redelivered") == "true")
 
     async def close(self) -> None:
-        if self._wire.closed:
+        if self._client.closed:
             return
-        if self._done:
-            self._wire.write(self._done)
-        await self._wire.close()
+        if self._ack:
+            self._client.write(self._ack)
+        await self._client.close()
 
     def _subscription(self, selector: str) -> bytes:
         old = b"UNSUBSCRIBE\nid:0\n\n\0" if self._selector else b""
-        headers = self._wire.flavour.subscribe_headers(self._reply_to, 1, selector)
+        headers = self._client.flavour.subscribe_headers(self._reply_to, 1, selector)
         self._selector = selector
         return old + encode(StompFrame("SUBSCRIBE", headers), VERSION)
 
 
 class StompResponder(Responder):
-    def __init__(self, wire: Wire, destination: str, *, prefetch: int, persistent: bool) -> None:
-        self._wire = wire
-        self._receiver = StompReceiver(wire, destination, ReceiverOptions(prefetch))
+    def __init__(self, client: StompClient, destination: str, *, prefetch: int, persistent: bool) -> None:
+        self._client = client
+        self._receiver = StompReceiver(client, destination, ReceiverOptions(prefetch))
         self._persistent = persistent
         self._heads: dict[str, bytes] = {}
         # Where and as what each request of the last arrival wants its reply; and what acknowledges them all.
-        self._wanted: list[tuple[str, bytes]] = []
-        self._done = b""
+        self._reply_address: list[tuple[str, bytes]] = []
+        self._ack = b""
 
     async def subscribe(self) -> None:
         await self._receiver.subscribe()
 
     async def receive(self) -> ReceivedBatch:
-        wire = self._wire
-        if self._done:
-            wire.write(self._done)
-            self._done = b""
-        await wire.arrived()
-        messages = taken(wire)
-        self._wanted = [_wanted(request) for message in messages for request in _frames(message)]
-        self._done = b"ACK\nid:%b\n\n\0" % ack_of(messages[-1])
+        client = self._client
+        if self._ack:
+            client.write(self._ack)
+            self._ack = b""
+        await client.wait_message()
+        messages = take_messages(client)
+        self._reply_address = [_reply_address(request) for message in messages for request in _frames(message)]
+        self._ack = b"ACK\nid:%b\n\n\0" % ack_of(messages[-1])
         return ReceivedBatch(bodies_of(messages), messages[0].headers.get("redelivered") == "true")
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
-        wire = self._wire
+        client = self._client
         written = []
-        each = self._persistent and wire.flavour.receipts == "each"
-        for row, (body, (to, number)) in enumerate(zip(bodies, self._wanted, strict=True)):
+        each = self._persistent and client.flavour.receipts == "each"
+        for row, (body, (to, number)) in enumerate(zip(bodies, self._reply_address, strict=True)):
             asks = wait and (each or row == len(bodies) - 1)
-            receipt = b"receipt:%d\n" % wire.receipts() if asks else b""
+            receipt = b"receipt:%d\n" % client.reserve_receipts() if asks else b""
             headers = (self._head(to), receipt, number, len(body), body)
             written.append(b"%b%bcorrelation-id:%b\ncontent-length:%d\n\n%b\0" % headers)
         if not wait:
             # With the replies written, in order, their requests are done: one write for both.
-            written.append(self._done)
-            self._done = b""
-        wire.write(b"".join(written))
-        await (wire.answered() if wait else wire.drained())
+            written.append(self._ack)
+            self._ack = b""
+        client.write(b"".join(written))
+        await (client.wait_receipts() if wait else client.wait_writable())
 
     async def close(self) -> None:
-        if self._wire.closed:
+        if self._client.closed:
             return
-        if self._done:
-            self._wire.write(self._done)
-        await self._wire.close()
+        if self._ack:
+            self._client.write(self._ack)
+        await self._client.close()
 
     def _head(self, to: str) -> bytes:
         head = self._heads.get(to)
         if head is None:
-            headers = self._wire.flavour.reply_headers(to, persistent=self._persistent)
+            headers = self._client.flavour.reply_headers(to, persistent=self._persistent)
             head = self._heads[to] = encode_head("SEND", headers, VERSION)
         return head
 
 
-def alone(message: StompFrame | FrameRun, wire: Wire) -> list[StompFrame]:
+def pop_first(message: StompFrame | FrameRun, client: StompClient) -> list[StompFrame]:
     """One message; those that came in one piece with it go back to the inbox."""
     first, *others = _frames(message)
-    wire.inbox[:0] = others
+    client.inbox[:0] = others
     return [first]
 
 
@@ -119,7 +121,7 @@ def _frames(message: StompFrame | FrameRun) -> list[StompFrame]:
     return message.frames() if isinstance(message, FrameRun) else [message]
 
 
-def _wanted(request: StompFrame) -> tuple[str, bytes]:
+def _reply_address(request: StompFrame) -> tuple[str, bytes]:
     to, number = request.headers.get("reply-to"), request.headers.get("correlation-id")
     if not to or not number:
         raise DriverError("a request does not say where its reply should go, or as what")

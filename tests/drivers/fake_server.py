@@ -8,7 +8,7 @@ Play = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def peer(play: Play) -> AsyncIterator[str]:
+async def fake_server(play: Play) -> AsyncIterator[str]:
     """Plays with each client that connects; its address."""
     playing: set[asyncio.Task[None]] = set()
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
-from mqlab.drivers.common.transport import Line
+from mqlab.drivers.common.transport import SocketTransport
 from mqlab.wire.mqtt import (
     CONNACK,
     DISCONNECT,
@@ -33,74 +33,74 @@ from mqlab.wire.mqtt import (
 from mqlab.wire.native.payload import Bytes
 
 # Numbers of packets are 1 to 65,535.
-_IDS: Final = 0xFFFF
+_MAX_ID: Final = 0xFFFF
 # After so many bytes published the system is asked to answer, and no more than so many answers may be missing: else a
 # slow one would have seconds of work in the buffers between, long after the load ended.
-_MARK_SIZE: Final = 128 * 1024
-_MOST_MARKS: Final = 2
-_OPEN_SECONDS: Final = 20.0
+_BARRIER_BYTES: Final = 128 * 1024
+_MAX_BARRIERS: Final = 2
+_OPEN_TIMEOUT_S: Final = 20.0
 Result = TypeVar("Result")
 
 
-class Session:
+class MqttClient:
     """All that waits raises DriverError once the session has failed. `room`: messages that may wait to be taken."""
 
-    def __init__(self, connect: Connect, room: int = 0) -> None:
+    def __init__(self, connect: Connect, capacity: int = 0) -> None:
         self.version = connect.version
         # Whether a message that nobody gets is lost, which on a queue it must not be.
         self.needs_subscribers = False
         self.failed: DriverError | None = None
         self._connect = connect
-        self._room = room
-        self._line = Line("MQTT", self._take, self._lost)
+        self._capacity = capacity
+        self._transport = SocketTransport("MQTT", self._parse, self._connection_lost)
         self._splitter = MqttDecoder(connect.version)
         # Of questions in their order; one that nobody waits for any more is still answered.
         self._answers: deque[asyncio.Future[Packet]] = deque()
-        self._marks: deque[asyncio.Future[Packet]] = deque()
-        self._unmarked = 0
-        self._arrived: deque[PublishBatch] = deque()
-        self._waiting = 0
-        self._arrival: asyncio.Future[None] | None = None
+        self._barriers: deque[asyncio.Future[Packet]] = deque()
+        self._bytes_since_barrier = 0
+        self._received: deque[PublishBatch] = deque()
+        self._received_messages = 0
+        self._message_waiter: asyncio.Future[None] | None = None
         # Messages sent that are not confirmed, how many may be, and the number of the next.
         self._unconfirmed = 0
-        self._window = _IDS
+        self._window = _MAX_ID
         self._next_id = 1
-        self._confirmation: asyncio.Future[None] | None = None
+        self._confirmation_waiter: asyncio.Future[None] | None = None
         # While somebody waits for an answer, the connection is read even if no message has room: it may be behind them.
-        self._expecting = 0
+        self._waiting_answers = 0
 
     async def open(self, address: str) -> None:
-        await self._line.open(address)
+        await self._transport.open(address)
         try:
-            async with asyncio.timeout(_OPEN_SECONDS):
-                answer = await self._ask(self._connect.packet(), CONNACK)
-            self._greeted(answer.rest)
+            async with asyncio.timeout(_OPEN_TIMEOUT_S):
+                answer = await self._call(self._connect.packet(), CONNACK)
+            self._check_connack(answer.rest)
         except TimeoutError:
-            await self._line.close()
+            await self._transport.close()
             raise DriverError(f"{address} does not answer in MQTT") from None
         except BaseException:
-            await self._line.close()
+            await self._transport.close()
             raise
 
     async def subscribe(self, topic: str, qos: int = 1) -> None:
         """Messages come with the QoS they were sent with, or `qos` if that is less."""
-        answer = await self._ask(subscribe(self.version, self._ids(1).item(), topic, qos), SUBACK)
+        answer = await self._call(subscribe(self.version, self._ids(1).item(), topic, qos), SUBACK)
         if answer.rest[-1] >= REFUSED:
             raise DriverError(f"the system refuses the subscription to {topic}: reason {answer.rest[-1]:#04x}")
 
     async def publish(self, data: bytes) -> None:
         """Returns when there is room for more."""
         self._write(data)
-        self._unmarked += len(data)
-        if self._unmarked >= _MARK_SIZE:
-            self._unmarked = 0
-            self._marks.append(self._asked(PING))
-            if len(self._marks) > _MOST_MARKS:
-                await self._read_for(self._marks.popleft())
-        if self._line.is_full:
-            await self._line.room()
+        self._bytes_since_barrier += len(data)
+        if self._bytes_since_barrier >= _BARRIER_BYTES:
+            self._bytes_since_barrier = 0
+            self._barriers.append(self._submit(PING))
+            if len(self._barriers) > _MAX_BARRIERS:
+                await self._wait_reading(self._barriers.popleft())
+        if self._transport.is_write_paused:
+            await self._transport.wait_writable()
 
-    async def numbers(self, most: int) -> Any:
+    async def reserve_ids(self, most: int) -> Any:
         """For at most so many packets that are to be confirmed; returns when at least one more may be sent."""
         while self._unconfirmed >= self._window:
             await self._next_confirmation()
@@ -108,31 +108,31 @@ class Session:
         self._unconfirmed += rows
         return self._ids(rows)
 
-    async def confirmed(self) -> None:
+    async def wait_confirmed(self) -> None:
         """Returns when all that was to be confirmed is."""
         while self._unconfirmed:
             await self._next_confirmation()
 
-    async def taken(self) -> None:
+    async def flush(self) -> None:
         """Returns when the system has handled all that was sent."""
-        await self._ask(PING)
+        await self._call(PING)
 
-    async def arrived(self, *, is_reply: bool = False) -> list[PublishBatch]:
+    async def receive(self, *, is_reply: bool = False) -> list[PublishBatch]:
         """What is there now, up to the room there is, either redelivered or not."""
-        while not self._arrived:
+        while not self._received:
             if self.failed is not None:
                 raise self.failed
-            self._arrival = asyncio.get_running_loop().create_future()
-            await next_message(self._arrival, is_reply=is_reply)
-        waiting, redelivered = self._arrived, self._arrived[0].redelivered
-        pieces, rows = [], 0
-        while waiting and waiting[0].redelivered == redelivered and rows < max(1, self._room):
-            pieces.append(waiting.popleft())
-            rows += pieces[-1].rows
-        self._waiting -= rows
-        if self._waiting <= self._room // 2:
-            self._line.let_go(self)
-        return pieces
+            self._message_waiter = asyncio.get_running_loop().create_future()
+            await next_message(self._message_waiter, is_reply=is_reply)
+        waiting, redelivered = self._received, self._received[0].redelivered
+        runs, rows = [], 0
+        while waiting and waiting[0].redelivered == redelivered and rows < max(1, self._capacity):
+            runs.append(waiting.popleft())
+            rows += runs[-1].rows
+        self._received_messages -= rows
+        if self._received_messages <= self._capacity // 2:
+            self._transport.resume_reading(self)
+        return runs
 
     def acknowledge(self, ids: bytes) -> None:
         if ids:
@@ -142,25 +142,25 @@ class Session:
         if self.failed is None:
             self._write(disconnect())
             self._fail("the session is closed")
-        await self._line.close()
+        await self._transport.close()
 
     def _ids(self, rows: int) -> Any:
-        first, self._next_id = self._next_id, (self._next_id + rows - 1) % _IDS + 1
-        return (np.arange(first - 1, first - 1 + rows) % _IDS + 1).astype(np.uint16)
+        first, self._next_id = self._next_id, (self._next_id + rows - 1) % _MAX_ID + 1
+        return (np.arange(first - 1, first - 1 + rows) % _MAX_ID + 1).astype(np.uint16)
 
     def _write(self, data: bytes) -> None:
         if self.failed is not None:
             raise self.failed
-        self._line.write(data)
+        self._transport.write(data)
 
-    async def _ask(self, question: bytes, kind: int | None = None) -> Packet:
-        answer = await self._read_for(self._asked(question))
+    async def _call(self, request: bytes, kind: int | None = None) -> Packet:
+        answer = await self._wait_reading(self._submit(request))
         if kind is not None and answer.kind != kind:
             raise DriverError(f"the system answers with a packet of type {answer.kind} instead of {kind}")
         return answer
 
-    def _asked(self, question: bytes) -> "asyncio.Future[Packet]":
-        self._write(question)
+    def _submit(self, request: bytes) -> "asyncio.Future[Packet]":
+        self._write(request)
         answer: asyncio.Future[Packet] = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
         return answer
@@ -168,48 +168,48 @@ class Session:
     async def _next_confirmation(self) -> None:
         if self.failed is not None:
             raise self.failed
-        self._confirmation = asyncio.get_running_loop().create_future()
-        await self._read_for(self._confirmation)
+        self._confirmation_waiter = asyncio.get_running_loop().create_future()
+        await self._wait_reading(self._confirmation_waiter)
 
-    async def _read_for(self, waiting: "asyncio.Future[Result]") -> Result:
-        self._expecting += 1
-        self._line.let_go(self)
+    async def _wait_reading(self, waiting: "asyncio.Future[Result]") -> Result:
+        self._waiting_answers += 1
+        self._transport.resume_reading(self)
         try:
             return await with_timeout(waiting, BLOCKED_TIMEOUT_S)
         finally:
-            self._expecting -= 1
+            self._waiting_answers -= 1
 
-    def _greeted(self, rest: bytes) -> None:
+    def _check_connack(self, rest: bytes) -> None:
         found = {}
         if self.version == 5 and len(rest) > 2:
             size, at = read_varint(rest, 2)
             found = read_properties(rest[at : at + max(size, 0)])
         if len(rest) < 2 or rest[1]:
-            why = refusal(self.version, rest[1], found) if len(rest) > 1 else "it says nothing"
-            raise DriverError(f"the system refuses the connection: {why}")
+            reason = refusal(self.version, rest[1], found) if len(rest) > 1 else "it says nothing"
+            raise DriverError(f"the system refuses the connection: {reason}")
         self._window = int.from_bytes(found.get(RECEIVE_MAXIMUM, b"\xff\xff"), "big")
 
     # From the line
 
-    def _take(self, data: Bytes) -> tuple[int, int]:
+    def _parse(self, data: Bytes) -> tuple[int, int]:
         for found in self._splitter.feed(data.tobytes()):
-            self._found(found)
-        if self._waiting > self._room and not self._expecting:
-            self._line.hold(self)
+            self._handle(found)
+        if self._received_messages > self._capacity and not self._waiting_answers:
+            self._transport.pause_reading(self)
         return len(data), 0
 
-    def _found(self, found: Incoming) -> None:
+    def _handle(self, found: Incoming) -> None:
         if isinstance(found, PublishBatch):
-            self._arrived.append(found)
-            self._waiting += found.rows
-            _wake(self._arrival)
+            self._received.append(found)
+            self._received_messages += found.rows
+            _wake(self._message_waiter)
         elif isinstance(found, PubackBatch):
             self._unconfirmed -= found.rows
             if found.reason >= REFUSED:
                 self._fail(f"the system refused a message: reason {found.reason:#04x}")
             elif found.reason == NO_MATCHING_SUBSCRIBERS and self.needs_subscribers:
                 self._fail("a message was sent to a queue that nobody receives from: MQTT keeps it for nobody")
-            _wake(self._confirmation)
+            _wake(self._confirmation_waiter)
         elif found.kind == DISCONNECT:
             code = found.rest[0] if found.rest else 0
             self._fail(f"the system ended the session: reason {code:#04x}")
@@ -218,13 +218,13 @@ class Session:
             if not answer.done():
                 answer.set_result(found)
 
-    def _lost(self, why: str) -> None:
-        self._fail(why or "the session is closed")
+    def _connection_lost(self, reason: str) -> None:
+        self._fail(reason or "the session is closed")
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, reason: str) -> None:
         if self.failed is None:
-            self.failed = error = DriverError(why)
-            for waiting in (*self._answers, self._arrival, self._confirmation):
+            self.failed = error = DriverError(reason)
+            for waiting in (*self._answers, self._message_waiter, self._confirmation_waiter):
                 if waiting is not None and not waiting.done():
                     waiting.set_exception(error)
                     # Looked at: not everybody who asked waits for the answer.

@@ -13,7 +13,7 @@ from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
 
-from .native.test_driver import Connect, against_a_broker, bodies, near_a_broker
+from .test_driver import Connect, against_a_broker, bodies, near_a_broker
 
 REQUESTS, REPLIES = "queue:requests", "queue:replies"
 

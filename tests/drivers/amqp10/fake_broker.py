@@ -12,7 +12,7 @@ OnLink = Callable[[Any], None]
 
 
 @asynccontextmanager
-async def peer(on_link: OnLink) -> AsyncIterator[str]:
+async def fake_broker(on_link: OnLink) -> AsyncIterator[str]:
     """Its address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

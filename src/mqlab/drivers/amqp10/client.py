@@ -12,24 +12,24 @@ from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, BLOCKED_TIMEOUT_S, w
 from mqlab.wire.address import Address, BadAddressError
 from mqlab.wire.tls import client_context
 
-_CONNECT_SECONDS: Final = 10.0
-_HIGH_MARK: Final = 1024 * 1024
+_CONNECT_TIMEOUT_S: Final = 10.0
+_WRITE_BUFFER_BYTES: Final = 1024 * 1024
 # The broker is told that somebody is there well before it gives up.
-_TICK_SECONDS: Final = 5.0
-_MOST_FRAME: Final = 64 * 1024
+_TICK_INTERVAL_S: Final = 5.0
+_MAX_FRAME_BYTES: Final = 64 * 1024
 
 
-class Linked(Protocol):
+class LinkHandler(Protocol):
     """What a link of the engine has as its context."""
 
     # Whether the broker has let go of it, some without a word that it is closed; or it was left from here.
-    gone: bool
+    detached: bool
 
-    def delivered(self, delivery: Any) -> None:
+    def handle_delivery(self, delivery: Any) -> None:
         """Something has come, or was said of something that was sent."""
 
 
-class Engine(asyncio.Protocol):
+class Amqp10Client(asyncio.Protocol):
     """All that can fail raises DriverError."""
 
     def __init__(self, container: str, host: str) -> None:
@@ -38,7 +38,7 @@ class Engine(asyncio.Protocol):
         self.connection.container = container
         self.connection.hostname = host
         self.connection.collect(self._collector)
-        self._engine = Transport()
+        self._proton = Transport()
         self._transport: asyncio.Transport | None = None
         self._paused = False
         self._failed = ""
@@ -46,49 +46,49 @@ class Engine(asyncio.Protocol):
         self._ticking: asyncio.TimerHandle | None = None
 
     @classmethod
-    async def open(cls, address: str, container: str, user: str = "", password: str = "") -> "Engine":
+    async def open(cls, address: str, container: str, user: str = "", password: str = "") -> "Amqp10Client":
         try:
-            where = Address.parse(address)
+            parsed = Address.parse(address)
         except BadAddressError as error:
             raise DriverError(str(error)) from error
-        engine = cls(container, where.host)
-        engine.login(user, password)
+        client = cls(container, parsed.host)
+        client.login(user, password)
         try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                loop, tls = asyncio.get_running_loop(), client_context() if where.tls else None
-                await loop.create_connection(lambda: engine, where.host, where.port, ssl=tls)
-                engine.pump()
-                await engine.until(lambda: bool(engine.connection.state & Connection.REMOTE_ACTIVE))
+            async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+                loop, tls = asyncio.get_running_loop(), client_context() if parsed.tls else None
+                await loop.create_connection(lambda: client, parsed.host, parsed.port, ssl=tls)
+                client.process()
+                await client.wait_until(lambda: bool(client.connection.state & Connection.REMOTE_ACTIVE))
         except TimeoutError as error:
-            engine.abort()
-            raise DriverError(f"{address} did not answer within {_CONNECT_SECONDS:g} s") from error
+            client.abort()
+            raise DriverError(f"{address} did not answer within {_CONNECT_TIMEOUT_S:g} s") from error
         except OSError as error:
             raise DriverError(f"{address}: {error}") from error
         except BaseException:
-            engine.abort()
+            client.abort()
             raise
-        return engine
+        return client
 
     def login(self, user: str, password: str) -> None:
         if user:
             self.connection.user, self.connection.password = user, password
-        sasl = self._engine.sasl()
+        sasl = self._proton.sasl()
         sasl.allow_insecure_mechs = True
         sasl.allowed_mechs("PLAIN" if user else "ANONYMOUS")
-        self._engine.max_frame_size = _MOST_FRAME
-        self._engine.bind(self.connection)
+        self._proton.max_frame_size = _MAX_FRAME_BYTES
+        self._proton.bind(self.connection)
         self.connection.open()
 
     # What links use.
 
-    def pump(self) -> None:
+    def process(self) -> None:
         """Deals with what the engine has to say, and writes what it has to send."""
         self._events()
-        while not self._paused and (size := self._engine.pending()) > 0:
+        while not self._paused and (size := self._proton.pending()) > 0:
             if self._transport is None:
                 break
-            self._transport.write(self._engine.peek(size))
-            self._engine.pop(size)
+            self._transport.write(self._proton.peek(size))
+            self._proton.pop(size)
             self._events()
         self.wake()
 
@@ -96,22 +96,22 @@ class Engine(asyncio.Protocol):
         if self._failed:
             raise DriverError(self._failed)
 
-    async def until(self, happened: Callable[[], bool], seconds: float = ANSWER_TIMEOUT_S) -> None:
-        if not happened():
-            await with_timeout(self.whenever(happened), seconds, "the broker did not answer")
+    async def wait_until(self, condition: Callable[[], bool], timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        if not condition():
+            await with_timeout(self.wait_for(condition), timeout_s, "the broker did not answer")
 
-    async def whenever(self, happened: Callable[[], bool]) -> None:
+    async def wait_for(self, condition: Callable[[], bool]) -> None:
         """As `until`, for what nobody owes, such as the next message: whoever waits for it knows how long."""
-        while not happened():
+        while not condition():
             self.check()
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
 
-    async def writable(self) -> None:
+    async def wait_writable(self) -> None:
         """When there is room for more to be written."""
         if self._paused or self._failed:
-            await self.until(lambda: not self._paused, BLOCKED_TIMEOUT_S)
+            await self.wait_until(lambda: not self._paused, BLOCKED_TIMEOUT_S)
 
     def wake(self) -> None:
         waiters, self._waiters = self._waiters, []
@@ -125,8 +125,8 @@ class Engine(asyncio.Protocol):
         try:
             self.check()
             self.connection.close()
-            self.pump()
-            await self.until(lambda: bool(self.connection.state & Connection.REMOTE_CLOSED))
+            self.process()
+            await self.wait_until(lambda: bool(self.connection.state & Connection.REMOTE_CLOSED))
         finally:
             self.abort()
 
@@ -141,7 +141,7 @@ class Engine(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(_HIGH_MARK)
+        self._transport.set_write_buffer_limits(_WRITE_BUFFER_BYTES)
         self._tick()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -152,33 +152,33 @@ class Engine(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._paused = False
-        self.pump()
+        self.process()
 
     def data_received(self, data: bytes) -> None:
         view = memoryview(data)
         try:
             while view:
-                capacity = self._engine.capacity()
+                capacity = self._proton.capacity()
                 if capacity <= 0:
                     break
-                self._engine.push(bytes(view[:capacity]))
+                self._proton.push(bytes(view[:capacity]))
                 view = view[capacity:]
                 self._events()
         except ProtonException as error:
             self._fail(f"the broker sent something that is not AMQP 1.0: {error}")
         except DriverError as error:
             self._fail(str(error))
-        self.pump()
+        self.process()
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         with suppress(ProtonException):
-            self._engine.tick(loop.time())
-        self.pump()
-        self._ticking = loop.call_later(_TICK_SECONDS, self._tick)
+            self._proton.tick(loop.time())
+        self.process()
+        self._ticking = loop.call_later(_TICK_INTERVAL_S, self._tick)
 
-    def _fail(self, why: str) -> None:
-        self._failed = self._failed or why
+    def _fail(self, reason: str) -> None:
+        self._failed = self._failed or reason
         self.wake()
 
     def _events(self) -> None:
@@ -187,17 +187,17 @@ class Engine(asyncio.Protocol):
             kind = event.type
             if kind == Event.DELIVERY:
                 delivery = event.delivery
-                cast(Linked, delivery.link.context).delivered(delivery)
+                cast(LinkHandler, delivery.link.context).handle_delivery(delivery)
             elif kind == Event.LINK_REMOTE_DETACH:
-                linked = cast(Linked, event.link.context)
-                if not linked.gone:
-                    linked.gone = True
+                handler = cast(LinkHandler, event.link.context)
+                if not handler.detached:
+                    handler.detached = True
                     self._ended(event.link, "a link")
             elif kind == Event.TRANSPORT_ERROR:
-                self._fail(f"the broker says: {_said(self._engine.condition) or 'nothing'}")
+                self._fail(f"the broker says: {_describe(self._proton.condition) or 'nothing'}")
             elif kind == Event.CONNECTION_REMOTE_CLOSE:
-                said = _said(self.connection.remote_condition)
-                self._fail(f"the broker says: {said}" if said else "the broker closed the connection")
+                description = _describe(self.connection.remote_condition)
+                self._fail(f"the broker says: {description}" if description else "the broker closed the connection")
             elif kind == Event.LINK_REMOTE_CLOSE:
                 self._ended(event.link, "a link")
             elif kind == Event.SESSION_REMOTE_CLOSE:
@@ -206,13 +206,13 @@ class Engine(asyncio.Protocol):
 
     def _ended(self, endpoint: Any, what: str) -> None:
         """By the broker; whoever waits on something that was not closed here would wait for ever."""
-        if said := _said(endpoint.remote_condition):
-            self._fail(f"the broker says: {said}")
+        if description := _describe(endpoint.remote_condition):
+            self._fail(f"the broker says: {description}")
         elif endpoint.state & Endpoint.LOCAL_ACTIVE:
             self._fail(f"the broker closed {what}")
 
 
-def _said(condition: Any) -> str:
+def _describe(condition: Any) -> str:
     if condition is None:
         return ""
     return ": ".join(filter(None, (condition.name, condition.description)))

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, Final
 
 from mqlab.drivers.api import DriverError
-from mqlab.drivers.common.barriers import Marks
+from mqlab.drivers.common.barriers import Barriers
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
-from mqlab.drivers.common.transport import Line
+from mqlab.drivers.common.transport import SocketTransport
 from mqlab.wire.amqp import (
     MAX_BODY,
     PROTOCOL_HEADER,
@@ -24,128 +24,128 @@ from mqlab.wire.native.payload import Bytes
 
 # After so many bytes published the system is asked to answer, and no more than so many answers may be missing: else a
 # slow one would have seconds of work in the buffers between, long after the load ended.
-_MARK_SIZE: Final = 128 * 1024
-_MOST_MARKS: Final = 2
-_OPEN_SECONDS: Final = 20.0
-_CLOSE_SECONDS: Final = 5.0
+_BARRIER_BYTES: Final = 128 * 1024
+_MAX_BARRIERS: Final = 2
+_OPEN_TIMEOUT_S: Final = 20.0
+_CLOSE_TIMEOUT_S: Final = 5.0
 
 
-class AmqpStream:
+class AmqpClient:
     """A connection: what is read goes to its channels."""
 
     def __init__(self, handshake: AmqpHandshake) -> None:
         self.failed: DriverError | None = None
-        self._line = Line("AMQP", self._take, self._lost)
+        self._transport = SocketTransport("AMQP", self._parse, self._connection_lost)
         self._handshake = handshake
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed = asyncio.Event()
         self._splitter = AmqpDecoder()
-        self._channels: dict[int, Channel] = {}
+        self._channels: dict[int, AmqpChannel] = {}
         self._next_channel = 1
         # Why the system wants nothing published now: its own word for the connection, or for a channel.
-        self._held: set[int] = set()
-        self._free = asyncio.Event()
-        self._free.set()
+        self._blocked_by: set[int] = set()
+        self._unblocked = asyncio.Event()
+        self._unblocked.set()
 
     async def open(self, address: str) -> None:
-        await self._line.open(address)
+        await self._transport.open(address)
         try:
-            self._line.write(PROTOCOL_HEADER)
-            async with asyncio.timeout(_OPEN_SECONDS):
+            self._transport.write(PROTOCOL_HEADER)
+            async with asyncio.timeout(_OPEN_TIMEOUT_S):
                 await self._opened
         except TimeoutError:
-            await self._line.close()
+            await self._transport.close()
             raise DriverError(f"{address} does not answer in AMQP") from None
         except BaseException:
-            await self._line.close()
+            await self._transport.close()
             raise
 
     @property
     def frame_max(self) -> int:
         return self._handshake.frame_max
 
-    async def channel(self) -> "Channel":
+    async def channel(self) -> "AmqpChannel":
         number = self._next_channel
         if number > self._handshake.channel_max:
             raise DriverError(f"the system allows no more than {self._handshake.channel_max} channels")
         self._next_channel += 1
-        self._channels[number] = channel = Channel(self, number)
+        self._channels[number] = channel = AmqpChannel(self, number)
         await channel.call("channel.open", "")
         return channel
 
     def write(self, data: bytes) -> None:
-        self._line.write(data)
+        self._transport.write(data)
 
-    async def room(self) -> None:
+    async def wait_writable(self) -> None:
         """Returns when more may be published."""
-        if self._line.is_full:
-            await self._line.room()
-        if self._held:
-            await with_timeout(self._free.wait(), BLOCKED_TIMEOUT_S)
+        if self._transport.is_write_paused:
+            await self._transport.wait_writable()
+        if self._blocked_by:
+            await with_timeout(self._unblocked.wait(), BLOCKED_TIMEOUT_S)
         if self.failed is not None:
             raise self.failed
 
-    def hold(self, channel: int) -> None:
-        self._held.add(channel)
-        self._free.clear()
+    def block(self, channel: int) -> None:
+        self._blocked_by.add(channel)
+        self._unblocked.clear()
 
-    def let_go(self, channel: int) -> None:
-        self._held.discard(channel)
-        if not self._held:
-            self._free.set()
+    def unblock(self, channel: int) -> None:
+        self._blocked_by.discard(channel)
+        if not self._blocked_by:
+            self._unblocked.set()
 
-    def forget(self, channel: int) -> None:
+    def remove_channel(self, channel: int) -> None:
         self._channels.pop(channel, None)
-        self.let_go(channel)
+        self.unblock(channel)
 
     async def close(self) -> None:
         if self.failed is None:
             self.write(method(0, "connection.close", 200, "", 0, 0))
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closed.wait(), _CLOSE_SECONDS)
+                await asyncio.wait_for(self._closed.wait(), _CLOSE_TIMEOUT_S)
         self._fail(DriverError("the connection is closed"))
-        await self._line.close()
+        await self._transport.close()
 
     # From the line
 
-    def _take(self, data: Bytes) -> tuple[int, int]:
+    def _parse(self, data: Bytes) -> tuple[int, int]:
         for found in self._splitter.feed(data.tobytes()):
             if found.channel:
                 channel = self._channels.get(found.channel)
                 if channel is not None:
-                    channel.take(found)
+                    channel.handle(found)
             elif isinstance(found, Method):
-                self._take_own(found)
+                self._handle_connection_method(found)
         return len(data), 0
 
-    def _lost(self, why: str) -> None:
-        self._fail(DriverError(why or "the connection is closed"))
+    def _connection_lost(self, reason: str) -> None:
+        self._fail(DriverError(reason or "the connection is closed"))
 
-    def _take_own(self, said: Method) -> None:
+    def _handle_connection_method(self, received: Method) -> None:
         if not self._handshake.done:
             try:
-                self.write(self._handshake.answer(said))
+                self.write(self._handshake.answer(received))
             except AmqpError as error:
                 self._fail(DriverError(str(error)))
             if self._handshake.done:
                 self._splitter.frame_max = self.frame_max or MAX_BODY
                 self._opened.set_result(None)
-        elif said.name == "connection.close":
+        elif received.name == "connection.close":
             self.write(method(0, "connection.close-ok"))
-            self._fail(DriverError(f"the system closed the connection: {said.arguments[1]}"))
-        elif said.name == "connection.close-ok":
+            self._fail(DriverError(f"the system closed the connection: {received.arguments[1]}"))
+        elif received.name == "connection.close-ok":
             self._closed.set()
-        elif said.name == "connection.blocked":
-            self._blocked(said.arguments[0])
-        elif said.name == "connection.unblocked":
-            self.let_go(0)
+        elif received.name == "connection.blocked":
+            self._handle_blocked(received.arguments[0])
+        elif received.name == "connection.unblocked":
+            self.unblock(0)
 
-    def _blocked(self, why: str) -> None:
+    def _handle_blocked(self, reason: str) -> None:
         """Memory is free again when consumers have taken some of it; a disk that is full stays so."""
-        if "disk" in why:
-            self._fail(DriverError(f"the system takes no more messages: {why}"))
+        if "disk" in reason:
+            self._fail(DriverError(f"the system takes no more messages: {reason}"))
         else:
-            self.hold(0)
+            self.block(0)
 
     def _fail(self, error: DriverError) -> None:
         if self.failed is not None:
@@ -156,89 +156,89 @@ class AmqpStream:
             self._opened.set_exception(error)
         for channel in [*self._channels.values()]:
             channel.fail(error)
-        self._held.clear()
-        self._free.set()
+        self._blocked_by.clear()
+        self._unblocked.set()
 
 
-class Channel:
+class AmqpChannel:
     """All that waits raises DriverError once the channel or the connection has failed."""
 
-    def __init__(self, stream: AmqpStream, number: int) -> None:
-        self.stream = stream
+    def __init__(self, client: AmqpClient, number: int) -> None:
+        self.client = client
         self.number = number
         self.failed: DriverError | None = None
         # Its queue is about to go, as it wants.
-        self.leaving = False
+        self.deleting_queue = False
         # Of questions in their order; one that nobody waits for any more is still answered.
         self._answers: deque[asyncio.Future[Method]] = deque()
         # Changes nothing: what it asks for is so.
-        self._marks = Marks(partial(self._ask, "channel.flow", True))
-        self._unmarked = 0
-        self._arrived: deque[DeliveryBatch] = deque()
-        self._arrival: asyncio.Future[None] | None = None
+        self._barriers = Barriers(partial(self._submit, "channel.flow", True))
+        self._bytes_since_barrier = 0
+        self._received: deque[DeliveryBatch] = deque()
+        self._message_waiter: asyncio.Future[None] | None = None
         # Publishes that the system counts since it was told to confirm; all up to `_low` are confirmed.
-        self._published = self._low = 0
-        self._ahead: set[int] = set()
-        self._all_confirmed: asyncio.Future[None] | None = None
-        self._confirming = False
+        self._published = self._confirmed_up_to = 0
+        self._confirmed_ahead: set[int] = set()
+        self._confirmation_waiter: asyncio.Future[None] | None = None
+        self._confirms = False
 
     async def call(self, name: str, *arguments: Any) -> Method:
         """Returns the answer, which comes behind all that was published before."""
-        return await with_timeout(self._ask(name, *arguments), BLOCKED_TIMEOUT_S)
+        return await with_timeout(self._submit(name, *arguments), BLOCKED_TIMEOUT_S)
 
-    def tell(self, name: str, *arguments: Any) -> None:
+    def send_method(self, name: str, *arguments: Any) -> None:
         self.write(method(self.number, name, *arguments))
 
     def write(self, data: bytes) -> None:
         if self.failed is not None:
             raise self.failed
-        self.stream.write(data)
+        self.client.write(data)
 
-    async def confirm(self) -> None:
+    async def enable_confirms(self) -> None:
         """From now on the system confirms what is published."""
-        if not self._confirming:
+        if not self._confirms:
             await self.call("confirm.select", False)
-            self._confirming = True
+            self._confirms = True
 
     async def publish(self, data: bytes, messages: int) -> None:
         """Returns when there is room for more."""
         self.write(data)
-        if self._confirming:
+        if self._confirms:
             self._published += messages
-        self._marks.sent(messages)
-        self._unmarked += len(data)
-        if self._unmarked >= _MARK_SIZE:
-            self._unmarked = 0
-            self._marks.mark()
-            await self._marks.few(_MOST_MARKS)
-        await self.stream.room()
+        self._barriers.add(messages)
+        self._bytes_since_barrier += len(data)
+        if self._bytes_since_barrier >= _BARRIER_BYTES:
+            self._bytes_since_barrier = 0
+            self._barriers.send()
+            await self._barriers.wait_answered(_MAX_BARRIERS)
+        await self.client.wait_writable()
 
     async def wait_accepted(self, max_pending: int) -> None:
         """Returns when the system has taken all but so many of the messages that were published."""
-        self._unmarked = 0
-        await self._marks.taken(max_pending)
+        self._bytes_since_barrier = 0
+        await self._barriers.wait_accepted(max_pending)
 
-    async def confirmed(self) -> None:
+    async def wait_confirmed(self) -> None:
         """Returns when all that was published since `confirm` is."""
         if self.failed is not None:
             raise self.failed
-        if self._low < self._published:
-            self._all_confirmed = asyncio.get_running_loop().create_future()
-            await with_timeout(self._all_confirmed, BLOCKED_TIMEOUT_S)
+        if self._confirmed_up_to < self._published:
+            self._confirmation_waiter = asyncio.get_running_loop().create_future()
+            await with_timeout(self._confirmation_waiter, BLOCKED_TIMEOUT_S)
 
-    async def arrived(self, *, is_reply: bool = False) -> tuple[list[DeliveryBatch], int]:
+    async def receive(self, *, is_reply: bool = False) -> tuple[list[DeliveryBatch], int]:
         """What is there now, either redelivered or not; and the tag of its last message."""
-        while not self._arrived:
+        while not self._received:
             if self.failed is not None:
                 raise self.failed
-            self._arrival = asyncio.get_running_loop().create_future()
-            await next_message(self._arrival, is_reply=is_reply)
-        waiting = self._arrived
+            self._message_waiter = asyncio.get_running_loop().create_future()
+            await next_message(self._message_waiter, is_reply=is_reply)
+        waiting = self._received
         redelivered = waiting[0].redelivered
-        pieces = []
+        runs = []
         while waiting and waiting[0].redelivered == redelivered:
-            pieces.append(waiting.popleft())
-        return pieces, pieces[-1].last_tag
+            runs.append(waiting.popleft())
+        return runs, runs[-1].last_tag
 
     async def close(self) -> None:
         """The system has handled all that was sent before."""
@@ -249,14 +249,14 @@ class Channel:
     def fail(self, error: DriverError) -> None:
         if self.failed is None:
             self.failed = error
-            self.stream.forget(self.number)
-            for waiting in (*self._answers, self._arrival, self._all_confirmed):
+            self.client.remove_channel(self.number)
+            for waiting in (*self._answers, self._message_waiter, self._confirmation_waiter):
                 if waiting is not None and not waiting.done():
                     waiting.set_exception(error)
                     # Looked at: not everybody who asked waits for the answer.
                     waiting.exception()
 
-    def _ask(self, name: str, *arguments: Any) -> "asyncio.Future[Method]":
+    def _submit(self, name: str, *arguments: Any) -> "asyncio.Future[Method]":
         self.write(method(self.number, name, *arguments))
         answer: asyncio.Future[Method] = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
@@ -264,11 +264,11 @@ class Channel:
 
     # From the stream
 
-    def take(self, found: Method | DeliveryBatch) -> None:
+    def handle(self, found: Method | DeliveryBatch) -> None:
         if isinstance(found, DeliveryBatch):
-            self._arrived.append(found)
-            if self._arrival is not None and not self._arrival.done():
-                self._arrival.set_result(None)
+            self._received.append(found)
+            if self._message_waiter is not None and not self._message_waiter.done():
+                self._message_waiter.set_result(None)
         elif found.name == "basic.ack":
             self._confirm(*found.arguments)
         elif found.name.endswith("-ok"):
@@ -276,32 +276,36 @@ class Channel:
             if answer is not None and not answer.done():
                 answer.set_result(found)
         else:
-            self._told(found)
+            self._handle_method(found)
 
     def _confirm(self, tag: int, multiple: bool) -> None:
         if multiple:
-            self._low = max(self._low, tag)
+            self._confirmed_up_to = max(self._confirmed_up_to, tag)
         else:
-            self._ahead.add(tag)
-        while self._low + 1 in self._ahead:
-            self._low += 1
-            self._ahead.discard(self._low)
-        if multiple and self._ahead:
-            self._ahead = {ahead for ahead in self._ahead if ahead > self._low}
-        if self._low >= self._published and self._all_confirmed is not None and not self._all_confirmed.done():
-            self._all_confirmed.set_result(None)
+            self._confirmed_ahead.add(tag)
+        while self._confirmed_up_to + 1 in self._confirmed_ahead:
+            self._confirmed_up_to += 1
+            self._confirmed_ahead.discard(self._confirmed_up_to)
+        if multiple and self._confirmed_ahead:
+            self._confirmed_ahead = {ahead for ahead in self._confirmed_ahead if ahead > self._confirmed_up_to}
+        if (
+            self._confirmed_up_to >= self._published
+            and self._confirmation_waiter is not None
+            and not self._confirmation_waiter.done()
+        ):
+            self._confirmation_waiter.set_result(None)
 
-    def _told(self, said: Method) -> None:
-        if said.name == "channel.flow":
-            (active,) = said.arguments
-            (self.stream.let_go if active else self.stream.hold)(self.number)
-            self.tell("channel.flow-ok", active)
-        elif said.name == "channel.close":
-            self.tell("channel.close-ok")
-            self.fail(DriverError(f"the system closed the session: {said.arguments[1]}"))
-        elif said.name == "basic.nack":
+    def _handle_method(self, received: Method) -> None:
+        if received.name == "channel.flow":
+            (active,) = received.arguments
+            (self.client.unblock if active else self.client.block)(self.number)
+            self.send_method("channel.flow-ok", active)
+        elif received.name == "channel.close":
+            self.send_method("channel.close-ok")
+            self.fail(DriverError(f"the system closed the session: {received.arguments[1]}"))
+        elif received.name == "basic.nack":
             self.fail(DriverError("the system refused a message"))
-        elif said.name == "basic.cancel" and not self.leaving:
+        elif received.name == "basic.cancel" and not self.deleting_queue:
             self.fail(DriverError("the system ended the consumer: its queue is gone"))
-        elif said.name == "basic.return":
-            self.fail(DriverError(f"the system returned a message: {said.arguments[1]}"))
+        elif received.name == "basic.return":
+            self.fail(DriverError(f"the system returned a message: {received.arguments[1]}"))

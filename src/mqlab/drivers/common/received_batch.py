@@ -9,7 +9,7 @@ from mqlab.drivers.api import ReceivedBatch
 from mqlab.wire.native.payload import Bodies, equal_offsets
 
 
-class Piece(Protocol):
+class MessageRun(Protocol):
     """`rows` bodies of one size, which lie one after the other in `data`."""
 
     @property
@@ -22,14 +22,14 @@ class Piece(Protocol):
     def redelivered(self) -> bool: ...
 
 
-def arrival_of(pieces: Sequence[Piece]) -> ReceivedBatch:
+def join_runs(runs: Sequence[MessageRun]) -> ReceivedBatch:
     """At least one piece, all redelivered or none."""
-    rows_of = [piece.rows for piece in pieces]
-    sizes = [len(piece.data) // piece.rows for piece in pieces]
-    whole = pieces[0].data if len(pieces) == 1 else b"".join([piece.data for piece in pieces])
+    rows = [run.rows for run in runs]
+    sizes = [len(run.data) // run.rows for run in runs]
+    data = runs[0].data if len(runs) == 1 else b"".join([run.data for run in runs])
     if min(sizes) == max(sizes):
-        offsets = equal_offsets(sum(rows_of), sizes[0])
+        offsets = equal_offsets(sum(rows), sizes[0])
     else:
-        offsets = np.zeros(sum(rows_of) + 1, dtype=np.int32)
-        np.cumsum(np.repeat(sizes, rows_of), out=offsets[1:])
-    return ReceivedBatch(Bodies(np.frombuffer(whole, np.uint8), offsets), pieces[0].redelivered)
+        offsets = np.zeros(sum(rows) + 1, dtype=np.int32)
+        np.cumsum(np.repeat(sizes, rows), out=offsets[1:])
+    return ReceivedBatch(Bodies(np.frombuffer(data, np.uint8), offsets), runs[0].redelivered)

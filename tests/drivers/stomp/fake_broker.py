@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from mqlab.wire.stomp import Limits, StompFrame, StompFrameDecoder, encode
 
 
-class Peer:
+class FakeBroker:
     def __init__(self, server: str = "mqlab") -> None:
         self.server = server
         self.address = ""
@@ -52,8 +52,8 @@ class Peer:
 
 
 @asynccontextmanager
-async def peer(server: str = "mqlab") -> AsyncIterator[Peer]:
-    one = Peer(server)
+async def fake_broker(server: str = "mqlab") -> AsyncIterator[FakeBroker]:
+    one = FakeBroker(server)
     listening = await asyncio.start_server(one.serve, "127.0.0.1", 0)
     host, port = listening.sockets[0].getsockname()
     one.address = f"tcp:{host}:{port}"
