@@ -17,7 +17,7 @@ from mqlab.cli.report import exit_by
 from mqlab.drivers import DRIVERS
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES
-from mqlab.pipeline.measure import read
+from mqlab.pipeline.measure_tables import read_table
 from mqlab.systems import SYSTEMS
 
 from . import faults
@@ -130,12 +130,12 @@ def with_two_of_a_stranger(receipts: pa.Table) -> pa.Table:
 class TestTamperedEvents:
     def test_a_record_that_is_missing_makes_a_void_run(self, tampered: tuple[RunFolder, Result]) -> None:
         """Not a failed one: that would accuse the system of what the lab lost."""
-        audit = read(tampered[0], "audits")[0]
+        audit = read_table(tampered[0], "audits")[0]
         assert audit["status"] == "void"
         assert "the agents counted" in audit["reason"]
 
     def test_a_message_nobody_sent_is_unexpected(self, tampered: tuple[RunFolder, Result]) -> None:
-        audit = read(tampered[0], "audits")[3]
+        audit = read_table(tampered[0], "audits")[3]
         assert (audit["unexpected"], audit["status"] in ("failed", "void")) == (2, True)
 
     def test_when_no_run_is_valid_there_is_no_figure(self, tampered: tuple[RunFolder, Result]) -> None:
@@ -156,7 +156,7 @@ class TestTamperedEvents:
         self, tampered: tuple[RunFolder, Result], found: dict[str, Any]
     ) -> None:
         before = [audit for audit in found["audits"] if audit["run"] in (2, 3)]
-        assert [audit for audit in read(tampered[0], "audits") if audit["run"] in (2, 3)] == before
+        assert [audit for audit in read_table(tampered[0], "audits") if audit["run"] in (2, 3)] == before
 
 
 def test_that_nothing_could_be_measured_is_not_the_news_when_the_audits_failed() -> None:

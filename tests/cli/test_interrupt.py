@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.measure import read
+from mqlab.pipeline.measure_tables import read_table
 
 from .command import PROGRAM, SMALL, Background, document, here
 
@@ -90,9 +90,9 @@ def test_in_the_middle_of_a_run(tmp_path: Path, study: Path) -> None:
     assert words.splitlines()[-1] == f"mqlab: interrupted; the events are kept: mqlab measure {folder.path}"
     assert "Traceback" not in words
     assert here("measure", folder.path).exit_code == 0
-    audits = {audit["scenario"]: (audit["status"], audit["reason"]) for audit in read(folder, "audits")}
+    audits = {audit["scenario"]: (audit["status"], audit["reason"]) for audit in read_table(folder, "audits")}
     assert audits == {"A": ("clean", ""), "B": ("incomplete", "interrupted")}
-    assert {measure["scenario"] for measure in read(folder, "measures")} == {"A"}
+    assert {measure["scenario"] for measure in read_table(folder, "measures")} == {"A"}
     result = here("report", folder.path, "--json")
     assert (result.exit_code, document(result.stdout)["status"]) == (7, "incomplete")
     assert "incomplete" in (folder.report / "index.html").read_text()

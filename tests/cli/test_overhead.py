@@ -7,7 +7,7 @@ import pytest
 
 from mqlab.cli import overhead
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.measure import read
+from mqlab.pipeline.measure_tables import read_table
 
 from .command import SMALL, document, here
 
@@ -37,7 +37,7 @@ def test_each_metric_has_its_change_against_the_base(costs: dict[str, Any]) -> N
 
 
 def test_the_runs_are_kept_and_interleaved(costs: dict[str, Any]) -> None:
-    found = read(RunFolder.open(Path(costs["run"])), "audits")
+    found = read_table(RunFolder.open(Path(costs["run"])), "audits")
     assert [audit["point"] for audit in found] == ["sync=on", "sync=off", "sync=off", "sync=on"]
     assert {audit["status"] for audit in found} == {"clean"}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.measure import read
+from mqlab.pipeline.measure_tables import read_table
 from mqlab.study import load_study
 
 from .command import SMALL, document, here, mqlab
@@ -164,10 +164,10 @@ class TestAStudyOfOnesOwn:
 
     def test_the_rate_that_was_asked_for_is_the_rate_that_is_found(self, own: tuple[Path, Any]) -> None:
         (path,) = (own[0] / "by environment").iterdir()
-        found = {(m["scenario"], m["metric"]): m for m in read(RunFolder(path), "measures")}
+        found = {(m["scenario"], m["metric"]): m for m in read_table(RunFolder(path), "measures")}
         planned = found["B", "rate.sent"]["value"]
         # Messages that leave late, on a busy machine, may leave the measure phase: never are there more than planned.
         assert 0 < planned <= 400 * 1.25
         assert found["B", "rate.sent"]["runs"] == 1
         assert found["B", "rate.sent"]["ci95"] is None, "one run has no interval"
-        assert {a["status"] for a in read(RunFolder(path), "audits")} == {"clean"}
+        assert {a["status"] for a in read_table(RunFolder(path), "audits")} == {"clean"}

@@ -10,7 +10,9 @@ from tests.pipeline.random_runs import random_runs
 from tests.pipeline.synthetic_runs import Run, write
 
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.measure import TABLES, measure, read
+from mqlab.pipeline.measure import measure
+from mqlab.pipeline.measure_tables import read_table
+from mqlab.pipeline.schema import TABLES
 from mqlab.pipeline.session import spark_session
 
 
@@ -40,4 +42,4 @@ def measured(spark: SparkSession, chance_runs: list[Run], tmp_path_factory: pyte
 
 @pytest.fixture(scope="session")
 def tables(measured: RunFolder) -> dict[str, list[dict[str, Any]]]:
-    return {name: read(measured, name) for name in TABLES}
+    return {name: read_table(measured, name) for name in TABLES}

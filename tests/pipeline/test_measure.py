@@ -8,12 +8,15 @@ from pyspark.sql import SparkSession
 from tests.pipeline.synthetic_runs import write
 
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.measure import TABLES, NotMeasuredError, measure, read
+from mqlab.pipeline.measure import measure
+from mqlab.pipeline.measure_tables import read_table
+from mqlab.pipeline.schema import TABLES
+from mqlab.pipeline.sources import NotMeasuredError
 
 
 def test_reading_before_measuring_is_one_clear_sentence(tmp_path: Path) -> None:
     with pytest.raises(NotMeasuredError, match=r"not measured yet \(it has no audits\)$"):
-        read(RunFolder(tmp_path), "audits")
+        read_table(RunFolder(tmp_path), "audits")
 
 
 def test_with_nothing_to_measure_nothing_is_left_of_what_was_there(
@@ -22,10 +25,10 @@ def test_with_nothing_to_measure_nothing_is_left_of_what_was_there(
     """Every table is there, empty; the progress is told from the first step to the last."""
     folder = write(tmp_path, [])
     shutil.copytree(measured.measures, folder.measures, dirs_exist_ok=True)
-    assert read(folder, "audits")
+    assert read_table(folder, "audits")
     told: list[tuple[str, int, int]] = []
     measure(spark, folder, lambda *step: told.append(step))
-    assert {name: read(folder, name) for name in TABLES} == {name: [] for name in TABLES}
+    assert {name: read_table(folder, name) for name in TABLES} == {name: [] for name in TABLES}
     # Some steps are taken together, so several may begin when as many are done.
     assert (told[0][1:], told[-1]) == ((0, 21), ("", 21, 21))
     assert len({name for name, *_ in told}) == len(told) == 22

@@ -12,7 +12,9 @@ from tests.pipeline.recount import percentile, recount
 from tests.pipeline.synthetic_runs import Run, write
 
 from mqlab.pipeline.kernels.delivery_classes import CLASSES
-from mqlab.pipeline.measure import TABLES, measure, read
+from mqlab.pipeline.measure import measure
+from mqlab.pipeline.measure_tables import read_table
+from mqlab.pipeline.schema import TABLES
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -78,7 +80,7 @@ def test_partitions_and_order_of_the_rows_change_nothing(
             spark.conf.set(name, value)
         folder = write(tmp_path, [*CASES.values(), *chance_runs], files=3, seed=2)
         measure(spark, folder, exhibits=EXHIBITS)
-        again = {name: read(folder, name) for name in TABLES}
+        again = {name: read_table(folder, name) for name in TABLES}
     finally:
         for name, value in before.items():
             spark.conf.set(name, str(value))

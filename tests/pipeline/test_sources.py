@@ -11,7 +11,9 @@ from tests.pipeline.synthetic_runs import Run
 
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import rows_of
-from mqlab.pipeline.measure import TABLES, measure, read
+from mqlab.pipeline.measure import measure
+from mqlab.pipeline.measure_tables import read_table
+from mqlab.pipeline.schema import TABLES
 from mqlab.pipeline.sources import NotMeasuredError, check, examined, has_unchecked_events
 
 
@@ -57,7 +59,7 @@ def damaged(spark: SparkSession, clean_runs: list[Run], tmp_path_factory: pytest
 
 class TestDamage:
     def test_exactly_the_runs_of_the_damaged_files_are_void(self, damaged: RunFolder, clean_runs: list[Run]) -> None:
-        found = {audit["run"]: (audit["status"], audit["reason"]) for audit in read(damaged, "audits")}
+        found = {audit["run"]: (audit["status"], audit["reason"]) for audit in read_table(damaged, "audits")}
         first, second, third, fourth = (run.number for run in clean_runs)
         receipts, row = file_of(damaged, "receipts", second), file_of(damaged, "runs", third)
         assert found == {
@@ -71,7 +73,7 @@ class TestDamage:
         self, damaged: RunFolder, clean_runs: list[Run], tables: dict[str, list[dict[str, Any]]]
     ) -> None:
         sound = {clean_runs[0].number, clean_runs[3].number}
-        found = read(damaged, "run_measures")
+        found = read_table(damaged, "run_measures")
         assert {row["run"] for row in found} == sound
         assert found == [row for row in tables["run_measures"] if row["run"] in sound]
 

@@ -11,108 +11,11 @@ import pyarrow.parquet as pq
 import yaml
 
 from mqlab.events.folder import RunFolder
+from mqlab.pipeline.schema import DELIVERY_CLASSES, TABLES
 from mqlab.study import METRICS, Point, Study, load_study
 from mqlab.study.language.expression import parse
 
-_text, _int, _long, _real, _truth = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
-_run = {"run": _int, "scenario": _text, "point": _text, "system": _text, "repetition": _int}
-_place = {"scenario": _text, "point": _text, "system": _text}
-CLASSES = (
-    "sent",
-    "expected",
-    "delivered",
-    "lost",
-    "duplicated",
-    "duplicated_marked",
-    "recovered",
-    "out_of_order",
-    "unexpected",
-)
-SCHEMAS = {
-    "measures": {
-        "study": _text,
-        **_place,
-        "metric": _text,
-        "value": _real,
-        "unit": _text,
-        "ci95": _real,
-        "runs": _int,
-        "bound_by": _text,
-        "attempted": _int,
-        "void": _int,
-        "client_cpu": _truth,
-    },
-    "run_measures": {**_run, "metric": _text, "value": _real, "unit": _text},
-    "audits": {**_run, **dict.fromkeys(CLASSES, _long), "status": _text, "reason": _text},
-    "series": {**_run, "second": _int, "sent": _real, "received": _real, "phase": _text, "depth": _real},
-    "latencies": {**_place, "latency": _real, "count": _long},
-    "responses": {**_place, "latency": _real, "count": _long},
-    "paces": {**_run, "seconds": _real, "sent": _real, "received": _real, "phase": _text},
-    "depths": {
-        **_run,
-        "source": _text,
-        "seconds": _real,
-        "depth": _real,
-        "blocked": _real,
-        "holds": _real,
-        "held_seconds": _real,
-    },
-    "impacts": {
-        **_place,
-        "metric": _text,
-        "base": _text,
-        "value": _real,
-        "low": _real,
-        "high": _real,
-        "ci95": _real,
-        "paired": _truth,
-        "runs": _int,
-    },
-    "comparisons": {
-        "scenario": _text,
-        "point": _text,
-        "over": _text,
-        "parameters": _text,
-        "first": _text,
-        "second": _text,
-        "metric": _text,
-        "ratio": _real,
-        "low": _real,
-        "high": _real,
-        "ci95": _real,
-        "faster": _text,
-        "percent_faster": _real,
-        "percent_low": _real,
-        "percent_high": _real,
-        "paired": _truth,
-        "runs": _int,
-    },
-    "peaks": {
-        "scenario": _text,
-        "system": _text,
-        "metric": _text,
-        "over": _text,
-        "parameters": _text,
-        "value": _real,
-        "unit": _text,
-        "ci95": _real,
-        "runs": _int,
-        "bound_by": _text,
-        "at": _text,
-        "point": _text,
-    },
-    "operations": {
-        **_place,
-        "application": _text,
-        "operation": _text,
-        "count": _long,
-        "rate": _real,
-        **dict.fromkeys(("mean", "p50", "p90", "p99", "max"), _real),
-        "messages": _long,
-        "bytes": _long,
-        "failed": _long,
-    },
-}
+CLASSES = ("sent", "expected", *DELIVERY_CLASSES)
 RATES = {
     "A": 21_345_678.0,
     "B": 98_123_456.0,
@@ -160,7 +63,7 @@ class SyntheticRuns:
 
     study: Study = field(default_factory=_built_in)
     meta: dict[str, Any] = field(default_factory=lambda: {**META, "systems": [dict(s) for s in META["systems"]]})
-    rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {table: [] for table in SCHEMAS})
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {table: [] for table in TABLES})
     # What `measure` was told: (scenario, point, system, metric) -> value.
     values: dict[tuple[str, str, str, str], float] = field(default_factory=dict)
 
@@ -255,10 +158,12 @@ class SyntheticRuns:
             part.mkdir()
         folder.write_meta(self.meta)
         self.study.copy(folder.study)
-        for table, columns in SCHEMAS.items():
+        for table, measure_table in TABLES.items():
             target = folder.measures / table
             target.mkdir()
-            pq.write_table(pa.Table.from_pylist(self.rows[table], schema=pa.schema(columns)), target / "part-0.parquet")
+            pq.write_table(
+                pa.Table.from_pylist(self.rows[table], schema=measure_table.schema), target / "part-0.parquet"
+            )
         return folder
 
 

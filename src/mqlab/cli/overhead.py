@@ -16,7 +16,7 @@ from mqlab.cli.console import Exit, fail, say, show, show_json
 from mqlab.cli.measure import MasterOption
 from mqlab.cli.run import one_study
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.measure import read
+from mqlab.pipeline.measure_tables import read_table
 from mqlab.report.render import formatting
 from mqlab.runner.conductor import RunPlan
 from mqlab.study import StudyError, load_study
@@ -135,7 +135,7 @@ def _written(settings: Sequence[Setting], parameters: dict[str, Any], rounds: in
 
 def _costs(folder: RunFolder) -> list[dict[str, Any]]:
     """The pipeline's impacts, in the order of the points."""
-    rows = [row for row in read(folder, "impacts") if row["metric"] in _SHOWN]
+    rows = [row for row in read_table(folder, "impacts") if row["metric"] in _SHOWN]
     return sorted(rows, key=lambda row: (row["scenario"], row["point"], _SHOWN.index(row["metric"])))
 
 

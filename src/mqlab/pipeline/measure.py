@@ -1,14 +1,12 @@
-"""The whole pipeline over one run folder, and how its tables are read again."""
+"""The whole pipeline over one run folder."""
 
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
@@ -17,8 +15,10 @@ from mqlab.pipeline.event_tables import Events, local, read_events, spans
 from mqlab.pipeline.exhibit_inputs import exhibits_of, wanted
 from mqlab.pipeline.kernels.deliveries import segments
 from mqlab.pipeline.kernels.delivery_classes import fates
+from mqlab.pipeline.measure_tables import write_table
 from mqlab.pipeline.points import points
-from mqlab.pipeline.sources import NotMeasuredError, Sources, begin, complete, examined
+from mqlab.pipeline.schema import TABLES
+from mqlab.pipeline.sources import Sources, begin, complete, examined
 from mqlab.pipeline.tables.activity import activity
 from mqlab.pipeline.tables.audit import Found, audits, copies, valid
 from mqlab.pipeline.tables.broker_samples import depths, looks, onset
@@ -38,21 +38,6 @@ from mqlab.study import Exhibit
 # The name of a step that begins, how many are done, and of how many.
 Progress = Callable[[str, int, int], None]
 
-# Each table of `measures/`, and the columns its rows are in order of: the same events give the same files.
-TABLES: Final = {
-    "audits": ("run",),
-    "run_measures": ("run", "metric"),
-    "measures": ("study", "scenario", "point", "system", "metric"),
-    "series": ("run", "second"),
-    "paces": ("run", "seconds"),
-    "depths": ("run", "source", "seconds"),
-    "latencies": ("scenario", "point", "system", "latency"),
-    "responses": ("scenario", "point", "system", "latency"),
-    "operations": ("scenario", "point", "system", "application", "operation"),
-    "impacts": ("scenario", "point", "system", "metric"),
-    "peaks": ("scenario", "system", "metric", "over", "parameters"),
-    "comparisons": ("scenario", "point", "over", "parameters", "first", "second", "metric"),
-}
 _STEPS: Final = 21
 # Declared where it is computed, beside others: Spark takes longer to understand and plan a table than to compute it.
 _Table = Callable[[], DataFrame]
@@ -97,7 +82,7 @@ def measure(
     at_peaks = steps.take("peaks", lambda: peaks(of_points, found.points, shown.peaks))
     steps.take("comparisons", lambda: comparisons(of_runs, at_peaks, shown.compared))
     begin(folder)
-    complete(folder, sources, {name: _write(folder, name, steps.rows[name]) for name in TABLES})
+    complete(folder, sources, {name: write_table(folder, name, steps.rows[name]) for name in TABLES})
     steps.tell("")
     return sources
 
@@ -156,18 +141,6 @@ def _segments(events: Events, moved: pa.Table) -> DataFrame:
     return long.unionByName(short) if alone else long
 
 
-def read(folder: RunFolder, table: str) -> list[dict[str, Any]]:
-    """The rows of one table of `measures/`. Needs no Spark. Raises `NotMeasuredError`."""
-    path = folder.measures / table
-    if not path.is_dir():
-        raise NotMeasuredError(f"{folder.path}: not measured yet (it has no {table})")
-    try:
-        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
-    except (OSError, pa.ArrowException) as error:
-        raise NotMeasuredError(f"{folder.path}: the table {table} of its measures is damaged") from error
-    return rows
-
-
 class _Steps:
     """Every step is computed once: what follows from it does not compute it again, nor does its plan grow by it."""
 
@@ -211,12 +184,3 @@ class _Steps:
         # In one partition, so that nothing that is made of it needs a shuffle.
         self._tables[name] = table().coalesce(1).localCheckpoint()
         return self._tables[name]
-
-
-def _write(folder: RunFolder, name: str, rows: pa.Table) -> Path:
-    """As one file that is there whole or not at all."""
-    target = folder.measures / name / "part.parquet"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(".unfinished")
-    pq.write_table(rows.sort_by([(column, "ascending") for column in TABLES[name]]), unfinished)
-    return unfinished.replace(target)

@@ -3,24 +3,12 @@
 Small however long the run was, since messages of the same classes and the same latency bucket are one row.
 """
 
-from typing import Final
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.event_tables import within_measure
 from mqlab.pipeline.kernels.histogram import bucket, exact_total
-
-# A message counts once for each subscription, in every class that it belongs to.
-CLASSES: Final = (
-    "delivered",  # confirmed, and received at least once
-    "lost",  # confirmed, never received
-    "duplicated",  # received more than once, a second time without the redelivered mark
-    "duplicated_marked",  # received more than once, every extra copy with the mark
-    "recovered",  # its producer got no answer, yet it was received
-    "out_of_order",  # each of its unmarked copies came to a consumer that already had a later message
-    "unexpected",  # received, though never sent there, refused, or rolled back
-)
+from mqlab.pipeline.schema import DELIVERY_CLASSES
 
 
 def fates(segments: DataFrame, spans: DataFrame) -> DataFrame:
@@ -32,7 +20,7 @@ def fates(segments: DataFrame, spans: DataFrame) -> DataFrame:
     latency_counts = fn.col("was_sent") & fn.col("was_received") & within_measure(fn.col("t_planned"))
     # A receipt before its plan is within the error of the clocks.
     latency = fn.greatest(fn.col("t_received") - fn.col("t_planned"), fn.lit(0))
-    in_class = [fn.sum(fn.when(fn.col(name), fn.col("messages")).otherwise(0)).alias(name) for name in CLASSES]
+    in_class = [fn.sum(fn.when(fn.col(name), fn.col("messages")).otherwise(0)).alias(name) for name in DELIVERY_CLASSES]
     return (
         _classed(segments)
         .join(fn.broadcast(spans), "run", "left")
@@ -45,7 +33,7 @@ def fates(segments: DataFrame, spans: DataFrame) -> DataFrame:
             exact_total(fn.col("latency"), fn.col("messages")).alias("nanoseconds"),
             fn.max("latency").alias("longest"),
         )
-        .select("run", "bucket", "messages", *CLASSES, "nanoseconds", "longest")
+        .select("run", "bucket", "messages", *DELIVERY_CLASSES, "nanoseconds", "longest")
     )
 
 
@@ -66,5 +54,5 @@ def _classed(segments: DataFrame) -> DataFrame:
         .withColumn("recovered", fn.col("was_sent") & ~was_confirmed & fn.col("was_received"))
         .withColumn("out_of_order", fn.col("was_sent") & all_late)
         .withColumn("unexpected", ~fn.col("was_sent") & fn.col("was_received"))
-        .select("run", "messages", "was_sent", "was_received", *CLASSES, *("t_planned", "t_received"))
+        .select("run", "messages", "was_sent", "was_received", *DELIVERY_CLASSES, *("t_planned", "t_received"))
     )

@@ -7,16 +7,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.events.schema import COMPLETE, DAMAGED
-from mqlab.pipeline.kernels.delivery_classes import CLASSES
 from mqlab.pipeline.metrics import as_metrics
+from mqlab.pipeline.schema import CLEAN, DELIVERY_CLASSES, FAILED, FAULTS, INCOMPLETE, VOID, AuditRow, RunRow, columns
 
-CLEAN: Final = "clean"
-FAILED: Final = "failed"  # a message was lost, duplicated without its mark, out of order or unexpected
-VOID: Final = "void"  # the events cannot be trusted: damaged, or not what the agents counted
-INCOMPLETE: Final = "incomplete"  # the run, or an agent of it, did not come to its end
-
-# What a system must never do, in words. Marked duplicates and recovered messages are its right.
-_FAULTS: Final = {
+_FAULT_LABELS: Final = {
     "lost": "lost",
     "duplicated": "duplicated without the redelivered mark",
     "out_of_order": "out of order",
@@ -39,7 +33,7 @@ class Found:
 
 def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, found: Found) -> DataFrame:
     """One row a run, whether or not it has any events."""
-    of_class = found.fates.groupBy("run").agg(*(fn.sum(name).alias(name) for name in CLASSES))
+    of_class = found.fates.groupBy("run").agg(*(fn.sum(name).alias(name) for name in DELIVERY_CLASSES))
     answered = found.round_trips.groupBy("run").agg(fn.sum("arrived").alias("measured_round_trips"))
     counts = [f"measured_{name}" for name in _COUNTED]
     facts = (
@@ -49,19 +43,19 @@ def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, found: Found) -
         .join(fn.broadcast(_cut_off(roles, clocks)), "run", "left")
         .join(fn.broadcast(found.spans), "run", "left")
         .join(fn.broadcast(found.points.select("run", "load")), "run", "left")
-        .fillna(0, ["sent", *counts, *CLASSES])
+        .fillna(0, ["sent", *counts, *DELIVERY_CLASSES])
     )
     first_reason = fn.coalesce(_why_damaged(), _why_incomplete(), _why_void(), _why_failed(), fn.lit(""))
     return (
         facts.withColumn("expected", fn.col("delivered") + fn.col("lost"))
         .withColumns({"status": _status(), "reason": first_reason})  # at once: both are made of what was there
-        .select("run", "scenario", "point", "system", "repetition", "sent", "expected", *CLASSES, "status", "reason")
+        .select(*columns(AuditRow))
     )
 
 
 def valid(audits: DataFrame) -> DataFrame:
     """The runs that give figures, with what names them."""
-    return audits.where(fn.col("status") == CLEAN).select("run", "scenario", "point", "system", "repetition")
+    return audits.where(fn.col("status") == CLEAN).select(*columns(RunRow))
 
 
 def copies(audits: DataFrame) -> DataFrame:
@@ -138,8 +132,8 @@ def _disagreement(name: str) -> Column:
 
 def _why_failed() -> Column:
     faults = [
-        fn.when(fn.col(name) > 0, fn.concat(fn.format_number(fn.col(name), 0), fn.lit(f" {words}")))
-        for name, words in _FAULTS.items()
+        fn.when(fn.col(name) > 0, fn.concat(fn.format_number(fn.col(name), 0), fn.lit(f" {_FAULT_LABELS[name]}")))
+        for name in FAULTS
     ]
-    any_fault = sum((fn.col(name) for name in _FAULTS), fn.lit(0)) > 0
+    any_fault = sum((fn.col(name) for name in FAULTS), fn.lit(0)) > 0
     return fn.when(any_fault, fn.concat_ws(", ", *faults))

@@ -5,6 +5,7 @@ from pyspark.sql import functions as fn
 
 from mqlab.pipeline.event_tables import NANOSECONDS
 from mqlab.pipeline.metrics import as_metrics
+from mqlab.pipeline.schema import DepthRow, columns
 
 
 def is_broker(source: Column) -> Column:
@@ -60,8 +61,5 @@ def depths(looks: DataFrame, valid: DataFrame) -> DataFrame:
     return (
         looks.join(fn.broadcast(valid), "run")
         .withColumn("seconds", fn.col("nanoseconds") / NANOSECONDS)
-        .select(
-            *("run", "scenario", "point", "system", "repetition", "source", "seconds"),
-            *("depth", "blocked", "holds", "held_seconds"),
-        )
+        .select(*columns(DepthRow))
     )

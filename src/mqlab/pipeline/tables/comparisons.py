@@ -7,6 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.kernels.ratios import values_of, wider_half, with_ratio
+from mqlab.pipeline.schema import ComparisonRow, columns
 from mqlab.study import METRICS
 
 _PLACE: Final = ("scenario", "point", "over", "parameters", "metric")
@@ -31,11 +32,7 @@ def comparisons(run_measures: DataFrame, peaks: DataFrame, metrics: Sequence[str
         .withColumns(_lead())
         .withColumn("first", fn.col("first_system"))
         .withColumn("second", fn.col("second_system"))
-        .select(
-            *("scenario", "point", "over", "parameters", "first", "second", "metric"),
-            *("ratio", "low", "high", "ci95", "faster", "percent_faster", "percent_low", "percent_high"),
-            *("paired", "runs"),
-        )
+        .select(*columns(ComparisonRow))
     )
 
 

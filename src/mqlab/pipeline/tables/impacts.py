@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.kernels.ratios import values_of, wider_half, with_ratio
+from mqlab.pipeline.schema import ImpactRow, columns
 
 
 def impacts(run_measures: DataFrame, points: DataFrame) -> DataFrame:
@@ -28,5 +29,5 @@ def impacts(run_measures: DataFrame, points: DataFrame) -> DataFrame:
         with_ratio(pairs, in_turns=fn.lit(True))
         .withColumns(percent)
         .withColumn("ci95", wider_half(fn.col("value"), fn.col("low"), fn.col("high")))
-        .select("scenario", "point", "system", "metric", "base", "value", "low", "high", "ci95", "paired", "runs")
+        .select(*columns(ImpactRow))
     )

@@ -14,6 +14,7 @@ from mqlab.events.schema import CONFIRMED
 from mqlab.pipeline.event_tables import NANOSECONDS, within_measure
 from mqlab.pipeline.kernels.histogram import bucket, exact_total, percentiles, upper_edge
 from mqlab.pipeline.metrics import as_metrics
+from mqlab.pipeline.schema import LatencyRow, columns
 from mqlab.study.metric import METRICS
 
 _SHARES: Final = {"p50": 500, "p90": 900, "p99": 990, "p99_9": 999}
@@ -73,7 +74,7 @@ def latencies(counts: DataFrame, valid: DataFrame) -> DataFrame:
         .groupBy("scenario", "point", "system", "bucket")
         .agg(fn.sum("messages").alias("count"))
         .withColumn("latency", upper_edge(fn.col("bucket")) / NANOSECONDS)
-        .select("scenario", "point", "system", "latency", "count")
+        .select(*columns(LatencyRow))
     )
 
 

@@ -7,6 +7,7 @@ from pyspark.sql import functions as fn
 
 from mqlab.pipeline.event_tables import NANOSECONDS
 from mqlab.pipeline.kernels.histogram import bucket, exact_total, percentiles
+from mqlab.pipeline.schema import OperationRow, columns
 
 _POINT: Final = ("scenario", "point", "system")
 _WHAT: Final = ("application", "operation")
@@ -71,5 +72,5 @@ def operations(traced: DataFrame, valid: DataFrame) -> DataFrame:
         .join(fn.broadcast(shares), list(key))
         .withColumn("rate", rate)
         .withColumns({name: fn.col(name) / NANOSECONDS for name in _SHARES})
-        .select(*key, "count", "rate", "mean", *_SHARES, "max", "messages", "bytes", "failed")
+        .select(*columns(OperationRow))
     )

@@ -9,6 +9,7 @@ from pyspark.sql import functions as fn
 
 from mqlab.pipeline.event_tables import local
 from mqlab.pipeline.exhibit_inputs import Peak
+from mqlab.pipeline.schema import PeakRow, columns
 
 _WANTED: Final = pa.schema({"metric": pa.string(), "varied": pa.list_(pa.string())})
 
@@ -34,11 +35,9 @@ def peaks(measures: DataFrame, points: DataFrame, wanted: Sequence[Peak]) -> Dat
         .withColumn("at", fn.array_join(fn.transform("varied", _shown), ", "))
         .groupBy("scenario", "system", "metric", "over", "parameters")
         .agg(best.alias("best"))
-        .select(
-            "scenario", "system", "metric", "over", "parameters",
-            *(f"best.{name}" for name in ("value", "unit", "ci95", "runs", "bound_by", "at", "point")),
-        )
-    )  # fmt: skip
+        .select("scenario", "system", "metric", "over", "parameters", "best.*")
+        .select(*columns(PeakRow))
+    )
 
 
 def _shown(name: Column) -> Column:

@@ -6,9 +6,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.event_tables import NANOSECONDS
+from mqlab.pipeline.schema import PaceRow, RunRow, SeriesRow, columns
 from mqlab.pipeline.tables.activity import SLOT, SLOTS_A_SECOND
 
-_RUN: Final = ("run", "scenario", "point", "system", "repetition")
+_RUN: Final = columns(RunRow)
 
 
 def paces(activity: DataFrame, phases: DataFrame, spans: DataFrame, valid: DataFrame) -> DataFrame:
@@ -35,7 +36,7 @@ def paces(activity: DataFrame, phases: DataFrame, spans: DataFrame, valid: DataF
         .withColumn("seconds", fn.col("slot") / SLOTS_A_SECOND)
         .withColumn("sent", fn.col("sent").cast("double") * SLOTS_A_SECOND)
         .withColumn("received", fn.col("received").cast("double") * SLOTS_A_SECOND)
-        .select(*_RUN, "seconds", "sent", "received", "phase")
+        .select(*columns(PaceRow))
     )
 
 
@@ -52,7 +53,7 @@ def series(paces: DataFrame, looks: DataFrame) -> DataFrame:
             fn.coalesce(fn.max(in_middle), fn.max_by("phase", "seconds")).alias("phase"),
         )
         .join(fn.broadcast(_depth(looks)), ["run", "second"], "left")
-        .select(*_RUN, "second", "sent", "received", "phase", "depth")
+        .select(*columns(SeriesRow))
     )
 
 

@@ -6,9 +6,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.kernels.intervals import half_width, mean
+from mqlab.pipeline.schema import MeasureRow, PointRow, RunMeasureRow, columns
 from mqlab.study.metric import METRICS
 
-_POINT: Final = ("scenario", "point", "system")
+_POINT: Final = columns(PointRow)
 
 
 def run_measures(values: DataFrame, valid: DataFrame) -> DataFrame:
@@ -17,7 +18,7 @@ def run_measures(values: DataFrame, valid: DataFrame) -> DataFrame:
     return (
         values.join(fn.broadcast(valid), "run")
         .withColumn("unit", units[fn.col("metric")])
-        .select("run", *_POINT, "repetition", "metric", "value", "unit")
+        .select(*columns(RunMeasureRow))
     )
 
 
@@ -27,10 +28,7 @@ def measures(run_measures: DataFrame, runs: DataFrame, bounds: DataFrame, valid:
         _means(run_measures)
         .join(fn.broadcast(_attempts(runs, valid)), list(_POINT))
         .join(fn.broadcast(_bound(bounds, valid)), list(_POINT), "left")
-        .select(
-            *("study", *_POINT, "metric", "value", "unit", "ci95", "runs", "bound_by", "attempted", "void"),
-            "client_cpu",
-        )
+        .select(*columns(MeasureRow))
     )
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
+from mqlab.pipeline.schema import MeasureRow
 from mqlab.report.claims.evaluation import MissingError
 from mqlab.report.claims.interval import Interval
 from mqlab.report.data.findings import Findings
 from mqlab.report.data.lookup import Lookup
 from mqlab.report.data.pairing import in_place_of
-from mqlab.report.data.records import Measure
 from mqlab.study import Point
 from mqlab.study.language.reference import ANY, Reference
 
@@ -147,7 +147,7 @@ class Measured(Source):
         measure = self.findings.measure(system, point, metric)
         return measure is not None and measure.lower_bound
 
-    def _measure(self, system: str, point: Point, metric: str) -> Measure:
+    def _measure(self, system: str, point: Point, metric: str) -> MeasureRow:
         measure = self.findings.measure(system, point, metric)
         if measure is None:
             raise MissingError(f"no {metric} of {point.label}: {self.findings.absence(system, point)}")

@@ -1,32 +1,33 @@
 """All that a report may show, read once: the declaration, the measures and what was published. Nothing is computed."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.measure import read
-from mqlab.report.data.lookup import Lookup
-from mqlab.report.data.records import (
+from mqlab.pipeline.measure_tables import read_table
+from mqlab.pipeline.schema import (
     CLEAN,
-    Audit,
-    Bucket,
-    Comparison,
-    Depth,
-    Impact,
-    Measure,
-    Operation,
-    Pace,
-    Peak,
-    RunMeasure,
-    Second,
-    System,
+    AuditRow,
+    ComparisonRow,
+    DepthRow,
+    ImpactRow,
+    LatencyRow,
+    MeasureRow,
+    OperationRow,
+    PaceRow,
+    PeakRow,
+    RunMeasureRow,
+    SeriesRow,
+    columns,
 )
+from mqlab.report.data.lookup import Lookup
+from mqlab.report.data.records import System
 from mqlab.report.render.formatting import listed, plain, slug
 from mqlab.study import Exhibit, Point, Study, load_study
 
-Record = TypeVar("Record")
+Row = TypeVar("Row")
 Place = tuple[str, str, str]  # a system, a scenario and a point's name
 
 
@@ -41,53 +42,53 @@ class Findings:
         return cls(folder, _cleaned(folder.meta()), load_study(folder.study, own=True))
 
     @cached_property
-    def measures(self) -> tuple[Measure, ...]:
-        return self._records("measures", Measure)
+    def measures(self) -> tuple[MeasureRow, ...]:
+        return self._rows("measures", MeasureRow)
 
     @cached_property
-    def run_measures(self) -> tuple[RunMeasure, ...]:
-        return self._records("run_measures", RunMeasure)
+    def run_measures(self) -> tuple[RunMeasureRow, ...]:
+        return self._rows("run_measures", RunMeasureRow)
 
     @cached_property
-    def audits(self) -> tuple[Audit, ...]:
-        return tuple(sorted(self._records("audits", Audit), key=lambda audit: audit.run))
+    def audits(self) -> tuple[AuditRow, ...]:
+        return tuple(sorted(self._rows("audits", AuditRow), key=lambda audit: audit.run))
 
     @cached_property
-    def series(self) -> tuple[Second, ...]:
-        return tuple(sorted(self._records("series", Second), key=lambda second: (second.run, second.second)))
+    def series(self) -> tuple[SeriesRow, ...]:
+        return tuple(sorted(self._rows("series", SeriesRow), key=lambda second: (second.run, second.second)))
 
     @cached_property
-    def latencies(self) -> tuple[Bucket, ...]:
-        return tuple(sorted(self._records("latencies", Bucket), key=lambda bucket: bucket.latency))
+    def latencies(self) -> tuple[LatencyRow, ...]:
+        return tuple(sorted(self._rows("latencies", LatencyRow), key=lambda bucket: bucket.latency))
 
     @cached_property
-    def responses(self) -> tuple[Bucket, ...]:
+    def responses(self) -> tuple[LatencyRow, ...]:
         """The histogram of round trips."""
-        return tuple(sorted(self._records("responses", Bucket), key=lambda bucket: bucket.latency))
+        return tuple(sorted(self._rows("responses", LatencyRow), key=lambda bucket: bucket.latency))
 
     @cached_property
-    def paces(self) -> tuple[Pace, ...]:
-        return tuple(sorted(self._records("paces", Pace), key=lambda pace: (pace.run, pace.seconds)))
+    def paces(self) -> tuple[PaceRow, ...]:
+        return tuple(sorted(self._rows("paces", PaceRow), key=lambda pace: (pace.run, pace.seconds)))
 
     @cached_property
-    def depths(self) -> tuple[Depth, ...]:
-        return tuple(sorted(self._records("depths", Depth), key=lambda depth: (depth.run, depth.seconds)))
+    def depths(self) -> tuple[DepthRow, ...]:
+        return tuple(sorted(self._rows("depths", DepthRow), key=lambda depth: (depth.run, depth.seconds)))
 
     @cached_property
-    def impacts(self) -> tuple[Impact, ...]:
-        return self._records("impacts", Impact)
+    def impacts(self) -> tuple[ImpactRow, ...]:
+        return self._rows("impacts", ImpactRow)
 
     @cached_property
-    def comparisons(self) -> tuple[Comparison, ...]:
-        return self._records("comparisons", Comparison)
+    def comparisons(self) -> tuple[ComparisonRow, ...]:
+        return self._rows("comparisons", ComparisonRow)
 
     @cached_property
-    def peaks(self) -> tuple[Peak, ...]:
-        return self._records("peaks", Peak)
+    def peaks(self) -> tuple[PeakRow, ...]:
+        return self._rows("peaks", PeakRow)
 
     @cached_property
-    def operations(self) -> tuple[Operation, ...]:
-        return self._records("operations", Operation)
+    def operations(self) -> tuple[OperationRow, ...]:
+        return self._rows("operations", OperationRow)
 
     @cached_property
     def valid_runs(self) -> frozenset[int]:
@@ -119,12 +120,12 @@ class Findings:
         return str(self.meta["scale"])
 
     @cached_property
-    def _measures_by_place(self) -> dict[tuple[Place, str], Measure]:
+    def _measures_by_place(self) -> dict[tuple[Place, str], MeasureRow]:
         return {((m.system, m.scenario, m.point), m.metric): m for m in self.measures}
 
     @cached_property
-    def _audits_by_place(self) -> dict[Place, list[Audit]]:
-        found: dict[Place, list[Audit]] = {}
+    def _audits_by_place(self) -> dict[Place, list[AuditRow]]:
+        found: dict[Place, list[AuditRow]] = {}
         for audit in self.audits:
             found.setdefault((audit.system, audit.scenario, audit.point), []).append(audit)
         return found
@@ -136,15 +137,15 @@ class Findings:
         return {(one["system"], one["scenario"], one["point"]): one["reason"] for one in given}
 
     @cached_property
-    def _impacts_by_place(self) -> dict[tuple[Place, str], Impact]:
+    def _impacts_by_place(self) -> dict[tuple[Place, str], ImpactRow]:
         return {((i.system, i.scenario, i.point), i.metric): i for i in self.impacts}
 
     @cached_property
-    def _peaks_by_place(self) -> dict[tuple[Place, str, frozenset[str]], Peak]:
+    def _peaks_by_place(self) -> dict[tuple[Place, str, frozenset[str]], PeakRow]:
         return {((p.system, p.scenario, p.point), p.metric, frozenset(p.over.split(", "))): p for p in self.peaks}
 
     @cached_property
-    def _comparisons_by_place(self) -> dict[tuple[str, ...], Comparison]:
+    def _comparisons_by_place(self) -> dict[tuple[str, ...], ComparisonRow]:
         return {
             (c.first, c.second, c.scenario, c.parameters if c.over else c.point, c.metric, c.over): c
             for c in self.comparisons
@@ -157,13 +158,13 @@ class Findings:
     def points_of(self, scenario: str) -> list[Point]:
         return [point for point in self.points if point.scenario == scenario]
 
-    def measure(self, system: str, point: Point, metric: str) -> Measure | None:
+    def measure(self, system: str, point: Point, metric: str) -> MeasureRow | None:
         return self._measures_by_place.get((_place(system, point), metric))
 
-    def impact(self, system: str, point: Point, metric: str) -> Impact | None:
+    def impact(self, system: str, point: Point, metric: str) -> ImpactRow | None:
         return self._impacts_by_place.get((_place(system, point), metric))
 
-    def peak(self, system: str, points: Sequence[Point], metric: str, over: Sequence[str]) -> Peak | None:
+    def peak(self, system: str, points: Sequence[Point], metric: str, over: Sequence[str]) -> PeakRow | None:
         """The greatest over these parameters, where it was reached in one of the points."""
         for point in points:
             found = self._peaks_by_place.get((_place(system, point), metric, frozenset(over)))
@@ -171,12 +172,12 @@ class Findings:
                 return found
         return None
 
-    def comparison(self, first: str, second: str, point: Point, metric: str) -> Comparison | None:
+    def comparison(self, first: str, second: str, point: Point, metric: str) -> ComparisonRow | None:
         return self._comparisons_by_place.get((first, second, point.scenario, point.name, metric, ""))
 
     def peak_comparison(
         self, first: str, second: str, points: Sequence[Point], metric: str, over: Sequence[str]
-    ) -> Comparison | None:
+    ) -> ComparisonRow | None:
         peak = self.peak(first, points, metric, over)
         if peak is None:
             return None
@@ -186,7 +187,7 @@ class Findings:
         """Whether an agent was busier in this point than the study allows: its figures are flagged."""
         return _place(system, point) in self._busy
 
-    def audits_of(self, system: str, point: Point) -> list[Audit]:
+    def audits_of(self, system: str, point: Point) -> list[AuditRow]:
         return self._audits_by_place.get(_place(system, point), [])
 
     def absence(self, system: str, point: Point, brief: bool = False) -> str:
@@ -220,10 +221,11 @@ class Findings:
         found = (stamp for system in self.systems if system.name in systems for stamp in system.stamps)
         return tuple(dict.fromkeys(found))
 
-    def _records(self, table: str, kind: type[Record]) -> tuple[Record, ...]:
-        names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # every kind here is a dataclass
-        rows: Iterable[dict[str, Any]] = read(self.folder, table)
-        return tuple(kind(**{name: _cleaned(row[name]) for name in names}) for row in rows)
+    def _rows(self, table: str, row: type[Row]) -> tuple[Row, ...]:
+        names = columns(row)
+        return tuple(
+            row(**{name: _cleaned(values.get(name)) for name in names}) for values in read_table(self.folder, table)
+        )
 
 
 def stamped(name: str, stamps: Iterable[str], between: str = " ") -> str:

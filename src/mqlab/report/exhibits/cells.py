@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
+from mqlab.pipeline.schema import is_lower_bound
 from mqlab.report.data.findings import Findings
-from mqlab.report.data.records import is_lower_bound
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, number
 from mqlab.study import METRICS, Point, PublishedValue

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from mqlab.pipeline.schema import ComparisonRow
 from mqlab.report.data.findings import Findings
 from mqlab.report.data.pairing import Subject, pairs, two
-from mqlab.report.data.records import Comparison
 from mqlab.report.data.selection import Spot
 from mqlab.report.exhibits.cells import (
     NOT_PRINTED,
@@ -178,7 +178,7 @@ def faster_cell(shown: Shown, subject: Subject, other: str, spot: Spot) -> Cell:
     return number(formatting.number(ahead.percent_faster), f"{formatting.number(low)} to {formatting.number(high)}")
 
 
-def _comparison(shown: Shown, systems: tuple[str, str], spot: Spot) -> Comparison | Cell:
+def _comparison(shown: Shown, systems: tuple[str, str], spot: Spot) -> ComparisonRow | Cell:
     """The comparison of the two in this row, or the cell that says why there is none."""
     findings, figure = shown.findings, shown.figure
     if figure.over:

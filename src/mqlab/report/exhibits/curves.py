@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from mqlab.pipeline.schema import LatencyRow, SeriesRow
 from mqlab.report.charts import line_charts, svg
 from mqlab.report.data.findings import Findings, stamped
-from mqlab.report.data.records import Bucket, Second
 from mqlab.report.exhibits.cells import flag_notes
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Figure, Prose
@@ -82,7 +82,7 @@ def _curve(findings: Findings, system: str, point: Point) -> line_charts.Curve |
     return line_charts.Curve(stamped(system, findings.stamps_of(system)), _thinned(_shares(buckets)), marks)
 
 
-def _shares(buckets: Sequence[Bucket]) -> Iterable[tuple[float, float]]:
+def _shares(buckets: Sequence[LatencyRow]) -> Iterable[tuple[float, float]]:
     """(share of messages that took no longer, latency), in rising order; `buckets` are sorted by latency."""
     total = sum(bucket.count for bucket in buckets)
     below = 0
@@ -105,8 +105,8 @@ def _thinned(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]
     return kept
 
 
-def _lines(rows: Sequence[Second], system: str, stamps: tuple[str, ...]) -> list[line_charts.Steps]:
-    runs: dict[int, list[Second]] = {}
+def _lines(rows: Sequence[SeriesRow], system: str, stamps: tuple[str, ...]) -> list[line_charts.Steps]:
+    runs: dict[int, list[SeriesRow]] = {}
     for row in rows:
         if row.system == system:
             runs.setdefault(row.run, []).append(row)
@@ -119,7 +119,7 @@ def _lines(rows: Sequence[Second], system: str, stamps: tuple[str, ...]) -> list
     return [line for line in found if line.seconds]
 
 
-def _bands(rows: Sequence[Second]) -> list[line_charts.Band]:
+def _bands(rows: Sequence[SeriesRow]) -> list[line_charts.Band]:
     """The phases other than measure, as the first run has them: every run of a point has the same phases."""
     bands: list[line_charts.Band] = []
     for row in rows:

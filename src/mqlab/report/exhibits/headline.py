@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from mqlab.pipeline.schema import CLEAN, FAILED, FAULTS, VOID, MeasureRow
 from mqlab.pipeline.sources import has_unchecked_events
 from mqlab.report.claims.verdicts import HOLDS, INCONCLUSIVE, NOT_TESTABLE, REFUTED, Verdict
 from mqlab.report.data.findings import Findings, stamped
-from mqlab.report.data.records import CLEAN, Measure, System
+from mqlab.report.data.records import System
 from mqlab.report.exhibits.cells import why_unknown
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Tile
@@ -36,7 +37,7 @@ def _shown(exhibit: Exhibit) -> list[str]:
 def rate_tiles(findings: Findings) -> Iterator[Tile]:
     """The highest figure of each system; of more than two systems, those of the two highest: exhibits have the rest."""
     metric = headline(findings)
-    best: list[tuple[System, Measure]] = []
+    best: list[tuple[System, MeasureRow]] = []
     for system in findings.systems:
         found = [
             m for m in findings.measures
@@ -54,7 +55,7 @@ def rate_tiles(findings: Findings) -> Iterator[Tile]:
         )
 
 
-def _figure(best: Measure) -> str:
+def _figure(best: MeasureRow) -> str:
     scaled = best.unit in formatting.SCALED
     text = formatting.quantity(best.value, best.unit) if scaled else f"{formatting.short(best.value)} {best.unit}"
     bound = f"{formatting.LOWER_BOUND} " if best.lower_bound else ""
@@ -65,14 +66,14 @@ def audit_tile(findings: Findings) -> Tile:
     states = Counter(audit.status for audit in findings.audits)
     total = sum(states.values())
     if not total:
-        return Tile("Delivery audit", "no run", "nothing was audited", "void")
+        return Tile("Delivery audit", "no run", "nothing was audited", VOID)
     found = {
-        name: sum(getattr(audit, name) or 0 for audit in findings.audits if audit.status in (CLEAN, "failed"))
-        for name in ("lost", "duplicated", "out_of_order", "unexpected")
+        name: sum(getattr(audit, name) or 0 for audit in findings.audits if audit.status in (CLEAN, FAILED))
+        for name in FAULTS
     }
     said = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in found.items())
     others = "".join(f", {count:,} {state}" for state, count in states.items() if state != CLEAN)
-    tone = CLEAN if states[CLEAN] == total else "failed"
+    tone = CLEAN if states[CLEAN] == total else FAILED
     return Tile("Delivery audit", f"{states[CLEAN]:,} of {total:,} runs clean", said + others, tone)
 
 

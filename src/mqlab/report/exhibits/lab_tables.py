@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from mqlab.pipeline.schema import CLEAN
 from mqlab.report.data.findings import Findings
-from mqlab.report.data.records import CLEAN, System
+from mqlab.report.data.records import System
 from mqlab.report.exhibits.cells import absent, flag_notes, measured, needs_unit, own_cell
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, Table, number, row

@@ -2,23 +2,13 @@
 
 from typing import Final
 
+from mqlab.pipeline.schema import CLEAN, DELIVERY_CLASSES, INCOMPLETE, VOID, AuditRow, OperationRow, RunMeasureRow
 from mqlab.report.data.findings import Findings
-from mqlab.report.data.records import CLEAN, Audit, Operation, RunMeasure
 from mqlab.report.exhibits.cells import absent, own_cell
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, Row, Table, number, row
 
-CLASSES: Final = (
-    "sent",
-    "expected",
-    "delivered",
-    "lost",
-    "duplicated",
-    "duplicated_marked",
-    "recovered",
-    "out_of_order",
-    "unexpected",
-)
+_COUNTS: Final = ("sent", "expected", *DELIVERY_CLASSES)
 # What an application did is shown for this many rows, those with the most operations.
 _OPERATIONS: Final = 200
 
@@ -32,7 +22,7 @@ def audit_table(findings: Findings) -> Table:
         "System",
         "Audit",
         "Rate, messages/s",
-        *(name.replace("_", " ").capitalize() for name in CLASSES),
+        *(name.replace("_", " ").capitalize() for name in _COUNTS),
         "Reason",
     )
     work = {(point.scenario, point.name): point.work for point in findings.points}
@@ -49,7 +39,7 @@ def audit_table(findings: Findings) -> Table:
                 own_cell(findings, audit.system),
                 Cell(audit.status, tone=audit.status),
                 rate,
-                *(_class(audit, name) for name in CLASSES),
+                *(_class(audit, name) for name in _COUNTS),
                 Cell(audit.reason or ""),
             )
         )
@@ -82,7 +72,7 @@ def operations_table(findings: Findings) -> Table | None:
     return Table(title, head, rows, tuple(notes), folded=len(rows) > formatting.LONG)
 
 
-def _operation(findings: Findings, one: Operation) -> Row:
+def _operation(findings: Findings, one: OperationRow) -> Row:
     place = f"{one.scenario} ({one.point})" if one.point else one.scenario
     return row(
         Cell(place),
@@ -102,14 +92,14 @@ def _operation(findings: Findings, one: Operation) -> Row:
     )
 
 
-def _run_rate(audit: Audit, found: RunMeasure | None) -> Cell:
+def _run_rate(audit: AuditRow, found: RunMeasureRow | None) -> Cell:
     if audit.status != CLEAN:
         return absent(audit.status)
     return absent("not measured") if found is None else number(formatting.number(found.value))
 
 
-def _class(audit: Audit, name: str) -> Cell:
+def _class(audit: AuditRow, name: str) -> Cell:
     value: int | None = getattr(audit, name)
-    if audit.status in ("void", "incomplete") or value is None:
+    if audit.status in (VOID, INCOMPLETE) or value is None:
         return absent(audit.status)
     return number(f"{value:,}")

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from mqlab.events.folder import RunFolder
+from mqlab.pipeline.schema import CLEAN, FAILED
 from mqlab.report.claims.verdicts import judge
 from mqlab.report.data.findings import Findings, stamped
-from mqlab.report.data.records import CLEAN
 from mqlab.report.exhibits.headline import audit_tile, rate_tiles, verdict_tile, warnings
 from mqlab.report.render import formatting, html, markdown
 from mqlab.report.render.content import Cell, Link, Page, Section, Table, Tile, row
@@ -30,7 +30,7 @@ def _page(every: Sequence[Findings], parent: Path, file: str) -> Page:
     runs = sum(len(findings.audits) for findings in every)
     clean = sum(audit.status == CLEAN for findings in every for audit in findings.audits)
     audit = Tile(
-        "Delivery audits", f"{clean:,} of {runs:,} runs clean", tone=CLEAN if clean == runs and runs else "failed"
+        "Delivery audits", f"{clean:,} of {runs:,} runs clean", tone=CLEAN if clean == runs and runs else FAILED
     )
     return Page(
         title=f"{formatting.count(len(every), 'study', 'studies')}, {formatting.listed(_scales(every))} scale",

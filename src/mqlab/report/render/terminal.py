@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mqlab.events.folder import RunFolder
+from mqlab.pipeline.schema import CLEAN, FAILED, INCOMPLETE, VOID
 from mqlab.report.claims.verdicts import (
     ALL_SYSTEMS,
     HOLDS,
@@ -22,7 +23,6 @@ from mqlab.report.claims.verdicts import (
 )
 from mqlab.report.data.findings import Findings
 from mqlab.report.data.pairing import Subject, subjects
-from mqlab.report.data.records import CLEAN
 from mqlab.report.exhibits.cells import needs_unit, printed, why_unknown
 from mqlab.report.exhibits.headline import audit_tile, headline, verdict_tile, warnings
 from mqlab.report.render import formatting
@@ -35,9 +35,9 @@ STYLES: Final = {
     INCONCLUSIVE: "yellow",
     NOT_TESTABLE: "dim",
     CLEAN: "green",
-    "failed": "bold red",
-    "void": "red",
-    "incomplete": "yellow",
+    FAILED: "bold red",
+    VOID: "red",
+    INCOMPLETE: "yellow",
 }
 # A pipe has no width of its own: lines may be this long there before they are broken.
 _PIPE_WIDTH: Final = 160

@@ -1,0 +1,260 @@
+"""The schema of every measure table, once: a class for its row, whose fields are the columns with their types.
+
+The pipeline selects and writes these columns, the reports read rows as these classes. Times are in seconds, a `ci95`
+is the half width of a 95 % interval, and None stands for what is not known.
+"""
+
+from dataclasses import dataclass, fields
+from types import NoneType
+from typing import Annotated, Any, Final, get_args, get_type_hints
+
+import pyarrow as pa
+
+from mqlab.study.metric import is_throughput
+
+# The `status` of an audit.
+CLEAN: Final = "clean"
+FAILED: Final = "failed"  # a message was lost, duplicated without its mark, out of order or unexpected
+VOID: Final = "void"  # the events cannot be trusted: damaged, or not what the agents counted
+INCOMPLETE: Final = "incomplete"  # the run, or an agent of it, did not come to its end
+
+# The delivery classes of an audit. A message counts once for each subscription, in every class that it belongs to.
+DELIVERY_CLASSES: Final = (
+    "delivered", "lost", "duplicated", "duplicated_marked", "recovered", "out_of_order", "unexpected",
+)  # fmt: skip
+# The classes that fail a run. Marked duplicates and recovered messages are allowed.
+FAULTS: Final = ("lost", "duplicated", "out_of_order", "unexpected")
+
+Int32 = Annotated[int, "int32"]
+_ARROW_TYPES: Final[dict[Any, pa.DataType]] = {
+    Int32: pa.int32(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    str: pa.string(),
+}
+
+
+@dataclass(frozen=True)
+class PointRow:
+    scenario: str
+    point: str
+    system: str
+
+
+@dataclass(frozen=True)
+class RunRow:
+    run: Int32
+    scenario: str
+    point: str
+    system: str
+    repetition: Int32
+
+
+@dataclass(frozen=True)
+class AuditRow(RunRow):
+    """The delivery audit of a run, clean or not."""
+
+    sent: int | None
+    expected: int | None  # confirmed messages, once for each subscription
+    delivered: int | None  # confirmed, and received at least once
+    lost: int | None  # confirmed, never received
+    duplicated: int | None  # received more than once, a second time without the redelivered mark
+    duplicated_marked: int | None  # received more than once, every extra copy with the mark
+    recovered: int | None  # not confirmed to its producer, yet received
+    out_of_order: int | None  # each unmarked copy came to a consumer that already had a later message
+    unexpected: int | None  # received, though never sent there, refused, or rolled back
+    status: str
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class RunMeasureRow(RunRow):
+    """A metric of a valid run."""
+
+    metric: str
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class MeasureRow:
+    """A metric of a point on a system: the mean over its valid runs."""
+
+    study: str
+    scenario: str
+    point: str
+    system: str
+    metric: str
+    value: float
+    unit: str
+    ci95: float | None
+    runs: Int32  # that have a value
+    bound_by: str | None  # what was at its limit in most of the runs: network, disk, client or broker
+    attempted: Int32  # runs
+    void: Int32  # runs that are not clean
+    client_cpu: bool | None  # whether an agent used more CPU than the point allows
+
+    @property
+    def lower_bound(self) -> bool:
+        return is_lower_bound(self.metric, self.bound_by)
+
+
+@dataclass(frozen=True)
+class SeriesRow(RunRow):
+    """Messages in a second of a valid run."""
+
+    second: Int32  # since the start of the load
+    sent: float | None
+    received: float | None
+    phase: str
+    depth: float | None  # messages in all brokers at the last sample of the second
+
+
+@dataclass(frozen=True)
+class PaceRow(RunRow):
+    """Messages a second, within a fifth of a second of a valid run."""
+
+    seconds: float  # from the start of the load to the beginning of the fifth
+    sent: float
+    received: float
+    phase: str
+
+
+@dataclass(frozen=True)
+class DepthRow(RunRow):
+    """One sample of a broker in a valid run."""
+
+    source: str  # the broker
+    seconds: float  # since the start of the load
+    depth: int | None  # messages in the broker
+    blocked: int | None  # producers held back at this moment
+    holds: int | None  # how often producers were held back since the start of the load
+    held_seconds: float | None  # for how long, all producers together
+
+
+@dataclass(frozen=True)
+class LatencyRow(PointRow):
+    """A bucket of the histogram of latencies (or response times) over the valid runs of a point."""
+
+    latency: float  # the bucket's upper edge
+    count: int
+
+
+@dataclass(frozen=True)
+class OperationRow(PointRow):
+    """The operations of the applications of one kind, as the system traced them, over the valid runs of a point."""
+
+    application: str
+    operation: str
+    count: int
+    rate: float | None  # operations a second
+    mean: float | None
+    p50: float | None
+    p90: float | None
+    p99: float | None
+    max: float | None
+    messages: int | None
+    bytes: int | None
+    failed: int | None
+
+
+@dataclass(frozen=True)
+class ImpactRow(PointRow):
+    """The change of a metric against the point that differs in one setting alone."""
+
+    metric: str
+    base: str  # the name of that point
+    value: float  # percent, negative where the metric is less than the base's
+    low: float | None
+    high: float | None
+    ci95: float | None
+    paired: bool  # whether each repetition gave one ratio
+    runs: Int32
+
+
+@dataclass(frozen=True)
+class PeakRow:
+    """The greatest value of a metric over swept parameters, for each combination of the others."""
+
+    scenario: str
+    system: str
+    metric: str
+    over: str  # the swept parameters
+    parameters: str  # the combination of the others, as JSON
+    value: float
+    unit: str
+    ci95: float | None
+    runs: Int32
+    bound_by: str | None
+    at: str  # the values of the swept parameters at the peak
+    point: str
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """The first system's value over the second's, at a point or between their peaks."""
+
+    scenario: str
+    point: str  # "" between peaks
+    over: str  # of the peaks; "" at a point
+    parameters: str
+    first: str
+    second: str
+    metric: str
+    ratio: float
+    low: float | None
+    high: float | None
+    ci95: float | None
+    faster: str  # the system with the better value
+    percent_faster: float
+    percent_low: float | None
+    percent_high: float | None
+    paired: bool
+    runs: Int32
+
+
+@dataclass(frozen=True)
+class MeasureTable:
+    """`order` are the columns that the rows are sorted by: the same events give the same files."""
+
+    row: type
+    order: tuple[str, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        hints = get_type_hints(self.row, include_extras=True)
+        return pa.schema([(name, _arrow_type(hints[name])) for name in columns(self.row)])
+
+
+_POINT: Final = ("scenario", "point", "system")
+TABLES: Final = {
+    "audits": MeasureTable(AuditRow, ("run",)),
+    "run_measures": MeasureTable(RunMeasureRow, ("run", "metric")),
+    "measures": MeasureTable(MeasureRow, ("study", *_POINT, "metric")),
+    "series": MeasureTable(SeriesRow, ("run", "second")),
+    "paces": MeasureTable(PaceRow, ("run", "seconds")),
+    "depths": MeasureTable(DepthRow, ("run", "source", "seconds")),
+    "latencies": MeasureTable(LatencyRow, (*_POINT, "latency")),
+    "responses": MeasureTable(LatencyRow, (*_POINT, "latency")),
+    "operations": MeasureTable(OperationRow, (*_POINT, "application", "operation")),
+    "impacts": MeasureTable(ImpactRow, (*_POINT, "metric")),
+    "peaks": MeasureTable(PeakRow, ("scenario", "system", "metric", "over", "parameters")),
+    "comparisons": MeasureTable(
+        ComparisonRow, ("scenario", "point", "over", "parameters", "first", "second", "metric")
+    ),
+}
+
+
+def columns(row: type) -> tuple[str, ...]:
+    """The columns of a table, in their order."""
+    return tuple(field.name for field in fields(row))
+
+
+def is_lower_bound(metric: str, bound_by: str | None) -> bool:
+    """Whether the agents were the bottleneck: the system can do at least this much."""
+    return bound_by == "client" and is_throughput(metric)
+
+
+def _arrow_type(hint: Any) -> pa.DataType:
+    return _ARROW_TYPES.get(hint) or next(_ARROW_TYPES[part] for part in get_args(hint) if part is not NoneType)
