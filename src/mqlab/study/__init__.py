@@ -1,7 +1,7 @@
-"""DECLARE: studies from YAML to checked, expanded and ordered points.
+"""Studies: read from YAML, checked, and expanded to an ordered list of points.
 
-A study is read whole and strictly (`load_study`); what comes back can be run, and a wrong file is one sentence.
-Nothing here runs, measures or draws anything, and nothing here imports another package of the lab.
+`load_study` returns a study that can be run, or raises StudyError with one sentence about the file. This package runs,
+measures and draws nothing, and imports no other package of the lab.
 """
 
 from mqlab.study.errors import StudyError

@@ -1,4 +1,4 @@
-"""The one error a declaration can raise."""
+"""The error of a study file."""
 
 from pathlib import Path
 
@@ -6,16 +6,16 @@ from mqlab.errors import MqlabError
 
 
 class StudyError(MqlabError):
-    """A declaration is wrong: one sentence that names the file, the line and what is accepted."""
+    """A study file is wrong. The message is one sentence with the file, the line and the accepted values."""
 
     def __init__(self, message: str, file: Path | str | None = None, line: int | None = None) -> None:
         self.message = message
         self.file = file
         self.line = line
-        place = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
-        super().__init__(_printable(place + message))
+        location = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
+        super().__init__(_printable(location + message))
 
 
 def _printable(text: str) -> str:
-    """On one line, and with nothing that a terminal would obey: errors quote what a file holds."""
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+    """Escape all that is not printable: errors quote the file, and a terminal must not obey it."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

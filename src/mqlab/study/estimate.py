@@ -1,4 +1,4 @@
-"""How often points run and how long that takes, before anything has run."""
+"""The estimated number of runs and their time, before anything has run."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from mqlab.study.point import Point
 
 @dataclass(frozen=True)
 class Estimate:
-    """On one system: the least when every rule holds as early as it may, the most when none ever does.
+    """The runs on one system: the least if every repetition rule is met at once, the most if none ever is.
 
-    Warm-up and measuring only. Draining and set-up come on top: they end when they are done, usually at once.
-    So do the runs with a fixed amount of work, whose time nobody knows before: `fixed_runs` (at most) are not counted.
+    The seconds are those of warm-up and measure phases. Set-up and draining come on top, and so do at most `fixed_runs`
+    runs with a fixed amount of work, because their duration is not known in advance.
     """
 
     least_runs: int

@@ -1,35 +1,35 @@
-"""Layers to points: what is written nearer to the run goes over what is written farther away, and lists multiply."""
+"""Expansion of a scenario to points: layers of parameters are merged, and lists multiply."""
 
 from collections.abc import Iterator
 from itertools import product
 from math import prod
 from typing import Any, Final, Literal
 
-from mqlab.study.language.consistency import check_complete, first_problem
-from mqlab.study.language.parameters import WORDS, flat, shown, word
+from mqlab.study.language.consistency import check_complete, first_inconsistency
+from mqlab.study.language.parameters import SHORT_NAMES, flatten, format_value, short_name
 from mqlab.study.point import Phases, Point, Repeat
 
-# The largest grid of the published studies has about a thousand cells; ten times that is a slip of the pen.
-MOST_POINTS: Final = 10_000
+# The largest grid of the published studies has about a thousand cells; ten times that is a mistake.
+MAX_POINTS: Final = 10_000
 
-# What a batch costs by itself is little beside its messages from here on, and more would only add latency.
-_BATCH_BYTES: Final = 1024 * 1024
-_BATCH_MESSAGES: Final = 32768
-# With a fixed rate a batch must not wait to be full: it holds what one producer owes within this time.
-_BATCH_SECONDS: Final = 0.001
-# What takes the place of each other when layers are laid over each other.
-_INSTEAD: Final = (({"topics"}, {"queues"}), ({"requesters"}, {"clients", "threads"}))
+# From these sizes on, the cost of a batch is small beside that of its messages; larger ones only add latency.
+_MAX_BATCH_BYTES: Final = 1024 * 1024
+_MAX_BATCH_MESSAGES: Final = 32768
+# With a fixed rate, a batch holds the messages that one producer sends within this time.
+_MAX_BATCH_SECONDS: Final = 0.001
+# Keys of a layer that remove the other keys of lower layers.
+_ALTERNATIVES: Final = (({"topics"}, {"queues"}), ({"requesters"}, {"clients", "threads"}))
 
-# One combination of values, by the full names of the parameters.
+# One combination of values by full parameter names (`message.size`).
 Values = dict[str, Any]
 
 
 def merge(*layers: dict[str, Any]) -> dict[str, Any]:
-    """Later layers over earlier ones, group by group. Topics take the place of queues, and the other way round."""
+    """Merge layers group by group; later layers win. Topics replace queues, and queues replace topics."""
     merged: dict[str, Any] = {}
     for layer in layers:
-        for one, other in _INSTEAD:
-            dropped = (other if one & layer.keys() else set()) | (one if other & layer.keys() else set())
+        for first, second in _ALTERNATIVES:
+            dropped = (second if first & layer.keys() else set()) | (first if second & layer.keys() else set())
             merged = {key: value for key, value in merged.items() if key not in dropped or key in layer}
         for key, value in layer.items():
             merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
@@ -37,70 +37,70 @@ def merge(*layers: dict[str, Any]) -> dict[str, Any]:
 
 
 def expand(scenario: str, parameters: dict[str, Any], base: dict[str, str] | None = None) -> list[Point]:
-    """All points of one scenario. Raises ValueError where its parameters do not fit together."""
-    values = flat(parameters)
+    """Return all points of a scenario. Raises ValueError if its parameters are inconsistent."""
+    values = flatten(parameters)
     repeat = _repeat(parameters["repeat"])
     _check_settings(parameters.get("settings", {}))
     check_complete(values)
-    swept = {name: each for name, each in values.items() if isinstance(each, tuple)}
+    swept = {name: value for name, value in values.items() if isinstance(value, tuple)}
     steps = _steps(swept, parameters.get("together", ()))
-    if (count := prod(len(step) for step in steps)) > MOST_POINTS:
-        raise ValueError(f"its lists give {count} points; at most {MOST_POINTS} are accepted")
+    if (count := prod(len(step) for step in steps)) > MAX_POINTS:
+        raise ValueError(f"its lists give {count} points; at most {MAX_POINTS} are accepted")
     points = {}
     for combination in product(*steps):
         together: Values = {name: value for step in combination for name, value in step.items()}
         chosen = {name: together[name] for name in swept}
         point = _point(scenario, _label(chosen), {**values, **chosen}, repeat)
         if point.name in points:
-            raise ValueError(f"the point {point.name} comes twice")
+            raise ValueError(f"the point {point.name} occurs twice")
         points[point.name] = point
-    return _with_bases(list(points.values()), base or {}, [word(name) for name in swept])
+    return _with_bases(list(points.values()), base or {}, [short_name(name) for name in swept])
 
 
 def automatic_batch(point: Values) -> int:
-    """How many messages move together when the study does not say: what the way of sending allows."""
+    """Return the batch size for `batch: auto`: as large as transaction, confirmation, size and rate allow."""
     if transaction := int(point["session.transaction"]):
         return transaction
     if point["send"] == "confirmed" or point["pattern"] == "request-reply":
         return 1
-    most = max(1, min(_BATCH_MESSAGES, _BATCH_BYTES // int(point["message.size"])))
+    most = max(1, min(_MAX_BATCH_MESSAGES, _MAX_BATCH_BYTES // int(point["message.size"])))
     if point["rate"] is None:
         return most
-    return max(1, min(most, int(point["rate"] / point["producers"] * _BATCH_SECONDS)))
+    return max(1, min(most, int(point["rate"] / point["producers"] * _MAX_BATCH_SECONDS)))
 
 
 def _label(chosen: Values) -> str:
-    return ", ".join(f"{word(name)}={shown(name, value)}" for name, value in chosen.items())
+    return ", ".join(f"{short_name(name)}={format_value(name, value)}" for name, value in chosen.items())
 
 
 def _check_settings(settings: dict[str, Any]) -> None:
     for key in settings:
-        if key in WORDS:
-            raise ValueError(f"settings.{key}: {key} is a parameter of the study and cannot be a setting as well")
+        if key in SHORT_NAMES:
+            raise ValueError(f"settings.{key}: {key} is a parameter of the study, so a setting cannot have this name")
 
 
 def _steps(swept: dict[str, tuple[Any, ...]], together: tuple[tuple[str, ...], ...]) -> list[list[Values]]:
-    """What is chosen at once: a value of a list, or the n-th values of the lists that go together."""
-    left = dict(swept)
-    names = {word(name): name for name in swept}
+    """Return the dimensions of the grid: the values of a list, or the n-th values of lists that go together."""
+    remaining = dict(swept)
+    names = {short_name(name): name for name in swept}
     steps: dict[str, list[Values]] = {}
     for words in together:
         for each in words:
-            if names.get(each) not in left:
-                free = ", ".join(word(name) for name in left) or "none"
-                raise ValueError(f"together: '{each}' is not a list here, or goes together twice; lists: {free}")
-        lists = {names[each]: left.pop(names[each]) for each in words}
+            if names.get(each) not in remaining:
+                free = ", ".join(short_name(name) for name in remaining) or "none"
+                raise ValueError(f"together: '{each}' is not a list in this scenario, or occurs twice; lists: {free}")
+        lists = {names[each]: remaining.pop(names[each]) for each in words}
         if len({len(values) for values in lists.values()}) > 1:
-            lengths = ", ".join(f"{word(name)} {len(values)}" for name, values in lists.items())
-            raise ValueError(f"lists that go together have as many values each, not {lengths}")
+            lengths = ", ".join(f"{short_name(name)} {len(values)}" for name, values in lists.items())
+            raise ValueError(f"lists that go together must have the same number of values, not {lengths}")
         rows = zip(*lists.values(), strict=True)
         steps[next(iter(lists))] = [dict(zip(lists, row, strict=True)) for row in rows]
-    steps |= {name: [{name: value} for value in values] for name, values in left.items()}
+    steps |= {name: [{name: value} for value in values] for name, values in remaining.items()}
     return [steps[name] for name in swept if name in steps]
 
 
-def _repeat(written: dict[str, Any]) -> Repeat:
-    until, least, most = written["until"], written["least"], written["most"]
+def _repeat(values: Values) -> Repeat:
+    until, least, most = values["until"], values["least"], values["most"]
     if until is None:
         least = most
     if least > most:
@@ -110,17 +110,19 @@ def _repeat(written: dict[str, Any]) -> Repeat:
 
 def _point(scenario: str, name: str, values: Values, repeat: Repeat) -> Point:
     domain: Literal["topic", "queue"] = "topic" if "topics" in values else "queue"
-    asking = values["pattern"] == "request-reply"
+    request_reply = values["pattern"] == "request-reply"
     clients = int(values.get("clients", 1 if "threads" in values else 0))
     requesters = int(values.get("requesters", clients * int(values.get("threads", 1))))
     timed = values["messages"] is None
-    described = {word(each): shown(each, value) for each, value in values.items() if timed or not _is_timed(each)}
-    if asking:
-        described["requesters"] = str(requesters)
+    texts = {
+        short_name(each): format_value(each, value) for each, value in values.items() if timed or not _is_timed(each)
+    }
+    if request_reply:
+        texts["requesters"] = str(requesters)
     point = Point(
         scenario=scenario,
         name=name,
-        parameters=described,
+        parameters=texts,
         pattern=values["pattern"],
         domain=domain,
         destinations=values[f"{domain}s"],
@@ -145,13 +147,13 @@ def _point(scenario: str, name: str, values: Values, repeat: Repeat) -> Point:
         consume_rate=values["consume_rate"],
         connections=values["connections"],
         topology=values["topology"],
-        settings={word(each): value for each, value in values.items() if each.startswith("settings.")},
+        settings={short_name(each): value for each, value in values.items() if each.startswith("settings.")},
         client_cpu=values["client_cpu"],
         phases=_phases(values, timed),
         repeat=repeat,
     )
-    if problem := first_problem(point):
-        raise ValueError(f"{name}: {problem}" if name else problem)
+    if inconsistency := first_inconsistency(point):
+        raise ValueError(f"{name}: {inconsistency}" if name else inconsistency)
     return point
 
 
@@ -160,7 +162,7 @@ def _is_timed(name: str) -> bool:
 
 
 def _phases(values: Values, timed: bool) -> Phases:
-    """A fixed amount of work has no warm-up, and takes as long as it takes."""
+    """Return the phases; a fixed amount of work has no warm-up and no measure time."""
     warmup, measure = (values["phases.warmup"], values["phases.measure"]) if timed else (0.0, 0.0)
     return Phases(warmup=warmup, measure=measure, drain=values["phases.drain"])
 
@@ -180,9 +182,9 @@ def _swept_values(point: Point, swept: list[str]) -> Iterator[str]:
 
 
 def _with_base(point: Point, base: dict[str, str], by_values: dict[tuple[str, ...], Point], swept: list[str]) -> Point:
-    wanted = tuple(base.get(key, value) for key, value in zip(swept, _swept_values(point, swept), strict=True))
-    found = by_values.get(wanted)
-    if found is None:
-        values = ", ".join(f"{key}={value}" for key, value in zip(swept, wanted, strict=True))
-        raise ValueError(f"base: there is no point {values}, which {point.name} would be compared with")
-    return point if found is point else point.model_copy(update={"base": found.name})
+    base_values = tuple(base.get(key, value) for key, value in zip(swept, _swept_values(point, swept), strict=True))
+    base_point = by_values.get(base_values)
+    if base_point is None:
+        values = ", ".join(f"{key}={value}" for key, value in zip(swept, base_values, strict=True))
+        raise ValueError(f"base: there is no point {values} to compare {point.name} with")
+    return point if base_point is point else point.model_copy(update={"base": base_point.name})

@@ -1,4 +1,4 @@
-"""Finding and reading studies: by the name of a built-in one, or by the path of a file or folder."""
+"""Loading a study by the name of a built-in one, or by the path of its file or folder."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -18,9 +18,9 @@ def built_in_studies() -> list[str]:
 
 
 def load_study(path_or_name: str | Path, *, own: bool = False) -> Study:
-    """The study of that name, file or folder, checked whole: what it returns can be run. Raises StudyError.
+    """Return the checked study of that name, file or folder. Raises StudyError.
 
-    `own`: its settings are the user's own words, or it is read without being run; they may name any path.
+    `own`: the user wrote the settings, or the study is not run; the settings may name any path.
     """
     if isinstance(path_or_name, str) and path_or_name in built_in_studies():
         return read_study(_built_in_folder() / path_or_name / STUDY_FILE)

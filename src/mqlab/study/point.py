@@ -1,4 +1,4 @@
-"""A point: one combination of swept parameters, with every value resolved. It is what an agent is told to play."""
+"""A point: one combination of swept parameters, with every value resolved. Agents receive it and run it."""
 
 from typing import Annotated, Literal
 
@@ -16,7 +16,7 @@ def _rule(value: object) -> object:
 
 
 class Phases(_Frozen):
-    """Seconds. `drain` is the most the consumers get to receive what is still under way."""
+    """Durations in seconds. `drain` is the longest time that consumers get to receive the messages in flight."""
 
     warmup: float
     measure: float
@@ -34,10 +34,10 @@ class Repeat(_Frozen):
 class Point(_Frozen):
     scenario: str
     name: str  # the swept values ("size=1KiB, producers=10"); "" when nothing is swept
-    # Every parameter by the last word of its key, as it is shown, swept or not: exhibits and published values find the
-    # point by them ({"size": "1KiB", "persistent": "no", "trace": "low", ...}).
+    # The text of every parameter by its short name, swept or not. Exhibits and published values select points by them:
+    # {"size": "1KiB", "persistent": "no", "trace": "low", ...}.
     parameters: dict[str, str] = {}
-    # The name of the point of this scenario that this one is compared with; None: with none.
+    # The name of the point in this scenario that this one is compared with, or None.
     base: str | None = None
     pattern: Literal["one-way", "request-reply"] = "one-way"
     domain: Literal["topic", "queue"]
@@ -46,25 +46,25 @@ class Point(_Frozen):
     consumers: int
     requesters: int = 0
     responders: int = 0
-    clients: int = 0  # connections among which the requesters are dealt out; 0: as `connections` says
+    clients: int = 0  # connections that the requesters share; 0: as `connections` says
     size: int  # bytes of the body
     persistent: bool
     acknowledge: Literal["auto", "dups_ok", "client"]
-    transaction: int  # messages a transaction; 0 when the session is not transacted
-    selector: str = ""  # of every consumer; it must pass every message
-    durable: bool = False  # the subscriptions to topics
-    prefetch: int | None = None  # messages a consumer has room for; None: what keeps it busy
+    transaction: int  # messages in a transaction; 0: the session is not transacted
+    selector: str = ""  # of every consumer; it must match every message
+    durable: bool = False  # whether subscriptions to topics are durable
+    prefetch: int | None = None  # messages that a consumer buffers; None: chosen by the driver
     load: Literal["both", "send", "receive"] = "both"  # which side works in the measure phase
-    messages: int | None = None  # a fixed amount of work over all producers or requesters; None: by time
-    preload: int = 0  # messages on each reply queue (or queue) that nobody takes
+    messages: int | None = None  # total of all producers or requesters; None: the run is limited by time
+    preload: int = 0  # messages that stay on each reply queue (or queue) during the run
     send: Literal["confirmed", "free"]
-    batch: int  # messages that move together
-    rate: float | None  # messages/s over all producers; None as fast as the system takes them
-    consume_rate: float | None = None  # messages/s over all consumers; None as fast as they come
+    batch: int  # messages sent or received together
+    rate: float | None  # messages/s of all producers; None: as fast as the system accepts them
+    consume_rate: float | None = None  # messages/s of all consumers; None: as fast as they arrive
     connections: Literal["each", "shared"]
     topology: Literal["client", "bindings", "distributed"] = "client"
-    settings: dict[str, str] = {}  # of the system, over those it was named with
-    client_cpu: float | None = None  # percent of one core that no agent should exceed, or its figures are flagged
+    settings: dict[str, str] = {}  # of the system; they override those of the command line
+    client_cpu: float | None = None  # percent of a core; the report flags runs whose agents exceed it
     phases: Phases
     repeat: Repeat
 
@@ -74,7 +74,7 @@ class Point(_Frozen):
 
     @property
     def work(self) -> str:
-        """The metric that `rate.work` stands for here."""
+        """The metric that `rate.work` means for this point."""
         if self.pattern == "request-reply":
             return "rate.round_trips"
         return "rate.sent" if self.load == "send" else "rate.received"
@@ -87,7 +87,7 @@ class Point(_Frozen):
 
     @property
     def seconds(self) -> float:
-        """The planned time of one run, 0 for a fixed amount of work; draining comes on top and ends when it is done."""
+        """The planned seconds of one run without draining; 0 for a fixed amount of work."""
         return self.phases.warmup + self.phases.measure
 
     def to_json(self) -> str:

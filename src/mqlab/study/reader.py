@@ -1,4 +1,4 @@
-"""From the files of a study to the study: everything that can be wrong is found here, with its file and line."""
+"""Reading a study from its files, with all checks. Errors name the file and the line."""
 
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ from mqlab.study.point import Point
 from mqlab.study.published.values import read_published
 from mqlab.study.study import Parameters, PublishedProse, PublishedSetting, Scenario, Study, StudySource
 
-# For a study that asks for no exhibits: the tables and charts that any study can have.
+# The exhibits of a study that declares none.
 DEFAULT_EXHIBITS: Final = (
     Exhibit("matrix", "Received rate", rows="system", columns="scenario", value="rate.received"),
     Exhibit("bars", "Scenario {scenario}", each="scenario", bars="system", value="rate.received"),
@@ -28,13 +28,13 @@ DEFAULT_EXHIBITS: Final = (
 _STUDY: Final = TypeAdapter(StudyForm)
 _CLAIMS: Final = TypeAdapter(tuple[ClaimForm, ...])
 
-# What a scenario says that is no parameter of its points.
-_ABOUT_SCENARIO: Final = ("title", "base", "published")
+# Keys of a scenario that are not parameters of its points.
+_NOT_PARAMETERS: Final = ("title", "base", "published")
 
 
 def read_study(path: Path, *, own: bool = False) -> Study:
-    """`own`: its settings are the user's own words, or it is read without being run; they may name any path."""
-    file = YamlFile(path, must_have="study")
+    """Return the checked study. `own`: as in `load_study`. Raises StudyError."""
+    file = YamlFile(path, required_key="study")
     form = validated(file, _STUDY)
     lines = {} if own else check_settings(file, form)
     scenarios = _scenarios(file, form)
@@ -45,7 +45,7 @@ def read_study(path: Path, *, own: bool = False) -> Study:
     claims_file, claims = _claims(file, form)
     check_claims(claims_file, () if claims_file is not file else ("claims",), claims, points, list(form.systems))
     _check_prose(file, form, [claim.id for claim in claims])
-    published = _beside(file, form.published, "published") if form.published else None
+    published = _file_in_folder(file, form.published, "published") if form.published else None
     return Study(
         id=form.study,
         title=form.title,
@@ -94,30 +94,30 @@ def _published(name: str, layer: ScenarioLayer) -> tuple[str, ...]:
 
 
 def _parameters(layer: ScenarioLayer) -> Parameters:
-    return {name: value for name, value in layer.declared().items() if name not in _ABOUT_SCENARIO}
+    return {name: value for name, value in layer.declared().items() if name not in _NOT_PARAMETERS}
 
 
 def _scales(file: YamlFile, form: StudyForm) -> dict[str, Parameters]:
-    """A scale that the study writes takes the place of the lab's, whole: half of each would surprise."""
-    written = {
+    """Return the scales. A scale of the study replaces the lab's scale of that name as a whole."""
+    declared = {
         name: getattr(form.scales, name) for name in ScalesForm.model_fields if name in form.scales.model_fields_set
     }
-    for name, scale in written.items():
+    for name, scale in declared.items():
         for scenario in scale.scenarios:
             if scenario not in form.scenarios:
                 accepted = suggest(scenario, list(form.scenarios))
                 raise file.error(f"there is no such scenario; {accepted}", ("scales", name, "scenarios", scenario))
-    return {**LAB_SCALES, **{name: _scale(scale) for name, scale in written.items()}}
+    return {**LAB_SCALES, **{name: _scale(scale) for name, scale in declared.items()}}
 
 
 def _scale(layer: ScaleLayer) -> Parameters:
-    single = {name: own.declared() for name, own in layer.scenarios.items()}
-    return {**layer.declared(), "scenarios": single} if single else layer.declared()
+    scenarios = {name: own.declared() for name, own in layer.scenarios.items()}
+    return {**layer.declared(), "scenarios": scenarios} if scenarios else layer.declared()
 
 
 def _points(file: YamlFile, scenarios: dict[str, Scenario], scales: dict[str, Parameters]) -> dict[str, list[Point]]:
-    """The points of each scenario at full scale; on the way, every scale of it is tried, before anything runs."""
-    found: dict[str, list[Point]] = {}
+    """Return the points of each scenario at full scale. Expand all other scales too, to find their errors now."""
+    points_by_scenario: dict[str, list[Point]] = {}
     for scenario in scenarios.values():
         for scale in (FULL, *scales):
             try:
@@ -125,8 +125,8 @@ def _points(file: YamlFile, scenarios: dict[str, Scenario], scales: dict[str, Pa
             except ValueError as error:
                 at = "" if scale == FULL else f"at scale {scale}: "
                 raise file.error(f"{at}{error}", ("scenarios", scenario.name)) from None
-            found.setdefault(scenario.name, points)
-    return found
+            points_by_scenario.setdefault(scenario.name, points)
+    return points_by_scenario
 
 
 def _check_stand_ins(file: YamlFile, form: StudyForm) -> None:
@@ -146,12 +146,12 @@ def _check_prose(file: YamlFile, form: StudyForm, claims: list[str]) -> None:
 def _claims(file: YamlFile, form: StudyForm) -> tuple[YamlFile, tuple[ClaimForm, ...]]:
     if isinstance(form.claims, tuple):
         return file, form.claims
-    beside = YamlFile(_beside(file, form.claims, "claims"))
-    return beside, validated(beside, _CLAIMS)
+    claims_file = YamlFile(_file_in_folder(file, form.claims, "claims"))
+    return claims_file, validated(claims_file, _CLAIMS)
 
 
-def _beside(file: YamlFile, name: str, key: str) -> Path:
-    """A file that the study names. A link may not lead out of the study's folder."""
+def _file_in_folder(file: YamlFile, name: str, key: str) -> Path:
+    """Return the path of a file that the study names. A link may not lead out of the study's folder."""
     path = file.path.parent / name
     if not path.resolve().is_relative_to(file.path.parent.resolve()):
         raise file.error(f"{name} leads out of the study's folder; put the file itself beside the study", (key,))

@@ -1,4 +1,4 @@
-"""The repetition rule: when the runs of a point agree well enough to stop."""
+"""The repetition rule: it decides when a point has enough runs."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -24,9 +24,9 @@ def _sigma2(values: Sequence[float]) -> float:
 
 
 WIDTHS: Final[dict[str, Callable[[Sequence[float]], float]]] = {
-    "interval": _interval,  # half of the 95 % interval of the mean
-    "spread": _spread,  # the greatest value less the least
-    "sigma2": _sigma2,  # two standard deviations of the mean
+    "interval": _interval,  # half the width of the 95 % confidence interval of the mean
+    "spread": _spread,  # maximum - minimum
+    "sigma2": _sigma2,  # two standard errors of the mean
 }
 _FORM: Final = re.compile(r"(\w+)\((\w+)\)\s*<\s*(\S+)")
 _ACCEPTED: Final = "write interval(rate) < 3%, spread(rate) < 1%, sigma2(rate) < 5% or none"
@@ -34,26 +34,26 @@ _ACCEPTED: Final = "write interval(rate) < 3%, spread(rate) < 1%, sigma2(rate) <
 
 @dataclass(frozen=True)
 class RepetitionRule:
-    """`interval(rate) < 3%`: a point is known once the width of its runs' rates is below that share of their mean."""
+    """`interval(rate) < 3%`: a point has enough runs when the width of their rates is below 3 % of their mean."""
 
     kind: str
     limit: float
 
     @classmethod
     def parse(cls, text: str) -> "RepetitionRule":
-        found = _FORM.fullmatch(text.strip())
-        if found is None or found[1] not in WIDTHS or found[2] != "rate":
+        match = _FORM.fullmatch(text.strip())
+        if match is None or match[1] not in WIDTHS or match[2] != "rate":
             raise ValueError(f"'{text}' is not a repetition rule; {_ACCEPTED}")
-        limit = parse_percent(found[3])
+        limit = parse_percent(match[3])
         if not 0 < limit < 1:
-            raise ValueError(f"'{text}' has a limit of {found[3]}; write one above 0% and below 100%")
-        return cls(found[1], limit)
+            raise ValueError(f"'{text}' has a limit of {match[3]}; write one above 0% and below 100%")
+        return cls(match[1], limit)
 
     def __str__(self) -> str:
         return f"{self.kind}(rate) < {format_percent(self.limit)}"
 
     def width(self, values: Sequence[float]) -> float | None:
-        """The width as a share of the mean; None when it is not defined (one value, or a mean of zero)."""
+        """Return the width / the mean; None with fewer than two values or a mean of zero."""
         if len(values) < 2:
             return None
         mean = fmean(values)

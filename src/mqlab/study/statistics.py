@@ -1,19 +1,19 @@
-"""How well a mean is known: Student's t, for the 95 % interval."""
+"""Student's t for the 95 % confidence interval of a mean."""
 
 from functools import lru_cache
 from math import atan, cos, pi, sin, sqrt
 from typing import Final
 
 _NORMAL_975: Final = 1.959963984540054
-# Above this many degrees the series in 1/df is exact to twelve digits, and the sum below would only be slow.
+# Above this many degrees of freedom the series in 1/df is exact to twelve digits; the finite sum would be slow.
 _LARGE: Final = 2000
 
 
 @lru_cache(maxsize=1024)
 def t975(df: int) -> float:
-    """The 97.5 % quantile of Student's t: mean +- t975(n - 1) * s / sqrt(n) is the 95 % interval of n values."""
+    """Return the 97.5 % quantile of Student's t. The interval of n values is mean +- t975(n - 1) * s / sqrt(n)."""
     if df < 1:
-        raise ValueError(f"{df} degrees of freedom: two values are the least that have an interval")
+        raise ValueError(f"{df} degrees of freedom: an interval needs at least two values")
     if df > _LARGE:
         return _series(df)
     low, high = _NORMAL_975, 13.0
@@ -24,7 +24,7 @@ def t975(df: int) -> float:
 
 
 def _within(t: float, df: int) -> float:
-    """The share of Student's t between -t and t: a finite sum when the degrees are whole."""
+    """Return the probability between -t and t: a finite sum for integer degrees of freedom."""
     angle = atan(t / sqrt(df))
     odd = df % 2
     term, total = (cos(angle) if odd else 1.0), 0.0
@@ -35,7 +35,7 @@ def _within(t: float, df: int) -> float:
 
 
 def _series(df: int) -> float:
-    """Cornish and Fisher's expansion of the quantile around the normal one."""
+    """Return the quantile by the Cornish-Fisher expansion around the normal quantile."""
     z = _NORMAL_975
     first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96

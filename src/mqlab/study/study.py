@@ -1,4 +1,4 @@
-"""A study as a value: what the other packages see once the files are read and checked."""
+"""The study that other packages use, after its files are read and checked."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from mqlab.study.point import Point
 from mqlab.study.published.match import PublishedMatcher
 from mqlab.study.published.values import PublishedValue
 
-# By group, as in the study file; see expand.py for how layers of them are laid over each other.
+# Parameters by group, as in the study file; expansion.merge lays layers of them over each other.
 Parameters = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class StudySource:
-    """Where a published study comes from. `conditions` are its machines, network, disk and software, in words."""
+    """The publication. `conditions` describe its machines, network, disk and software."""
 
     title: str
     authors: tuple[str, ...]
@@ -30,7 +30,7 @@ class StudySource:
 
 @dataclass(frozen=True)
 class PublishedSetting:
-    """A setting a published system was given, and the effect the study states for it."""
+    """A setting of a published system, and the effect that the study states for it."""
 
     name: str
     value: str
@@ -42,16 +42,16 @@ class PublishedSetting:
 
 @dataclass(frozen=True)
 class Scenario:
-    """`parameters` are the lab's defaults, the study's and the scenario's own, merged; a tuple is a sweep."""
+    """`parameters` merge the defaults of the lab, the study and the scenario; a tuple is a sweep."""
 
     name: str
     title: str
     parameters: Parameters
-    base: dict[str, str]  # the swept values that the other points are compared with; {}: nothing is compared
-    published: tuple[str, ...]  # its names among the published values
+    base: dict[str, str]  # swept values of the base point; {}: points are not compared
+    published: tuple[str, ...]  # the names of the scenario in published.csv
 
     def points(self, scale: Parameters) -> list[Point]:
-        """Its points with a scale laid over it. Raises ValueError where the parameters do not fit together."""
+        """Return the points at that scale. Raises ValueError if the parameters are inconsistent."""
         common = {key: value for key, value in scale.items() if key != "scenarios"}
         own = scale.get("scenarios", {}).get(self.name, {})
         return expand(self.name, merge(self.parameters, common, own), self.base)
@@ -77,8 +77,8 @@ class Study:
     title: str
     source: StudySource | None
     systems_published: tuple[str, ...]
-    stand_ins: dict[str, str]  # published system -> the system that runs in its place when the user names none
-    settings: dict[str, tuple[PublishedSetting, ...]]  # of each published system
+    stand_ins: dict[str, str]  # published system -> the system to run instead, unless the user names one
+    settings: dict[str, tuple[PublishedSetting, ...]]  # by published system
     scenarios: dict[str, Scenario]
     scales: dict[str, Parameters]
     exhibits: tuple[Exhibit, ...]
@@ -86,13 +86,13 @@ class Study:
     published: tuple[PublishedValue, ...]
     prose: tuple[PublishedProse, ...]
     folder: Path
-    files: tuple[Path, ...]  # what was read, the study file first
-    own: bool = False  # its settings are the user's own words: they may name any path
+    files: tuple[Path, ...]  # the study file first
+    own: bool = False  # the user wrote the settings: they may name any path
     # The line of each (setting, value), and of each ("stand_ins", published system).
     setting_lines: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def points(self, scale: str, only: Sequence[str] = ()) -> list[Point]:
-        """The points in the order of the file, at that scale; `only` names the scenarios that are wanted."""
+        """Return the points at that scale, in the order of the file; `only` names scenarios, () means all."""
         if scale not in self.scales:
             raise StudyError(f"{self.id} has no scale '{scale}'; accepted: {', '.join(self.scales)}")
         for name in only:
@@ -106,7 +106,7 @@ class Study:
         ]
 
     def error(self, message: str, key: str, value: str) -> StudyError:
-        """An error about a setting and its value, or about ("stand_ins", published system)."""
+        """Return an error with the line of a setting and its value, or of ("stand_ins", published system)."""
         return StudyError(message, self.files[0], self.setting_lines.get((key, value)))
 
     @cached_property
@@ -117,37 +117,37 @@ class Study:
     def find_published(
         self, system: str, point: Point, metric: str, over: Sequence[str] = (), table: str = ""
     ) -> PublishedValue | None:
-        """What the study printed for that system at that point, in the lab's units; None where it printed nothing.
+        """Return the published value of that system at that point, in the lab's units, or None.
 
         `metric` is one of METRICS, or `impact` (percent against the base), `ratio` and `faster` (percent; `system` is
-        then "FIRST / SECOND"), or `at` (where a peak is). With `over`: of the peak over these parameters. Of several
-        values the one in the table that begins like `table`, otherwise the one printed first.
+        then "FIRST / SECOND"), or `at` (the place of a peak). With `over`: the peak over these parameters. If several
+        values match, the result is the one of the published table `table`, otherwise the first.
         """
         return self._matcher.find(system, point, metric, over, table)
 
     def published_value(
         self, system: str, point: Point, metric: str, over: Sequence[str] = (), table: str = ""
     ) -> float | None:
-        """The number of `find_published`."""
-        found = self.find_published(system, point, metric, over, table)
-        return None if found is None else found.value
+        """Return the number of `find_published`."""
+        published = self.find_published(system, point, metric, over, table)
+        return None if published is None else published.value
 
     def published_measures(self) -> dict[tuple[str, str, str], float]:
-        """(system, scenario, metric) -> value, of what was printed for one system and counts what a metric counts.
+        """Return (system, scenario, metric) -> value for the published values of one system that a metric measures.
 
-        Where a study printed several values for these three (a sweep), none of them stands for the scenario.
+        If a study published several values for these three (a sweep), none of them is returned.
         """
-        found: dict[tuple[str, str, str], set[float]] = {}
+        numbers: dict[tuple[str, str, str], set[float]] = {}
         for value in self.published:
             number = value.in_lab_units().value
             if value.measure is None or number is None or value.over:
                 continue
             if value.system in self.systems_published and value.scenario in self.scenarios:
-                found.setdefault((value.system, value.scenario, value.measure), set()).add(number)
-        return {key: values.pop() for key, values in found.items() if len(values) == 1}
+                numbers.setdefault((value.system, value.scenario, value.measure), set()).add(number)
+        return {key: values.pop() for key, values in numbers.items() if len(values) == 1}
 
     def copy(self, folder: Path) -> None:
-        """Puts the declaration into `folder`, where `load_study(folder)` finds it again."""
+        """Copy the files of the study to `folder`, so that `load_study(folder)` reads it again."""
         study_file, *others = self.files
         shutil.copyfile(study_file, folder / "study.yaml")
         for file in others:

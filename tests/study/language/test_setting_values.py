@@ -37,13 +37,15 @@ LAYERS = {"scenario": 4, "defaults": 5, "scale": 5, "scenario of a scale": 5}
 @pytest.mark.parametrize("value", REFUSED)
 def test_what_a_study_may_not_write_as_a_setting(write: Write, value: str) -> None:
     path = write(study("scenario", value.replace("\\", "\\\\").replace('"', '\\"')))
-    with pytest.raises(StudyError, match=r"my\.yaml:4: scenarios\.A\.settings\.api_trace\.2: .* is refused; accepted"):
+    with pytest.raises(
+        StudyError, match=r"my\.yaml:4: scenarios\.A\.settings\.api_trace\.2: .* is not accepted; accepted"
+    ):
         load_study(path)
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_every_layer_is_checked(write: Write, layer: str) -> None:
-    with pytest.raises(StudyError, match=rf"my\.yaml:{LAYERS[layer]}: .*'/tmp/x' is refused; accepted in a study"):
+    with pytest.raises(StudyError, match=rf"my\.yaml:{LAYERS[layer]}: .*'/tmp/x' is not accepted; accepted in a study"):
         load_study(write(study(layer, "/tmp/x")))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.study import Point, Study, load_study
-from mqlab.study.published.match import reproduces, words
+from mqlab.study.published.match import lab_parameters, reproduces
 
 HEADER = "study,table,system,scenario,parameters,metric,unit,value\n"
 COMMON = "size=1024;persistent=yes"
@@ -117,7 +117,7 @@ def test_comparisons_of_two_systems(study: Study) -> None:
     ],
 )
 def test_words_of_the_studies(printed: dict[str, str], ours: dict[str, str]) -> None:
-    assert words(printed) == ours
+    assert lab_parameters(printed) == ours
 
 
 @pytest.mark.parametrize(

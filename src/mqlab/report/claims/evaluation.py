@@ -17,9 +17,9 @@ from mqlab.study import METRICS, Point
 from mqlab.study.language.expression import (
     OVER_POINTS,
     Expression,
-    called,
+    function_name,
     open_references,
-    reference,
+    parse_reference,
     references,
     text_of,
 )
@@ -147,7 +147,7 @@ class _Walk:
         raise TypeError(f"not accepted by study.expression: {ast.dump(node)}")
 
     def _call(self, node: ast.Call) -> Interval:
-        name = called(node)
+        name = function_name(node)
         if name in ("spread", "lead"):
             return self._over_systems(name, self._argument(node))
         if name == "impact":
@@ -172,7 +172,7 @@ class _Walk:
         return least(found) if name == "min" else greatest(found)
 
     def _reference(self, node: ast.Subscript) -> Reference:
-        found = reference(node)
+        found = parse_reference(node)
         return found if self.bound_to is None else found.bound(self.bound_to)
 
     def _argument(self, call: ast.Call) -> Reference:

@@ -1,4 +1,4 @@
-"""How exhibits are written in a study file: one form for each kind, and the exhibit that it gives."""
+"""The forms of exhibits in a study file, one class for each form."""
 
 from typing import Annotated, Final, Literal, Self, get_args
 
@@ -24,7 +24,7 @@ FORMS: Final[tuple[Form, ...]] = (
 
 def _scenario_title(value: object) -> object:
     if isinstance(value, str) and "{scenario}" not in value:
-        raise value_error(f"'{value}' names one exhibit for every scenario; put {{scenario}} into it")
+        raise value_error(f"'{value}' names an exhibit for each scenario; put {{scenario}} into it")
     return value
 
 
@@ -62,7 +62,7 @@ class MatrixForm(StrictModel):
 
 
 class BarsForm(StrictModel):
-    """A chart for every scenario."""
+    """A chart for each scenario."""
 
     bars: EachTitle
     each: Each
@@ -74,19 +74,19 @@ class BarsForm(StrictModel):
 
 
 class PointSelection(StrictModel):
-    """What exhibits of chosen points share. `of` left out: all scenarios."""
+    """The keys that select points, shared by several forms. Without `of`: all scenarios."""
 
     of: tuple[Name, ...] = ()
     where: dict[Identifier, Sweep[ParameterText]] = Field(default_factory=dict)
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """A list of values is a pair for each: any of them will do."""
+        """Return (name, value) pairs of `where`; a list of values gives several pairs."""
         listed = {key: values if isinstance(values, tuple) else (values,) for key, values in self.where.items()}
         return tuple((key, value) for key, values in listed.items() for value in values)
 
 
 class GroupedBarsForm(PointSelection):
-    """One chart, a group of bars for every combination of `by`, a bar for every system."""
+    """One chart with a group of bars for each combination of `by` and a bar for each system."""
 
     bars: Text
     by: tuple[Identifier, ...]
@@ -111,7 +111,7 @@ class MetricViewForm(StrictModel):
         if len(kinds) != 1:
             raise value_error(f"write one of {', '.join(KINDS)} with its metric")
         if kinds[0] == "peak" and not self.over:
-            raise value_error("a peak is the greatest over swept parameters; name them, like over: [threads]")
+            raise value_error("a peak is the maximum over swept parameters; name them, like over: [threads]")
         if self.over and kinds[0] in ("value", "impact"):
             raise value_error("over belongs to peak, ratio and faster", key="over")
         return self
@@ -213,7 +213,7 @@ AnyForm = Annotated[
     | Annotated[SetupForm, Tag("<setup>")],
     Discriminator(
         _form,
-        custom_error_type="wrong",
+        custom_error_type="study_value",
         custom_error_message=f"is not an exhibit; write one of {', '.join(FORMS)} with its title",
     ),
 ]

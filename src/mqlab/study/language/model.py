@@ -1,7 +1,7 @@
-"""The keys of a study file and of a claims file. docs/studies.md says what each is for.
+"""The keys of a study file and of a claims file. docs/studies.md explains them.
 
-A `Layer` is what the lab, the study, a scenario and a scale each say about the parameters; a key that is not written
-stays unset, so that layers can be laid over each other.
+The lab, the study, a scenario and a scale each have a `Layer` of parameters. A key that a file leaves out stays unset,
+so that layers can be merged.
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ from mqlab.study.language.value_types import (
     value_error,
 )
 
-# Says that a key was not written. It is never read: only keys that were written leave a layer.
+# The value of a key that the file leaves out. It is never read: `declared` returns only the other keys.
 UNSET: Final[Any] = None
 
 
@@ -69,7 +69,7 @@ class PhasesLayer(StrictModel):
 
 
 class RepeatLayer(StrictModel):
-    """Not part of a sweep: it says how well each point must be known, not what the point is."""
+    """Not part of a sweep: it sets the number of runs of a point, not the point."""
 
     until: Until = UNSET
     least: Runs = UNSET
@@ -107,9 +107,9 @@ class Layer(StrictModel):
     together: tuple[tuple[Identifier, ...], ...] = UNSET
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_consistency(self) -> Self:
         if {"topics", "queues"} <= self.model_fields_set:
-            raise value_error("has topics and queues; write one of them")
+            raise value_error("has topics and queues; write only one of them")
         if "requesters" in self.model_fields_set and {"clients", "threads"} & self.model_fields_set:
             raise value_error("has requesters and clients or threads; clients x threads are the requesters")
         if "messages" in self.model_fields_set and self.phases is not UNSET:
@@ -119,12 +119,12 @@ class Layer(StrictModel):
                 )
         for path, values in _lists(self.declared()):
             if len(set(values)) < len(values) and not any(path[-1] in words for words in self.together or ()):
-                raise value_error("holds a value twice; two points would be the same", key=path)
+                raise value_error("contains a value twice; two points would be the same", key=path)
         return self
 
 
-def _lists(written: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], tuple[Any, ...]]]:
-    for key, value in written.items():
+def _lists(values: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], tuple[Any, ...]]]:
+    for key, value in values.items():
         if isinstance(value, dict):
             yield from _lists(value, (*path, key))
         elif isinstance(value, tuple) and key != "together":
@@ -138,7 +138,7 @@ class ScenarioLayer(Layer):
 
 
 class ScaleLayer(Layer):
-    """A shorter form of every scenario, and beyond that of single ones."""
+    """Parameters that shorten every scenario, and further ones for single scenarios."""
 
     scenarios: dict[Name, Layer] = Field(default_factory=dict)
 
@@ -187,7 +187,7 @@ class ClaimForm(StrictModel):
 
 
 class ProseForm(StrictModel):
-    """Printed values that stand in no table of measures: the claim that judges them, or why none does."""
+    """Published values that no table of measures shows: the claim that judges them, or the reason why none does."""
 
     table: Text
     system: Text = ""

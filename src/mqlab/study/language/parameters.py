@@ -1,4 +1,4 @@
-"""The parameters of a point: the order in which lists of them multiply, how values are shown, and the defaults."""
+"""The parameters of a point: their order in a sweep, their text form, and the defaults of the lab."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -9,7 +9,7 @@ from mqlab.study.repetition import RepetitionRule
 FULL: Final = "full"
 DEFAULT_SCALE: Final = "quick"
 
-# What holds where nothing is written. Destinations, roles and the size have no default: they are the study.
+# The defaults of the lab. Destinations, roles and the message size have none: every study must declare them.
 LAB_DEFAULTS: Final[dict[str, Any]] = {
     "pattern": "one-way",
     "message": {"persistent": False},
@@ -31,7 +31,7 @@ LAB_DEFAULTS: Final[dict[str, Any]] = {
     "phases": {"warmup": 5.0, "measure": 30.0, "drain": 30.0},
     "repeat": {"until": RepetitionRule("interval", 0.03), "least": 2, "most": 5},
 }
-# For studies that say nothing of their own. `full` adds nothing: it is the study's own length.
+# The scales of a study that declares none. `full` adds nothing: it is the study's own length.
 LAB_SCALES: Final[dict[str, dict[str, Any]]] = {
     "quick": {"phases": {"warmup": 0.3, "measure": 2.0}, "repeat": {"least": 2, "most": 3}},
     "standard": {
@@ -50,8 +50,8 @@ def _or(word: str, show: Callable[[Any], str] = str) -> Callable[[Any], str]:
     return lambda value: show(value) if value else word
 
 
-# Every parameter that may be a list, in the order in which lists multiply (the last varies fastest), and how a value
-# of it is shown in the name of a point. The settings of the system come after the topology.
+# Every parameter that may be a list, in the order in which lists multiply (the last varies fastest), with the function
+# that formats a value for the name of a point. "settings" is the place of the system's settings in this order.
 PARAMETERS: Final[dict[str, Callable[[Any], str]]] = {
     "pattern": str,
     "topics": str,
@@ -84,25 +84,25 @@ PARAMETERS: Final[dict[str, Callable[[Any], str]]] = {
     "phases.measure": format_time,
     "phases.drain": format_time,
 }
-WORDS: Final = frozenset(name.rpartition(".")[2] for name in PARAMETERS)
+SHORT_NAMES: Final = frozenset(name.rpartition(".")[2] for name in PARAMETERS)
 
 
-def flat(layered: dict[str, Any]) -> dict[str, Any]:
-    """The parameters by their full names (`message.size`, `settings.trace`), in the order in which lists multiply."""
-    found: dict[str, Any] = {}
+def flatten(layered: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters by full name (`message.size`, `settings.trace`), in the order in which lists multiply."""
+    values: dict[str, Any] = {}
     for name in PARAMETERS:
         group, _, key = name.rpartition(".")
         if name == "settings":
-            found |= {f"settings.{setting}": value for setting, value in layered.get("settings", {}).items()}
+            values |= {f"settings.{setting}": value for setting, value in layered.get("settings", {}).items()}
         elif key in (within := layered.get(group, {}) if group else layered):
-            found[name] = within[key]
-    return found
+            values[name] = within[key]
+    return values
 
 
-def word(name: str) -> str:
-    """The last word of a full name: what exhibits, claims and names of points call it."""
+def short_name(name: str) -> str:
+    """Return the last part of a full name. Exhibits, claims and names of points use it."""
     return name.partition(".")[2] if name.startswith("settings.") else name.rpartition(".")[2]
 
 
-def shown(name: str, value: Any) -> str:
+def format_value(name: str, value: Any) -> str:
     return str(value) if name.startswith("settings.") else PARAMETERS[name](value)

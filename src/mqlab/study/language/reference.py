@@ -1,4 +1,4 @@
-"""A measure named in an expression: which metric of which points, of which system."""
+"""A reference to measures in an expression: a metric, points and a system."""
 
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -13,9 +13,9 @@ ANY: Final = "*"
 class Reference:
     """`rate.received[A, size=1KiB] of "Q 1"`.
 
-    `point` is the name of a point, or "" (in a scenario that sweeps nothing, and where `where` selects). A value of
-    `where` may be "*", and `scenario` a pattern ("Q*", "Q1|Q3"): the reference is then open, see `bound`.
-    `system` is "" for the system under judgement.
+    `point` is the name of a point, or "" in a scenario without a sweep or if `where` selects the point. A value of
+    `where` may be "*", and `scenario` may be a pattern ("Q*", "Q1|Q3"): the reference is then open, see `bound`.
+    `system` is "" for the judged system.
     """
 
     metric: str
@@ -26,12 +26,12 @@ class Reference:
 
     @property
     def open(self) -> bool:
-        """Whether it stands for several points; only inside min, max or mean."""
+        """Whether it matches several points; accepted only inside min, max or mean."""
         return _is_pattern(self.scenario) or any(value == ANY for _, value in self.where)
 
     @property
     def place(self) -> str:
-        """Where it is, for a reader."""
+        """The scenario, point and parameters as text."""
         values = ", ".join(f"{key}={value}" for key, value in self.where)
         return " ".join(part for part in (self.scenario, self.point, values) if part)
 
@@ -43,7 +43,7 @@ class Reference:
         return all(key in point.parameters and value in (ANY, point.parameters[key]) for key, value in self.where)
 
     def bound(self, point: Point) -> "Reference":
-        """The same with the values of that point in place of every "*", and its scenario in place of a pattern."""
+        """Return a closed reference: the point's values replace every "*", and its scenario replaces a pattern."""
         where = tuple((key, point.parameters.get(key, value) if value == ANY else value) for key, value in self.where)
         scenario = point.scenario if _is_pattern(self.scenario) else self.scenario
         return replace(self, scenario=scenario, where=where)
@@ -54,4 +54,4 @@ def in_scenario(pattern: str, scenario: str) -> bool:
 
 
 def _is_pattern(scenario: str) -> bool:
-    return any(sign in scenario for sign in "*?|[")
+    return any(char in scenario for char in "*?|[")

@@ -1,7 +1,7 @@
-"""What a study may write as a setting of a system: a word, a number, or the path of a file below a given folder.
+"""The values that a study may give to settings of a system: a word, a number, or a path below a given folder.
 
-A study comes from somebody else as easily as a document does. So nothing in it may name a file outside the study's
-folder (which systems read from) or the run's (which they write to), nor be free text for a command line.
+Users run studies that others wrote. So a study must not name files outside its own folder (which systems read) or the
+run folder (which they write), and must not pass free text to a command line.
 """
 
 import re
@@ -19,28 +19,28 @@ _ACCEPTED: Final = (
 
 
 def check_settings(file: YamlFile, form: StudyForm) -> dict[tuple[str, str], int]:
-    """The line of each (setting, value) and each ("stand_ins", published system). Raises StudyError."""
+    """Return the line of each (setting, value) and ("stand_ins", published system). Raises StudyError."""
     lines: dict[tuple[str, str], int] = {}
     for place, key, value in _settings(form):
-        if not acceptable(value):
-            raise file.error(f"'{value}' is refused; {_ACCEPTED}", place)
+        if not is_acceptable(value):
+            raise file.error(f"'{value}' is not accepted; {_ACCEPTED}", place)
         lines.setdefault((key, value), file.line(place))
     for published, text in form.stand_ins.items():
         place = ("stand_ins", published)
         for part in text.partition(":")[2].split(","):
             value = part.partition("=")[2].strip()
-            if value and not acceptable(value):
-                raise file.error(f"'{value}' is refused; {_ACCEPTED}", place)
+            if value and not is_acceptable(value):
+                raise file.error(f"'{value}' is not accepted; {_ACCEPTED}", place)
         lines["stand_ins", published] = file.line(place)
     return lines
 
 
-def acceptable(value: str) -> bool:
+def is_acceptable(value: str) -> bool:
     return _VALUE.fullmatch(value) is not None and not {"", "..", "."} & {*value.split("/")}
 
 
 def _settings(form: StudyForm) -> Iterator[tuple[Place, str, str]]:
-    """Every value of every layer, with its place in the file."""
+    """Yield (location in the file, setting, value) for every layer."""
     layers: dict[Place, Layer] = {("defaults",): form.defaults}
     layers |= {("scenarios", name): layer for name, layer in form.scenarios.items()}
     for scale in form.scales.model_fields_set:
@@ -48,8 +48,8 @@ def _settings(form: StudyForm) -> Iterator[tuple[Place, str, str]]:
         layers["scales", scale] = layer
         layers |= {("scales", scale, "scenarios", name): own for name, own in layer.scenarios.items()}
     for place, layer in layers.items():
-        written: dict[str, Any] = layer.settings or {}
-        for key, values in written.items():
+        settings: dict[str, Any] = layer.settings or {}
+        for key, values in settings.items():
             if isinstance(values, tuple):
                 yield from (((*place, "settings", key, number), key, value) for number, value in enumerate(values))
             else:

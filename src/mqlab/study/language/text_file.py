@@ -1,4 +1,4 @@
-"""Reading the files that a declaration consists of."""
+"""Reading the text files of a study."""
 
 from pathlib import Path
 from typing import Final
@@ -6,14 +6,14 @@ from typing import Final
 from mqlab.regular_file import read_regular
 from mqlab.study.errors import StudyError
 
-# In bytes. They are written by hand; a file this long is something else.
-LONGEST: Final = 1_000_000
+# People write these files by hand; a larger file is something else.
+MAX_BYTES: Final = 1_000_000
 
 
 def read_text(path: Path) -> str:
-    """The text of a file that belongs to a declaration, with each end of a line as `\\n`."""
+    """Return the text of a file, with `\\n` at the end of each line. Raises StudyError."""
     try:
-        text = read_regular(path, LONGEST).decode("utf-8")
+        text = read_regular(path, MAX_BYTES).decode("utf-8")
     except OSError as error:
         raise StudyError(f"cannot be read: {error.strerror}", path) from None
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""Human units: sizes, times, rates and shares, from text and back to the same text's value.
+"""Parsing and formatting of sizes, times, rates and shares with units.
 
-Every `parse_*` raises ValueError with a sentence that names the accepted forms. Numbers go through Decimal,
-so that `300ms` is the float suggest to 0.3 and comes back as `300ms`.
+Every `parse_*` raises ValueError with a sentence that names the accepted forms. Numbers go through Decimal, so that
+`300ms` is parsed to the float nearest to 0.3 and formatted as `300ms` again.
 """
 
 import re
@@ -16,8 +16,8 @@ _NUMBER: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s?([A-Za-z/%]+)", re.ASCI
 
 
 def _split(text: str) -> tuple[Decimal, str] | None:
-    found = _NUMBER.fullmatch(text)
-    return (Decimal(found[1]), found[2]) if found else None
+    match = _NUMBER.fullmatch(text)
+    return (Decimal(match[1]), match[2]) if match else None
 
 
 def _plain(number: Decimal) -> str:
@@ -26,32 +26,32 @@ def _plain(number: Decimal) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Bytes: `12B`, `1KiB` (1024), `10MB` (10,000,000)."""
-    found = _split(text)
-    if found is None or found[1] not in BYTES:
+    """Return bytes: `12B`, `1KiB` (1024), `10MB` (10,000,000)."""
+    parsed = _split(text)
+    if parsed is None or parsed[1] not in BYTES:
         raise ValueError(f"'{text}' is not a size; write 12B, 1KiB or 10MB")
-    size = found[0] * BYTES[found[1]]
+    size = parsed[0] * BYTES[parsed[1]]
     if size != int(size):
         raise ValueError(f"'{text}' is not a whole number of bytes")
     return int(size)
 
 
 def format_size(size: int) -> str:
-    """The shortest exact form, the binary one where two are as short: 1024 is `1KiB`, 1000 is `1KB`."""
+    """Return the shortest exact text, binary units preferred: 1024 is `1KiB`, 1000 is `1KB`."""
     exact = [f"{size // unit}{name}" for name, unit in BYTES.items() if size % unit == 0 and (size or unit == 1)]
     return min(exact, key=lambda text: (len(text.rstrip("KMGiB")), not text.endswith("iB"), len(text)))
 
 
 def parse_time(text: str) -> float:
-    """Seconds: `300ms`, `2s`, `5min`, `1h`."""
-    found = _split(text)
-    if found is None or found[1] not in SECONDS:
+    """Return seconds: `300ms`, `2s`, `5min`, `1h`."""
+    parsed = _split(text)
+    if parsed is None or parsed[1] not in SECONDS:
         raise ValueError(f"'{text}' is not a time; write 300ms, 2s, 5min or 1h")
-    return float(found[0] * SECONDS[found[1]])
+    return float(parsed[0] * SECONDS[parsed[1]])
 
 
 def format_time(seconds: float) -> str:
-    """The exact form in the largest unit that needs no fraction; below a second, milliseconds."""
+    """Return the exact text in the largest unit without a fraction; below a second, in milliseconds."""
     exact = Decimal(repr(seconds))
     for name in ("h", "min"):
         if exact and exact % SECONDS[name] == 0:
@@ -62,7 +62,7 @@ def format_time(seconds: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """About how long, for people: `37 s`, `9 min 20 s`, `4 h 29 min`. Not exact, and not to be parsed."""
+    """Return a rounded duration for people: `37 s`, `9 min 20 s`, `4 h 29 min`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -75,11 +75,11 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_rate(text: str) -> float:
-    """Messages a second: `100/s`, `5k/s`, `1.5M/s`."""
-    found = _split(text)
-    if found is None or found[1] not in PER_SECOND or not found[0]:
+    """Return messages per second: `100/s`, `5k/s`, `1.5M/s`."""
+    parsed = _split(text)
+    if parsed is None or parsed[1] not in PER_SECOND or not parsed[0]:
         raise ValueError(f"'{text}' is not a rate; write 100/s, 5k/s, 1.5M/s or max")
-    return float(found[0] * PER_SECOND[found[1]])
+    return float(parsed[0] * PER_SECOND[parsed[1]])
 
 
 def format_rate(rate: float) -> str:
@@ -88,11 +88,11 @@ def format_rate(rate: float) -> str:
 
 
 def parse_percent(text: str) -> float:
-    """A share: `3%` is 0.03."""
-    found = _split(text)
-    if found is None or found[1] != "%":
+    """Return a share: `3%` is 0.03."""
+    parsed = _split(text)
+    if parsed is None or parsed[1] != "%":
         raise ValueError(f"'{text}' is not a share; write 3% or 0.5%")
-    return float(found[0] / 100)
+    return float(parsed[0] / 100)
 
 
 def format_percent(share: float) -> str:

@@ -1,7 +1,7 @@
-"""YAML with positions: plain data, and for every part of it the line where it stands.
+"""YAML with line numbers: plain data, and the line of every part of it.
 
-Scalars stay the text that was written, so `no`, `1.10` and `12:30` mean what the key that holds them says, not what
-YAML guesses; errors can quote them. Anchors are refused: what scenarios share is written once, under `defaults`.
+Scalars stay text, so that the type of the key decides the meaning of `no`, `1.10` and `12:30`, and errors can quote
+them. Anchors are not accepted: `defaults` holds the parameters that scenarios share.
 """
 
 import re
@@ -13,82 +13,82 @@ import yaml
 from mqlab.study.errors import StudyError
 from mqlab.study.language.text_file import read_text
 
-# What PyYAML quotes of a file, beside single characters.
+# Quotations of the file in messages of PyYAML, single characters excepted.
 _QUOTED: Final = re.compile(r"'[^']{2,}'")
 
-# The way to a part of the data: keys, and positions in lists.
+# The path to a part of the data: keys, and positions in lists.
 Place = tuple[str | int, ...]
 
 
 class YamlFile:
-    """`data` (dicts, lists and text) and `line(path)`, where each part of it stands.
+    """The `data` of a file (dicts, lists and text) and the line of each part of it.
 
-    `must_have`: a mapping without this key is another kind of file, and no error quotes anything of it.
+    `required_key`: a mapping without this key is another kind of file, and no error quotes it.
     """
 
-    def __init__(self, path: Path, must_have: str = "") -> None:
+    def __init__(self, path: Path, required_key: str = "") -> None:
         self.path = path
         self._lines: dict[Place, int] = {}
         node = self._compose()
-        keys = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else [must_have]
-        if must_have and must_have not in keys:
-            raise StudyError(f"{must_have} is missing", path, node.start_mark.line + 1)
+        keys = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else [required_key]
+        if required_key and required_key not in keys:
+            raise StudyError(f"{required_key} is missing", path, node.start_mark.line + 1)
         self.data = self._plain(node, ())
 
-    def line(self, where: Place) -> int:
-        """The line of that part, or of the suggest part around it."""
-        while where and where not in self._lines:
-            where = where[:-1]
-        return self._lines.get(where, 1)
+    def line(self, place: Place) -> int:
+        """Return the line of that part, or of the nearest part around it."""
+        while place and place not in self._lines:
+            place = place[:-1]
+        return self._lines.get(place, 1)
 
-    def error(self, message: str, where: Place = ()) -> StudyError:
-        name = ".".join(str(key) if isinstance(key, str) else str(key + 1) for key in where)
-        return StudyError(f"{name}: {message}" if name else message, self.path, self.line(where))
+    def error(self, message: str, place: Place = ()) -> StudyError:
+        name = ".".join(str(key) if isinstance(key, str) else str(key + 1) for key in place)
+        return StudyError(f"{name}: {message}" if name else message, self.path, self.line(place))
 
     def _compose(self) -> yaml.Node:
         try:
             node = yaml.compose(read_text(self.path), Loader=_Loader)
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else None
-            what = "" if isinstance(error, _AnchorError) else "is not YAML: "
+            prefix = "" if isinstance(error, _AnchorError) else "is not YAML: "
             problem = _QUOTED.sub("...", error.problem or error.context or "")
-            raise StudyError(f"{what}{problem}", self.path, line) from None
+            raise StudyError(f"{prefix}{problem}", self.path, line) from None
         except (yaml.YAMLError, RecursionError) as error:
             raise StudyError(f"is not YAML: {' '.join(str(error).split())}", self.path) from None
         if not isinstance(node, yaml.Node):
             raise StudyError("is empty", self.path)
         return node
 
-    def _plain(self, node: yaml.Node, where: Place) -> Any:
-        self._lines.setdefault(where, node.start_mark.line + 1)
+    def _plain(self, node: yaml.Node, place: Place) -> Any:
+        self._lines.setdefault(place, node.start_mark.line + 1)
         if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, where)
+            return self._mapping(node, place)
         if isinstance(node, yaml.SequenceNode):
-            return [self._plain(item, (*where, number)) for number, item in enumerate(node.value)]
+            return [self._plain(item, (*place, number)) for number, item in enumerate(node.value)]
         return node.value
 
-    def _mapping(self, node: yaml.MappingNode, where: Place) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def _mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
                 raise StudyError("a key must be a word", self.path, line)
-            here = (*where, key.value)
-            if key.value in found:
-                raise self.error(f"stands here and again in line {line}; write it once", here)
+            here = (*place, key.value)
+            if key.value in mapping:
+                raise self.error(f"occurs again in line {line}; write it once", here)
             self._lines[here] = line
-            found[key.value] = self._plain(value, here)
-        return found
+            mapping[key.value] = self._plain(value, here)
+        return mapping
 
 
 class _AnchorError(yaml.MarkedYAMLError):
-    """Good YAML, but not accepted here."""
+    """The file uses an anchor: valid YAML, but not accepted in a study."""
 
 
 class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs of PyYAML leave it out
         if getattr(event, "anchor", None) is not None:
-            message = "anchors are not accepted; put what scenarios share under defaults"
+            message = "anchors are not accepted; put shared parameters under defaults"
             raise _AnchorError(None, None, message, event.start_mark)
         return super().compose_node(parent, index)

@@ -1,1 +1,1 @@
-"""Published values, and how they match the points, exhibits and claims of a study."""
+"""Published values of a study, and their match with points, exhibits and claims."""

@@ -1,4 +1,4 @@
-"""Where each published value of a study is reproduced: at which point and in which exhibit, or by which claim."""
+"""Coverage of published values: the scenario and exhibits, or the claim, that reproduce each of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from mqlab.study.study import Study
 
 @dataclass(frozen=True)
 class Coverage:
-    """Either a metric of a scenario (and the exhibits that show it under the printed title), a claim, or a reason."""
+    """A metric of a scenario with the exhibits that show it under the published title; or a claim; or a reason."""
 
     value: PublishedValue
     scenario: str = ""
@@ -23,25 +23,25 @@ class Coverage:
 
 
 def coverage_of(study: Study) -> Iterator[Coverage | PublishedValue]:
-    """Of every published value, in the order of the file; the value itself where it is tied to nothing."""
+    """Yield the coverage of every published value in the order of the file, or the value itself if it has none."""
     points = {name: study.points(FULL, [name]) for name in study.scenarios}
     for value in study.published:
-        yield _measured(study, value, points) or _in_prose(study, value) or value
+        yield _measured_coverage(study, value, points) or _prose_coverage(study, value) or value
 
 
-def _measured(study: Study, value: PublishedValue, points: dict[str, list[Point]]) -> Coverage | None:
+def _measured_coverage(study: Study, value: PublishedValue, points: dict[str, list[Point]]) -> Coverage | None:
     meaning = value.meaning
     if meaning is None or not subject_of(value, study.systems_published):
         return None
     entry = PublishedEntry(value)
     for scenario in study.scenarios.values():
-        inside = points[scenario.name] if value.scenario in scenario.published else []
-        if any(entry.matches(point, meaning[0], value.over) for point in inside):
+        candidates = points[scenario.name] if value.scenario in scenario.published else []
+        if any(entry.matches(point, meaning[0], value.over) for point in candidates):
             shown = tuple(each.title for each in study.exhibits if reproduces(each.title, value.table))
             return Coverage(value, scenario.name, meaning[0], shown)
     return None
 
 
-def _in_prose(study: Study, value: PublishedValue) -> Coverage | None:
-    found = next((prose for prose in study.prose if prose.covers(value)), None)
-    return None if found is None else Coverage(value, claim=found.claim, reason=found.reason)
+def _prose_coverage(study: Study, value: PublishedValue) -> Coverage | None:
+    prose = next((prose for prose in study.prose if prose.covers(value)), None)
+    return None if prose is None else Coverage(value, claim=prose.claim, reason=prose.reason)

@@ -1,4 +1,4 @@
-"""Finding what a study printed for a point: published values and points are matched by their parameters."""
+"""Matching of published values with points, by their parameters."""
 
 import re
 from collections.abc import Mapping, Sequence, Set
@@ -8,9 +8,9 @@ from mqlab.study.language.units import format_size
 from mqlab.study.point import Point
 from mqlab.study.published.values import PublishedValue
 
-# Words of published.csv that differ from the lab's.
+# Parameters of published.csv whose names differ from the lab's.
 _RENAMED: Final = {"ack": "acknowledge", "tx_size": "transaction", "pairs": "traced"}
-# What must agree. All else describes: the scenario fixes it, or a scale may shorten it (`messages`).
+# Parameters that must be equal. The scenario fixes all others, or a scale may shorten them (`messages`).
 _COMPARED: Final = frozenset(
     ("size", "persistent", "durable", "requesters", "clients", "threads", "preload", "producers", "consumers",
      "acknowledge", "transaction", "trace", "traced", "api_trace", "queue_limit", "destinations")
@@ -19,26 +19,26 @@ _ABSENT: Final = ""
 
 
 class PublishedEntry:
-    """A published value, with the parameters that a point must have in the lab's words."""
+    """A published value, with the parameters that a point must have to match it."""
 
     def __init__(self, value: PublishedValue) -> None:
         self.value = value
-        self._wanted = words(value.parameters)
-        # `clients=6;threads=1;aggregate=max` is the value of a point, and the peak of any sweep that it is in.
-        self._greatest_at = value.parameters.get("aggregate") == "max" and not value.over
+        self._parameters = lab_parameters(value.parameters)
+        # `clients=6;threads=1;aggregate=max` is the value of a point, and the peak of any sweep that contains it.
+        self._is_peak = value.parameters.get("aggregate") == "max" and not value.over
 
     def matches(self, point: Point, metric: str, over: Set[str] = frozenset()) -> bool:
-        """Whether it says that metric of that point; with `over`, of the peak over these parameters around it."""
+        """Whether it is the value of that metric at that point; with `over`, at the peak over these parameters."""
         meaning = self.value.meaning
         if meaning is None or _same_rate(meaning[0], point) != _same_rate(metric, point):
             return False
-        if over != self.value.over and not (self._greatest_at and over <= self._wanted.keys()):
+        if over != self.value.over and not (self._is_peak and over <= self._parameters.keys()):
             return False
-        return all(_parameter(point, key) == wanted for key, wanted in self._wanted.items() if key not in over)
+        return all(_parameter(point, key) == value for key, value in self._parameters.items() if key not in over)
 
 
 class PublishedMatcher:
-    """The published values of a study. `names`: scenario -> its names among the published values."""
+    """Finds the published value of a point. `names`: scenario -> its names in published.csv."""
 
     def __init__(
         self, values: Sequence[PublishedValue], systems: Sequence[str], names: Mapping[str, Sequence[str]]
@@ -53,12 +53,12 @@ class PublishedMatcher:
         self, system: str, point: Point, metric: str, over: Sequence[str] = (), table: str = ""
     ) -> PublishedValue | None:
         """See Study.find_published."""
-        found = self._matching(system, point, metric, over)
-        if not found and metric == "faster":
-            found = self._matching(" / ".join(reversed(system.split(" / "))), point, metric, over)
-        if not found:
+        values = self._matching(system, point, metric, over)
+        if not values and metric == "faster":
+            values = self._matching(" / ".join(reversed(system.split(" / "))), point, metric, over)
+        if not values:
             return None
-        return next((value for value in found if reproduces(table, value.table)), found[0]).in_lab_units()
+        return next((value for value in values if reproduces(table, value.table)), values[0]).in_lab_units()
 
     def _matching(self, system: str, point: Point, metric: str, over: Sequence[str]) -> list[PublishedValue]:
         return [
@@ -70,7 +70,7 @@ class PublishedMatcher:
 
 
 def subject_of(value: PublishedValue, systems: Sequence[str]) -> str:
-    """The system it is about, or "FIRST / SECOND" where it compares two; "" when these are not the study's systems."""
+    """Return the system, or "FIRST / SECOND" for a comparison; "" if these are not systems of the study."""
     parts = re.split(r" / | vs ", value.system)
     return " / ".join(parts) if len(parts) <= 2 and all(part in systems for part in parts) else ""
 
@@ -81,36 +81,36 @@ def reproduces(title: str, table: str) -> bool:
     return title == name or (title.startswith(name) and not title[len(name)].isalnum())
 
 
-def words(parameters: Mapping[str, str]) -> dict[str, str]:
-    """The parameters of a published value that a point must have, in the lab's words."""
-    found = {_RENAMED.get(key, key): value for key, value in parameters.items()}
-    if "size" in found and found["size"].isdecimal():
-        found["size"] = format_size(int(found["size"]))
+def lab_parameters(published: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of a published value that a point must have, with the lab's names and values."""
+    parameters = {_RENAMED.get(key, key): value for key, value in published.items()}
+    if "size" in parameters and parameters["size"].isdecimal():
+        parameters["size"] = format_size(int(parameters["size"]))
     for role in ("producers", "consumers"):
-        # In a test of one side the other is idle; the lab needs it to fill the queue before.
-        if found.get(role) == "0":
-            del found[role]
-    if found.get("acknowledge") in ("n/a", "transacted"):
-        del found["acknowledge"]
-    if "durable" in found:
-        found["durable"] = found["durable"].partition("(")[0]
-    _trace_in_our_words(found)
-    return {key: value for key, value in found.items() if key in _COMPARED}
+        # The study measured one side only; the lab needs the other side to fill or empty the queue.
+        if parameters.get(role) == "0":
+            del parameters[role]
+    if parameters.get("acknowledge") in ("n/a", "transacted"):
+        del parameters["acknowledge"]
+    if "durable" in parameters:
+        parameters["durable"] = parameters["durable"].partition("(")[0]
+    _rename_trace(parameters)
+    return {key: value for key, value in parameters.items() if key in _COMPARED}
 
 
-def _trace_in_our_words(found: dict[str, str]) -> None:
-    if found.get("traced") in ("all", "none"):
-        found["traced"] = _ABSENT
-    if found.get("trace") == "mqtrace-api":
-        found |= {"trace": "off", "api_trace": "yes"}
-    elif found.get("trace") == "default":
-        del found["trace"]
-        found.pop("traced", None)
-    elif "trace" in found and found.get("traced") == _ABSENT:
-        found["api_trace"] = "no"
-    elif found.get("traced") == "0":
-        # Nobody is traced: the level is of no consequence.
-        del found["trace"]
+def _rename_trace(parameters: dict[str, str]) -> None:
+    if parameters.get("traced") in ("all", "none"):
+        parameters["traced"] = _ABSENT
+    if parameters.get("trace") == "mqtrace-api":
+        parameters |= {"trace": "off", "api_trace": "yes"}
+    elif parameters.get("trace") == "default":
+        del parameters["trace"]
+        parameters.pop("traced", None)
+    elif "trace" in parameters and parameters.get("traced") == _ABSENT:
+        parameters["api_trace"] = "no"
+    elif parameters.get("traced") == "0":
+        # No application is traced, so the level does not matter.
+        del parameters["trace"]
 
 
 def _parameter(point: Point, key: str) -> str:

@@ -1,4 +1,4 @@
-"""The values a study printed, from its published.csv."""
+"""The published values of a study, read from its published.csv."""
 
 import csv
 from dataclasses import dataclass, replace
@@ -12,9 +12,9 @@ from mqlab.study.language.text_file import read_text
 from mqlab.study.metric import METRICS
 
 COLUMNS: Final = ("study", "table", "system", "scenario", "parameters", "metric", "unit", "value")
-# What the studies print, in the words of the lab, and the factor to the lab's unit. Beside metrics there are: `impact`
-# (the change against the base, in percent), `ratio` (of two systems), `faster` (percent that one is ahead) and `at`
-# (where a peak is). Only the same thing is ever compared.
+# (metric, unit) of published.csv -> the lab's metric and the factor to its unit. Besides metrics: `impact` (the change
+# against the base in percent), `ratio` (of two systems), `faster` (by how many percent one is ahead) and `at` (where
+# a peak is).
 _MEANINGS: Final = {
     ("throughput", "messages/s"): ("rate.work", 1.0),
     ("throughput_received", "messages/s"): ("rate.received", 1.0),
@@ -44,39 +44,39 @@ class PublishedValue:
     system: str
     scenario: str
     parameters: dict[str, str]
-    metric: str  # as the file says it
+    metric: str  # as in the file
     unit: str
-    value: float | None  # None where no number was printed ("N/A")
-    text: str  # as it was printed
+    value: float | None  # None if the study printed no number ("N/A")
+    text: str  # as printed
 
     @property
     def meaning(self) -> tuple[str, float] | None:
-        """What it is in the words of the lab, and the factor to the lab's unit; None where the lab has no word."""
+        """The lab's metric and the factor to its unit, or None."""
         if self.metric in METRICS and METRICS[self.metric].unit == self.unit:
             return self.metric, 1.0
         return _MEANINGS.get((self.metric, self.unit))
 
     @property
     def measure(self) -> str | None:
-        """The lab's metric that counts the same thing; None where there is none."""
+        """The metric of METRICS that measures the same, or None."""
         meaning = self.meaning
         return meaning[0] if meaning and meaning[0] in METRICS else None
 
     @property
     def over(self) -> frozenset[str]:
-        """The parameters that it is the greatest over: `threads=1..15`."""
+        """The parameters that the value is a peak over: `threads=1..15`."""
         return frozenset(key for key, value in self.parameters.items() if ".." in value)
 
     def in_lab_units(self) -> "PublishedValue":
-        """The same with the number in the lab's unit; `text` stays as it was printed."""
+        """Return a copy with the number in the lab's unit; `text` stays as printed."""
         if self.meaning is None or self.value is None:
             return self
-        # Ten digits: a factor must not add noise to what was printed.
+        # Ten digits: multiplication must not add digits to the printed number.
         return replace(self, value=float(f"{self.value * self.meaning[1]:.10g}"))
 
 
 def read_published(path: Path, study: str) -> list[PublishedValue]:
-    """All values of that file, in its order. Raises StudyError."""
+    """Return all values of the file in its order. Raises StudyError."""
     lines = csv.reader(StringIO(read_text(path), newline=""), strict=True)
     try:
         _check_header(path, next(lines, []))
@@ -94,7 +94,7 @@ def _value(path: Path, line: int, study: str, row: list[str]) -> PublishedValue:
     if len(row) != len(COLUMNS):
         raise StudyError(f"{len(row)} columns, not {len(COLUMNS)} ({', '.join(COLUMNS)})", path, line)
     if not all(cell.isprintable() for cell in row):
-        raise StudyError("holds signs that cannot be printed", path, line)
+        raise StudyError("contains characters that cannot be printed", path, line)
     if row[0] != study:
         raise StudyError(f"a value of the study '{row[0]}' in the file of '{study}'", path, line)
     pairs = [part.partition("=") for part in row[4].split(";") if part]
