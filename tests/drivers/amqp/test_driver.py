@@ -46,12 +46,12 @@ def peer(monkeypatch: pytest.MonkeyPatch) -> type[Peer]:
 class Quiet(Peer):
     """Delivers and confirms nothing by itself."""
 
-    def more(self) -> bytes | None:
+    def next_messages(self) -> bytes | None:
         return None
 
-    def received(self, data: memoryview) -> None:
-        super().received(data)
-        self._confirming = False
+    def handle_data(self, data: memoryview) -> None:
+        super().handle_data(data)
+        self._confirms = False
 
 
 @pytest.fixture

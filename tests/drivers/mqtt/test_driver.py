@@ -23,11 +23,11 @@ class Peer(MqttNullServer):
         self.read = b""
         self.peers.append(self)
 
-    def received(self, data: memoryview) -> None:
+    def handle_data(self, data: memoryview) -> None:
         self.read += bytes(data)
-        super().received(data)
+        super().handle_data(data)
 
-    def more(self) -> bytes | None:
+    def next_messages(self) -> bytes | None:
         return None
 
     def _answer(self, asked: Packet) -> None:

@@ -20,7 +20,7 @@ class Ended(asyncio.Transport):
 def refused(peer: NullServer, data: bytes) -> bool:
     transport = Ended()
     peer.connection_made(transport)
-    peer.received(memoryview(data))
+    peer.handle_data(memoryview(data))
     return transport.aborted
 
 

@@ -1,4 +1,4 @@
-"""The null server of AMQP 0-9-1. Messages that follow each other are passed over as a whole; only methods are read."""
+"""The null server of AMQP 0-9-1. It decodes methods, and skips runs of equal messages at once."""
 
 from typing import Any, Final
 
@@ -29,77 +29,77 @@ class AmqpNullServer(NullServer):
         super().__init__(size, batch)
         self._rest = b""
         self._prefetch = 0
-        self._confirming = False
+        self._confirms = False
         self._published = 0
-        # Of the one consumer: its messages, where their tags are, the last tag, and the last one acknowledged.
+        # For the one consumer: its messages, the offset of their delivery tags, the last tag sent and acknowledged.
         self._table: Any = None
         self._tag_at = 0
         self._last = self._done = 0
 
-    def received(self, data: memoryview) -> None:
-        seen = self._rest + bytes(data)
+    def handle_data(self, received: memoryview) -> None:
+        data = self._rest + bytes(received)
         at, before = 0, self._published
-        if seen.startswith(PROTOCOL_HEADER):
+        if data.startswith(PROTOCOL_HEADER):
             self.write(_START)
             at = len(PROTOCOL_HEADER)
         channel = 0
-        while len(seen) - at >= FRAME_EXTRA:
-            kind, channel, size = FRAME.unpack_from(seen, at)
+        while len(data) - at >= FRAME_EXTRA:
+            kind, channel, size = FRAME.unpack_from(data, at)
             end = at + size + FRAME_EXTRA
-            if end > len(seen):
+            if end > len(data):
                 break
-            if kind == METHOD and seen[at + FRAME.size : at + FRAME.size + 4] == _PUBLISH:
-                end += self._passed_over(seen, at)
+            if kind == METHOD and data[at + FRAME.size : at + FRAME.size + 4] == _PUBLISH:
+                end += self._skip_equal_messages(data, at)
                 self._published += 1
             elif kind == METHOD:
-                self._answer(read_method(channel, seen[at + FRAME.size : end - 1]))
+                self._answer(read_method(channel, data[at + FRAME.size : end - 1]))
             at = end
-        self._rest = seen[at:]
-        if self._confirming and self._published > before:
+        self._rest = data[at:]
+        if self._confirms and self._published > before:
             self.write(method(channel, "basic.ack", self._published, True))
 
-    def more(self) -> bytes | None:
+    def next_messages(self) -> bytes | None:
         if self._table is None:
             return None
         rows = len(self._table)
         if self._prefetch and self._last - self._done + rows > self._prefetch:
             rows = min(rows, self._prefetch - (self._last - self._done))
-        # Not in ever smaller pieces.
+        # Wait for more credit rather than send ever smaller batches.
         if rows < min(len(self._table), self._prefetch // 2 or 1):
             return None
         tags = np.arange(self._last + 1, self._last + 1 + rows, dtype=">u8").view(np.uint8).reshape(rows, 8)
         self._table[:rows, self._tag_at : self._tag_at + 8] = tags
         self._last += rows
-        sent: bytes = self._table[:rows].tobytes()
-        return sent
+        frames: bytes = self._table[:rows].tobytes()
+        return frames
 
-    def _passed_over(self, seen: bytes, at: int) -> int:
-        """Bytes of whole messages like the one that begins here, without its method; counts all but that one."""
+    def _skip_equal_messages(self, data: bytes, at: int) -> int:
+        """Count the complete messages that equal the one at `at`; return their bytes, without its method frame."""
         try:
-            length, body_at = _message(seen, at)
+            length, body_at = _message(data, at)
         except AmqpError:
             return 0
-        method_size = int(FRAME.unpack_from(seen, at)[2]) + FRAME_EXTRA
-        rows = count_equal_rows(as_table(seen, at, (len(seen) - at) // length, length), ((0, body_at),))
+        method_size = int(FRAME.unpack_from(data, at)[2]) + FRAME_EXTRA
+        rows = count_equal_rows(as_table(data, at, (len(data) - at) // length, length), ((0, body_at),))
         self._published += rows - 1
         return rows * length - method_size
 
-    def _answer(self, said: Method) -> None:
-        if said.name == "basic.qos":
-            self._prefetch = said.arguments[1]
-        elif said.name == "confirm.select":
-            self._confirming = True
-        elif said.name == "basic.ack":
-            self._done = said.arguments[0]
-        answer = _ANSWERS.get(said.name)
+    def _answer(self, request: Method) -> None:
+        if request.name == "basic.qos":
+            self._prefetch = request.arguments[1]
+        elif request.name == "confirm.select":
+            self._confirms = True
+        elif request.name == "basic.ack":
+            self._done = request.arguments[0]
+        answer = _ANSWERS.get(request.name)
         if answer is not None:
-            self.write(method(said.channel, *answer))
-        if said.name == "basic.consume":
-            self._consumed(said.channel)
-        elif said.name == "channel.close":
+            self.write(method(request.channel, *answer))
+        if request.name == "basic.consume":
+            self._prepare_messages(request.channel)
+        elif request.name == "channel.close":
             self._table = None
 
-    def _consumed(self, channel: int) -> None:
+    def _prepare_messages(self, channel: int) -> None:
         head = method(channel, "basic.deliver", "c", 0, False, "exchange", "")
         self._tag_at = FRAME.size + 4 + 2
         head += frame(HEADER, channel, CONTENT.pack(60, 0, self.size, 0)) + FRAME.pack(BODY, channel, self.size)
@@ -108,14 +108,14 @@ class AmqpNullServer(NullServer):
         self._table[:, len(head) : len(head) + self.size] = self.bodies
 
 
-def _message(seen: bytes, at: int) -> tuple[int, int]:
-    """The length of the message that begins here, and where its body does. Raises AmqpError if it is not whole."""
-    header_at = at + FRAME.unpack_from(seen, at)[2] + FRAME_EXTRA
-    if header_at + FRAME_EXTRA + CONTENT.size > len(seen):
-        raise AmqpError("not whole")
-    body_at = header_at + FRAME.unpack_from(seen, header_at)[2] + FRAME_EXTRA
-    size = CONTENT.unpack_from(seen, header_at + FRAME.size)[2]
+def _message(data: bytes, at: int) -> tuple[int, int]:
+    """Return the length of the message at `at` and the offset of its body. Raise AmqpError if it is incomplete."""
+    header_at = at + FRAME.unpack_from(data, at)[2] + FRAME_EXTRA
+    if header_at + FRAME_EXTRA + CONTENT.size > len(data):
+        raise AmqpError("incomplete message")
+    body_at = header_at + FRAME.unpack_from(data, header_at)[2] + FRAME_EXTRA
+    size = CONTENT.unpack_from(data, header_at + FRAME.size)[2]
     end = body_at + (size + FRAME_EXTRA if size else 0)
-    if end > len(seen) or size > _FRAME_MAX:
-        raise AmqpError("not whole")
+    if end > len(data) or size > _FRAME_MAX:
+        raise AmqpError("incomplete message")
     return end - at, min(body_at + FRAME.size, end) - at

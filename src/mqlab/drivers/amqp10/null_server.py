@@ -1,4 +1,4 @@
-"""The null server of AMQP 1.0. Transfers that follow each other are passed over as a whole; the rest Proton reads."""
+"""The null server of AMQP 1.0. It skips runs of equal transfers at once; Proton decodes all other frames."""
 
 import struct
 from typing import Any, Final
@@ -10,125 +10,129 @@ from mqlab.drivers.amqp10.messages import encode_before_body, value_span
 from mqlab.drivers.null_server.api import NullServer
 from mqlab.wire.fixed_rows import as_table, count_equal_rows
 
-_GREETING: Final = b"AMQP"
-_GREETING_SIZE: Final = 8
+_PROTOCOL_HEADER: Final = b"AMQP"
+_PROTOCOL_HEADER_SIZE: Final = 8
 _SASL: Final = 3
-# Size, where the body begins (in words of four bytes), type, channel.
+# Size, data offset (in words of four bytes), type, channel.
 _FRAME: Final = struct.Struct(">IBBH")
 _OPEN, _BEGIN, _ATTACH, _FLOW, _TRANSFER, _DISPOSITION, _DETACH, _END, _CLOSE = range(0x10, 0x19)
 _ACCEPTED: Final = 0x24
 _MECHANISMS, _INIT, _OUTCOME = 0x40, 0x41, 0x44
-# A described type by a small number, which follows.
+# A described type whose descriptor is a small number, which follows.
 _DESCRIBED: Final = b"\x00\x53"
 _NULL, _TRUE, _FALSE = 0x40, 0x41, 0x42
-# More than any calibration moves: windows and credit are given once.
-_MOST: Final = 2**31 - 1
-_MOST_FRAME: Final = 1024 * 1024
-_WRITTEN: Final = 64 * 1024
-# In a transfer as it is written here: after the frame's head, those of the transfer and of its list, and the handle.
+# More than any calibration moves, so windows and credit are granted once.
+_UNLIMITED: Final = 2**31 - 1
+_MAX_FRAME_BYTES: Final = 1024 * 1024
+_WRITE_BYTES: Final = 64 * 1024
+# Offset of the delivery id in a transfer of this server: behind the frame, descriptor and list headers and the handle.
 _ID_AT: Final = _FRAME.size + 3 + 3 + 5 + 1
 
 
 class Amqp10NullServer(NullServer):
-    # The client is slow, and looks up only after all that it has read at once: thousands of small messages.
+    # The client is slow, and handles all that one read returned, thousands of small messages, before anything else.
     warm_up_s = 0.5
     measure_s = 2.0
 
     def __init__(self, size: int, batch: int) -> None:
-        # A message is a frame of its own; a broker writes many of them at once all the same.
-        super().__init__(size, max(batch, _WRITTEN // size))
+        # A frame holds one message, but a broker writes many frames at once.
+        super().__init__(size, max(batch, _WRITE_BYTES // size))
         self._rest = b""
-        self._most_frame = _MOST_FRAME
-        # By channel: the delivery that came last, and those since the last answer that want one.
-        self._came: dict[int, int] = {}
+        self._max_frame_bytes = _MAX_FRAME_BYTES
+        # For each channel: the last delivery id, and the first and last unsettled ones since the last disposition.
+        self._last_delivery: dict[int, int] = {}
         self._unsettled: dict[int, tuple[int, int]] = {}
-        # Of the one receiver: its channel and handle, its messages, where their numbers are, how many were sent, how
-        # many it wants in all, and the most that it ever wanted at once.
+        # For the one receiver: its channel and handle, its messages, the offsets of their delivery ids, how many were
+        # sent, how many its credit allows in all, and its largest credit so far.
         self._link: tuple[int, int] | None = None
         self._table: Any = None
         self._ids_at: list[int] = []
-        self._sent = self._wanted = self._most = 0
+        self._sent = self._allowed = self._max_credit = 0
 
-    def received(self, data: memoryview) -> None:
-        seen, at = self._rest + bytes(data), 0
-        while len(seen) - at >= _FRAME.size:
-            if seen.startswith(_GREETING, at):
-                self._greet(seen[at : at + _GREETING_SIZE])
-                at += _GREETING_SIZE
+    def handle_data(self, received: memoryview) -> None:
+        data, at = self._rest + bytes(received), 0
+        while len(data) - at >= _FRAME.size:
+            if data.startswith(_PROTOCOL_HEADER, at):
+                self._answer_protocol_header(data[at : at + _PROTOCOL_HEADER_SIZE])
+                at += _PROTOCOL_HEADER_SIZE
                 continue
-            size, words, _, channel = _FRAME.unpack_from(seen, at)
+            size, words, _, channel = _FRAME.unpack_from(data, at)
             if size < _FRAME.size:
-                self.refuse()
+                self.abort()
                 return
-            if at + size > len(seen):
+            if at + size > len(data):
                 break
             begin = at + 4 * words
-            if seen[begin : begin + 3] == _DESCRIBED + bytes((_TRANSFER,)):
-                at += self._passed_over(seen, at, size, channel)
+            if data[begin : begin + 3] == _DESCRIBED + bytes((_TRANSFER,)):
+                at += self._skip_equal_transfers(data, at, size, channel)
                 continue
             if begin < at + size:
-                self._answer(channel, seen[begin : at + size])
+                self._answer(channel, data[begin : at + size])
             at += size
-        self._rest = seen[at:]
+        self._rest = data[at:]
         for channel, (first, last) in self._unsettled.items():
             accepted = Described(ulong(_ACCEPTED), [])
-            self._say(channel, _DISPOSITION, True, uint(first), uint(last), True, accepted)
+            self._send(channel, _DISPOSITION, True, uint(first), uint(last), True, accepted)
         self._unsettled.clear()
 
-    def more(self) -> bytes | None:
+    def next_messages(self) -> bytes | None:
         if self._link is None:
             return None
-        rows = min(len(self._table), self._wanted - self._sent)
-        # Not in ever smaller pieces.
-        if rows < min(len(self._table), self._most // 2 or 1):
+        rows = min(len(self._table), self._allowed - self._sent)
+        # Wait for more credit rather than send ever smaller batches.
+        if rows < min(len(self._table), self._max_credit // 2 or 1):
             return None
         ids = np.arange(self._sent, self._sent + rows, dtype=">u4").view(np.uint8).reshape(rows, 4)
         for at in self._ids_at:
             self._table[:rows, at : at + 4] = ids
         self._sent += rows
-        sent: bytes = self._table[:rows].tobytes()
-        return sent
+        frames: bytes = self._table[:rows].tobytes()
+        return frames
 
-    def _greet(self, greeting: bytes) -> None:
-        self.write(greeting)
-        if greeting[len(_GREETING)] == _SASL:
+    def _answer_protocol_header(self, header: bytes) -> None:
+        self.write(header)
+        if header[len(_PROTOCOL_HEADER)] == _SASL:
             known = Array(UNDESCRIBED, Data.SYMBOL, symbol("ANONYMOUS"), symbol("PLAIN"))
-            self._say(0, _MECHANISMS, known, kind=1)
+            self._send(0, _MECHANISMS, known, kind=1)
 
-    def _answer(self, channel: int, said: bytes) -> None:
-        code, values = _read(said)
+    def _answer(self, channel: int, encoded: bytes) -> None:
+        code, values = _read(encoded)
         if code == _INIT:
-            self._say(0, _OUTCOME, ubyte(0), kind=1)
+            self._send(0, _OUTCOME, ubyte(0), kind=1)
         elif code == _OPEN:
-            self._most_frame = min(_MOST_FRAME, values[2]) if len(values) > 2 and values[2] else _MOST_FRAME
-            self._say(channel, _OPEN, "null", None, uint(_MOST_FRAME))
+            self._max_frame_bytes = (
+                min(_MAX_FRAME_BYTES, values[2]) if len(values) > 2 and values[2] else _MAX_FRAME_BYTES
+            )
+            self._send(channel, _OPEN, "null", None, uint(_MAX_FRAME_BYTES))
         elif code == _BEGIN:
-            self._say(channel, _BEGIN, ushort(channel), uint(0), uint(_MOST), uint(_MOST))
+            self._send(channel, _BEGIN, ushort(channel), uint(0), uint(_UNLIMITED), uint(_UNLIMITED))
         elif code == _ATTACH:
             self._attach(channel, values)
         elif code == _FLOW and len(values) > 6 and self._link == (channel, values[4]):
-            self._wanted = values[5] + values[6]
-            self._most = max(self._most, self._wanted - self._sent)
+            self._allowed = values[5] + values[6]
+            self._max_credit = max(self._max_credit, self._allowed - self._sent)
         elif code == _DETACH:
             if self._link == (channel, values[0]):
                 self._link = None
-            self._say(channel, _DETACH, *values[:2])
+            self._send(channel, _DETACH, *values[:2])
         elif code in (_END, _CLOSE):
-            self._say(channel, code)
+            self._send(channel, code)
 
     def _attach(self, channel: int, values: list[Any]) -> None:
         name, handle, receives, *modes = values[:5]
-        self._say(channel, _ATTACH, name, handle, not receives, *modes, *values[5:7], None, None, uint(0))
+        self._send(channel, _ATTACH, name, handle, not receives, *modes, *values[5:7], None, None, uint(0))
         if receives:
-            self._prepare(channel, handle)
+            self._prepare_messages(channel, handle)
         else:
-            self._say(channel, _FLOW, uint(0), uint(_MOST), uint(0), uint(_MOST), handle, uint(0), uint(_MOST))
+            self._send(
+                channel, _FLOW, uint(0), uint(_UNLIMITED), uint(0), uint(_UNLIMITED), handle, uint(0), uint(_UNLIMITED)
+            )
 
-    def _prepare(self, channel: int, handle: int) -> None:
-        """Large messages come in several transfers."""
+    def _prepare_messages(self, channel: int, handle: int) -> None:
+        """Build the transfers of all messages; a large message needs several."""
         begin = np.frombuffer(encode_before_body(self.size), np.uint8)
         messages = np.hstack((np.tile(begin, (self.batch, 1)), self.bodies))
-        parts, length, step = [], messages.shape[1], self._most_frame - len(_head(0, 0, 0, more=False))
+        parts, length, step = [], messages.shape[1], self._max_frame_bytes - len(_head(0, 0, 0, more=False))
         self._ids_at, at = [], 0
         for start in range(0, length, step):
             stop = min(start + step, length)
@@ -138,56 +142,56 @@ class Amqp10NullServer(NullServer):
             at += len(head) + stop - start
         self._table = np.hstack(parts)
         self._link = channel, handle
-        self._sent = self._wanted = self._most = 0
+        self._sent = self._allowed = self._max_credit = 0
 
-    def _passed_over(self, seen: bytes, at: int, size: int, channel: int) -> int:
-        """Bytes of whole transfers like the one that begins here: those that differ in number, tag and body alone."""
-        fields, end = _fields(seen, at + 4 * seen[at + 4] + 3)
+    def _skip_equal_transfers(self, data: bytes, at: int, size: int, channel: int) -> int:
+        """Return the bytes of the complete transfers that differ from the one at `at` in id, tag and body only."""
+        fields, end = _fields(data, at + 4 * data[at + 4] + 3)
         number, tag = fields[1], fields[2]
-        is_same = seen[number[0] - 1] == _NULL
+        is_same = data[number[0] - 1] == _NULL
         parts = ((0, number[0] - at), (tag[1] - at, end - at))
-        rows = 1 if is_same else count_equal_rows(as_table(seen, at, (len(seen) - at) // size, size), parts)
+        rows = 1 if is_same else count_equal_rows(as_table(data, at, (len(data) - at) // size, size), parts)
         before = (rows - 1) * size
         if not is_same:
-            self._came[channel] = int.from_bytes(seen[number[0] + before : number[1] + before], "big")
-        last = self._came[channel]
-        settled, more = (len(fields) > place and seen[fields[place][0] - 1] == _TRUE for place in (4, 5))
+            self._last_delivery[channel] = int.from_bytes(data[number[0] + before : number[1] + before], "big")
+        last = self._last_delivery[channel]
+        settled, more = (len(fields) > place and data[fields[place][0] - 1] == _TRUE for place in (4, 5))
         if not settled and not more:
             first, _ = self._unsettled.get(channel, (last - rows + 1, 0))
             self._unsettled[channel] = (first, last)
         return rows * size
 
-    def _say(self, channel: int, code: int, *values: Any, kind: int = 0) -> None:
+    def _send(self, channel: int, code: int, *values: Any, kind: int = 0) -> None:
         data = Data()
         data.put_object(Described(ulong(code), list(values)))
-        said = bytes(data.encode())
-        self.write(_FRAME.pack(_FRAME.size + len(said), 2, kind, channel) + said)
+        encoded = bytes(data.encode())
+        self.write(_FRAME.pack(_FRAME.size + len(encoded), 2, kind, channel) + encoded)
 
 
 def _head(channel: int, handle: int, size: int, *, more: bool) -> bytes:
-    """All of a transfer that has so many bytes of a message, up to these."""
-    # Handle, number, tag, format, settled (no), more.
+    """Return the start of a transfer frame that carries `size` bytes of a message."""
+    # Handle, delivery id, tag, format, settled (no), more.
     fields = b"\x70%s\x70\0\0\0\0\xa0\x01t\x43\x42%c" % (handle.to_bytes(4, "big"), _TRUE if more else _FALSE)
-    said = _DESCRIBED + bytes((_TRANSFER, 0xC0, len(fields) + 1, 6)) + fields
-    return _FRAME.pack(_FRAME.size + len(said) + size, 2, 0, channel) + said
+    encoded = _DESCRIBED + bytes((_TRANSFER, 0xC0, len(fields) + 1, 6)) + fields
+    return _FRAME.pack(_FRAME.size + len(encoded) + size, 2, 0, channel) + encoded
 
 
-def _read(said: bytes) -> tuple[int, list[Any]]:
-    """What kind it is, and its values."""
+def _read(encoded: bytes) -> tuple[int, list[Any]]:
+    """Decode a performative: its descriptor and its fields."""
     data = Data()
-    data.decode(said)
+    data.decode(encoded)
     data.rewind()
     data.next()
-    found = data.get_object()
-    return int(found.descriptor), list(found.value)
+    described = data.get_object()
+    return int(described.descriptor), list(described.value)
 
 
-def _fields(seen: bytes, at: int) -> tuple[list[tuple[int, int]], int]:
-    """Where each value of the list at this place begins and ends, and the list itself ends."""
-    begin, end = value_span(seen, at)
-    # After their number, which is as long as the size.
-    place, found = begin + (begin - at - 1), []
-    while place < end:
-        found.append(value_span(seen, place))
-        place = found[-1][1]
-    return found, end
+def _fields(data: bytes, at: int) -> tuple[list[tuple[int, int]], int]:
+    """Return the start and end of each field of the list at `at`, and the end of the list."""
+    begin, end = value_span(data, at)
+    # The fields follow their count, which has the width of the size.
+    position, fields = begin + (begin - at - 1), []
+    while position < end:
+        fields.append(value_span(data, position))
+        position = fields[-1][1]
+    return fields, end

@@ -1,1 +1,1 @@
-"""Parts that several drivers share: transport, inbox, timeouts, barriers, confirmations."""
+"""Parts that several drivers share: socket transport, inbox, timeouts, barriers, confirmation counter, selectors."""

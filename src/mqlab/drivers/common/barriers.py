@@ -1,4 +1,7 @@
-"""Questions between messages: a protocol that confirms no message by itself still answers in order."""
+"""Barriers: a command between messages whose answer tells that the system has accepted all messages before it.
+
+They serve protocols that do not confirm messages but answer commands in order.
+"""
 
 from asyncio import Future
 from collections import deque
@@ -11,11 +14,11 @@ _BARRIERS_PER_WINDOW: Final = 4
 
 
 class Barriers:
-    """`ask` asks the system something; its answer says that all messages sent before were taken."""
+    """`send_barrier` sends a command that changes nothing; its future is done when the system has answered."""
 
     def __init__(self, send_barrier: "Callable[[], Future[Any]]") -> None:
         self._send_barrier = send_barrier
-        # Sent since the last question; before each question since the one before it, with its answer.
+        # Messages since the last barrier; for each unanswered barrier, the messages before it and its answer.
         self._since_barrier = 0
         self._unanswered: deque[tuple[int, Future[Any]]] = deque()
         self._pending = 0
@@ -25,13 +28,13 @@ class Barriers:
         self._pending += messages
 
     def send(self) -> None:
-        """Ask now, if anything was sent since."""
+        """Send a barrier now, if a message was sent since the last one."""
         if self._since_barrier:
             self._unanswered.append((self._since_barrier, self._send_barrier()))
             self._since_barrier = 0
 
     async def wait_answered(self, max_unanswered: int) -> None:
-        """Returns when no more than so many questions are unanswered. Raises DriverError."""
+        """Return when at most `max_unanswered` barriers are unanswered. Raise DriverError."""
         while len(self._unanswered) > max_unanswered:
             messages, answer = self._unanswered[0]
             await with_timeout(answer, BLOCKED_TIMEOUT_S)
@@ -39,8 +42,8 @@ class Barriers:
             self._pending -= messages
 
     async def wait_accepted(self, max_pending: int = 0) -> None:
-        """Returns when no more than so many messages are not known to be taken. Raises DriverError."""
-        # A few times in what may be under way is enough: each question is one more thing that both sides do.
+        """Return when at most `max_pending` messages are not known to be accepted. Raise DriverError."""
+        # A few barriers in each window are enough: every barrier costs both sides some work.
         if self._since_barrier * _BARRIERS_PER_WINDOW >= max_pending:
             self.send()
         while self._pending > max_pending:

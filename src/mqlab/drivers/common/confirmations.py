@@ -1,4 +1,4 @@
-"""Counts what was sent and what of it was confirmed, where confirmations come in the order of the sends."""
+"""Counter of sent and confirmed messages, for protocols that confirm in the order of the sends."""
 
 import asyncio
 
@@ -7,23 +7,23 @@ from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, with_timeout
 
 
 class ConfirmationCounter:
-    """All that waits raises DriverError once it was told why no more confirmations will come."""
+    """After `fail`, all waits raise DriverError."""
 
     def __init__(self) -> None:
         self._sent = self._confirmed = 0
         self._failure = ""
-        # What is waited for, by whom.
+        # The count that each waiter waits for.
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     async def reserve(self, messages: int, max_unconfirmed: int) -> None:
-        """Returns when no more than `most` are under way, with these."""
+        """Count these messages as sent; return when at most `max_unconfirmed` are unconfirmed."""
         self._sent += messages
         if self._sent - max_unconfirmed > self._confirmed or self._failure:
             await self._wait_count(self._sent - max_unconfirmed)
 
-    async def wait_confirmed(self, messages: int = 0) -> None:
-        """Returns when everything that was sent is confirmed, or all but so many."""
-        await self._wait_count(self._sent - messages)
+    async def wait_confirmed(self, max_unconfirmed: int = 0) -> None:
+        """Return when at most `max_unconfirmed` of the sent messages are unconfirmed."""
+        await self._wait_count(self._sent - max_unconfirmed)
 
     def confirm(self, messages: int) -> None:
         self._confirmed += messages

@@ -1,4 +1,4 @@
-"""What has come for one consumer and waits until it asks."""
+"""Inbox: messages that have arrived for one consumer and that it has not received yet."""
 
 import asyncio
 from collections import deque
@@ -14,7 +14,7 @@ Tag = TypeVar("Tag")
 
 
 class InboxBatch(NamedTuple, Generic[Tag]):
-    """Messages that came together; a mark for each (where to acknowledge or answer it), or none at all."""
+    """Messages that arrived together. `tags` has a delivery tag for each, to acknowledge or answer it, or is empty."""
 
     bodies: Bodies
     tags: list[Tag]
@@ -22,9 +22,9 @@ class InboxBatch(NamedTuple, Generic[Tag]):
 
 
 class Inbox(Generic[Tag]):
-    """Holds its line back (`full`) while it has more than `room` messages, and lets go (`empty`) with half of that.
+    """Pauses the reading of its connection with more than `capacity` messages, and resumes it with half of that.
 
-    Where others need the line as well, it does so only with more than `spare` bytes.
+    Where other links share the connection, it pauses only with more than `spare_bytes` as well.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class Inbox(Generic[Tag]):
         self._wake()
 
     def fail(self, reason: str) -> None:
-        """What is there is still given out."""
+        """`take` raises DriverError once the inbox is empty."""
         self._failure = reason
         self._wake()
 
     async def take(self, *, is_reply: bool = False) -> InboxBatch[Tag]:
-        """As many as are there, at least one and no more than there is room for. Raises DriverError."""
+        """Wait for messages; return between one and `capacity` of them, redelivered ones apart. Raise DriverError."""
         while not self._batches:
             if self._failure is not None:
                 raise DriverError(self._failure)
@@ -67,7 +67,7 @@ class Inbox(Generic[Tag]):
         return self._next()
 
     def drain_tags(self) -> list[Tag]:
-        """The marks of all that nobody asked for any more."""
+        """Remove all messages and return their tags."""
         tags = [tag for batch in self._batches for tag in batch.tags]
         self._batches.clear()
         self._messages = self._bytes = 0
@@ -97,7 +97,7 @@ class Inbox(Generic[Tag]):
         return InboxBatch(concat_bodies([batch.bodies for batch in batches]), tags, batches[0].redelivered)
 
     def _split(self, batch: InboxBatch[Tag], rows: int) -> InboxBatch[Tag]:
-        """So many of it; the rest waits on."""
+        """Return the first rows; put the others back."""
         bodies, tags, redelivered = batch
         rest = Bodies(bodies.data, bodies.offsets[rows:])
         self._batches.appendleft(InboxBatch(rest, tags[rows:], redelivered))

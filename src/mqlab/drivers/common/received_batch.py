@@ -1,4 +1,4 @@
-"""Messages that came in pieces, each of bodies of one size, as one arrival."""
+"""Joins runs of messages, each with bodies of one size, into one received batch."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ from mqlab.wire.native.payload import Bodies, equal_offsets
 
 
 class MessageRun(Protocol):
-    """`rows` bodies of one size, which lie one after the other in `data`."""
+    """`rows` bodies of one size, one after the other in `data`."""
 
     @property
     def rows(self) -> int: ...
@@ -23,7 +23,7 @@ class MessageRun(Protocol):
 
 
 def join_runs(runs: Sequence[MessageRun]) -> ReceivedBatch:
-    """At least one piece, all redelivered or none."""
+    """Join one or more runs, which are all redelivered or all not."""
     rows = [run.rows for run in runs]
     sizes = [len(run.data) // run.rows for run in runs]
     data = runs[0].data if len(runs) == 1 else b"".join([run.data for run in runs])

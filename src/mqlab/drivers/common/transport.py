@@ -1,4 +1,4 @@
-"""A connection as bytes: read into one large buffer and split where they lie, written under flow control."""
+"""Socket transport: reads into one large buffer, which is parsed in place, and writes under flow control."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,18 +13,18 @@ from mqlab.wire.address import Address, BadAddressError
 from mqlab.wire.native.payload import Bytes
 
 _READ_BYTES: Final = 1 << 20
-# With less room than this, what is not whole yet is moved to the beginning of the buffer.
+# With less free space than this, an incomplete frame is moved to the start of the buffer.
 _MIN_FREE_BYTES: Final = 1 << 18
-# Above so many bytes that the system has not taken yet a sender waits.
+# A sender waits while more unwritten bytes than this are buffered.
 _WRITE_BUFFER_BYTES: Final = 1 << 20
 _CLOSE_TIMEOUT_S: Final = 5.0
 
-# Takes the bytes that came; says how many of them it is done with, and how many there must be for the next look.
+# Parses received bytes; returns how many it consumed, and how many must be there before it is called again.
 Parse = Callable[[Bytes], tuple[int, int]]
 
 
 class SocketTransport(asyncio.BufferedProtocol):
-    """`take` copies what it keeps; `lost` is told once why the connection is gone, "" if it was closed here."""
+    """`parse` must copy what it keeps. `on_lost` is called once with the reason, or with "" after `close`."""
 
     def __init__(self, name: str, parse: Parse, on_lost: Callable[[str], None]) -> None:
         self._name = name
@@ -32,7 +32,7 @@ class SocketTransport(asyncio.BufferedProtocol):
         self._on_lost = on_lost
         self._buffer = np.empty(_READ_BYTES, dtype=np.uint8)
         self._begin = self._end = 0
-        # Bytes that must be there before it is worth looking at them.
+        # Bytes that must be there before `parse` is called again.
         self._needed = 0
         self._transport: asyncio.Transport | None = None
         self._failure = ""
@@ -52,18 +52,18 @@ class SocketTransport(asyncio.BufferedProtocol):
                     loop.create_connection(lambda: self, parsed.host, parsed.port), failure=f"{address} did not answer"
                 )
             else:
-                raise DriverError(f"{address}: {self._name} is spoken over tcp: and unix: only")
+                raise DriverError(f"{address}: {self._name} needs a tcp: or unix: address")
         except (OSError, BadAddressError) as error:
             raise DriverError(f"cannot connect to {address}: {error}") from error
 
     def write(self, data: bytes) -> None:
-        """Raises DriverError if the connection is gone."""
+        """Raise DriverError if the connection is closed or lost."""
         if self._transport is None or self._closing:
             raise DriverError(self._failure or "the connection is closed")
         self._transport.write(data)
 
     async def wait_writable(self) -> None:
-        """Returns when more may be written."""
+        """Return when the write buffer has space again."""
         while self._writable is not None:
             await with_timeout(asyncio.shield(self._writable), BLOCKED_TIMEOUT_S)
             if self._failure:
@@ -74,7 +74,7 @@ class SocketTransport(asyncio.BufferedProtocol):
         return self._writable is not None
 
     def pause_reading(self, owner: object) -> None:
-        """Read no more until everybody who said so lets go."""
+        """Stop reading until every owner that paused has resumed."""
         if not self._paused_by and self._transport is not None and not self._closing:
             self._transport.pause_reading()
         self._paused_by.add(owner)
@@ -86,17 +86,17 @@ class SocketTransport(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def fail(self, reason: str) -> None:
-        """Nothing can be made of what comes."""
+        """Abort the connection for this reason."""
         self._failure = self._failure or reason
         if self._transport is not None:
             self._transport.abort()
 
     async def close(self) -> None:
-        """What was written still leaves; a system that does not take it is not waited for."""
+        """Flush the write buffer and close; abort if the system does not read it within `_CLOSE_TIMEOUT_S`."""
         if self._transport is None:
             return
         self._closing = True
-        # A connection that is not read does not notice its end.
+        # A connection that is not read does not notice that the peer closes it.
         if self._paused_by and not self._closed.done():
             self._transport.resume_reading()
         self._transport.close()
@@ -105,7 +105,7 @@ class SocketTransport(asyncio.BufferedProtocol):
         if not self._closed.done():
             self._transport.abort()
 
-    # What the event loop calls.
+    # Callbacks of the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -120,7 +120,7 @@ class SocketTransport(asyncio.BufferedProtocol):
             self._begin = self._end = 0
             return
         if self._end - self._begin < self._needed:
-            self._make_room()
+            self._compact()
             return
         try:
             done, self._needed = self._parse(self._buffer[self._begin : self._end])
@@ -128,7 +128,7 @@ class SocketTransport(asyncio.BufferedProtocol):
             self.fail(f"{self._name}: {error}")
             return
         self._begin += done
-        self._make_room()
+        self._compact()
 
     def eof_received(self) -> None:
         self._failure = self._failure or f"the {self._name} server closed the connection"
@@ -155,7 +155,7 @@ class SocketTransport(asyncio.BufferedProtocol):
             self._writable.set_result(None)
         self._writable = None
 
-    def _make_room(self) -> None:
+    def _compact(self) -> None:
         rest = self._end - self._begin
         if rest == 0:
             self._begin = self._end = 0
@@ -165,6 +165,6 @@ class SocketTransport(asyncio.BufferedProtocol):
             size = max(len(self._buffer), self._needed + _MIN_FREE_BYTES, 2 * rest)
             before = self._buffer[self._begin : self._end]
             target = np.empty(size, dtype=np.uint8) if size > len(self._buffer) else self._buffer
-            # Within one buffer both parts may overlap.
+            # Within one buffer the two ranges may overlap.
             target[:rest] = before.copy() if target is self._buffer else before
             self._buffer, self._begin, self._end = target, 0, rest

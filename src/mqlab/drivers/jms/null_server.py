@@ -1,4 +1,4 @@
-"""The null server of JMS is a provider inside the client's own Java: nobody ever connects to this one."""
+"""The null server of JMS: a provider inside the client's Java (java/Null.java), so this one never gets a connection."""
 
 from collections.abc import Mapping
 
@@ -6,16 +6,16 @@ from mqlab.drivers.null_server.api import NullServer
 
 
 class JmsNullServer(NullServer):
-    # Java compiles as it runs.
+    # The JVM compiles while it runs.
     warm_up_s = 1.0
 
     @classmethod
     def options(cls, size: int, jars: str) -> Mapping[str, str]:
-        """Of that library only JMS itself is used."""
+        """Use the null provider; of the jars it needs the JMS interfaces only."""
         return {"jars": jars, "jndi.java.naming.factory.initial": "mqlab.jms.Null", "lookup": str(size)}
 
-    def received(self, data: memoryview) -> None:
-        """Not even this."""
+    def handle_data(self, data: memoryview) -> None:
+        """No client connects."""
 
-    def more(self) -> bytes | None:
+    def next_messages(self) -> bytes | None:
         return None

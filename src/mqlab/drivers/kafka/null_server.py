@@ -1,6 +1,6 @@
-"""The null server of Kafka: one broker, whose topics have whatever partitions are wanted and are endless.
+"""The null server of Kafka: one broker, whose topics are endless and have as many partitions as a client creates.
 
-Each request has one version here, none of which is newer than it must be.
+It supports one version of each request, the oldest that the client library accepts.
 """
 
 import struct
@@ -12,97 +12,96 @@ import google_crc32c
 from mqlab.drivers.null_server.api import NullServer
 
 _SIZE: Final = struct.Struct(">i")
-_VERSIONS_ASKED: Final = 18
+_API_VERSIONS: Final = 18
 _UNSUPPORTED: Final = 35
 _ENDLESS: Final = 2**62
-# Of one batch of messages, which is what a broker keeps and delivers.
+# Of one record batch.
 _BATCH_BYTES: Final = 64 * 1024
-# Length of what follows, epoch, format, checksum of what follows. The first offset stands before all that.
+# Length of the rest, epoch, magic, checksum of the rest. The base offset stands before it.
 _BATCH_BEGIN: Final = struct.Struct(">iibI")
-# Attributes, last offset, times, producer with epoch and number, messages; all counted from the first offset.
+# Attributes, last offset delta, first and last timestamp, producer id, epoch and sequence, number of records.
 _BATCH_HEAD: Final = struct.Struct(">hiqqqhii")
-_FORMAT: Final = 2
+_MAGIC: Final = 2
 
 
 class KafkaNullServer(NullServer):
-    # Of all connections.
+    # Shared by all connections.
     _partitions: ClassVar[dict[str, int]] = {}
 
-    def __init__(self, size: int, batch: int) -> None:  # noqa: ARG002 - how much a broker keeps together is its own
+    def __init__(self, size: int, batch: int) -> None:  # noqa: ARG002 - a broker has its own batch size
         super().__init__(size, max(1, _BATCH_BYTES // size))
-        self._seen = bytearray()
+        self._unparsed = bytearray()
         self._messages = b""
 
-    def received(self, data: memoryview) -> None:
-        seen, at = self._seen, 0
-        seen += data
-        while len(seen) - at >= _SIZE.size:
-            size = _SIZE.unpack_from(seen, at)[0]
+    def handle_data(self, data: memoryview) -> None:
+        unparsed, at = self._unparsed, 0
+        unparsed += data
+        while len(unparsed) - at >= _SIZE.size:
+            size = _SIZE.unpack_from(unparsed, at)[0]
             if size < 0:
-                self.refuse()
+                self.abort()
                 return
             end = at + _SIZE.size + size
-            if end > len(seen):
+            if end > len(unparsed):
                 break
-            self._answer(_Reader(seen, at + _SIZE.size))
+            self._answer(_Reader(unparsed, at + _SIZE.size))
             at = end
-        del seen[:at]
+        del unparsed[:at]
 
-    def more(self) -> bytes | None:
-        return None  # its clients ask for all that they get
+    def next_messages(self) -> bytes | None:
+        return None  # clients fetch their messages
 
-    def _answer(self, asked: "_Reader") -> None:
-        # The name of the client too.
-        kind, version, number, _ = asked.read("hhis")
-        if kind == _VERSIONS_ASKED:
-            # A newer one than is known here is answered as the oldest.
-            said = _packed("hi", _UNSUPPORTED if version else 0, len(_ANSWERS))
-            said += b"".join(_packed("hhh", key, 0, newest) for key, (newest, _) in _ANSWERS.items())
+    def _answer(self, request: "_Reader") -> None:
+        key, version, correlation_id, _client_id = request.read("hhis")
+        if key == _API_VERSIONS:
+            # A client that asks in a newer version gets an answer in the oldest one.
+            answer = _packed("hi", _UNSUPPORTED if version else 0, len(_ANSWERS))
+            answer += b"".join(_packed("hhh", api_key, 0, newest) for api_key, (newest, _) in _ANSWERS.items())
         else:
-            said = _ANSWERS[kind][1](self, asked)
-        self.write(_packed("ii", len(said) + 4, number) + said)
+            answer = _ANSWERS[key][1](self, request)
+        self.write(_packed("ii", len(answer) + 4, correlation_id) + answer)
 
-    def _place(self) -> bytes:
+    def _broker_address(self) -> bytes:
         assert self._transport is not None
         host, port = self._transport.get_extra_info("sockname")
         return _packed("i", 1) + _text(host) + _packed("i", port)
 
-    def _metadata(self, asked: "_Reader") -> bytes:
+    def _metadata(self, request: "_Reader") -> bytes:
         topics = []
-        for [name] in asked.rows("s"):
+        for [name] in request.rows("s"):
             each = [_packed("hiiiiii", 0, number, 1, 1, 1, 1, 1) for number in range(self._partitions.get(name, 1))]
             topics.append(_packed("h", 0) + _text(name) + _packed("?", False) + _list(each))
         rack = no_name = _packed("h", -1)
-        return _packed("i", 0) + _list([self._place() + rack]) + no_name + _packed("i", 1) + _list(topics)
+        return _packed("i", 0) + _list([self._broker_address() + rack]) + no_name + _packed("i", 1) + _list(topics)
 
-    def _created(self, asked: "_Reader") -> bytes:
-        # Beside their replicas, with neither places nor settings.
-        wanted = {name: partitions for name, partitions, *_ in asked.rows("sihii")}
-        self._partitions.update(wanted)
-        return _list([_text(name) + _packed("hh", 0, -1) for name in wanted])
+    def _created(self, request: "_Reader") -> bytes:
+        # Topics with their replicas; the lists of assignments and settings are empty.
+        created = {name: partitions for name, partitions, *_ in request.rows("sihii")}
+        self._partitions.update(created)
+        return _list([_text(name) + _packed("hh", 0, -1) for name in created])
 
-    def _fetched(self, asked: "_Reader") -> bytes:
-        asked.read("iiiib")
+    def _fetched(self, request: "_Reader") -> bytes:
+        request.read("iiiib")
         self._messages = self._messages or self._batch()
 
         def partition(number: int, offset: int, _: int) -> bytes:
             size = len(self._messages) + 8
             return _packed("ihqqiiq", number, 0, _ENDLESS, _ENDLESS, 0, size, offset) + self._messages
 
-        return _packed("i", 0) + asked.topics("qi", partition)
+        return _packed("i", 0) + request.topics("qi", partition)
 
     def _batch(self) -> bytes:
         rows = []
         for row, body in enumerate(self.bodies):
-            # Attributes, time, offset, no key; the body; no headers.
+            # Attributes, timestamp delta, offset delta, no key; the body; no headers.
             record = b"\0\0" + _varint(row) + b"\1" + _varint(self.size) + body.tobytes() + b"\0"
             rows.append(_varint(len(record)) + record)
-        said = _BATCH_HEAD.pack(0, len(rows) - 1, 0, 0, -1, -1, -1, len(rows)) + b"".join(rows)
-        return _BATCH_BEGIN.pack(len(said) + _BATCH_BEGIN.size - 4, 0, _FORMAT, google_crc32c.value(said)) + said
+        answer = _BATCH_HEAD.pack(0, len(rows) - 1, 0, 0, -1, -1, -1, len(rows)) + b"".join(rows)
+        return _BATCH_BEGIN.pack(len(answer) + _BATCH_BEGIN.size - 4, 0, _MAGIC, google_crc32c.value(answer)) + answer
 
 
 class _Reader:
-    """What a request says, value after value. Kinds of values: those of struct, "s" for text, "d" for data."""
+    """Reads the values of a request. Kinds of values are those of struct, "s" for a string, "d" for bytes."""
 
     def __init__(self, request: bytearray, at: int) -> None:
         self._request = request
@@ -115,7 +114,7 @@ class _Reader:
         return [self.read(kinds) for _ in range(self._value("i"))]
 
     def topics(self, kinds: str, answer: Callable[..., bytes]) -> bytes:
-        """What is asked of partitions, grouped by topics: answers to their numbers, each with values of these kinds."""
+        """Read partitions grouped by topic, each a number and values of `kinds`; encode the answers for them."""
         topics = [(self._value("s"), self.rows("i" + kinds)) for _ in range(self._value("i"))]
         return _list([_text(name) + _list([answer(*row) for row in rows]) for name, rows in topics])
 
@@ -128,44 +127,44 @@ class _Reader:
         return struct.unpack_from(">" + kind, self._request, begin)[0]
 
     def _bytes(self, size: int) -> bytearray:
-        """A negative size is that of none, which is as good as an empty one."""
+        """A negative size means null, which is treated as empty."""
         begin, self._at = self._at, self._at + max(0, size)
         return self._request[begin : self._at]
 
 
-def _produced(_: KafkaNullServer, asked: _Reader) -> bytes:
-    asked.read("shi")
-    return asked.topics("d", lambda partition, _: _packed("ihqq", partition, 0, 0, -1)) + _packed("i", 0)
+def _produced(_: KafkaNullServer, request: _Reader) -> bytes:
+    request.read("shi")
+    return request.topics("d", lambda partition, _: _packed("ihqq", partition, 0, 0, -1)) + _packed("i", 0)
 
 
-def _offsets(_: KafkaNullServer, asked: _Reader) -> bytes:
-    asked.read("i")
-    return asked.topics("q", lambda partition, _: _packed("ihqq", partition, 0, -1, 0))
+def _offsets(_: KafkaNullServer, request: _Reader) -> bytes:
+    request.read("i")
+    return request.topics("q", lambda partition, _: _packed("ihqq", partition, 0, -1, 0))
 
 
-def _joined(_: KafkaNullServer, asked: _Reader) -> bytes:
-    """Everybody is alone in a group, and leads it."""
-    asked.read("siss")
-    (name, metadata), *_others = asked.rows("sd")
-    member = _text("one")
+def _joined(_: KafkaNullServer, request: _Reader) -> bytes:
+    """Every consumer is the only member of its group, and its leader."""
+    request.read("siss")
+    (name, metadata), *_others = request.rows("sd")
+    member = _text("member")
     return _packed("hi", 0, 1) + _text(name) + member + member + _list([member + _bytes(metadata)])
 
 
-def _synced(_: KafkaNullServer, asked: _Reader) -> bytes:
-    asked.read("sis")
-    [(_member, share)] = asked.rows("sd")
+def _synced(_: KafkaNullServer, request: _Reader) -> bytes:
+    request.read("sis")
+    [(_member, share)] = request.rows("sd")
     return _packed("h", 0) + _bytes(share)
 
 
-def _committed(_: KafkaNullServer, asked: _Reader) -> bytes:
-    asked.read("sisq")
-    return asked.topics("qs", lambda partition, *_: _packed("ih", partition, 0))
+def _committed(_: KafkaNullServer, request: _Reader) -> bytes:
+    request.read("sisq")
+    return request.topics("qs", lambda partition, *_: _packed("ih", partition, 0))
 
 
-def _position(_: KafkaNullServer, asked: _Reader) -> bytes:
+def _position(_: KafkaNullServer, request: _Reader) -> bytes:
     """No group has committed anything."""
-    asked.read("s")
-    return asked.topics("", lambda partition: _packed("iqhh", partition, -1, -1, 0))
+    request.read("s")
+    return request.topics("", lambda partition: _packed("iqhh", partition, -1, -1, 0))
 
 
 def _packed(kinds: str, *values: int) -> bytes:
@@ -186,15 +185,15 @@ def _list(values: list[bytes]) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """Of a number that is not negative, as one that could be."""
-    number, said = number * 2, b""
+    """Encode a non-negative number as a zigzag varint."""
+    number, encoded = number * 2, b""
     while number > 0x7F:
-        said += bytes((number & 0x7F | 0x80,))
+        encoded += bytes((number & 0x7F | 0x80,))
         number >>= 7
-    return said + bytes((number,))
+    return encoded + bytes((number,))
 
 
-# By kind: the newest version that is known here, and the answer to it.
+# For each API key: the newest version that is supported, and the function that answers it.
 _ANSWERS: Final[Mapping[int, tuple[int, Callable[[KafkaNullServer, _Reader], bytes]]]] = {
     0: (3, _produced),
     1: (4, KafkaNullServer._fetched),
@@ -202,12 +201,12 @@ _ANSWERS: Final[Mapping[int, tuple[int, Callable[[KafkaNullServer, _Reader], byt
     3: (4, KafkaNullServer._metadata),
     8: (2, _committed),
     9: (1, _position),
-    10: (0, lambda null, _: _packed("h", 0) + null._place()),
+    10: (0, lambda null, _: _packed("h", 0) + null._broker_address()),
     11: (0, _joined),
     12: (0, lambda *_: _packed("h", 0)),
     13: (0, lambda *_: _packed("h", 0)),
     14: (0, _synced),
-    _VERSIONS_ASKED: (0, lambda *_: b""),
+    _API_VERSIONS: (0, lambda *_: b""),
     19: (1, KafkaNullServer._created),
     22: (0, lambda *_: _packed("ihqh", 0, 0, 1, 0)),
 }

@@ -1,4 +1,4 @@
-"""The null server of MQTT: messages come with QoS 0, as those that nobody waits for do."""
+"""The null server of MQTT. It delivers messages with QoS 0."""
 
 from typing import cast
 
@@ -27,30 +27,30 @@ class MqttNullServer(NullServer):
         self._splitter: MqttDecoder | None = None
         self._messages = b""
 
-    def received(self, data: memoryview) -> None:
+    def handle_data(self, data: memoryview) -> None:
         raw = bytes(data)
         if self._splitter is None:
-            # The first packet says which version is spoken, right after the protocol's name.
+            # The CONNECT packet has the version right behind the protocol's name.
             self._version = cast(Version, raw[raw.index(b"MQTT") + 4])
             self._splitter = MqttDecoder(self._version, kinds=FROM_CLIENT)
-        for found in self._splitter.feed(raw):
-            if isinstance(found, Packet):
-                self._answer(found)
-            elif isinstance(found, PublishBatch) and found.ids:
-                self.write(acknowledgements(found.ids))
+        for item in self._splitter.feed(raw):
+            if isinstance(item, Packet):
+                self._answer(item)
+            elif isinstance(item, PublishBatch) and item.ids:
+                self.write(acknowledgements(item.ids))
 
-    def more(self) -> bytes | None:
+    def next_messages(self) -> bytes | None:
         return self._messages or None
 
-    def _answer(self, asked: Packet) -> None:
+    def _answer(self, request: Packet) -> None:
         none = b"\0" if self._version == 5 else b""
-        if asked.kind == CONNECT:
+        if request.kind == CONNECT:
             self.write(packet(_CONNACK, b"\0\0" + none))
-        elif asked.kind == SUBSCRIBE:
-            self.write(packet(_SUBACK, asked.rest[:2] + none + b"\1"))
+        elif request.kind == SUBSCRIBE:
+            self.write(packet(_SUBACK, request.rest[:2] + none + b"\1"))
             begin = 2 + len(none)
-            size = int.from_bytes(asked.rest[begin : begin + 2], "big")
-            topic = asked.rest[begin + 2 : begin + 2 + size].decode()
+            size = int.from_bytes(request.rest[begin : begin + 2], "big")
+            topic = request.rest[begin + 2 : begin + 2 + size].decode()
             self._messages = MqttPublisher(self._version, topic, qos=0).batch(self.bodies)
-        elif asked.kind == PINGREQ:
+        elif request.kind == PINGREQ:
             self.write(packet(_PINGRESP, b""))

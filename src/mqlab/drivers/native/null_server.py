@@ -1,34 +1,34 @@
-"""The null server of the native protocol."""
+"""The null server of the embedded broker's native protocol."""
 
 from mqlab.drivers.null_server.api import NullServer
 from mqlab.wire import native
 from mqlab.wire.native.bodies import encode_equal
 from mqlab.wire.native.frames import Flag, Frame, Kind
 
-_LARGEST_FRAME = 64 * 1024 * 1024
-_CREDIT = 64 * 1024 * 1024
+_MAX_FRAME_BYTES = 64 * 1024 * 1024
+_PRODUCER_CREDIT_BYTES = 64 * 1024 * 1024
 _ANSWERS = {Kind.CLOSE: Kind.CLOSED, Kind.COMMIT: Kind.COMMITTED, Kind.ROLLBACK: Kind.ROLLED_BACK}
 
 
 class NativeNullServer(NullServer):
     def __init__(self, size: int, batch: int) -> None:
         super().__init__(size, batch)
-        self._receiver = native.FrameDecoder(_LARGEST_FRAME)
+        self._receiver = native.FrameDecoder(_MAX_FRAME_BYTES)
         payload = encode_equal(self.bodies.reshape(-1), batch)
         self._data, self._form = bytes(payload.data), payload.form
-        # Messages for which each consumer has room, and the number of its next delivery.
-        self._room_of: dict[int, int] = {}
+        # The credit of each consumer, and the number of its next delivery.
+        self._credit: dict[int, int] = {}
         self._next: dict[int, int] = {}
 
-    def received(self, data: memoryview) -> None:
+    def handle_data(self, data: memoryview) -> None:
         for frame in self._receiver.feed(data):
             self._answer(frame)
 
-    def more(self) -> bytes | None:
-        for link, room in self._room_of.items():
-            if room >= self.batch:
+    def next_messages(self) -> bytes | None:
+        for link, credit in self._credit.items():
+            if credit >= self.batch:
                 first = self._next[link]
-                self._room_of[link], self._next[link] = room - self.batch, first + self.batch
+                self._credit[link], self._next[link] = credit - self.batch, first + self.batch
                 head = native.header(
                     Kind.DELIVER, flags=self._form, link=link, first=first, amount=self.batch, length=len(self._data)
                 )
@@ -45,16 +45,16 @@ class NativeNullServer(NullServer):
                 confirmed = native.header(Kind.CONFIRM, link=link, first=frame.first + frame.amount - 1)
             self.write(confirmed + native.header(Kind.CREDIT, link=link, amount=len(frame.payload)))
         elif kind == Kind.ACKNOWLEDGE:
-            self._room_of[link] = self._room_of.get(link, 0) + frame.amount
+            self._credit[link] = self._credit.get(link, 0) + frame.amount
         elif kind in (Kind.OPEN_SESSION, Kind.OPEN_PRODUCER, Kind.OPEN_CONSUMER):
             self.write(native.header(Kind.OPENED, session=session, link=link))
             if kind == Kind.OPEN_PRODUCER:
-                self.write(native.header(Kind.CREDIT, link=link, amount=_CREDIT))
+                self.write(native.header(Kind.CREDIT, link=link, amount=_PRODUCER_CREDIT_BYTES))
             elif kind == Kind.OPEN_CONSUMER:
-                self._room_of[link], self._next[link] = frame.amount, 1
+                self._credit[link], self._next[link] = frame.amount, 1
         elif kind in _ANSWERS:
-            self._room_of.pop(link, None)
+            self._credit.pop(link, None)
             self.write(native.header(_ANSWERS[Kind(kind)], session=0 if link else session, link=link))
         elif kind == Kind.CANCEL:
-            self._room_of[link] = 0
+            self._credit[link] = 0
             self.write(native.header(Kind.CANCELLED, session=session, link=link))

@@ -1,4 +1,4 @@
-"""The null server of NATS, as core NATS without a store."""
+"""The null server of NATS: core NATS, without JetStream."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from mqlab.wire.nats import PING, PONG
 
 _INFO = {"server_name": "null", "version": "2.10.0", "proto": 1, "headers": True, "max_payload": 64 * 1024 * 1024}
 _SUBSCRIBE = re.compile(rb"^SUB (\S+) (?:\S+ )?(\S+)\r$", re.MULTILINE)
-# Inboxes for replies get nothing.
+# Subscriptions to reply inboxes get no messages.
 _INBOX = b"_INBOX."
 
 
@@ -24,19 +24,19 @@ class NatsNullServer(NullServer):
         super().connection_made(transport)
         self.write(b"INFO " + json.dumps(_INFO).encode() + b"\r\n")
 
-    def received(self, data: memoryview) -> None:
-        """Only what must be answered is looked for: a message that looks like a question is answered too."""
-        seen = self._rest + bytes(data)
-        self.write(PONG * seen.count(PING))
-        # A look at the bytes alone first: the pattern takes longer than all the rest.
-        if not self._messages and b"SUB " in seen:
-            for subject, sid in _SUBSCRIBE.findall(seen):
+    def handle_data(self, data: memoryview) -> None:
+        """Look for PING and SUB only. A body that contains one of them is answered too, which does no harm."""
+        unparsed = self._rest + bytes(data)
+        self.write(PONG * unparsed.count(PING))
+        # The plain search first: the pattern takes longer than everything else here.
+        if not self._messages and b"SUB " in unparsed:
+            for subject, sid in _SUBSCRIBE.findall(unparsed):
                 if not subject.startswith(_INBOX):
                     head = b"MSG %s %s %d\r\n" % (subject, sid, self.size)
                     self._messages = FrameTemplate(head, b"\r\n", self.size).filled(self.bodies)
-        last = seen.rfind(b"\n")
-        # A line that is not whole yet, if it can be one of those that are looked for.
-        self._rest = seen[last + 1 :] if len(seen) - last < 1024 else b""
+        last = unparsed.rfind(b"\n")
+        # An incomplete line, unless it is too long for a PING or SUB.
+        self._rest = unparsed[last + 1 :] if len(unparsed) - last < 1024 else b""
 
-    def more(self) -> bytes | None:
+    def next_messages(self) -> bytes | None:
         return self._messages or None

@@ -1,6 +1,7 @@
-"""Peers that do nothing: they take and confirm all that is sent, and deliver one message again and again.
+"""Null servers: they confirm all that a driver sends, keep nothing, and deliver one batch again and again.
 
-What a driver reaches with its null server is the most that it can ever measure of a system.
+The rate that a driver reaches with its null server is the most that it can measure of any system. Another package adds
+one by an entry point of the group `mqlab.null_servers`.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""A null server as a process: `python -m mqlab.drivers.null_server PROTOCOL SIZE BATCH`; ends with its stdin."""
+"""Runs a null server: `python -m mqlab.drivers.null_server DRIVER SIZE BATCH`. It ends when its stdin is closed."""
 
 import asyncio
 import sys
@@ -8,9 +8,9 @@ import uvloop
 from mqlab.drivers.null_server import NULL_SERVERS
 
 
-async def _serve(name: str, size: int, batch: int) -> None:
-    kind, loop = NULL_SERVERS[name], asyncio.get_running_loop()
-    server = await loop.create_server(lambda: kind(size, batch), "127.0.0.1", 0)
+async def _serve(driver: str, size: int, batch: int) -> None:
+    null_server, loop = NULL_SERVERS[driver], asyncio.get_running_loop()
+    server = await loop.create_server(lambda: null_server(size, batch), "127.0.0.1", 0)
     print(f"listening on tcp:127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
 

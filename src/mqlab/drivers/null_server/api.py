@@ -1,4 +1,4 @@
-"""What all null peers share: one connection, written to only as fast as the client reads."""
+"""The base class of null servers, which writes to a client only as fast as the client reads."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -7,12 +7,12 @@ from typing import ClassVar, Final, cast
 
 import numpy as np
 
-_READ: Final = 1024 * 1024
-_UNSENT: Final = 4 * 1024 * 1024
+_READ_BYTES: Final = 1024 * 1024
+_WRITE_BUFFER_BYTES: Final = 4 * 1024 * 1024
 
 
 class NullServer(asyncio.BufferedProtocol, ABC):
-    """One connection of a client. `size` is that of every body it delivers, `batch` how many may go in one frame."""
+    """One connection of a client. Every body that it delivers has `size` bytes; a frame may hold `batch` messages."""
 
     # Whether the protocol moves queue messages in another way than topic messages: then both are calibrated.
     domains_differ: ClassVar[bool] = False
@@ -23,60 +23,60 @@ class NullServer(asyncio.BufferedProtocol, ABC):
     def __init__(self, size: int, batch: int) -> None:
         self.size = size
         self.batch = batch
-        # What it delivers: numbered as the lab's messages are (4 bytes of producer, 8 of sequence number), so that
-        # whoever receives them has no more to do than with those.
+        # Bodies numbered as the lab's are (4 bytes of producer, 8 of sequence number), so that a consumer role has the
+        # same work with them as with those of a real run.
         self.bodies = np.zeros((batch, size), dtype=np.uint8)
         self.bodies[:, 4:12] = np.arange(batch, dtype="<u8").view(np.uint8).reshape(batch, 8)
-        self._room = memoryview(bytearray(_READ))
+        self._buffer = memoryview(bytearray(_READ_BYTES))
         self._transport: asyncio.Transport | None = None
         self._paused = False
-        # It delivers with the next turn of the loop.
-        self._due = False
+        # `deliver` is already scheduled.
+        self._delivery_scheduled = False
 
     @classmethod
     def options(cls, size: int, jars: str) -> Mapping[str, str]:  # noqa: ARG003 - most drivers need none
-        """For the driver, beside the address. `jars`: the library of Java that it would use with a system."""
+        """Return the options for the driver. `jars` is the Java library that it uses with a real system."""
         return {}
 
     @abstractmethod
-    def received(self, data: memoryview) -> None:
-        """Bytes of the client; the memory is used again afterwards."""
+    def handle_data(self, data: memoryview) -> None:
+        """Handle bytes that the client sent. The memory is reused after the return."""
 
     @abstractmethod
-    def more(self) -> bytes | None:
-        """The next messages for its consumers, as bytes of the protocol; None: nobody has room for any now."""
+    def next_messages(self) -> bytes | None:
+        """Return the frames of the next messages for the consumers, or None if no consumer has credit now."""
 
     def write(self, data: bytes) -> None:
         if self._transport is not None:
             self._transport.write(data)
 
-    def refuse(self) -> None:
-        """End the connection: its client sends a frame of a length that no frame can have."""
+    def abort(self) -> None:
+        """Abort the connection of a client that sent a frame of an impossible length."""
         if self._transport is not None:
             self._transport.abort()
 
     def deliver(self) -> None:
-        """As long as the client reads and has room. One that reads as fast as this writes must be heard, too."""
+        """Write messages while the client reads and has credit, in slices so that its own frames are read too."""
         written = 0
         while not self._paused and self._transport is not None and not self._transport.is_closing():
-            data = self.more()
+            data = self.next_messages()
             if data is None:
                 return
             self._transport.write(data)
             written += len(data)
-            if written >= _UNSENT:
+            if written >= _WRITE_BUFFER_BYTES:
                 self._deliver_soon()
                 return
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=_UNSENT)
+        self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the room is always the same
-        return self._room
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - always the same buffer
+        return self._buffer
 
     def buffer_updated(self, size: int) -> None:
-        self.received(self._room[:size])
+        self.handle_data(self._buffer[:size])
         self.deliver()
 
     def pause_writing(self) -> None:
@@ -84,17 +84,17 @@ class NullServer(asyncio.BufferedProtocol, ABC):
 
     def resume_writing(self) -> None:
         self._paused = False
-        # Not from within the transport: it is not done with its own buffer yet.
+        # Not at once: the transport that calls this is still writing its buffer.
         self._deliver_soon()
 
     def _deliver_soon(self) -> None:
-        if not self._due:
-            self._due = True
-            asyncio.get_running_loop().call_soon(self._deliver_due)
+        if not self._delivery_scheduled:
+            self._delivery_scheduled = True
+            asyncio.get_running_loop().call_soon(self._deliver_scheduled)
 
-    def _deliver_due(self) -> None:
-        self._due = False
+    def _deliver_scheduled(self) -> None:
+        self._delivery_scheduled = False
         self.deliver()
 
-    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - gone is gone
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
         self._transport = None

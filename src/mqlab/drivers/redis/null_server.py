@@ -1,6 +1,6 @@
-"""The null server of RESP: commands are answered as Redis does, streams are endless and nothing is kept.
+"""The null server of Redis: it answers commands as Redis does; queue streams are endless, and nothing is kept.
 
-A reader of a topic listens to its stream as well as to what is published: the stream stays silent.
+A receiver of a topic reads a stream beside its subscription: that stream stays empty.
 """
 
 import itertools
@@ -15,42 +15,42 @@ from mqlab.wire.equal_frames import count_equal_frames
 
 _WORD: Final = re.compile(rb"\$(\d+)\r\n")
 _COUNT: Final = re.compile(rb"\*(\d+)\r\n")
-# What Redis says to a command; to one that is not here, the number 1.
+# Answers to commands; any other command gets the number 1.
 _ANSWERS: Final = {
     b"CLIENT SETNAME": b"+OK\r\n", b"XGROUP CREATE": b"+OK\r\n", b"EXISTS": b":0\r\n", b"SPOP": b"*0\r\n",
     b"XREVRANGE": b"*0\r\n", b"XADD": b"$15\r\n1526919030474-0\r\n",
 }  # fmt: skip
-_NOTHING: Final = b"*-1\r\n"
+_NO_ENTRIES: Final = b"*-1\r\n"
 
 
 class RedisNullServer(NullServer):
     domains_differ = True
-    # Those that wait for what never comes, by their number: another connection tells them to stop.
+    # Connections blocked in XREAD, by client id: another connection unblocks them.
     _blocked: ClassVar[dict[bytes, "RedisNullServer"]] = {}
-    _numbers: ClassVar["itertools.count[int]"] = itertools.count(1)
+    _client_ids: ClassVar["itertools.count[int]"] = itertools.count(1)
 
     def __init__(self, size: int, batch: int) -> None:
         super().__init__(size, batch)
-        self._number = b"%d" % next(self._numbers)
+        self._client_id = b"%d" % next(self._client_ids)
         self._rest = b""
         self._published = b""
         self._entries: dict[tuple[bytes, int], bytes] = {}
 
-    def received(self, data: memoryview) -> None:
-        seen = self._rest + bytes(data)
-        table, at, said = np.frombuffer(seen, dtype=np.uint8), 0, []
-        while (found := _command(seen, at)) is not None:
-            words, body_at, end = found
+    def handle_data(self, data: memoryview) -> None:
+        unparsed = self._rest + bytes(data)
+        table, at, answers = np.frombuffer(unparsed, dtype=np.uint8), 0, []
+        while (command := _command(unparsed, at)) is not None:
+            words, body_at, end = command
             rows = 1
             if words[0] in (b"XADD", b"PUBLISH"):
-                # Those that differ in nothing but the body come in long rows.
+                # A driver sends long runs of commands that differ only in the body.
                 rows = count_equal_frames(table, at, body_at - at, end - body_at - 2, 2)
-            said.append(self._answer(words) * rows)
+            answers.append(self._answer(words) * rows)
             at += rows * (end - at)
-        self._rest = seen[at:]
-        self.write(b"".join(said))
+        self._rest = unparsed[at:]
+        self.write(b"".join(answers))
 
-    def more(self) -> bytes | None:
+    def next_messages(self) -> bytes | None:
         return self._published or None
 
     def _answer(self, words: list[bytes]) -> bytes:
@@ -64,16 +64,16 @@ class RedisNullServer(NullServer):
         if name == b"XREADGROUP":
             return self._read(words[-2], int(words[words.index(b"COUNT") + 1]))
         if name == b"XREAD":
-            self._blocked[self._number] = self
+            self._blocked[self._client_id] = self
             return b""
         if words[:2] == [b"CLIENT", b"ID"]:
-            return b":%s\r\n" % self._number
+            return b":%s\r\n" % self._client_id
         if words[:2] == [b"CLIENT", b"UNBLOCK"] and (blocked := self._blocked.pop(words[2], None)) is not None:
-            blocked.write(_NOTHING)
+            blocked.write(_NO_ENTRIES)
         return b":1\r\n"
 
     def _read(self, key: bytes, count: int) -> bytes:
-        """As many entries as are asked for, at most a batch of them."""
+        """Return `count` entries, at most a batch of them."""
         rows = min(count, self.batch)
         if (key, rows) not in self._entries:
             entries = [
@@ -88,19 +88,19 @@ def _string(text: bytes) -> bytes:
     return b"$%d\r\n%s\r\n" % (len(text), text)
 
 
-def _command(seen: bytes, at: int) -> tuple[list[bytes], int, int] | None:
-    """The words of the command that begins here, where the last of them begins, and where it ends; None: not whole."""
-    count = _COUNT.match(seen, at)
+def _command(data: bytes, at: int) -> tuple[list[bytes], int, int] | None:
+    """Return the words of the command at `at`, the start of the last word and the end; None if incomplete."""
+    count = _COUNT.match(data, at)
     if count is None:
         return None
     words, end, begin = [], count.end(), at
     for _ in range(int(count[1])):
-        size = _WORD.match(seen, end)
+        size = _WORD.match(data, end)
         if size is None:
             return None
         begin = size.end()
         end = begin + int(size[1]) + 2
-        if end > len(seen):
+        if end > len(data):
             return None
-        words.append(seen[begin : end - 2])
+        words.append(data[begin : end - 2])
     return words, begin, end

@@ -1,4 +1,4 @@
-"""The null server of STOMP, as the lab's own broker speaks it."""
+"""The null server of STOMP, in the dialect of the embedded broker."""
 
 from mqlab.drivers.null_server.api import NullServer
 from mqlab.wire.stomp import (
@@ -14,32 +14,32 @@ from mqlab.wire.stomp import (
 )
 
 _VERSION = "1.2"
-_WRITTEN = 64 * 1024
+_WRITE_BYTES = 64 * 1024
 _LIMITS = Limits(body=256 * 1024 * 1024)
 
 
 class StompNullServer(NullServer):
     def __init__(self, size: int, batch: int) -> None:
-        # A message is a frame of its own; a broker writes many of them at once all the same.
-        super().__init__(size, max(batch, _WRITTEN // size))
+        # A frame holds one message, but a broker writes many frames at once.
+        super().__init__(size, max(batch, _WRITE_BYTES // size))
         self._splitter = StompFrameDecoder(_LIMITS, "", frozenset(("receipt",)))
         self._messages = b""
 
-    def received(self, data: memoryview) -> None:
-        for found in self._splitter.feed_runs(bytes(data)):
-            command, headers = found.command, found.headers
+    def handle_data(self, data: memoryview) -> None:
+        for frame in self._splitter.feed_runs(bytes(data)):
+            command, headers = frame.command, frame.headers
             if command == "CONNECT":
                 self.write(encode(StompFrame("CONNECTED", {"version": _VERSION, "server": "mqlab/null"}), _VERSION))
                 self._splitter.version = _VERSION
             elif command == "SUBSCRIBE":
-                self._messages = self._prepared(headers["id"], headers["destination"])
+                self._messages = self._prepare_messages(headers["id"], headers["destination"])
             if "receipt" in headers:
-                self.write(_receipts(found))
+                self.write(_receipts(frame))
 
-    def more(self) -> bytes | None:
+    def next_messages(self) -> bytes | None:
         return self._messages or None
 
-    def _prepared(self, subscription: str, destination: str) -> bytes:
+    def _prepare_messages(self, subscription: str, destination: str) -> bytes:
         numbers = self.bodies[:, 4:12].copy().view("<u8").reshape(-1)
         head = encode_head("MESSAGE", {"subscription": subscription, "destination": destination}, _VERSION)
         end = b"\ncontent-length:%d\n\n" % self.size
@@ -51,6 +51,6 @@ class StompNullServer(NullServer):
         )  # fmt: skip
 
 
-def _receipts(found: StompFrame | FrameRun) -> bytes:
-    asked = found.values("receipt") if isinstance(found, FrameRun) else [found.headers["receipt"]]
-    return b"".join(encode(StompFrame("RECEIPT", {"receipt-id": one}), _VERSION) for one in asked)
+def _receipts(frame: StompFrame | FrameRun) -> bytes:
+    ids = frame.values("receipt") if isinstance(frame, FrameRun) else [frame.headers["receipt"]]
+    return b"".join(encode(StompFrame("RECEIPT", {"receipt-id": receipt_id}), _VERSION) for receipt_id in ids)
