@@ -94,23 +94,7 @@ def lab_parameters(published: Mapping[str, str]) -> dict[str, str]:
         del parameters["acknowledge"]
     if "durable" in parameters:
         parameters["durable"] = parameters["durable"].partition("(")[0]
-    _rename_trace(parameters)
     return {key: value for key, value in parameters.items() if key in _COMPARED}
-
-
-def _rename_trace(parameters: dict[str, str]) -> None:
-    if parameters.get("traced") in ("all", "none"):
-        parameters["traced"] = _ABSENT
-    if parameters.get("trace") == "mqtrace-api":
-        parameters |= {"trace": "off", "api_trace": "yes"}
-    elif parameters.get("trace") == "default":
-        del parameters["trace"]
-        parameters.pop("traced", None)
-    elif "trace" in parameters and parameters.get("traced") == _ABSENT:
-        parameters["api_trace"] = "no"
-    elif parameters.get("traced") == "0":
-        # No application is traced, so the level does not matter.
-        del parameters["trace"]
 
 
 def _parameter(point: Point, key: str) -> str:

@@ -19,20 +19,16 @@ _MEANINGS: Final = {
     ("throughput", "messages/s"): ("rate.work", 1.0),
     ("throughput_received", "messages/s"): ("rate.received", 1.0),
     ("throughput_sent", "messages/s"): ("rate.sent", 1.0),
-    ("bytes_per_second", "KB/s (1 KB = 1000 bytes)"): ("bytes.round_trips", 1000.0),
+    ("bytes_per_second", "KB/s"): ("bytes.round_trips", 1000.0),
     ("response_time", "ms"): ("response.mean", 0.001),
     ("cpu_percent", "%"): ("cpu.broker", 1.0),
     ("flow_control_onset", "s"): ("onset", 1.0),
-    ("percent_overhead", "% throughput change against the no-trace row, sign as printed"): ("impact", 1.0),
-    ("percent_overhead", "% reduction of message rate"): ("impact", -1.0),
+    ("percent_overhead", "%"): ("impact", 1.0),
     ("percent_decrease", "%"): ("impact", -1.0),
     ("ratio", "times"): ("ratio", 1.0),
     ("ratio", "fraction"): ("ratio", 1.0),
     ("ratio", "%"): ("ratio", 0.01),
-    ("ratio", "% (Sun rate as percent of IBM rate)"): ("ratio", 0.01),
     ("percent_faster", "%"): ("faster", 1.0),
-    ("percent_faster", "% (received rate)"): ("faster", 1.0),
-    ("percent_faster", "% (printed as ratio x 100)"): ("ratio", 0.01),
     ("threads_at_peak", "threads"): ("at", 1.0),
 }
 
@@ -52,9 +48,10 @@ class PublishedValue:
     @property
     def meaning(self) -> tuple[str, float] | None:
         """The lab's metric and the factor to its unit, or None."""
-        if self.metric in METRICS and METRICS[self.metric].unit == self.unit:
+        unit = self.unit.partition(" (")[0]  # The brackets hold a note.
+        if self.metric in METRICS and METRICS[self.metric].unit == unit:
             return self.metric, 1.0
-        return _MEANINGS.get((self.metric, self.unit))
+        return _MEANINGS.get((self.metric, unit))
 
     @property
     def measure(self) -> str | None:
