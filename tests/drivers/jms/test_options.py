@@ -60,7 +60,7 @@ def test_destinations_are_called_as_the_provider_can(template: str, own: str) ->
 
 
 def test_what_is_neither_queue_nor_topic_is_refused() -> None:
-    with pytest.raises(DriverError, match="no destination"):
+    with pytest.raises(DriverError, match="not a destination"):
         destination("heap:run-3", {"queue": "{name}", "topic": "{name}"})
 
 

@@ -22,8 +22,8 @@ from mqlab.wire.amqp import (
 )
 from mqlab.wire.native.payload import Bytes
 
-# After so many bytes published the system is asked to answer, and no more than so many answers may be missing: else a
-# slow one would have seconds of work in the buffers between, long after the load ended.
+# A barrier follows every so many published bytes, and so many may be unanswered. Without this limit the buffers on the
+# way to a slow system would hold seconds of work when the load ends.
 _BARRIER_BYTES: Final = 128 * 1024
 _MAX_BARRIERS: Final = 2
 _OPEN_TIMEOUT_S: Final = 20.0
@@ -253,7 +253,7 @@ class AmqpChannel:
             for waiting in (*self._answers, self._message_waiter, self._confirmation_waiter):
                 if waiting is not None and not waiting.done():
                     waiting.set_exception(error)
-                    # Looked at: not everybody who asked waits for the answer.
+                    # Mark it as retrieved: the task that waited may be gone.
                     waiting.exception()
 
     def _submit(self, name: str, *arguments: Any) -> "asyncio.Future[Method]":

@@ -19,7 +19,7 @@ from mqlab.drivers.api import (
 from mqlab.drivers.common.received_batch import join_runs
 from mqlab.wire.amqp import AmqpPublisher, method, reply_properties
 
-# Bytes of one write: a batch of big messages is not built as a whole.
+# Bytes of one write: a batch of large messages takes several.
 _WRITE_BYTES: Final = 256 * 1024
 # Of the messages a consumer has room for, it owes the system at most this part's acknowledgement when it is lazy.
 _MAX_DELAYED_SHARE: Final = 0.5
@@ -107,7 +107,7 @@ class AmqpRequester(Requester):
             if self._acknowledges:
                 channel.send_method("basic.ack", tag, True)
             for run in runs:
-                # Another one is late: that to a request which was given up.
+                # Any other reply is late: its request has failed.
                 if reply_properties(run.properties).correlation_id == correlation_id:
                     return Reply(run.data, run.redelivered)
 
@@ -123,7 +123,7 @@ class AmqpResponder(Responder):
         self._channel = channel
         self._persistent = persistent
         self._publishing: dict[str, AmqpPublisher] = {}
-        # Where and as what each request of the last arrival wants its reply.
+        # The reply address and correlation id of each request of the last batch.
         self._reply_addresses: list[tuple[str, str]] = []
         self._last_tag = 0
 
@@ -136,7 +136,7 @@ class AmqpResponder(Responder):
         for run in runs:
             correlation_id, reply_to = reply_properties(run.properties)
             if not reply_to or not correlation_id:
-                raise DriverError("a request does not say where its reply should go, or as what")
+                raise DriverError("a request has no reply address or no correlation id")
             self._reply_addresses += [(reply_to, correlation_id)] * run.rows
         return join_runs(runs)
 

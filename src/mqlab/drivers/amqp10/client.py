@@ -79,7 +79,7 @@ class Amqp10Client(asyncio.Protocol):
         self._proton.bind(self.connection)
         self.connection.open()
 
-    # What links use.
+    # For the links.
 
     def process(self) -> None:
         """Deals with what the engine has to say, and writes what it has to send."""
@@ -137,7 +137,7 @@ class Amqp10Client(asyncio.Protocol):
             self._transport.abort()
             self._transport = None
 
-    # What the event loop calls.
+    # Callbacks of the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)

@@ -79,7 +79,7 @@ class Amqp10Responder(Responder):
         messages, self._unsettled = take_messages(receiving)
         self._reply_addresses = [_ids(data) for data in raw[: len(messages)]]
         if not all(to and number for to, number in self._reply_addresses):
-            raise DriverError("a request does not say where its reply should go, or as what")
+            raise DriverError("a request has no reply address or no correlation id")
         return ReceivedBatch(Bodies.of([message.body for message in messages]), messages[0].redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:

@@ -119,7 +119,7 @@ def destination(name: str, options: Mapping[str, str]) -> tuple[bool, str]:
     """Whether it is a topic, and what the provider calls it. Raises DriverError."""
     domain, colon, own = name.partition(":")
     if not colon or domain not in ("queue", "topic"):
-        raise DriverError(f"{name!r} is no destination: queue:NAME or topic:NAME")
+        raise DriverError(f"{name!r} is not a destination: write queue:NAME or topic:NAME")
     number = re.search(r"\d*$", own)
     words = {"name": own, "identifier": re.sub(r"\W", "_", own), "number": number.group() if number else ""}
     return domain == "topic", _filled(options[domain], words)

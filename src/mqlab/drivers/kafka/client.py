@@ -119,6 +119,6 @@ class KafkaClient:
 def topic_of(destination: str) -> str:
     kind, _, name = destination.partition(":")
     if kind not in ("queue", "topic") or not name:
-        raise DriverError(f"{destination!r} is neither queue:NAME nor topic:NAME")
+        raise DriverError(f"{destination!r} is not a destination: write queue:NAME or topic:NAME")
     plain = _NEEDS_ESCAPE.sub(lambda found: "".join(f"_{byte:02x}" for byte in found[0].encode()), name)
     return f"{kind}.{plain}"

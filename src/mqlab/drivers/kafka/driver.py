@@ -116,7 +116,7 @@ class KafkaConnection(Connection):
         await self._client.delete_group(durable)
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
-        what = f"{len(bodies)} messages ({persistent=}) cannot be put on {queue} for nobody"
+        what = f"{len(bodies)} messages ({persistent=}) cannot be preloaded on {queue}"
         raise DriverError(f"{what}: {KafkaDriver.lacks['retrieval by correlation id']}")
 
     async def close(self) -> None:

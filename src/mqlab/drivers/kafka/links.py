@@ -116,7 +116,7 @@ class KafkaSender(Sender):
             self._producer.check()
 
     async def close(self) -> None:
-        """What was not committed is not sent."""
+        """Roll back an open transaction; wait for the confirmations of all other messages."""
         if self._in_transaction:
             self._in_transaction = False
             await self._client.run_blocking(self._producer.library.abort_transaction, ANSWER_TIMEOUT_S)

@@ -88,7 +88,7 @@ class KafkaResponder(Responder):
         for key, body in zip(keys_of(self._requests), bodies, strict=True):
             topic, found, _ = key.partition(b" ")
             if not found:
-                raise DriverError("a request does not say where its reply should go, or as what")
+                raise DriverError("a request has no reply address or no correlation id")
             await self._producer.send_one(topic.decode(), body, key, 0)
         if wait:
             await self._producer.flush()

@@ -18,7 +18,7 @@ from mqlab.drivers.common.received_batch import join_runs
 from mqlab.drivers.mqtt.client import MqttClient
 from mqlab.wire.mqtt import MqttPublisher, reply_properties
 
-# Bytes of one write: a batch of big messages is not built as a whole.
+# Bytes of one write: a batch of large messages takes several.
 _WRITE_BYTES: Final = 256 * 1024
 
 
@@ -104,7 +104,7 @@ class MqttRequester(Requester):
             runs = await client.receive(is_reply=True)
             client.acknowledge(b"".join([run.ids for run in runs]))
             for run in runs:
-                # Another one is late: that to a request which was given up.
+                # Any other reply is late: its request has failed.
                 if reply_properties(run.properties).correlation == expected:
                     return Reply(run.data, run.redelivered)
 
@@ -117,7 +117,7 @@ class MqttResponder(Responder):
         self._client = client
         self._qos = int(persistent)
         self._publishing: dict[str, MqttPublisher] = {}
-        # Where and as what each request of the last arrival wants its reply.
+        # The reply address and correlation id of each request of the last batch.
         self._reply_topics: list[tuple[bytes, str]] = []
         self._unacknowledged = b""
 
@@ -130,7 +130,7 @@ class MqttResponder(Responder):
         for run in runs:
             correlation, response_topic = reply_properties(run.properties)
             if not response_topic or not correlation:
-                raise DriverError("a request does not say where its reply should go, or as what")
+                raise DriverError("a request has no reply address or no correlation id")
             self._reply_topics += [(correlation, response_topic)] * run.rows
         return join_runs(runs)
 

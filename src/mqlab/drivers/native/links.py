@@ -117,7 +117,7 @@ class NativeResponder(Responder):
         self._consumer = consumer
         self._persistent = persistent
         self._producers: dict[str, aio.Producer] = {}
-        # Where and as what each request of the last arrival wants its reply.
+        # The reply address and correlation id of each request of the last batch.
         self._wanted: list[tuple[str, str]] = []
         # Of the last request that had to be taken apart: where its reply goes, and what others like it look like.
         self._to = ""
@@ -192,7 +192,7 @@ class NativeResponder(Responder):
 def _asked(said: Sequence[tuple[str | None, str | None]]) -> list[tuple[str, str]]:
     found = [(to, number) for to, number in said if to and number]
     if len(found) < len(said):
-        raise DriverError("a request does not say where its reply should go, or as what")
+        raise DriverError("a request has no reply address or no correlation id")
     return found
 
 

@@ -177,7 +177,7 @@ class NatsClient:
         for waiting in waiting_ones:
             if not waiting.done():
                 waiting.set_exception(error)
-                # Nobody may be waiting any more.
+                # Mark it as retrieved: the task that waited may be gone.
                 waiting.exception()
         for callback in list(self._lost_callbacks):
             callback(self._failure)

@@ -135,12 +135,12 @@ class NatsConnection(Connection):
         await delete_consumer(self._client, names.stream, escaped(durable))
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
-        failure = f"{len(bodies)} messages ({persistent=}) cannot be put on {queue} for nobody"
+        failure = f"{len(bodies)} messages ({persistent=}) cannot be preloaded on {queue}"
         raise DriverError(f"{failure}: {NatsDriver.lacks['retrieval by correlation id']}")
 
     async def close(self) -> None:
         for receiver in self._receivers:
-            # What they have not acknowledged goes to others, if the server still answers.
+            # A receiver returns its unacknowledged messages, if the server still answers.
             with suppress(DriverError):
                 await receiver.close()
         await self._client.close()

@@ -20,7 +20,7 @@ class NatsNames(NamedTuple):
     def of(cls, destination: str) -> Self:
         kind, _, name = destination.partition(":")
         if kind not in ("queue", "topic") or not name:
-            raise DriverError(f"{destination!r} is neither queue:NAME nor topic:NAME")
+            raise DriverError(f"{destination!r} is not a destination: write queue:NAME or topic:NAME")
         plain = escaped(name)
         return cls(kind == "queue", f"{kind}.{plain}", f"stored.{kind}.{plain}", f"{kind}_{plain}")
 

@@ -25,7 +25,7 @@ class NatsRequester(Requester):
         return Reply(await self._client.request(self._subject, body), False)
 
     async def close(self) -> None:
-        """Nothing is under way."""
+        """A requester has nothing to release."""
 
 
 class NatsResponder(Responder):
@@ -38,7 +38,7 @@ class NatsResponder(Responder):
     async def receive(self) -> ReceivedBatch:
         bodies, self._requests, redelivered = await self._inbox.take()
         if not all(tag.reply for tag in self._requests):
-            raise DriverError("a request does not say where its reply should go")
+            raise DriverError("a request has no reply address")
         return ReceivedBatch(bodies, redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
@@ -70,7 +70,7 @@ class JetStreamRequester(Requester):
         while True:
             bodies, tags, redelivered = await self._inbox.take(is_reply=True)
             await self._consumer.acknowledge(tags)
-            # The reply to a request that was given up may come first.
+            # A late reply to an earlier request that failed may come first.
             if tags[0].subject.rpartition(b".")[2] == expected.encode():
                 return Reply(bodies[0], redelivered)
 
@@ -98,7 +98,7 @@ class JetStreamResponder(Responder):
             # stored.queue.REQUESTS.REPLIES.REQUESTER.CORRELATION
             words = tag.subject.split(b".")
             if len(words) != 6:
-                raise DriverError("a request does not say where its reply should go")
+                raise DriverError("a request has no reply address")
             await self._publisher.publish_one(b".".join((*words[:2], *words[3:])), body)
         if wait:
             await self._publisher.wait_confirmed()

@@ -1,4 +1,4 @@
-"""A connection to a Redis server: commands, and their replies in the same order."""
+"""A connection to a Redis server. The server replies to commands in order."""
 
 import asyncio
 from collections import deque
@@ -12,20 +12,23 @@ from mqlab.wire import resp
 from mqlab.wire.native.bodies import Bodies
 from mqlab.wire.native.payload import Bytes
 
-# Redis' own limit.
+# The limit of Redis itself.
 _MAX_VALUE_BYTES: Final = 512 << 20
 
-OnValues = Callable[[list[resp.Value]], None]
+OnReplies = Callable[[list[resp.Value]], None]
 
 
 class RedisClient:
-    """One that waits for messages, or has subscribed, can do nothing else: every role has its own."""
+    """`published` gets the messages of subscribed channels.
+
+    A connection that blocks in a read or has subscribed can do nothing else, so every role has its own.
+    """
 
     def __init__(self, published: Callable[[Bodies], None] | None = None) -> None:
         self._published = published
         self._transport = SocketTransport("Redis", self._parse, self._connection_lost)
-        # Commands that are under way, in their order: replies still to come, and who gets them.
-        self._expected: deque[tuple[int, OnValues]] = deque()
+        # For each pending command, in order: the number of missing replies, and their callback.
+        self._pending: deque[tuple[int, OnReplies]] = deque()
         self._waiting: set[asyncio.Future[resp.Value]] = set()
         self._lost_callbacks: list[Callable[[str], None]] = []
         self._failure = ""
@@ -42,11 +45,11 @@ class RedisClient:
         self._lost_callbacks.append(callback)
 
     async def call(self, *words: bytes) -> resp.Value:
-        """One command and its reply. Raises DriverError if it is a refusal."""
+        """Send one command and return its reply. Raise DriverError if that is an error."""
         return await with_timeout(self.submit(resp.command(*words)), failure="the Redis server did not answer")
 
     def submit(self, commands: bytes, replies: int = 1) -> "asyncio.Future[resp.Value]":
-        """The last reply to these commands; none of the others is looked at, but refusals are found."""
+        """Send commands; the future has the last reply, or DriverError if any reply is an error."""
         answer: asyncio.Future[resp.Value] = asyncio.get_running_loop().create_future()
         missing = replies
 
@@ -67,10 +70,10 @@ class RedisClient:
         self.write(commands, replies, take)
         return answer
 
-    def write(self, commands: bytes, replies: int, take: OnValues) -> None:
-        """`take` gets all replies, some at a time."""
+    def write(self, commands: bytes, replies: int, take: OnReplies) -> None:
+        """Send commands; `take` is called with their replies, several at a time."""
         self._transport.write(commands)
-        self._expected.append((replies, take))
+        self._pending.append((replies, take))
 
     async def wait_writable(self) -> None:
         if self._transport.is_write_paused:
@@ -85,13 +88,13 @@ class RedisClient:
             for bodies in published:
                 self._published(bodies)
         while values:
-            if not self._expected:
-                raise resp.MalformedRespError(f"a reply to nothing: {values[0]!r:.60}")
-            count, take = self._expected.popleft()
-            some, values = values[:count], values[count:]
-            if len(some) < count:
-                self._expected.appendleft((count - len(some), take))
-            take(some)
+            if not self._pending:
+                raise resp.MalformedRespError(f"a reply without a command: {values[0]!r:.60}")
+            count, take = self._pending.popleft()
+            replies, values = values[:count], values[count:]
+            if len(replies) < count:
+                self._pending.appendleft((count - len(replies), take))
+            take(replies)
         return consumed, needed
 
     def _connection_lost(self, reason: str) -> None:
@@ -99,7 +102,7 @@ class RedisClient:
         for waiting in list(self._waiting):
             if not waiting.done():
                 waiting.set_exception(DriverError(self._failure))
-                # Nobody may be waiting any more.
+                # Mark it as retrieved: the task that waited may be gone.
                 waiting.exception()
         for callback in self._lost_callbacks:
             callback(self._failure)

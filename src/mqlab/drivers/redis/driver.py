@@ -1,8 +1,7 @@
-"""Redis, over RESP: topics are its pub/sub, queues are streams with a consumer group.
+"""The Redis driver: a topic is a pub/sub channel, a queue is a stream with one consumer group.
 
-Pub/sub keeps nothing. Persistent messages to a topic, and all to one that has durable subscriptions, go through a
-stream; a receiver cannot know which of both a sender will use, so it listens to both.
-A connection of Redis that waits for messages can do nothing else, so each role has one of its own.
+Pub/sub keeps no messages. Persistent messages to a topic, and all messages to a topic with durable subscriptions, go
+through a stream. A receiver cannot know which of both a sender uses, so it reads both.
 """
 
 import asyncio
@@ -54,7 +53,7 @@ class RedisDriver(Driver):
 
 
 class RedisConnection(Connection):
-    """`control` is a connection that never waits, for all roles together."""
+    """All roles share the client `control`, which never blocks."""
 
     def __init__(self, address: str, options: Mapping[str, str], name: str) -> None:
         self._address = address
@@ -62,9 +61,9 @@ class RedisConnection(Connection):
         self._name = name
         self._control = RedisClient()
         self._clients: list[RedisClient] = [self._control]
-        # Durable subscriptions, with the stream of each.
+        # The stream of each durable subscription.
         self._durable: dict[str, RedisStream] = {}
-        # For all requesters, which may be opened side by side.
+        # One reply channel for all requesters; the lock is for those that open at the same time.
         self._replies: ReplyChannel | None = None
         self._opening = asyncio.Lock()
         self._receivers: list[RedisReceiver] = []
@@ -79,7 +78,7 @@ class RedisConnection(Connection):
         if is_topic and not persistent and not await client.call(b"EXISTS", key):
             return RedisSender(client, (b"PUBLISH", key), transacted=transacted)
         if not is_topic:
-            await RedisStream(destination, SHARED).make(client)
+            await RedisStream(destination, SHARED).create(client)
         return RedisSender(client, (b"XADD", key, b"*", b"b"), transacted=transacted)
 
     async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
@@ -101,7 +100,7 @@ class RedisConnection(Connection):
 
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
         if persistent:
-            await RedisStream(destination, SHARED).make(self._control)
+            await RedisStream(destination, SHARED).create(self._control)
             return StreamRequester(await self._client(), destination, reply_to)
         async with self._opening:
             if self._replies is None:
@@ -128,34 +127,34 @@ class RedisConnection(Connection):
         if not _is_topic(topic) or options.selector:
             raise DriverError("a durable subscription is to a topic, and without a selector")
         stream = RedisStream(topic, options.durable.encode())
-        await stream.make(self._control)
+        await stream.create(self._control)
         self._durable[options.durable] = stream
 
     async def unsubscribe(self, durable: str) -> None:
         stream = self._durable.pop(durable, None)
         if stream is None:
-            raise DriverError(f"this connection has not made the durable subscription {durable!r}")
+            raise DriverError(f"this connection has no durable subscription {durable!r}")
         await self._control.call(b"XGROUP", b"DESTROY", stream.key, stream.group)
         await self._control.call(b"DEL", stream.abandoned)
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
-        what = f"{len(bodies)} messages ({persistent=}) cannot be put on {queue} for nobody"
-        raise DriverError(f"{what}: {RedisDriver.lacks['retrieval by correlation id']}")
+        failure = f"{len(bodies)} messages ({persistent=}) cannot be preloaded on {queue}"
+        raise DriverError(f"{failure}: {RedisDriver.lacks['retrieval by correlation id']}")
 
     async def close(self) -> None:
         for receiver in self._receivers:
-            # What they have not acknowledged goes to others, if the server still answers.
+            # A receiver returns its unacknowledged messages, if the server still answers.
             with suppress(DriverError):
                 await receiver.close()
         for client in self._clients:
             await client.close()
 
     async def _inbox(self, topic: str, capacity: int, *, subscribes: bool) -> tuple[Inbox[bytes], RedisClient | None]:
-        """What comes for a consumer; with `subscribes`, what is published there, too."""
+        """Return an inbox for a consumer; with `subscribes`, also the client that has subscribed to the topic."""
         put: list[Callable[[Bodies], None]] = []
         if not subscribes:
-            # Messages of a stream come when they are asked for: nothing need be held back.
-            return Inbox(capacity, _nothing, _nothing), None
+            # A stream is read on demand, so its inbox never has to pause the connection.
+            return Inbox(capacity, _ignore, _ignore), None
         client = await self._client(lambda bodies: put[0](bodies))
         inbox: Inbox[bytes] = Inbox(capacity, client.pause_reading, client.resume_reading)
         put.append(lambda bodies: inbox.put(bodies, []))
@@ -176,9 +175,9 @@ class RedisConnection(Connection):
 def _is_topic(destination: str) -> bool:
     kind, _, name = destination.partition(":")
     if kind not in ("queue", "topic") or not name:
-        raise DriverError(f"{destination!r} is neither queue:NAME nor topic:NAME")
+        raise DriverError(f"{destination!r} is not a destination: write queue:NAME or topic:NAME")
     return kind == "topic"
 
 
-def _nothing(_: object) -> None:
-    """In place of what holds a connection back."""
+def _ignore(_: object) -> None:
+    """Neither pause nor resume a connection."""

@@ -1,4 +1,4 @@
-"""What a role holds of Redis: the sending and receiving ends."""
+"""Links of the Redis driver: sender and receiver."""
 
 from typing import Final
 
@@ -10,13 +10,13 @@ from mqlab.drivers.redis.streams import StreamReader
 from mqlab.wire import resp
 from mqlab.wire.equal_frames import FrameTemplate
 
-# Messages and bytes that one sender has under way before it waits for their replies.
+# Unconfirmed messages and bytes of one sender before it waits.
 _MAX_UNCONFIRMED: Final = 65_536
 _MAX_UNCONFIRMED_BYTES: Final = 8 << 20
 
 
 class RedisPublisher:
-    """Sends a command for each message: `words`, and then the body."""
+    """Sends a command for each message: `words` and the body."""
 
     def __init__(self, client: RedisClient, words: tuple[bytes, ...]) -> None:
         self._client = client
@@ -30,11 +30,11 @@ class RedisPublisher:
         template = self._templates.get(size)
         if template is None:
             template = self._templates[size] = resp.template(*self._words, size=size)
-        most = max(1, min(_MAX_UNCONFIRMED, _MAX_UNCONFIRMED_BYTES // (size + 64)))
-        for first in range(0, len(bodies), most):
-            some = bodies[first : first + most]
-            await self.confirmations.reserve(len(some), most)
-            self._client.write(template.filled(some), len(some), self._replied)
+        max_rows = max(1, min(_MAX_UNCONFIRMED, _MAX_UNCONFIRMED_BYTES // (size + 64)))
+        for first in range(0, len(bodies), max_rows):
+            rows = bodies[first : first + max_rows]
+            await self.confirmations.reserve(len(rows), max_rows)
+            self._client.write(template.filled(rows), len(rows), self._replied)
             await self._client.wait_writable()
 
     def _replied(self, values: list[resp.Value]) -> None:
@@ -46,7 +46,7 @@ class RedisPublisher:
 
 
 class RedisSender(Sender):
-    """Every command is answered, whether the role waits for that or not."""
+    """Redis replies to every command, so every message is confirmed even if the role does not wait."""
 
     def __init__(self, client: RedisClient, words: tuple[bytes, ...], *, transacted: bool) -> None:
         self._client = client
@@ -59,7 +59,7 @@ class RedisSender(Sender):
             raise DriverError("Redis cannot choose messages by their properties")
         if self._transacted and not self._in_transaction:
             self._in_transaction = True
-            # A refusal is found with the end of the transaction.
+            # EXEC reports an error of MULTI.
             self._client.submit(resp.command(b"MULTI"))
         await self._publisher.send(bodies)
         if wait:
@@ -77,12 +77,12 @@ class RedisSender(Sender):
         results = await self._client.call(b"EXEC")
         if not isinstance(results, list):
             raise DriverError("Redis did not commit: the transaction was discarded")
-        refused = next((one for one in results if isinstance(one, resp.ErrorReply)), None)
+        refused = next((result for result in results if isinstance(result, resp.ErrorReply)), None)
         if refused is not None:
             raise DriverError(f"Redis did not commit: {refused.words}")
 
     async def close(self) -> None:
-        """What was not committed is not sent."""
+        """Roll back an open transaction; wait for the confirmations of all other messages."""
         if self._in_transaction:
             self._in_transaction = False
             await self._client.call(b"DISCARD")
@@ -91,7 +91,7 @@ class RedisSender(Sender):
 
 
 class RedisReceiver(Receiver):
-    """`reader`: of a stream. `subscribed`: what is published and not kept comes this way."""
+    """Messages come from the stream of `reader`, and from the topic that the client `subscribed` has subscribed to."""
 
     def __init__(
         self,
@@ -113,10 +113,10 @@ class RedisReceiver(Receiver):
     async def receive(self) -> ReceivedBatch:
         if self._acknowledges:
             if self._transacted:
-                self._reader.call([])
+                self._reader.read_next([])
             else:
                 done, self._unacknowledged = self._unacknowledged, []
-                self._reader.call(done)
+                self._reader.read_next(done)
         bodies, tags, redelivered = await self._inbox.take()
         self._unacknowledged += tags
         return ReceivedBatch(bodies, redelivered)

@@ -1,8 +1,8 @@
-"""Request and reply over Redis.
+"""Request/reply over Redis.
 
-Persistent requests are entries of a stream, gone when the responder has acknowledged them; each requester has a list of
-its own for the replies, and waits on it. Others are published, which costs no sync: each responder has a channel, each
-connection has one for the replies to its requesters, and requesters take the responders in turn.
+A persistent request is an entry of a stream, which the responder acknowledges; each requester blocks on a list of its
+own for the replies. Other requests are published, which costs no sync: each responder has a channel, each connection
+has one for the replies to all its requesters, and a requester uses the responders in turn.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from mqlab.wire import resp
 from mqlab.wire.equal_frames import bodies_at
 from mqlab.wire.native.bodies import Bodies
 
-_SPECIAL = re.compile(rb"([*?\[\]\\])")
+_GLOB_CHARACTERS = re.compile(rb"([*?\[\]\\])")
 
 
 class ReplyChannel:
-    """What comes to the channel of one connection, for all its requesters: `TOKEN BODY` each."""
+    """The channel for the replies to all requesters of a connection. A reply is `TOKEN BODY`."""
 
     def __init__(self) -> None:
         self.channel = b"replies:" + secrets.token_hex(8).encode()
@@ -38,7 +38,7 @@ class ReplyChannel:
         self._waiting: dict[bytes, asyncio.Future[bytes | None]] = {}
 
     def expect(self) -> "tuple[bytes, asyncio.Future[bytes | None]]":
-        """The reply is None if nobody heard the request."""
+        """Return a token for the next request and a future for its reply, which is None if no responder got it."""
         token = b"%d" % next(self._tokens)
         reply: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         self._waiting[token] = reply
@@ -61,19 +61,19 @@ class ReplyChannel:
 
 
 class PubSubRequester(Requester):
-    """`talk` never waits; it may be that of other roles."""
+    """`client` never blocks, so other roles can share it."""
 
     def __init__(self, client: RedisClient, replies: ReplyChannel, destination: str) -> None:
         self._client = client
         self._replies = replies
-        self._pattern = _SPECIAL.sub(rb"\\\1", responders_of(destination)) + b"*"
+        self._pattern = _GLOB_CHARACTERS.sub(rb"\\\1", responder_prefix(destination)) + b"*"
         self._responders: list[bytes] = []
         self._turn = 0
 
     async def open(self) -> None:
-        """Finds the responders."""
-        found = await self._client.call(b"PUBSUB", b"CHANNELS", self._pattern)
-        self._responders = sorted(one for one in found if isinstance(one, bytes)) if isinstance(found, list) else []
+        """Look up the channels of the responders."""
+        names = await self._client.call(b"PUBSUB", b"CHANNELS", self._pattern)
+        self._responders = sorted(name for name in names if isinstance(name, bytes)) if isinstance(names, list) else []
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:
         for _ in range(2):
@@ -86,36 +86,36 @@ class PubSubRequester(Requester):
             try:
                 to = self._responders[self._turn % len(self._responders)]
                 message = b"%s %s %s" % (self._replies.channel, token, body)
-                heard = self._client.submit(resp.command(b"PUBLISH", to, message))
-                heard.add_done_callback(partial(_heard, reply))
+                delivered = self._client.submit(resp.command(b"PUBLISH", to, message))
+                delivered.add_done_callback(partial(_delivered, reply))
                 answer = await with_timeout(reply, BLOCKED_TIMEOUT_S, NO_REPLY)
                 if answer is not None:
                     return Reply(answer, False)
                 self._responders = []
             finally:
                 self._replies.forget(token)
-        raise DriverError(f"nobody is there to answer the request {correlation_id}")
+        raise DriverError(f"no responder is there for the request {correlation_id}")
 
     async def close(self) -> None:
-        """Nothing is under way."""
+        """A requester has nothing to release."""
 
 
-def _heard(reply: "asyncio.Future[bytes | None]", heard: "asyncio.Future[resp.Value]") -> None:
-    """By how many a request was heard; the reply of one who did may be there before."""
-    if reply.done() or heard.cancelled():
+def _delivered(reply: "asyncio.Future[bytes | None]", receivers: "asyncio.Future[resp.Value]") -> None:
+    """PUBLISH returns the number of receivers. The reply may come before it."""
+    if reply.done() or receivers.cancelled():
         return
-    error = heard.exception()
+    error = receivers.exception()
     if error is not None:
         reply.set_exception(error)
-    elif heard.result() == 0:
+    elif receivers.result() == 0:
         reply.set_result(None)
 
 
 class PubSubResponder(Responder):
-    """`talk` has subscribed to its channel, `control` is for the replies."""
+    """`client` subscribes to the channel of this responder; replies go over `control`."""
 
     def __init__(self, control: RedisClient, destination: str, capacity: int) -> None:
-        self.channel = responders_of(destination) + secrets.token_hex(8).encode()
+        self.channel = responder_prefix(destination) + secrets.token_hex(8).encode()
         self.client = RedisClient(self._published)
         self._inbox: Inbox[bytes] = Inbox(capacity, self.client.pause_reading, self.client.resume_reading)
         self.client.on_lost(self._inbox.fail)
@@ -136,17 +136,17 @@ class PubSubResponder(Responder):
         await self.client.close()
 
     def _published(self, bodies: Bodies) -> None:
-        """`CHANNEL TOKEN BODY` each."""
+        """A request is `CHANNEL TOKEN BODY`."""
         requests = bodies.tolist()
-        begins = [one.find(b" ", one.find(b" ") + 1) + 1 for one in requests]
-        to = [one[: begin - 1] for one, begin in zip(requests, begins, strict=True)]
+        begins = [request.find(b" ", request.find(b" ") + 1) + 1 for request in requests]
+        to = [request[: begin - 1] for request, begin in zip(requests, begins, strict=True)]
         places = [int(offset) + begin for offset, begin in zip(bodies.offsets[:-1], begins, strict=True)]
-        sizes = [len(one) - begin for one, begin in zip(requests, begins, strict=True)]
+        sizes = [len(request) - begin for request, begin in zip(requests, begins, strict=True)]
         self._inbox.put(bodies_at(np.ascontiguousarray(bodies.data), places, sizes), to)
 
 
 class StreamRequester(Requester):
-    """Its talk waits for the replies."""
+    """`client` blocks until the reply comes."""
 
     def __init__(self, client: RedisClient, destination: str, reply_to: str) -> None:
         self._client = client
@@ -154,27 +154,27 @@ class StreamRequester(Requester):
         self._replies = f"{reply_to}:{secrets.token_hex(8)}".encode()
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:
-        wanted = correlation_id.encode()
-        if b" " in wanted or b"\n" in wanted:
-            raise DriverError(f"{correlation_id!r} has a blank or a line end in it")
-        to = b"%s %s" % (self._replies, wanted)
-        reply = resp.command(b"XADD", self._key, b"*", b"r", to, b"b", body)
-        waiting = resp.command(b"BLPOP", self._replies, b"0")
-        found = await with_timeout(self._client.submit(reply + waiting, 2), BLOCKED_TIMEOUT_S, NO_REPLY)
+        expected = correlation_id.encode()
+        if b" " in expected or b"\n" in expected:
+            raise DriverError(f"{correlation_id!r} contains a blank or a line end")
+        to = b"%s %s" % (self._replies, expected)
+        send = resp.command(b"XADD", self._key, b"*", b"r", to, b"b", body)
+        wait = resp.command(b"BLPOP", self._replies, b"0")
+        popped = await with_timeout(self._client.submit(send + wait, 2), BLOCKED_TIMEOUT_S, NO_REPLY)
         while True:
-            # The reply to a request that was given up may come first.
-            if isinstance(found, list) and isinstance(found[1], bytes):
-                correlation, _, answer = found[1].partition(b" ")
-                if correlation == wanted:
+            # A late reply to an earlier request that failed may come first.
+            if isinstance(popped, list) and isinstance(popped[1], bytes):
+                correlation, _, answer = popped[1].partition(b" ")
+                if correlation == expected:
                     return Reply(answer, False)
-            found = await with_timeout(self._client.submit(waiting), BLOCKED_TIMEOUT_S, NO_REPLY)
+            popped = await with_timeout(self._client.submit(wait), BLOCKED_TIMEOUT_S, NO_REPLY)
 
     async def close(self) -> None:
         await self._client.close()
 
 
 class _ReplySender:
-    """Puts each reply on the list of its requester (RPUSH), or publishes it, and counts that they are there."""
+    """Sends each reply to the list (RPUSH) or channel (PUBLISH) of its requester, and counts the confirmations."""
 
     def __init__(self, client: RedisClient, verb: bytes) -> None:
         self._client = client
@@ -183,12 +183,12 @@ class _ReplySender:
         self.confirmed = self._confirmations.wait_confirmed
         client.on_lost(self._confirmations.fail)
 
-    async def send(self, submit: list[bytes], bodies: Sequence[bytes]) -> None:
+    async def send(self, addresses: list[bytes], bodies: Sequence[bytes]) -> None:
         commands = []
-        for to, body in zip(submit, bodies, strict=True):
-            replies, found, correlation = to.partition(b" ")
-            if not found:
-                raise DriverError("a request does not say where its reply should go, or as what")
+        for to, body in zip(addresses, bodies, strict=True):
+            replies, blank, correlation = to.partition(b" ")
+            if not blank:
+                raise DriverError("a request has no reply address or no correlation id")
             commands.append(resp.command(self._verb, replies, b"%s %s" % (correlation, body)))
         await self._confirmations.reserve(len(commands), 1000 + len(commands))
         self._client.write(b"".join(commands), len(commands), self._replied)
@@ -203,19 +203,19 @@ class _ReplySender:
 
 
 class StreamResponder(Responder):
-    """`talk` is for replies: the reader's waits for requests."""
+    """Replies go over `client`; the reader's client blocks for requests."""
 
     def __init__(self, client: RedisClient, inbox: Inbox[bytes], reader: StreamReader) -> None:
         self._client = client
         self._reply_sender = _ReplySender(client, b"RPUSH")
         self._inbox = inbox
         self._reader = reader
-        # The id of each request of the last arrival, and where and as what it wants its reply.
+        # The entry id and the reply address of each request of the last batch.
         self._requests: list[tuple[bytes, bytes]] = []
 
     async def receive(self) -> ReceivedBatch:
         done, self._requests = [number for number, _ in self._requests], []
-        self._reader.call(done)
+        self._reader.read_next(done)
         bodies, tags, redelivered = await self._inbox.take()
         for tag in tags:
             number, _, to = tag.partition(b" ")
@@ -233,6 +233,6 @@ class StreamResponder(Responder):
         await self._client.close()
 
 
-def responders_of(destination: str) -> bytes:
-    """What the channels of all responders begin with."""
+def responder_prefix(destination: str) -> bytes:
+    """Return the prefix of the channels of all responders."""
     return f"responders:{destination}:".encode()

@@ -1,4 +1,4 @@
-"""Streams of Redis: what a queue is, and a topic whose messages must be kept."""
+"""Redis streams, which the driver uses for queues and for topics whose messages must be kept."""
 
 import asyncio
 import secrets
@@ -11,31 +11,31 @@ from mqlab.drivers.common.timeouts import with_timeout
 from mqlab.drivers.redis.client import RedisClient
 from mqlab.wire import resp
 
-# The one group of a queue, whose members compete for its messages.
+# The consumer group of every queue, whose members compete for its messages.
 SHARED: Final = b"all"
-# Read at once, however large the prefetch is: a reply is as large as that.
+# Entries of one read, whatever the prefetch is: it limits the size of a reply.
 _MAX_READ: Final = 10_000
 _MAX_INHERITED: Final = 100_000
 _UNBLOCK_INTERVAL_S: Final = 0.05
 
 
 class RedisStream:
-    """A stream, and the group that reads it: b"" for a subscriber that gets only what comes while it is there."""
+    """A stream and the consumer group that reads it. b"" is no group: a subscription that is not durable."""
 
     def __init__(self, destination: str, group: bytes) -> None:
         self.key = destination.encode()
         self.group = group
         self.is_queue = destination.startswith("queue:")
-        # Consumers that went away without having acknowledged everything.
+        # The set of consumers that closed with unacknowledged messages.
         self.abandoned = self.key + b":left:" + group
 
-    def done(self, ids: Sequence[bytes]) -> list[bytes]:
-        """Commands that acknowledge these; what is on a queue is gone then."""
+    def ack_commands(self, ids: Sequence[bytes]) -> list[bytes]:
+        """Return the commands that acknowledge these entries, and delete them from a queue."""
         commands = [resp.command(b"XACK", self.key, self.group, *ids)]
         return [*commands, resp.command(b"XDEL", self.key, *ids)] if self.is_queue else commands
 
-    async def make(self, client: RedisClient) -> None:
-        """A queue has all that was ever sent to it, a subscription what is sent from now on."""
+    async def create(self, client: RedisClient) -> None:
+        """Create the group if it does not exist. A queue starts with its first entry, a subscription with the next."""
         try:
             await client.call(b"XGROUP", b"CREATE", self.key, self.group, b"0" if self.is_queue else b"$", b"MKSTREAM")
         except DriverError as error:
@@ -44,15 +44,15 @@ class RedisStream:
 
 
 class StreamReader:
-    """Reads into an inbox when asked. Its talk waits for messages; what must not wait is said on `control`."""
+    """Reads a stream into an inbox on demand. Reads block `client`; all other commands go over `control`."""
 
     def __init__(
-        self, client: RedisClient, control: RedisClient, stream: RedisStream, most: int, inbox: Inbox[bytes]
+        self, client: RedisClient, control: RedisClient, stream: RedisStream, max_read: int, inbox: Inbox[bytes]
     ) -> None:
         self._client = client
         self._control = control
         self._stream = stream
-        self._count = b"%d" % min(_MAX_READ, most)
+        self._count = b"%d" % min(_MAX_READ, max_read)
         self._inbox = inbox
         self._name = secrets.token_hex(8).encode()
         self._id = b""
@@ -62,36 +62,36 @@ class StreamReader:
         client.on_lost(inbox.fail)
 
     async def open(self) -> None:
-        """From now on it misses nothing."""
+        """Prepare to read; no entry that is added after the return is missed."""
         number = await self._client.call(b"CLIENT", b"ID")
         self._id = b"%d" % number if isinstance(number, int) else b""
         stream = self._stream
         if stream.group:
-            await stream.make(self._control)
+            await stream.create(self._control)
             await self._inherit()
             return
         newest = await self._control.call(b"XREVRANGE", stream.key, b"+", b"-", b"COUNT", b"1")
         if isinstance(newest, resp.StreamEntries):
             self._last = newest.ids[0]
-        self.call([])
+        self.read_next([])
 
-    def call(self, done: Sequence[bytes]) -> None:
-        """Acknowledge these, and read the next if nobody waits for them already."""
-        commands = self._stream.done(done) if done else []
+    def read_next(self, done: Sequence[bytes]) -> None:
+        """Acknowledge the entries `done`, and start a read unless one is pending."""
+        commands = self._stream.ack_commands(done) if done else []
         if self._read_reply is None:
-            commands.append(self._reading())
+            commands.append(self._read_command())
             self._read_reply = self._client.submit(b"".join(commands), len(commands))
-            self._read_reply.add_done_callback(self._read)
+            self._read_reply.add_done_callback(self._handle_entries)
         elif commands:
             self._control.submit(b"".join(commands), len(commands))
 
     async def acknowledge_all(self, done: Sequence[bytes]) -> None:
-        """Acknowledge all of these or none."""
-        commands = [resp.command(b"MULTI"), *self._stream.done(done), resp.command(b"EXEC")]
+        """Acknowledge these entries in a transaction."""
+        commands = [resp.command(b"MULTI"), *self._stream.ack_commands(done), resp.command(b"EXEC")]
         await with_timeout(self._control.submit(b"".join(commands), len(commands)))
 
     async def close(self, unacknowledged: list[bytes]) -> None:
-        """The next one that opens the queue or subscription gets what was not acknowledged."""
+        """End the consumer; the next one of the group inherits its unacknowledged messages."""
         self._closing = True
         if self._read_reply is not None:
             await with_timeout(self._unblocked(self._read_reply))
@@ -105,18 +105,18 @@ class StreamReader:
 
     async def _unblocked(self, reply: "asyncio.Future[resp.Value]") -> None:
         while not reply.done():
-            # Told before it has begun to wait, it waits all the same.
+            # CLIENT UNBLOCK has no effect before the read has blocked, so repeat it.
             await self._control.call(b"CLIENT", b"UNBLOCK", self._id)
             await asyncio.wait((reply,), timeout=_UNBLOCK_INTERVAL_S)
 
-    def _reading(self) -> bytes:
+    def _read_command(self) -> bytes:
         stream = self._stream
         options = (b"COUNT", self._count, b"BLOCK", b"0", b"STREAMS", stream.key)
         if stream.group:
             return resp.command(b"XREADGROUP", b"GROUP", stream.group, self._name, *options, b">")
         return resp.command(b"XREAD", *options, self._last)
 
-    def _read(self, reply: "asyncio.Future[resp.Value]") -> None:
+    def _handle_entries(self, reply: "asyncio.Future[resp.Value]") -> None:
         self._read_reply = None
         if reply.cancelled():
             return
@@ -127,9 +127,9 @@ class StreamReader:
         entries = reply.result()
         if isinstance(entries, resp.StreamEntries):
             self._put(entries, False)
-            # Only those of a group wait to be told that what they have is done.
+            # A reader in a group reads on when the role acknowledges.
             if not self._stream.group and not self._closing:
-                self.call([])
+                self.read_next([])
 
     def _put(self, entries: resp.StreamEntries, redelivered: bool) -> None:
         self._last = entries.ids[-1]
@@ -143,8 +143,8 @@ class StreamReader:
         abandoned = await self._control.call(b"SPOP", stream.abandoned, b"1000")
         for name in abandoned if isinstance(abandoned, list) else []:
             assert isinstance(name, bytes)
-            most = b"%d" % _MAX_INHERITED
-            pending = await self._control.call(b"XPENDING", stream.key, stream.group, b"-", b"+", most, name)
+            count = b"%d" % _MAX_INHERITED
+            pending = await self._control.call(b"XPENDING", stream.key, stream.group, b"-", b"+", count, name)
             rows = pending if isinstance(pending, list) else []
             ids = [row[0] for row in rows if isinstance(row, list) and isinstance(row[0], bytes)]
             if ids:

@@ -1,4 +1,4 @@
-"""One STOMP connection. Each link of the driver has one of its own: to STOMP, a connection is what a session is."""
+"""A STOMP connection. Each link has one of its own, since a connection is also the session in STOMP."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -14,29 +14,29 @@ from mqlab.wire.tls import client_context
 
 _VERSION: Final = "1.2"
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
-# Written ahead of what the socket takes: enough for a batch, little to be lost.
+# Enough for a batch.
 _WRITE_BUFFER_BYTES: Final = 1024 * 1024
 _DEFAULT_CAPACITY: Final = 1_000_000
 _CONNECT_TIMEOUT_S: Final = 10.0
-# A broker is trusted with larger messages than a client of ours would be.
+# Larger than what the embedded broker accepts from a client: the driver trusts the broker.
 _LIMITS: Final = Limits(body=256 * 1024 * 1024)
-# Of the messages of one subscription these differ from one to the next; anything else is the same for most of them.
+# Headers that differ from message to message of a subscription; the others are equal for most of them.
 _VARYING: Final = frozenset(
     ("message-id", "ack", "timestamp", "correlation-id", "receipt-id", "seq", "producer", "JMSXDeliveryCount")
 )
 
 
 class StompClient(asyncio.Protocol):
-    """Bytes out, messages and receipts in. All that can fail raises DriverError."""
+    """Writes frames, and collects messages and receipts. All methods raise DriverError."""
 
     flavour: StompFlavour
 
     def __init__(self) -> None:
-        # What was received and not taken yet; beyond so many messages no more is read, whatever the broker sends.
+        # Messages that no link has received yet. With `capacity` messages here the client stops reading.
         self.inbox: list[StompFrame | FrameRun] = []
         self.capacity = _DEFAULT_CAPACITY
         self._reading_paused = False
-        self._splitter = StompFrameDecoder(_LIMITS, "", _VARYING)
+        self._decoder = StompFrameDecoder(_LIMITS, "", _VARYING)
         self._transport: asyncio.Transport | None = None
         self._failed = ""
         self._connected: StompFrame | None = None
@@ -48,7 +48,7 @@ class StompClient(asyncio.Protocol):
     async def open(
         cls, address: str, options: Mapping[str, str], extra_headers: Mapping[str, str] = _NO_HEADERS
     ) -> "StompClient":
-        """`more` are further headers of its CONNECT."""
+        """Connect; `extra_headers` go into the CONNECT frame."""
         client = cls()
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT_S):
@@ -70,7 +70,7 @@ class StompClient(asyncio.Protocol):
         client.flavour = flavour_of(options.get("flavour", ""), client._connected.headers.get("server", ""))
         return client
 
-    # What links use.
+    # For the links.
 
     @property
     def closed(self) -> bool:
@@ -82,41 +82,40 @@ class StompClient(asyncio.Protocol):
         self._transport.write(data)
 
     async def wait_writable(self) -> None:
-        """When there is room for more to be written."""
+        """Return when the write buffer has space again."""
         if self._paused or self._failed:
             await self._wait_until(lambda: not self._paused)
 
     def reserve_receipts(self, count: int = 1) -> int:
-        """The number of the first of so many receipts that will now be asked for."""
+        """Count `count` receipts as requested, and return the number of the first."""
         self._receipts_requested += count
         return self._receipts_requested - count
 
     async def wait_receipts(self, max_missing: int = 0) -> None:
-        """When all receipts that were asked for have come, or all but so many."""
+        """Return when at most `max_missing` of the requested receipts are missing."""
         target = self._receipts_requested - max_missing
         if self._receipts_received < target:
             self._resume_reading()
             await self._wait_until(lambda: self._receipts_received >= target)
 
     async def wait_message(self, *, is_reply: bool = False) -> None:
-        """When there is something in the inbox."""
+        """Return when the inbox has a message."""
         while not self.inbox:
             await next_message(self._next_event(), is_reply=is_reply)
 
     def resume_when_drained(self) -> None:
-        """Some of the inbox was: there is room again."""
+        """Resume reading if a link has taken enough messages from the inbox."""
         if self._reading_paused and sum(map(_rows, self.inbox)) < self.capacity:
             self._resume_reading()
 
     async def command(self, frame: StompFrame) -> None:
-        """A frame that is waited for."""
-        self.write(
-            encode(StompFrame(frame.command, {**frame.headers, "receipt": str(self.reserve_receipts())}), _VERSION)
-        )
+        """Send a frame and return when its receipt has come."""
+        headers = {**frame.headers, "receipt": str(self.reserve_receipts())}
+        self.write(encode(StompFrame(frame.command, headers), _VERSION))
         await self.wait_receipts()
 
     async def close(self) -> None:
-        """Returns when the broker has taken everything that was written before."""
+        """Disconnect; return when the broker has processed all frames before."""
         if self._transport is None:
             return
         try:
@@ -130,12 +129,12 @@ class StompClient(asyncio.Protocol):
             self._transport = None
 
     async def _wait_until(self, condition: Callable[[], bool]) -> None:
-        """A broker that is slow, but says something, is waited for."""
+        """Wait for the condition as long as the broker sends anything within `BLOCKED_TIMEOUT_S`."""
         while not condition():
             await with_timeout(self._next_event(), BLOCKED_TIMEOUT_S, "the broker did not answer")
 
     def _next_event(self) -> "asyncio.Future[None]":
-        """Whatever happens next."""
+        """Return a future that is done with the next event of the connection. Raise DriverError if it has failed."""
         if self._failed:
             raise DriverError(self._failed)
         waiter = asyncio.get_running_loop().create_future()
@@ -152,7 +151,7 @@ class StompClient(asyncio.Protocol):
         self._failed = self._failed or reason
         self._wake()
 
-    # What the event loop calls.
+    # Callbacks of the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -170,8 +169,8 @@ class StompClient(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            for found in self._splitter.feed_runs(data):
-                self._handle_frame(found)
+            for frame in self._decoder.feed_runs(data):
+                self._handle_frame(frame)
         except StompError as error:
             self._fail(f"the broker sent something that is not STOMP: {error}")
             if self._transport is not None:
@@ -190,27 +189,26 @@ class StompClient(asyncio.Protocol):
             self._reading_paused = False
             self._transport.resume_reading()
 
-    def _handle_frame(self, found: StompFrame | FrameRun) -> None:
-        command = found.command
+    def _handle_frame(self, frame: StompFrame | FrameRun) -> None:
+        command = frame.command
         if command == "MESSAGE":
-            self.inbox.append(found)
+            self.inbox.append(frame)
         elif command == "RECEIPT":
-            self._receipts_received += _rows(found)
-        elif command == "CONNECTED" and isinstance(found, StompFrame):
-            self._connected = found
-            self._splitter.version = found.headers.get("version", "1.0")
-            if self._splitter.version != _VERSION:
-                self._fail(f"the broker speaks STOMP {self._splitter.version}, not {_VERSION}")
+            self._receipts_received += _rows(frame)
+        elif command == "CONNECTED" and isinstance(frame, StompFrame):
+            self._connected = frame
+            self._decoder.version = frame.headers.get("version", "1.0")
+            if self._decoder.version != _VERSION:
+                self._fail(f"the broker speaks STOMP {self._decoder.version}, not {_VERSION}")
         else:
-            first, *_ = (
-                found.body.decode(errors="replace").splitlines() or [""] if isinstance(found, StompFrame) else [""]
-            )
-            said = dict.fromkeys(filter(None, (found.headers.get("message", command), first.strip())))
-            self._fail(f"the broker says: {': '.join(said)}")
+            body = frame.body if isinstance(frame, StompFrame) else b""
+            first, *_ = body.decode(errors="replace").splitlines() or [""]
+            texts = dict.fromkeys(filter(None, (frame.headers.get("message", command), first.strip())))
+            self._fail(f"the broker reports an error: {': '.join(texts)}")
 
 
-def _rows(found: StompFrame | FrameRun) -> int:
-    return found.rows if isinstance(found, FrameRun) else 1
+def _rows(frame: StompFrame | FrameRun) -> int:
+    return frame.rows if isinstance(frame, FrameRun) else 1
 
 
 async def _connect(client: StompClient, address: Address) -> None:
@@ -221,4 +219,4 @@ async def _connect(client: StompClient, address: Address) -> None:
         tls = client_context() if address.tls else None
         await loop.create_connection(lambda: client, address.host, address.port, ssl=tls)
     else:
-        raise DriverError(f"{address}: STOMP needs a socket")
+        raise DriverError(f"{address}: STOMP needs a tcp:, tls: or unix: address")

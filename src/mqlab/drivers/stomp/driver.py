@@ -1,4 +1,4 @@
-"""STOMP 1.2, to any broker that speaks it; option `flavour`: which one, if it is not to be asked."""
+"""The STOMP 1.2 driver, for any broker that speaks it. The option `flavour` names the broker, else it is detected."""
 
 import asyncio
 from contextlib import suppress
@@ -17,7 +17,7 @@ from mqlab.drivers.api import (
     Sender,
 )
 from mqlab.drivers.stomp.client import StompClient
-from mqlab.drivers.stomp.links import VERSION, StompReceiver, StompSender, frames_of
+from mqlab.drivers.stomp.links import VERSION, StompReceiver, StompSender, encode_sends
 from mqlab.drivers.stomp.request_reply import StompRequester, StompResponder
 from mqlab.wire.stomp import StompFrame, encode_head
 
@@ -28,26 +28,26 @@ StompLink = Sender | Receiver | Requester | Responder
 
 
 class StompDriver(Driver):
-    """Options: user, password, host (the virtual one), flavour (artemis, activemq, rabbitmq, mqlab)."""
+    """Options: user, password, host (the virtual host), flavour (artemis, activemq, rabbitmq, mqlab)."""
 
     reports_accepted = True
 
     async def connect(self, application: str = "") -> Connection:
-        # Once, to learn now what would go wrong with every link.
+        # Connect once, so that an error shows now and not with the first link.
         name_header = {"application": application} if application else {}
         await (await StompClient.open(self.address, self.options, name_header)).close()
         return StompConnection(self, name_header)
 
 
 class StompConnection(Connection):
-    """Each link is a STOMP connection of its own: acknowledgements, transactions and receipts are a connection's."""
+    """Each link has its own STOMP connection, because acknowledgements, transactions and receipts belong to one."""
 
     def __init__(self, driver: StompDriver, name_header: dict[str, str]) -> None:
         self._driver = driver
         self._name_header = name_header
         self._links: list[StompLink] = []
         self._clients: list[StompClient] = []
-        # Topics of durable subscriptions: some brokers want to hear them again to end one.
+        # The topic of each durable subscription: RabbitMQ needs it to delete one.
         self._topics: dict[str, str] = {}
 
     async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
@@ -81,7 +81,7 @@ class StompConnection(Connection):
         client = await self._client(durable)
         flavour, topic = client.flavour, self._topics.pop(durable, "")
         if flavour.name == "rabbitmq":
-            # It deletes only what its own connection has subscribed to.
+            # RabbitMQ deletes a subscription only over a connection that has subscribed to it.
             headers = flavour.subscribe_headers(topic, 1) | flavour.durable_headers(durable)
             await client.command(StompFrame("SUBSCRIBE", headers))
         await client.command(StompFrame("UNSUBSCRIBE", {"id": "0", **flavour.durable_headers(durable)}))
@@ -97,14 +97,14 @@ class StompConnection(Connection):
                 b"receipt:": client.reserve_receipts(len(some)) + steps,
                 b"correlation-id:preload-": first + steps,
             }
-            client.write(frames_of(head, some, columns))
+            client.write(encode_sends(head, some, columns))
             await client.wait_receipts()
         await client.close()
 
     async def close(self) -> None:
         links, self._links, clients, self._clients = self._links, [], self._clients, []
         try:
-            # One that does not answer any more is not waited for.
+            # A broker that does not answer is not waited for.
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await asyncio.gather(*(_close_link(link) for link in links))
         except TimeoutError as error:
@@ -121,6 +121,6 @@ class StompConnection(Connection):
 
 
 async def _close_link(link: StompLink) -> None:
-    # Who used it knows already that it failed.
+    # The role that used the link knows its error already.
     with suppress(DriverError):
         await link.close()

@@ -1,4 +1,4 @@
-"""How STOMP brokers differ: in the names of destinations, and in the headers that each understands."""
+"""Flavours of STOMP: how brokers name destinations, and which headers each understands."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -8,34 +8,34 @@ from mqlab.drivers.api import DriverError
 
 @dataclass(frozen=True)
 class StompFlavour:
-    """One kind of broker."""
+    """The dialect of one broker."""
 
     name: str
-    # What its CONNECTED frame calls it.
+    # The start of the `server` header of its CONNECTED frame.
     server: str
-    # How a queue and a topic are named, and the headers that say which is meant.
+    # Patterns for the names of queues and topics, and the headers that tell them apart.
     queue: str = "/queue/{}"
     topic: str = "/topic/{}"
     send_type: str = ""
     subscribe_type: str = ""
-    # Whether a receipt says that everything sent before it is as safe as what it was asked for: then one is enough.
+    # last: a receipt confirms all messages before it, so one for each batch is enough. each: every message needs one.
     receipts: Literal["last", "each"] = "each"
-    # Whether it takes an ACK as a part of a transaction; else one that covers all of it, with a receipt, does the same.
+    # Whether an ACK can be part of a transaction. If not, one cumulative ACK with a receipt has the same effect.
     transacted_acks: bool = True
     selectors: bool = True
-    # What it wants before a selector that compares numbers, since all headers are text.
+    # Prefix of a selector that compares numbers: all STOMP headers are text.
     numbers: str = ""
-    # The header that names a durable subscription; "": its id does.
+    # The header that names a durable subscription; "": the id names it.
     durable: str = "durable-subscription-name"
     prefetch: str = "prefetch-count"
-    # What is asked for is a number of messages up to this, or bytes for each.
+    # The prefetch header counts messages up to this maximum, or bytes: so many for each message.
     prefetch_most: int = 1_000_000
     prefetch_bytes: int = 1
-    # Where it knows no selectors: what makes the broker give a requester a queue of its own.
+    # Without selectors: the reply-to value for which the broker makes a temporary queue for the requester.
     own_replies: str = ""
 
     def destination(self, name: str) -> str:
-        """Of the lab's name for it: `queue:NAME` or `topic:NAME`."""
+        """Translate `queue:NAME` or `topic:NAME` to the broker's name."""
         kind, _, rest = name.partition(":")
         return (self.topic if kind == "topic" else self.queue).format(rest)
 
@@ -43,30 +43,30 @@ class StompFlavour:
         return self.reply_headers(self.destination(name), persistent=persistent) | _typed(self.send_type, name)
 
     def subscribe_headers(self, name: str, prefetch: int, selector: str = "") -> dict[str, str]:
-        """Raises DriverError if it knows no selectors."""
+        """Raise DriverError if the broker does not support selectors."""
         if selector and not self.selectors:
-            raise DriverError(f"{self.name} knows no selectors over STOMP")
-        # A window of 1 byte is room for one message, whatever its size.
-        capacity = max(1, min(prefetch, self.prefetch_most)) * self.prefetch_bytes if prefetch > 1 else 1
+            raise DriverError(f"{self.name} does not support selectors over STOMP")
+        # A window of 1 byte admits one message of any size.
+        window = max(1, min(prefetch, self.prefetch_most)) * self.prefetch_bytes if prefetch > 1 else 1
         return {
-            "id": "0", "destination": self.destination(name), "ack": "client", self.prefetch: str(capacity),
+            "id": "0", "destination": self.destination(name), "ack": "client", self.prefetch: str(window),
             **_typed(self.subscribe_type, name), **({"selector": selector} if selector else {}),
         }  # fmt: skip
 
-    def selector(self, chosen: str) -> str:
-        """As it must be written to compare numbers."""
-        return self.numbers + chosen if chosen else ""
+    def selector(self, selector: str) -> str:
+        """Return the selector with the prefix that makes it compare numbers."""
+        return self.numbers + selector if selector else ""
 
     def durable_headers(self, name: str) -> dict[str, str]:
-        """What makes a subscription durable, if it has a name, and what ends such a one."""
+        """Return the headers that make a subscription durable, or delete it; none without a name."""
         if not name:
             return {}
-        # Of RabbitMQ's it is the id that names it.
+        # RabbitMQ names a durable subscription by its id.
         return {"id": name, "durable": "true", "auto-delete": "false"} if not self.durable else {self.durable: name}
 
     def reply_headers(self, to: str, *, persistent: bool) -> dict[str, str]:
-        """To a queue, by the name that the broker itself gave it."""
-        # Not to be persistent is never said: RabbitMQ would take it for a property of the queue.
+        """Return the headers of a reply to the queue `to`, in the broker's own naming."""
+        # RabbitMQ would take `persistent:false` for a property of the queue.
         return {"destination": to, **({"persistent": "true"} if persistent else {}), **_typed(self.send_type, "queue:")}
 
 
@@ -86,7 +86,7 @@ FLAVOURS: Final = {flavour.name: flavour for flavour in (ACTIVEMQ, ARTEMIS, MQLA
 
 
 def flavour_of(chosen: str, server: str) -> StompFlavour:
-    """The one that was chosen, else the one that the server says it is, else the most usual. Raises DriverError."""
+    """Return the chosen flavour, else that of the `server` header, else ActiveMQ's. Raise DriverError."""
     if chosen:
         if chosen not in FLAVOURS:
             raise DriverError(f"flavour: {chosen!r} is none of {', '.join(FLAVOURS)}")

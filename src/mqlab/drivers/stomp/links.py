@@ -1,4 +1,4 @@
-"""What a role holds of a STOMP connection to send or to receive."""
+"""Links of the STOMP driver: sender and receiver."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from mqlab.wire.native.payload import equal_offsets
 from mqlab.wire.stomp import FrameRun, StompFrame, decimals, encode, encode_head, equal_widths, escape, paste
 
 VERSION: Final = "1.2"
-# Numbers for each message by what stands before them: the name of a header, a colon, and the begin of its value.
+# A number for each message, by the text before it: a header's name, a colon, and the start of its value.
 Columns = Mapping[bytes, "np.ndarray[tuple[int], np.dtype[Any]]"]
-# One transaction is open at a time, so all can have the same name.
+# A session has one transaction at a time, so all can have the same name.
 _TRANSACTION: Final = {"transaction": "t"}
 
 
@@ -26,11 +26,11 @@ class StompSender(Sender):
         self._head = encode_head("SEND", headers | (_TRANSACTION if transacted else {}), VERSION)
         self._transacted = transacted
         self._in_transaction = False
-        # Once somebody wants to know what is taken, each send asks for a receipt: the messages of each, and of all.
+        # After the first `wait_accepted` every send requests a receipt. Messages of each missing receipt, and in all.
         self._wants_receipts = False
         self._receipts: deque[int] = deque()
         self._pending = 0
-        # A message that need not be safe is confirmed by having been read, which happens in order.
+        # Non-persistent messages need no receipt each: the broker reads them in order.
         self._receipt_each = persistent and client.flavour.receipts == "each"
 
     async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
@@ -40,10 +40,12 @@ class StompSender(Sender):
             self._in_transaction = True
         columns = _columns(properties) if properties else {}
         if not (wait or self._wants_receipts):
-            client.write(frames_of(self._head, bodies, columns))
+            client.write(encode_sends(self._head, bodies, columns))
         elif self._receipt_each and wait:
             first = client.reserve_receipts(len(bodies))
-            client.write(frames_of(self._head, bodies, {**columns, b"receipt:": np.arange(first, first + len(bodies))}))
+            client.write(
+                encode_sends(self._head, bodies, {**columns, b"receipt:": np.arange(first, first + len(bodies))})
+            )
         else:
             client.write(self._with_last_receipt(bodies, columns))
             self._receipts.append(len(bodies))
@@ -67,7 +69,7 @@ class StompSender(Sender):
             await self._client.command(StompFrame("COMMIT", _TRANSACTION))
 
     async def close(self) -> None:
-        # RabbitMQ forgets the receipts that it owes to one that leaves.
+        # RabbitMQ drops missing receipts of a client that disconnects.
         await self._client.wait_receipts()
         await self._client.close()
 
@@ -75,28 +77,28 @@ class StompSender(Sender):
         last = len(bodies) - 1
         before = {name: values[:last] for name, values in columns.items()}
         after = {name: values[last:] for name, values in columns.items()}
-        asking = self._head + b"receipt:%d\n" % self._client.reserve_receipts()
-        end = frames_of(asking, bodies[last:], after)
-        return frames_of(self._head, bodies[:last], before) + end if last else end
+        head = self._head + b"receipt:%d\n" % self._client.reserve_receipts()
+        end = encode_sends(head, bodies[last:], after)
+        return encode_sends(self._head, bodies[:last], before) + end if last else end
 
 
 class StompReceiver(Receiver):
     def __init__(self, client: StompClient, destination: str, options: ReceiverOptions) -> None:
         self._client = client
-        # What it should hold to; a broker that does not is kept waiting.
+        # Twice the prefetch: the client stops reading from a broker that exceeds it.
         client.capacity = 2 * max(1, options.prefetch)
         self._destination = destination
         self._options = options
         self._transacted = options.acknowledge == "transacted"
-        # Of what was handed out and not acknowledged: how many, and what acknowledges them all.
+        # Received messages that are not acknowledged, and the ack id that acknowledges them all.
         self._unacknowledged = 0
         self._last_ack = b""
-        # Lazily: not before half of the room is taken, unless nothing else is there.
+        # dups_ok: acknowledge when more than this is unacknowledged, or when the inbox is empty.
         self._ack_delay = options.prefetch // 2 if options.acknowledge == "dups_ok" else 0
         self._id = ""
 
     async def subscribe(self) -> None:
-        """Returns when the broker knows of it."""
+        """Return when the broker has confirmed the subscription."""
         client, options = self._client, self._options
         headers = client.flavour.subscribe_headers(
             self._destination, options.prefetch, client.flavour.selector(options.selector)
@@ -107,11 +109,8 @@ class StompReceiver(Receiver):
 
     async def receive(self) -> ReceivedBatch:
         client = self._client
-        if (
-            self._unacknowledged
-            and not self._transacted
-            and (self._unacknowledged > self._ack_delay or not client.inbox)
-        ):
+        unacknowledged = 0 if self._transacted else self._unacknowledged
+        if unacknowledged and (unacknowledged > self._ack_delay or not client.inbox):
             self._acknowledge()
         await client.wait_message()
         messages = take_messages(client)
@@ -121,7 +120,7 @@ class StompReceiver(Receiver):
         return batch
 
     async def commit(self) -> None:
-        """As a transaction of its own, or, where there is no such thing, with one acknowledgement for all."""
+        """Acknowledge in a transaction, or by one cumulative ACK where the broker has no transacted ACKs."""
         if not self._unacknowledged:
             return
         self._unacknowledged = 0
@@ -135,12 +134,12 @@ class StompReceiver(Receiver):
     async def close(self) -> None:
         if self._client.closed:
             return
-        # A client that says when it is done, by asking for more or by a commit, has not said so.
+        # In the modes client and transacted, only `receive` or `commit` acknowledges.
         if self._unacknowledged and self._options.acknowledge in ("auto", "dups_ok"):
             self._acknowledge()
         if self._options.durable and self._id:
-            # A broker may answer a DISCONNECT before it has taken the consumer off: whoever wants the subscription next
-            # would find it in use. Without the headers that made it durable, this ends no more than the consumer.
+            # A broker may answer DISCONNECT before it has removed the consumer, and the next subscriber would find the
+            # subscription in use. Without the durable headers, UNSUBSCRIBE removes the consumer only.
             await self._client.command(StompFrame("UNSUBSCRIBE", {"id": self._id}))
         await self._client.close()
 
@@ -149,19 +148,19 @@ class StompReceiver(Receiver):
         self._unacknowledged = 0
 
 
-def frames_of(head: bytes, bodies: Matrix, columns: Columns) -> bytes:
-    """SEND frames with the same head, and each with its own body and numbers at the ends of further headers."""
+def encode_sends(head: bytes, bodies: Matrix, columns: Columns) -> bytes:
+    """Encode SEND frames with the same head; `columns` are headers that differ in a number."""
     rows, size = bodies.shape
     length = b"content-length:%d\n\n" % size
     if not columns:
         return paste(rows, (head, length, bodies, b"\0"))
-    written = []
+    frames = []
     for begin, end in equal_widths(*columns.values()):
         parts: list[bytes | Matrix] = [head]
         for before, values in columns.items():
             parts += [before, decimals(values[begin:end]), b"\n"]
-        written.append(paste(end - begin, (*parts, length, bodies[begin:end], b"\0")))
-    return b"".join(written)
+        frames.append(paste(end - begin, (*parts, length, bodies[begin:end], b"\0")))
+    return b"".join(frames)
 
 
 def _columns(properties: Properties) -> Columns:
@@ -169,18 +168,18 @@ def _columns(properties: Properties) -> Columns:
 
 
 def take_messages(client: StompClient) -> list[StompFrame | FrameRun]:
-    """Takes what came first and all that is like it: come again, or not."""
+    """Take the first messages of the inbox, up to a change between redelivered and not."""
     inbox = client.inbox
     redelivered = _redelivered(inbox[0])
-    count = next((at for at, found in enumerate(inbox) if _redelivered(found) != redelivered), len(inbox))
-    some = inbox[:count]
+    count = next((at for at, message in enumerate(inbox) if _redelivered(message) != redelivered), len(inbox))
+    messages = inbox[:count]
     del inbox[:count]
     client.resume_when_drained()
-    return some
+    return messages
 
 
 def ack_of(message: StompFrame | FrameRun) -> bytes:
-    """What an ACK for it says, as it is written."""
+    """Return the encoded ack id of the message, or of the last one of a run."""
     if isinstance(message, FrameRun):
         return bytes(message.written("ack")[-1])
     return escape(message.headers["ack"], VERSION).encode()

@@ -1,4 +1,4 @@
-"""Request and reply over STOMP: replies are found by a selector on a shared queue, or on a queue of the requester."""
+"""Request/reply over STOMP: a requester gets its replies by a selector, or from a temporary queue of its own."""
 
 from collections.abc import Sequence
 
@@ -10,16 +10,16 @@ from mqlab.wire.stomp import FrameRun, StompFrame, encode, encode_head, escape
 
 
 class StompRequester(Requester):
-    """Of a shared reply queue it takes what answers its own requests, by a selector that fits all of them."""
+    """Subscribes to the reply queue with a selector that matches the replies to all its requests."""
 
     def __init__(self, client: StompClient, destination: str, reply_to: str, *, persistent: bool) -> None:
         self._client = client
         self._reply_to = reply_to
         flavour = client.flavour
-        answer = flavour.destination(reply_to) if flavour.selectors else flavour.own_replies
-        headers = flavour.send_headers(destination, persistent=persistent) | {"reply-to": answer}
+        address = flavour.destination(reply_to) if flavour.selectors else flavour.own_replies
+        headers = flavour.send_headers(destination, persistent=persistent) | {"reply-to": address}
         self._head = encode_head("SEND", headers, VERSION)
-        # The selector of the subscription that is open; and what acknowledges the last reply.
+        # The selector of the current subscription; the ACK frame for the last reply.
         self._selector = ""
         self._ack = b""
 
@@ -29,13 +29,12 @@ class StompRequester(Requester):
         before, self._ack = self._ack, b""
         if selector != self._selector and client.flavour.selectors:
             before += self._subscription(selector)
-        number = escape(correlation_id, VERSION).encode()
-        client.write(
-            b"%b%bcorrelation-id:%b\ncontent-length:%d\n\n%b\0" % (before, self._head, number, len(body), body)
-        )
+        encoded_id = escape(correlation_id, VERSION).encode()
+        parts = (before, self._head, encoded_id, len(body), body)
+        client.write(b"%b%bcorrelation-id:%b\ncontent-length:%d\n\n%b\0" % parts)
         while True:
             await client.wait_message(is_reply=True)
-            [reply] = pop_first(client.inbox.pop(0), client)
+            reply = _pop_first(client)
             if "ack" in reply.headers:
                 self._ack += b"ACK\nid:%b\n\n\0" % ack_of(reply)
             if reply.headers.get("correlation-id") == correlation_id:
@@ -61,8 +60,8 @@ class StompResponder(Responder):
         self._receiver = StompReceiver(client, destination, ReceiverOptions(prefetch))
         self._persistent = persistent
         self._heads: dict[str, bytes] = {}
-        # Where and as what each request of the last arrival wants its reply; and what acknowledges them all.
-        self._reply_address: list[tuple[str, bytes]] = []
+        # The reply address and correlation id of each request of the last batch; the ACK frame for all of them.
+        self._reply_addresses: list[tuple[str, bytes]] = []
         self._ack = b""
 
     async def subscribe(self) -> None:
@@ -75,24 +74,24 @@ class StompResponder(Responder):
             self._ack = b""
         await client.wait_message()
         messages = take_messages(client)
-        self._reply_address = [_reply_address(request) for message in messages for request in _frames(message)]
+        self._reply_addresses = [_reply_address(request) for message in messages for request in _frames(message)]
         self._ack = b"ACK\nid:%b\n\n\0" % ack_of(messages[-1])
         return ReceivedBatch(bodies_of(messages), messages[0].headers.get("redelivered") == "true")
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         client = self._client
-        written = []
+        frames = []
         each = self._persistent and client.flavour.receipts == "each"
-        for row, (body, (to, number)) in enumerate(zip(bodies, self._reply_address, strict=True)):
-            asks = wait and (each or row == len(bodies) - 1)
-            receipt = b"receipt:%d\n" % client.reserve_receipts() if asks else b""
-            headers = (self._head(to), receipt, number, len(body), body)
-            written.append(b"%b%bcorrelation-id:%b\ncontent-length:%d\n\n%b\0" % headers)
+        for row, (body, (to, encoded_id)) in enumerate(zip(bodies, self._reply_addresses, strict=True)):
+            needs_receipt = wait and (each or row == len(bodies) - 1)
+            receipt = b"receipt:%d\n" % client.reserve_receipts() if needs_receipt else b""
+            headers = (self._head(to), receipt, encoded_id, len(body), body)
+            frames.append(b"%b%bcorrelation-id:%b\ncontent-length:%d\n\n%b\0" % headers)
         if not wait:
-            # With the replies written, in order, their requests are done: one write for both.
-            written.append(self._ack)
+            # The broker reads the ACK after the replies, so one write is enough for both.
+            frames.append(self._ack)
             self._ack = b""
-        client.write(b"".join(written))
+        client.write(b"".join(frames))
         await (client.wait_receipts() if wait else client.wait_writable())
 
     async def close(self) -> None:
@@ -110,11 +109,11 @@ class StompResponder(Responder):
         return head
 
 
-def pop_first(message: StompFrame | FrameRun, client: StompClient) -> list[StompFrame]:
-    """One message; those that came in one piece with it go back to the inbox."""
-    first, *others = _frames(message)
+def _pop_first(client: StompClient) -> StompFrame:
+    """Take the first message of the inbox; the others of its run go back."""
+    first, *others = _frames(client.inbox.pop(0))
     client.inbox[:0] = others
-    return [first]
+    return first
 
 
 def _frames(message: StompFrame | FrameRun) -> list[StompFrame]:
@@ -122,7 +121,7 @@ def _frames(message: StompFrame | FrameRun) -> list[StompFrame]:
 
 
 def _reply_address(request: StompFrame) -> tuple[str, bytes]:
-    to, number = request.headers.get("reply-to"), request.headers.get("correlation-id")
-    if not to or not number:
-        raise DriverError("a request does not say where its reply should go, or as what")
-    return to, escape(number, VERSION).encode()
+    to, correlation_id = request.headers.get("reply-to"), request.headers.get("correlation-id")
+    if not to or not correlation_id:
+        raise DriverError("a request has no reply address or no correlation id")
+    return to, escape(correlation_id, VERSION).encode()
