@@ -84,8 +84,8 @@ def test_a_place_for_runs_below_a_file() -> None:
         (["--setting", "speed=9"], "embedded has no setting 'speed'; it has: "),
         (["--setting", "sync=maybe"], "'maybe' is none of on, off"),
         (["--setting", "sync=off", "--system", "rabbit"], "there is no system 'rabbit'"),
-        (["--setting", "sync=on"], "sync is on already"),
-        (["--setting", "sync=on,off", "--system", "embedded:sync=off"], "sync is off already"),
+        (["--setting", "sync=on"], "sync already is on"),
+        (["--setting", "sync=on,off", "--system", "embedded:sync=off"], "sync already is off"),
         (["--setting", "sync=off", "--workload", "nothing"], "--workload nothing: write STUDY:SCENARIO"),
         (["--setting", "sync=off", "--workload", "nothing:A"], "nothing: no such file"),
         (["--setting", "sync=off", "--workload", f"{FILE}:Z"], "mine has the scenarios A, B"),
@@ -134,7 +134,7 @@ def test_a_report_of_what_was_not_measured_says_what_to_do_first(tmp_path: Path)
     folder.write_meta({"study": "mine", "scale": "quick", "systems": []})
     (folder.study / "study.yaml").write_text(SMALL)
     check_one_sentence("report", str(folder.path), words="not measured yet")
-    check_one_sentence("report", str(folder.path), words=f"first: mqlab measure {folder.path}")
+    check_one_sentence("report", str(folder.path), words=f"run this first: mqlab measure {folder.path}")
 
 
 def test_no_command_shows_what_there_is() -> None:

@@ -13,7 +13,7 @@ import pytest
 import typer
 from typer.testing import Result
 
-from mqlab.cli.report import exit_by
+from mqlab.cli.report import exit_with_status
 from mqlab.drivers import DRIVERS
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES
@@ -161,5 +161,5 @@ class TestTamperedEvents:
 
 def test_that_nothing_could_be_measured_is_not_the_news_when_the_audits_failed() -> None:
     with pytest.raises(typer.Exit) as caught:
-        exit_by([{"measures": [], "status": "complete", "audits": [{"status": "failed"}, {"status": "void"}]}])
+        exit_with_status([{"measures": [], "status": "complete", "audits": [{"status": "failed"}, {"status": "void"}]}])
     assert caught.value.exit_code == 3

@@ -22,7 +22,7 @@ def test_it_writes_a_study_that_is_accepted(tmp_path: Path) -> None:
 
 def test_the_reference_that_it_names_is_there_and_in_the_wheel(tmp_path: Path) -> None:
     said = here("init", str(tmp_path / "orders.yaml")).stderr.replace("\n", "")
-    named = Path(said.partition("Every key is explained in ")[2])
+    named = Path(said.partition("The reference of all keys: ")[2])
     assert named.read_text().startswith("# Studies")
     assert "studies.md" in (tmp_path / "orders.yaml").read_text()
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
@@ -34,7 +34,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     file.write_text("mine")
     result = here("init", str(file))
     assert result.exit_code == 2
-    assert "is there already" in result.stderr
+    assert "already exists" in result.stderr
     assert file.read_text() == "mine"
     assert here("init", str(tmp_path / "no" / "folder.yaml")).exit_code == 2
 

@@ -14,7 +14,7 @@ from tests.runner.lab import conducted
 from tests.runner.points import point
 from typer.testing import Result
 
-from mqlab.cli.report import exit_by
+from mqlab.cli.report import exit_with_status
 from mqlab.events.checksums import EventFile
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.sources import Sources
@@ -56,7 +56,7 @@ def test_a_disk_that_gets_full_during_a_run(tmp_path: Path, monkeypatch: pytest.
     result = here("run", tmp_path / "my.yaml", "--runs", tmp_path / "runs")
     assert result.exit_code == 1
     (folder,) = (tmp_path / "runs").iterdir()
-    said = f"mqlab: a file cannot be used: run-00001.parquet: {FULL}; what there is: {folder}"
+    said = f"mqlab: a file cannot be used: run-00001.parquet: {FULL}; the incomplete run folder is {folder}"
     assert result.stderr.strip() == said
 
 
@@ -119,7 +119,7 @@ class TestMeasure:
         result = self.measured(folder, monkeypatch, error)
         assert result.exit_code == 1
         assert said_last(result) == (
-            f"mqlab: Spark cannot measure the events: it is broken. They are kept: mqlab measure {folder.path}"
+            f"mqlab: Spark cannot measure the events: it is broken. The events are kept: mqlab measure {folder.path}"
         )
         assert len(result.stderr.splitlines()) == 2
 
@@ -129,8 +129,8 @@ class TestMeasure:
         result = self.measured(folder, monkeypatch, sources)
         assert result.exit_code == 0
         assert result.stderr.splitlines()[1:3] == [
-            "run 2 is void, damaged: events/sends/x.parquet does not match its checksum",
-            "not checked: 1 event files carry no checksum",
+            "run 2 is void: damaged: events/sends/x.parquet does not match its checksum",
+            "1 event files have no checksum and were not checked",
         ]
 
 
@@ -160,7 +160,7 @@ def test_a_report_on_a_full_disk(folder: RunFolder, monkeypatch: pytest.MonkeyPa
 )
 def test_the_exit_code_of_a_report(document: dict[str, Any], code: int | None) -> None:
     try:
-        exit_by([document])
+        exit_with_status([document])
         found = None
     except typer.Exit as end:
         found = end.exit_code

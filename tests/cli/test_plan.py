@@ -62,7 +62,7 @@ def test_requests_and_fixed_work(tmp_path: Path) -> None:
     assert "destinations requesters responders size" in head
     assert first == "A - 1 queue 6 2 1KiB no none free 1 max 2 to 3 500 messages"
     assert "mine at scale quick: up to 3 runs with a fixed number of messages on each system." in result.stderr
-    assert "Unless a system is named, embedded runs in place of Q 1." in result.stderr
+    assert "Unless you name a system, embedded replaces Q 1." in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,6 @@ from mqlab.runner.conductor import Progress
 )
 def test_a_phase_has_its_length_where_it_is_known(phase: str, seconds: float, words: str) -> None:
     bars = ProgressBars()
-    bars.load(Progress(2, 9, "A", phase, seconds))
+    bars.update_load(Progress(2, 9, "A", phase, seconds))
     (task,) = bars._bars.tasks
-    assert task.fields["what"] == words
+    assert task.fields["detail"] == words

@@ -14,7 +14,7 @@ import pytest
 from tests.systems.fakes import ENDS, Fake
 
 from mqlab.cli.systems import start as starting
-from mqlab.cli.systems.started import data_of
+from mqlab.cli.systems.started import data_folder
 from mqlab.study.features import FEATURES
 from mqlab.systems import SYSTEMS
 from mqlab.systems.install.download import Archive
@@ -111,7 +111,7 @@ class TestShow:
             ("nonsense", 2, "there is no system 'nonsense'"),
             ("embedded:colour=red", 2, "has no setting 'colour'"),
             ("external:driver=stomp,password=s3cret", 2, "there is no address"),
-            ("broken", 7, "it cannot be loaded: of another package"),
+            ("broken", 7, "broken cannot be loaded: of another package"),
             ("external:driver=nonsense,address=tcp:h:1", 7, "there is no driver 'nonsense'"),
         ],
     )
@@ -146,8 +146,8 @@ class TestInstall:
     ) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
         said = here("systems", "install", "absent").stderr.split("\n")
-        assert said[0] == "apt-get changes this whole machine, for all its users: it installs maven"
-        assert said[1] == f"all else goes into {tmp_path / 'cache'}"
+        assert said[0] == "apt-get changes the machine for all users: it installs maven"
+        assert said[1] == f"everything else goes into {tmp_path / 'cache'}"
 
     @pytest.mark.usefixtures("_with_fakes")
     def test_a_dry_run_does_nothing(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ class TestInstall:
         result = here("systems", "install", "absent", "embedded", "--dry-run")
         assert (result.exit_code, result.stdout) == (0, "")
         said = " ".join(result.stderr.split())
-        assert "embedded: it is there" in said
+        assert "embedded: already installed" in said
         assert "it installs maven" in said
         assert not (tmp_path / "cache").exists()
 
@@ -235,7 +235,7 @@ class TestStart:
         assert os.getsid(lab.pid) == lab.pid
         assert "native tcp:127.0.0.1:" in here("systems", "status").stdout
         other = here("systems", "stop", "nats")
-        assert (other.exit_code, "nats is not up" in other.stderr) == (2, True)
+        assert (other.exit_code, "nats is not running" in other.stderr) == (2, True)
         stopped = document(here("systems", "stop", "embedded", "--json").stdout)["stopped"]
         assert [one["pid"] for one in stopped] == [lab.pid]
         assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in (lab, *broker))
@@ -270,7 +270,7 @@ class TestStart:
 
     def test_a_program_is_shown_with_all_its_addresses(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(SYSTEMS, "listens", Fake)
-        monkeypatch.setattr("mqlab.cli.systems.start._until_told", _only_start)
+        monkeypatch.setattr("mqlab.cli.systems.start._run_until_signal", _only_start)
         result = here("systems", "start", "listens")
         assert result.exit_code == 0
         first, second = result.stdout.splitlines()
@@ -280,7 +280,7 @@ class TestStart:
 
     def test_what_is_somebody_elses(self) -> None:
         result = here("systems", "start", "external:driver=native,address=tcp:127.0.0.1:1,password=s3cret")
-        assert (result.exit_code, "not the lab's to start" in result.stderr) == (2, True)
+        assert (result.exit_code, "the lab does not start this system" in result.stderr) == (2, True)
 
     def test_one_that_ends_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(SYSTEMS, "ends", type("Ends", (Fake,), {"program": ENDS}))
@@ -289,7 +289,7 @@ class TestStart:
 
 
 async def _only_start(one: Any, as_json: bool) -> None:
-    running = await one.start(data_of(os.getpid()))
+    running = await one.start(data_folder(os.getpid()))
     try:
         starting._print(starting._note(one, running), as_json)
     finally:

@@ -1,5 +1,5 @@
-"""The commands of `mqlab`, one file each: they read options, call the packages below and print what comes back.
+"""The commands of `mqlab`, one file each. A command reads options, calls other packages and prints the result.
 
-Data goes to stdout, words and progress to stderr; console.py holds both and the exit codes.
-No command decides, measures or computes anything itself.
+Data goes to stdout, messages and progress go to stderr; console.py has both and the exit codes. Commands contain no
+logic of their own.
 """

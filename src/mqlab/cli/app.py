@@ -1,4 +1,4 @@
-"""The command line: one file a command, put together here."""
+"""The command line program, assembled from one module per command."""
 
 import os
 import sys
@@ -8,8 +8,8 @@ from typing import Final
 
 import typer
 
-from mqlab.cli.console import Exit, complain, io_reason
-from mqlab.cli.interrupt import leave_at_once
+from mqlab.cli.console import Exit, io_reason, print_error
+from mqlab.cli.interrupt import exit_at_once
 
 COMMANDS: Final = (
     "studies", "systems", "plan", "init", "run", "overhead", "measure", "report", "conformance", "broker",
@@ -18,7 +18,7 @@ _NO_OUTPUT: Final = "the output cannot be written"
 
 
 def app_with(commands: Iterable[str] = COMMANDS) -> typer.Typer:
-    """The program with these commands; the files of others are not imported."""
+    """Return the program with these commands; the modules of other commands are not imported."""
     app = typer.Typer(name="mqlab", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
     app.callback()(_about)
     for name in commands:
@@ -31,35 +31,35 @@ def app_with(commands: Iterable[str] = COMMANDS) -> typer.Typer:
 
 
 def _about() -> None:
-    """A messaging performance lab: published broker studies, and your own, with every message accounted for."""
+    """A messaging performance lab: runs published broker studies and your own, and accounts for every message."""
 
 
 def main() -> None:
-    # A broker that is started needs no Spark and no charts: import only what the command is for.
-    wanted = sys.argv[1:2]
+    # Import only the modules of the command: a broker, for example, needs neither Spark nor charts.
+    command = sys.argv[1:2]
     code: str | int | None = Exit.OK
     try:
-        app_with(wanted if wanted and wanted[0] in COMMANDS else COMMANDS)()
+        app_with(command if command and command[0] in COMMANDS else COMMANDS)()
     except SystemExit as end:
         code = end.code
     except KeyboardInterrupt:  # while the command is imported
-        complain("interrupted")
+        print_error("interrupted")
         code = Exit.INTERRUPTED
     except OSError as error:
         code = Exit.INTERNAL
-        complain(f"{'a file cannot be used' if error.filename else _NO_OUTPUT}: {io_reason(error)}")
+        print_error(f"{'a file cannot be used' if error.filename else _NO_OUTPUT}: {io_reason(error)}")
     if code == Exit.INTERRUPTED:
-        leave_at_once()
+        exit_at_once()
     sys.exit(code if _flushed() else Exit.INTERNAL)
 
 
 def _flushed() -> bool:
-    """Whether all that was printed could be written. Python itself would say so with a traceback."""
+    """Return whether stdout could be flushed. Python itself would print a traceback."""
     try:
         sys.stdout.flush()
         return True
     except OSError as error:
-        if not isinstance(error, BrokenPipeError):  # a reader such as `head` that has read enough
-            complain(f"{_NO_OUTPUT}: {io_reason(error)}")
+        if not isinstance(error, BrokenPipeError):  # the reader, such as `head`, has ended
+            print_error(f"{_NO_OUTPUT}: {io_reason(error)}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return False

@@ -1,4 +1,4 @@
-"""What all commands share: where they write, how they fail and what their exit codes mean."""
+"""Shared by all commands: output, errors and exit codes."""
 
 import json
 import sys
@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-# A table that is piped must not be cut to the width of no terminal.
-_WIDE: Final = 200
+# The width of a table without a terminal.
+_PIPE_WIDTH: Final = 200
 
 
 class Exit(IntEnum):
@@ -27,34 +27,34 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-def words() -> Console:
-    """For people: stderr. Made anew each time, so that it follows a stderr that was replaced."""
+def stderr_console() -> Console:
+    """Return a console on the present stderr; tests replace sys.stderr."""
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def say(message: str) -> None:
-    words().print(Text(message))
+    stderr_console().print(Text(message))
 
 
 def fail(message: str, code: Exit) -> NoReturn:
-    """Ends the command with one sentence on stderr."""
-    complain(message)
+    """Print the message on stderr and end the command with this exit code."""
+    print_error(message)
     raise typer.Exit(code)
 
 
-def complain(message: str) -> None:
-    words().print(Text.assemble(("mqlab: ", "bold red"), message))
+def print_error(message: str) -> None:
+    stderr_console().print(Text.assemble(("mqlab: ", "bold red"), message))
 
 
 def io_reason(error: OSError) -> str:
-    """What the machine refused, and where: for errors that are not mqlab's own."""
+    """Return the reason of the error, with the file name if it has one."""
     reason = error.strerror or str(error)
     return f"{error.filename}: {reason}" if error.filename else reason
 
 
 def show(table: Table) -> None:
-    """A table as data: stdout."""
-    console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_WIDE)
+    """Print a table on stdout."""
+    console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_PIPE_WIDTH)
     console.print(table)
 
 

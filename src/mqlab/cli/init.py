@@ -1,4 +1,4 @@
-"""`mqlab init`: a commented study to begin with."""
+"""`mqlab init`: write a commented example of a study."""
 
 import sys
 from importlib.resources import files
@@ -11,23 +11,23 @@ from mqlab.cli.console import Exit, fail, say
 
 
 def init(
-    file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("study.yaml"),
+    file: Annotated[Path, typer.Argument(help="The file to write.")] = Path("study.yaml"),
 ) -> None:
-    """Write an example of a study of your own, every line of it explained. Nothing is overwritten."""
+    """Write an example study with an explanation of every line. An existing file is not overwritten."""
     try:
-        with file.open("x") as written:
-            written.write((files("mqlab.study") / "example.yaml").read_text())
+        with file.open("x") as output:
+            output.write((files("mqlab.study") / "example.yaml").read_text())
     except FileExistsError:
-        fail(f"{file} is there already", Exit.USAGE)
+        fail(f"{file} already exists", Exit.USAGE)
     except OSError as error:
         fail(f"{file}: {error.strerror}", Exit.USAGE)
-    say(f"{file} is written. What it would do: mqlab plan {file}. To do it: mqlab run {file}")
+    say(f"{file} is written. To see what it runs: mqlab plan {file}. To run it: mqlab run {file}")
     if (reference := _reference()) is not None:
-        say(f"Every key is explained in {reference}")
+        say(f"The reference of all keys: {reference}")
 
 
 def _reference() -> Path | None:
-    """The language of studies, as it was installed or as it lies beside the source."""
+    """Return the installed documentation of the study language, or the one beside the source, or None."""
     source = Path(str(files("mqlab"))).parents[1] / "docs" / "studies.md"
     places = (Path(sys.prefix) / "share" / "doc" / "mqlab" / "studies.md", source)
     return next((place for place in places if place.is_file()), None)

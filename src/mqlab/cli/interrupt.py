@@ -1,7 +1,7 @@
-"""What Ctrl-C does to a long job: load is cancelled and cleans up, Spark is left at once.
+"""Handling of Ctrl-C: a running load is cancelled and cleans up; Spark is ended at once.
 
-A KeyboardInterrupt is no way out of Spark. It may be lost in a callback, leave Java behind while it starts, or make
-Python's own finalization hang; and nothing needs saving, since the events are on disk and measures are made anew.
+A KeyboardInterrupt cannot end Spark reliably: a callback may swallow it, a starting Java process may survive it, and
+Python's finalization may hang. Nothing is lost: the events are on disk, and measures can be computed again.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ import psutil
 
 from mqlab.cli.console import Exit, say
 
-_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-async def cancelled_once(job: Coroutine[object, object, None]) -> None:
-    """SIGINT and SIGTERM cancel the job once. From then on nothing disturbs its clean-up, nor the program's end."""
+async def run_cancellable(job: Coroutine[object, object, None]) -> None:
+    """Run the job. The first SIGINT or SIGTERM cancels it; later ones do not disturb its clean-up or the exit."""
     work = asyncio.ensure_future(job)
     loop = asyncio.get_running_loop()
 
     def cancel(_: int, __: FrameType | None) -> None:
-        for number in _NUMBERS:
-            # No SIG_IGN: processes that the clean-up starts would inherit it.
+        for number in _SIGNALS:
+            # Not SIG_IGN: processes that the clean-up starts would inherit it.
             signal.signal(number, lambda _, __: None)
         loop.call_soon_threadsafe(work.cancel)
 
-    before = {number: signal.signal(number, cancel) for number in _NUMBERS}
+    before = {number: signal.signal(number, cancel) for number in _SIGNALS}
     try:
         await work
     finally:
@@ -42,16 +42,16 @@ async def cancelled_once(job: Coroutine[object, object, None]) -> None:
 
 
 @contextmanager
-def leaving_at_once(message: str) -> Iterator[None]:
-    """SIGINT and SIGTERM end the program with these words and code 130, without any further ado."""
+def exit_on_signal(message: str) -> Iterator[None]:
+    """On SIGINT or SIGTERM, print the message, kill all child processes and exit with code 130."""
 
-    def leave(_: int, __: FrameType | None) -> NoReturn:
+    def exit_now(_: int, __: FrameType | None) -> NoReturn:
         say(f"mqlab: {message}")
         for child in psutil.Process().children(recursive=True):
             child.kill()
-        leave_at_once()
+        exit_at_once()
 
-    before = {number: signal.signal(number, leave) for number in _NUMBERS}
+    before = {number: signal.signal(number, exit_now) for number in _SIGNALS}
     try:
         yield
     finally:
@@ -59,8 +59,8 @@ def leaving_at_once(message: str) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def leave_at_once() -> NoReturn:
-    """What is ours to do at the end, and then out."""
+def exit_at_once() -> NoReturn:
+    """Run the exit handlers, flush the output and end the process without finalization."""
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""`mqlab measure RUN`: the pipeline again, over events that are there."""
+"""`mqlab measure RUN`: compute the measures of a run folder from its events."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mqlab.cli.console import Exit, fail, io_reason, say
-from mqlab.cli.interrupt import leaving_at_once
+from mqlab.cli.interrupt import exit_on_signal
 from mqlab.cli.progress import ProgressBars
 from mqlab.events.folder import NotARunFolderError, RunFolder
 from mqlab.pipeline.exhibit_inputs import exhibits_of
@@ -15,43 +15,44 @@ from mqlab.pipeline.session import SPARK_ERRORS, SparkUnavailableError, spark_se
 from mqlab.study import StudyError
 
 MasterOption = Annotated[
-    str | None, typer.Option(envvar="MQLAB_MASTER", help="A Spark master; default: this machine (local[*]).")
+    str | None, typer.Option(envvar="MQLAB_MASTER", help="The Spark master; default: this machine (local[*]).")
 ]
 FolderArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 
 
 def measure(folder: FolderArgument, master: MasterOption = None) -> None:
-    """Compute the measures of a run folder from its events, in place of what was there."""
+    """Compute the measures of a run folder from its events and replace existing measures."""
     run_folder = open_folder(folder)
     with ProgressBars() as bars:
-        measured(run_folder, master, bars)
+        run_measure(run_folder, master, bars)
     say(f"measures in {run_folder.measures}")
 
 
-def measured(folder: RunFolder, master: str | None, bars: ProgressBars) -> None:
+def run_measure(folder: RunFolder, master: str | None, bars: ProgressBars) -> None:
+    """Run the pipeline on the folder and show its progress. Ends the command on an error."""
     try:
         exhibits = exhibits_of(folder)
     except StudyError as error:
         fail(str(error), Exit.USAGE)
-    bars.spark_starts()
-    again = f"mqlab measure {folder.path}"
-    with leaving_at_once(f"interrupted; the events are kept: {again}"):
+    bars.start_measures()
+    retry = f"mqlab measure {folder.path}"
+    with exit_on_signal(f"interrupted; the events are kept: {retry}"):
         try:
             spark = spark_session(master)
         except SparkUnavailableError as error:
-            fail(f"{error}. The events are kept: {again}", Exit.SYSTEM_UNAVAILABLE)
+            fail(f"{error}. The events are kept: {retry}", Exit.SYSTEM_UNAVAILABLE)
         try:
-            sources = run_pipeline(spark, folder, bars.measure, exhibits)
+            sources = run_pipeline(spark, folder, bars.update_measures, exhibits)
         except SPARK_ERRORS as error:
             reason = next(iter(str(error).splitlines()), type(error).__name__)
-            fail(f"Spark cannot measure the events: {reason[:300]}. They are kept: {again}", Exit.INTERNAL)
+            fail(f"Spark cannot measure the events: {reason[:300]}. The events are kept: {retry}", Exit.INTERNAL)
         except OSError as error:
-            why = f"{folder.measures} cannot be written: {io_reason(error)}"
-            fail(f"{why}. The events are kept: {again}", Exit.INTERNAL)
+            problem = f"{folder.measures} cannot be written: {io_reason(error)}"
+            fail(f"{problem}. The events are kept: {retry}", Exit.INTERNAL)
     for run, reason in sources.damaged.items():
-        say(f"{'every run' if run is None else f'run {run}'} is void, {reason}")
+        say(f"{'every run' if run is None else f'run {run}'} is void: {reason}")
     if sources.unchecked:
-        say(f"not checked: {sources.unchecked} event files carry no checksum")
+        say(f"{sources.unchecked} event files have no checksum and were not checked")
 
 
 def open_folder(path: Path) -> RunFolder:

@@ -1,4 +1,4 @@
-"""`mqlab overhead`: what a setting of a system costs, with an interval, from interleaved runs."""
+"""`mqlab overhead`: the cost of settings of a system, with confidence intervals, from interleaved runs."""
 
 import shlex
 import sys
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, say, show, show_json
 from mqlab.cli.measure import MasterOption
-from mqlab.cli.run import one_study
+from mqlab.cli.run import run_study
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.report.render import formatting
@@ -26,48 +26,50 @@ from mqlab.systems import System, SystemSettingError
 from mqlab.systems import system as parse_system
 from mqlab.systems.secrets import masked
 
-# The load of the study of traces: requests and replies of 2 KiB.
+# The load of the built-in trace study: requests and replies of 2 KiB.
 _WORKLOAD: Final = {
     "pattern": "request-reply", "queues": "1", "requesters": "10", "responders": "10", "message": {"size": "2KiB"},
 }  # fmt: skip
-# What is compared, where a workload has it: the rate, and the CPU that each message takes.
-_SHOWN: Final = ("rate.round_trips", "rate.received", "cpu.message", "cpu.broker")
-# Of a scenario, what is not about its load.
-_NOT_THE_LOAD: Final = ("title", "published", "base", "phases", "repeat")
+# The metrics to compare, as far as the workload has them.
+_METRICS: Final = ("rate.round_trips", "rate.received", "cpu.message", "cpu.broker")
+# Keys of a scenario that do not describe its load.
+_NOT_LOAD: Final = ("title", "published", "base", "phases", "repeat")
 
 
-class Setting(NamedTuple):
+class SettingComparison(NamedTuple):
     key: str
     base: str
     treated: tuple[str, ...]
 
 
 def overhead(
-    setting: Annotated[list[str], typer.Option(help="KEY=VALUE,VALUE...: what to compare with the system's own.")],
+    setting: Annotated[
+        list[str], typer.Option(help="KEY=VALUE,VALUE...: values to compare with the system's present one.")
+    ],
     system: Annotated[str, typer.Option(help="NAME or NAME:setting=value,...")] = "embedded",
     workload: Annotated[
-        str | None, typer.Option(metavar="STUDY:SCENARIO", help="Whose load to use; default: requests and replies.")
+        str | None, typer.Option(metavar="STUDY:SCENARIO", help="The load; default: requests and replies of 2 KiB.")
     ] = None,
     rounds: Annotated[int, typer.Option(min=2, max=1000, help="Runs of each value.")] = 8,
     seconds: Annotated[float, typer.Option(min=0.2, help="The measure phase of each run.")] = 1.0,
-    runs: Annotated[Path, typer.Option(envvar="MQLAB_RUNS", help="Where run folders are made.")] = Path("runs"),
-    agents: Annotated[int, typer.Option(min=1, max=64, help="Processes that play the roles.")] = 2,
+    runs: Annotated[Path, typer.Option(envvar="MQLAB_RUNS", help="The folder for run folders.")] = Path("runs"),
+    agents: Annotated[int, typer.Option(min=1, max=64, help="Agent processes, which run the roles.")] = 2,
     master: MasterOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Measure what settings cost: base, treated, treated, base, and so on, so that what drifts drifts for both."""
+    """Measure the cost of settings. Runs of base and treated values alternate, so that drift affects both alike."""
     with tempfile.TemporaryDirectory(prefix="mqlab-overhead-") as folder:
         file = Path(folder) / "study.yaml"
         try:
             chosen = parse_system(system)
             settings = [_setting(text, chosen) for text in setting]
-            file.write_text(_written(settings, _parameters(workload), rounds, seconds))
+            file.write_text(_study_text(settings, _parameters(workload), rounds, seconds))
             study = load_study(file, own=True)
             command = "mqlab " + shlex.join(map(masked, sys.argv[1:]))
             order = RunPlan(study, "full", study.points("full", ()), [chosen], agents, command)
         except (SystemSettingError, StudyError, ValueError) as error:
             fail(str(error), Exit.USAGE)
-        run_folder = one_study(order, runs, master, quiet=True)
+        run_folder = run_study(order, runs, master, quiet=True)
     costs = _costs(run_folder)
     if as_json:
         show_json({"run": str(run_folder.path), "costs": costs})
@@ -77,7 +79,7 @@ def overhead(
         fail("nothing was measured: no run was valid", Exit.NOTHING_MEASURED)
 
 
-def _setting(text: str, chosen: System) -> Setting:
+def _setting(text: str, chosen: System) -> SettingComparison:
     key, equals, values = text.partition("=")
     treated = tuple(filter(None, (value.strip() for value in values.split(","))))
     if not equals or not treated:
@@ -85,22 +87,22 @@ def _setting(text: str, chosen: System) -> Setting:
     known = chosen.describe()["settings"]
     if key not in known:
         raise ValueError(f"--setting: {chosen.name} has no setting {key!r}; it has: {', '.join(known)}")
-    base = _as_written(known[key])
+    base = _setting_text(known[key])
     if base in treated:
-        raise ValueError(f"--setting {text!r}: {key} is {base} already")
+        raise ValueError(f"--setting {text!r}: {key} already is {base}")
     for value in treated:
         chosen.with_settings({key: value})
-    return Setting(key, base, treated)
+    return SettingComparison(key, base, treated)
 
 
-def _as_written(value: object) -> str:
+def _setting_text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "none" if value in (None, "") else str(value)
 
 
 def _parameters(workload: str | None) -> dict[str, Any]:
-    """As they are written in the study's file."""
+    """Return the parameters of the workload as in a study file."""
     if workload is None:
         return dict(_WORKLOAD)
     name, _, scenario = workload.rpartition(":")
@@ -110,22 +112,22 @@ def _parameters(workload: str | None) -> dict[str, Any]:
     if scenario not in study.scenarios:
         raise ValueError(f"--workload {workload}: {study.id} has the scenarios {', '.join(study.scenarios)}")
     file = yaml.load(read_text(study.files[0]), yaml.BaseLoader)
-    written = merge(file.get("defaults", {}), file["scenarios"][scenario])
-    return {key: value for key, value in written.items() if key not in _NOT_THE_LOAD}
+    parameters = merge(file.get("defaults", {}), file["scenarios"][scenario])
+    return {key: value for key, value in parameters.items() if key not in _NOT_LOAD}
 
 
-def _written(settings: Sequence[Setting], parameters: dict[str, Any], rounds: int, seconds: float) -> str:
-    """A study like any other: a scenario for each setting, each with its base."""
-    title = "What settings cost: " + ", ".join(f"{one.key} {' '.join(one.treated)}" for one in settings)
+def _study_text(settings: Sequence[SettingComparison], parameters: dict[str, Any], rounds: int, seconds: float) -> str:
+    """Return a study file with a scenario for each setting."""
+    title = "The cost of settings: " + ", ".join(f"{setting.key} {' '.join(setting.treated)}" for setting in settings)
     phases = {"warmup": "200ms", "measure": f"{seconds:g}s"}
     repeat = {"until": "none", "least": f"{rounds}", "most": f"{rounds}"}
     scenarios = {
-        one.key: {
+        setting.key: {
             **parameters,
-            "settings": {**parameters.get("settings", {}), one.key: [one.base, *one.treated]},
-            "base": {one.key: one.base},
+            "settings": {**parameters.get("settings", {}), setting.key: [setting.base, *setting.treated]},
+            "base": {setting.key: setting.base},
         }
-        for one in settings
+        for setting in settings
     }
     study = {
         "study": "overhead", "title": title, "defaults": {"phases": phases, "repeat": repeat}, "scenarios": scenarios,
@@ -134,17 +136,17 @@ def _written(settings: Sequence[Setting], parameters: dict[str, Any], rounds: in
 
 
 def _costs(folder: RunFolder) -> list[dict[str, Any]]:
-    """The pipeline's impacts, in the order of the points."""
-    rows = [row for row in read_table(folder, "impacts") if row["metric"] in _SHOWN]
-    return sorted(rows, key=lambda row: (row["scenario"], row["point"], _SHOWN.index(row["metric"])))
+    """Return the rows of the impacts table, in the order of the points."""
+    rows = [row for row in read_table(folder, "impacts") if row["metric"] in _METRICS]
+    return sorted(rows, key=lambda row: (row["scenario"], row["point"], _METRICS.index(row["metric"])))
 
 
 def _table(costs: Sequence[dict[str, Any]]) -> Table:
     table = Table("setting", "against", "metric", "change", "95 % interval", box=None)
-    for one in costs:
-        low, high = one["low"], one["high"]
+    for row in costs:
+        low, high = row["low"], row["high"]
         interval = "not known" if low is None else f"{low:+.1f} % to {high:+.1f} %"
-        cells = (one["point"], one["base"], formatting.metric(one["metric"]), f"{one['value']:+.1f} %", interval)
+        cells = (row["point"], row["base"], formatting.metric(row["metric"]), f"{row['value']:+.1f} %", interval)
         table.add_row(*map(Text, cells))
-    say("The change of each metric against the base, from interleaved runs.")
+    say("The change of each metric against the base, from interleaved runs:")
     return table

@@ -1,4 +1,4 @@
-"""`mqlab plan STUDY`: what a run would do, and how long it would load a system."""
+"""`mqlab plan STUDY`: the points, runs and estimated time of a study."""
 
 import json
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ _COLUMNS: Final = (
     "scenario", "point", "destinations", "producers", "consumers", "size", "persistent", "transaction", "send", "batch",
     "rate", "runs", "time",
 )  # fmt: skip
-# In a study of requests and replies these roles stand in the places of producers and consumers.
-_ASKING: Final = {"producers": "requesters", "consumers": "responders"}
+# Column names for a study whose points are all request-reply.
+_REQUEST_REPLY: Final = {"producers": "requesters", "consumers": "responders"}
 
 
 def plan(
     study: Annotated[str, typer.Argument(help="The name of a study, or the path of its file or folder.")],
     scale: Annotated[str, typer.Option(help="quick, standard or full (the study's own length).")] = DEFAULT_SCALE,
-    only: Annotated[list[str] | None, typer.Option(help="A scenario; may be given more than once.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="A scenario; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print the points of a study, their runs and the estimated time on one system."""
@@ -37,14 +37,14 @@ def plan(
         return
     show(_table(points))
     say(f"{declared.id} at scale {scale}: {_load(estimate(points))} on each system.")
-    say("Setting up and draining come on top; both end when they are done.")
+    say("Set-up and draining take additional time.")
     for published, system in declared.stand_ins.items():
-        say(f"Unless a system is named, {system} runs in place of {published}.")
+        say(f"Unless you name a system, {system} replaces {published}.")
 
 
 def _table(points: Sequence[Point]) -> Table:
-    asking = all(point.pattern == "request-reply" for point in points)
-    table = Table(*(_ASKING.get(column, column) if asking else column for column in _COLUMNS), box=None)
+    request_reply = all(point.pattern == "request-reply" for point in points)
+    table = Table(*(_REQUEST_REPLY.get(column, column) if request_reply else column for column in _COLUMNS), box=None)
     for point in points:
         expected = estimate([point])
         cells = (
@@ -72,7 +72,7 @@ def _table(points: Sequence[Point]) -> Table:
 
 
 def _load(expected: Estimate) -> str:
-    """A fixed number of messages takes as long as it takes; only the number of runs is known before."""
+    """Return the estimate as text. For a fixed number of messages only the number of runs is known."""
     fixed = f"up to {expected.fixed_runs} runs with a fixed number of messages" if expected.fixed_runs else ""
     timed = f"{_time(expected)} of load" if expected.most_seconds else ""
     return " and ".join(filter(None, (timed, fixed)))

@@ -1,26 +1,26 @@
-"""Progress on a terminal: runs done, the phase of the present one, and later the tables of the pipeline."""
+"""Progress bars: the runs, the phase of the present run, and the tables of the pipeline."""
 
 from types import TracebackType
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from mqlab.cli.console import words
+from mqlab.cli.console import stderr_console
 from mqlab.events.schema import MEASURE, WARM_UP
 from mqlab.runner.conductor import Progress as LoadProgress
 
 
 class ProgressBars:
-    """Used as a context; on a pipe it says nothing but one line a point, so that a log stays readable."""
+    """A context manager. Without a terminal it prints one line per point, to keep logs readable."""
 
     def __init__(self) -> None:
-        self._console = words()
+        self._console = stderr_console()
         self._bars = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}"),
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"),
             TimeElapsedColumn(), console=self._console, transient=True, disable=not self._console.is_terminal,
         )  # fmt: skip
         self._runs: TaskID | None = None
         self._tables: TaskID | None = None
-        self._said = ""
+        self._last_label = ""
 
     def __enter__(self) -> "ProgressBars":
         self._bars.start()
@@ -31,28 +31,28 @@ class ProgressBars:
     ) -> None:
         self._bars.stop()
 
-    def load(self, progress: LoadProgress) -> None:
+    def update_load(self, progress: LoadProgress) -> None:
         if self._runs is None:
-            self._runs = self._bars.add_task("runs", what="")
-        # Nobody knows how long a fixed amount of work will take.
-        known = progress.phase in (WARM_UP, MEASURE) and progress.phase_seconds > 0
-        seconds = f" ({progress.phase_seconds:g} s)" if known else ""
+            self._runs = self._bars.add_task("runs", detail="")
+        # The duration of a fixed amount of work is not known.
+        timed = progress.phase in (WARM_UP, MEASURE) and progress.phase_seconds > 0
+        seconds = f" ({progress.phase_seconds:g} s)" if timed else ""
         self._bars.update(
             self._runs, completed=progress.runs_done, total=progress.runs_expected,
-            what=f"{progress.runs_done + 1} of {progress.runs_expected}: {progress.label}, {progress.phase}{seconds}",
+            detail=f"{progress.runs_done + 1} of {progress.runs_expected}: {progress.label}, {progress.phase}{seconds}",
         )  # fmt: skip
-        if not self._console.is_terminal and progress.label != self._said:
-            self._said = progress.label
+        if not self._console.is_terminal and progress.label != self._last_label:
+            self._last_label = progress.label
             self._console.print(f"run {progress.runs_done + 1} of {progress.runs_expected}: {progress.label}")
 
-    def spark_starts(self) -> None:
+    def start_measures(self) -> None:
         if self._runs is not None:
             self._bars.remove_task(self._runs)
             self._runs = None
-        self._tables = self._bars.add_task("measures", total=None, what="starting Spark")
+        self._tables = self._bars.add_task("measures", total=None, detail="starting Spark")
         if not self._console.is_terminal:
             self._console.print("measures: Spark reads the events")
 
-    def measure(self, table: str, done: int, total: int) -> None:
+    def update_measures(self, table: str, done: int, total: int) -> None:
         assert self._tables is not None
-        self._bars.update(self._tables, completed=done, total=total, what=table)
+        self._bars.update(self._tables, completed=done, total=total, detail=table)

@@ -1,4 +1,4 @@
-"""`mqlab report RUN...`: the reports again, from measures that are there."""
+"""`mqlab report RUN...`: write reports from existing measures."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from mqlab.cli.console import Exit, fail, io_reason, say, show_json
-from mqlab.cli.interrupt import leaving_at_once
+from mqlab.cli.interrupt import exit_on_signal
 from mqlab.cli.measure import open_folder
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.sources import NotMeasuredError
@@ -20,10 +20,10 @@ def report(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Write the reports of run folders from their measures, and print the summaries."""
+    """Write the reports of run folders from their measures and print the summaries."""
     run_folders = [open_folder(folder) for folder in folders]
     for run_folder in run_folders:
-        page = written(run_folder)
+        page = run_report(run_folder)
         if not as_json:
             print_summary(run_folder, Console(highlight=False))
         say(f"report: {page}")
@@ -32,28 +32,29 @@ def report(
     documents = [document(run_folder) for run_folder in run_folders]
     if as_json:
         show_json(documents[0] if len(documents) == 1 else {"studies": documents})
-    exit_by(documents)
+    exit_with_status(documents)
 
 
-def written(folder: RunFolder) -> Path:
-    again = f"mqlab report {folder.path}"
+def run_report(folder: RunFolder) -> Path:
+    """Write the report and return its page. Ends the command on an error."""
+    retry = f"mqlab report {folder.path}"
     try:
-        with leaving_at_once(f"interrupted; the measures are kept: {again}"):
+        with exit_on_signal(f"interrupted; the measures are kept: {retry}"):
             return write_report(folder)
     except NotMeasuredError as error:
-        fail(f"{error}; first: mqlab measure {folder.path}", Exit.USAGE)
+        fail(f"{error}; run this first: mqlab measure {folder.path}", Exit.USAGE)
     except StudyError as error:
         fail(str(error), Exit.USAGE)
     except OSError as error:
-        fail(f"{folder.report} cannot be written: {io_reason(error)}. The measures are kept: {again}", Exit.INTERNAL)
+        fail(f"{folder.report} cannot be written: {io_reason(error)}. The measures are kept: {retry}", Exit.INTERNAL)
 
 
-def exit_by(documents: list[dict[str, Any]]) -> None:
-    """Ends the command by what its reader must know first; returns if every run is clean and complete."""
+def exit_with_status(documents: list[dict[str, Any]]) -> None:
+    """End the command with the exit code of the worst result; return if every run is clean and complete."""
     audits = [audit["status"] for document in documents for audit in document["audits"]]
     if {"failed", "void"} & {*audits}:
-        fail("an audit failed: see the report", Exit.AUDIT_FAILED)
+        fail("an audit failed; see the report", Exit.AUDIT_FAILED)
     if not any(document["measures"] for document in documents):
         fail("nothing was measured: no run was valid", Exit.NOTHING_MEASURED)
     if "incomplete" in audits or any(document["status"] == "incomplete" for document in documents):
-        fail("a run is incomplete: see the report", Exit.SYSTEM_UNAVAILABLE)
+        fail("a run is incomplete; see the report", Exit.SYSTEM_UNAVAILABLE)

@@ -1,4 +1,4 @@
-"""`mqlab run`: run, measure, report."""
+"""`mqlab run`: run studies, measure and report."""
 
 import asyncio
 import shlex
@@ -11,10 +11,10 @@ import uvloop
 from rich.console import Console
 
 from mqlab.cli.console import Exit, fail, io_reason, say, show_json
-from mqlab.cli.interrupt import cancelled_once
-from mqlab.cli.measure import MasterOption, measured
+from mqlab.cli.interrupt import run_cancellable
+from mqlab.cli.measure import MasterOption, run_measure
 from mqlab.cli.progress import ProgressBars
-from mqlab.cli.report import exit_by, written
+from mqlab.cli.report import exit_with_status, run_report
 from mqlab.cli.systems.names import not_ready
 from mqlab.events.folder import RunFolder
 from mqlab.report import as_json as document
@@ -35,17 +35,17 @@ def run(
         list[str] | None,
         typer.Option(
             help="NAME or NAME:setting=value,...; may be repeated. "
-            "Default: those that the study names in place of its own; embedded."
+            "Default: the stand-ins that the study names, or embedded."
         ),
     ] = None,
     scale: Annotated[str, typer.Option(help="quick, standard or full (the study's own length).")] = DEFAULT_SCALE,
     only: Annotated[list[str] | None, typer.Option(help="A scenario; may be repeated.")] = None,
-    runs: Annotated[Path, typer.Option(envvar="MQLAB_RUNS", help="Where run folders are made.")] = Path("runs"),
-    agents: Annotated[int, typer.Option(min=1, max=64, help="Processes that play the roles.")] = 2,
+    runs: Annotated[Path, typer.Option(envvar="MQLAB_RUNS", help="The folder for run folders.")] = Path("runs"),
+    agents: Annotated[int, typer.Option(min=1, max=64, help="Agent processes, which run the roles.")] = 2,
     master: MasterOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Run studies on systems, measure with Spark, write the report."""
+    """Run studies on systems, measure with Spark and write the reports."""
     command = "mqlab " + shlex.join(map(masked, sys.argv[1:]))
     orders = []
     try:
@@ -57,14 +57,14 @@ def run(
             orders.append(RunPlan(study, scale, study.points(scale, only or ()), systems, agents, command))
     except (StudyError, SystemSettingError) as error:
         fail(str(error), Exit.USAGE)
-    documents = _all(orders, runs, master, quiet=as_json)
+    documents = _run_all(orders, runs, master, quiet=as_json)
     if as_json:
         show_json(documents[0] if len(documents) == 1 else {"studies": documents})
-    exit_by(documents)
+    exit_with_status(documents)
 
 
 def default_systems(study: Study) -> list[str]:
-    """What runs when the user names no system: those that the study puts in place of its own."""
+    """Return the systems to run if the user names none: the stand-ins of the study, or the embedded broker."""
     return list(dict.fromkeys(study.stand_ins.values())) or ["embedded"]
 
 
@@ -78,49 +78,49 @@ def _check_stand_ins(study: Study) -> None:
 
 def _systems(texts: list[str]) -> list[System]:
     try:
-        found = [parse_system(text) for text in texts]
+        systems = [parse_system(text) for text in texts]
     except SystemSettingError as error:
         fail(str(error), Exit.USAGE)
-    labels = [one.label for one in found]
+    labels = [system.label for system in systems]
     for label in labels:
         if labels.count(label) > 1:
             fail(f"the system {label} is named twice", Exit.USAGE)
-    for one in found:
-        # Now, and not after the hours that the others take.
-        if why := not_ready(one):
-            fail(why, Exit.SYSTEM_UNAVAILABLE)
-    return found
+    for system in systems:
+        # Check before the first run, which may take hours.
+        if reason := not_ready(system):
+            fail(reason, Exit.SYSTEM_UNAVAILABLE)
+    return systems
 
 
-def _all(orders: list[RunPlan], runs: Path, master: str | None, *, quiet: bool) -> list[dict[str, Any]]:
-    """One study after the other; the page that leads to all reports is written even when one of them fails."""
+def _run_all(orders: list[RunPlan], runs: Path, master: str | None, *, quiet: bool) -> list[dict[str, Any]]:
+    """Run the studies one after the other. The index of the reports is written even if a study fails."""
     done: list[RunFolder] = []
     try:
         for order in orders:
-            done.append(one_study(order, runs, master, quiet=quiet))  # noqa: PERF401 - what is done counts if one fails
+            done.append(run_study(order, runs, master, quiet=quiet))  # noqa: PERF401 - keeps the finished ones if one fails
     finally:
         if len(done) > 1:
             say(f"all reports: {write_index(done)}")
     return [document(folder) for folder in done]
 
 
-def one_study(order: RunPlan, runs: Path, master: str | None, *, quiet: bool) -> RunFolder:
-    """One study from its first run to its report."""
+def run_study(order: RunPlan, runs: Path, master: str | None, *, quiet: bool) -> RunFolder:
+    """Run a study, measure it and write its report."""
     try:
         folder = RunFolder.create(runs, f"{order.study.id}-{order.scale}")
     except OSError as error:
-        fail(f"--runs {runs}: no run folder can be made there ({error.strerror or error})", Exit.USAGE)
+        fail(f"--runs {runs}: cannot create a run folder there ({error.strerror or error})", Exit.USAGE)
     try:
         with ProgressBars() as bars:
-            uvloop.run(cancelled_once(Conductor(order, folder, bars.load).conduct()))
-            measured(folder, master, bars)
-            page = written(folder)
+            uvloop.run(run_cancellable(Conductor(order, folder, bars.update_load).conduct()))
+            run_measure(folder, master, bars)
+            page = run_report(folder)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        fail(f"interrupted; what there is, marked incomplete: {folder.path}", Exit.INTERRUPTED)
+        fail(f"interrupted; the incomplete run folder is {folder.path}", Exit.INTERRUPTED)
     except SystemFailedError as error:
-        fail(f"{error}; what there is, marked incomplete: {folder.path}", Exit.SYSTEM_UNAVAILABLE)
+        fail(f"{error}; the incomplete run folder is {folder.path}", Exit.SYSTEM_UNAVAILABLE)
     except OSError as error:
-        fail(f"a file cannot be used: {io_reason(error)}; what there is: {folder.path}", Exit.INTERNAL)
+        fail(f"a file cannot be used: {io_reason(error)}; the incomplete run folder is {folder.path}", Exit.INTERNAL)
     if not quiet:
         print_summary(folder, Console(highlight=False))
     say(f"report: {page}")

@@ -1,4 +1,4 @@
-"""`mqlab studies`: the studies that come with the lab."""
+"""`mqlab studies`: list the built-in studies."""
 
 from typing import Annotated
 
@@ -13,20 +13,20 @@ from mqlab.study import Study, StudyError, built_in_studies, load_study
 def studies(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """List the studies that can be run by name."""
+    """List the built-in studies, which run by name."""
     try:
-        found = [load_study(name) for name in built_in_studies()]
+        loaded = [load_study(name) for name in built_in_studies()]
     except StudyError as error:
         fail(str(error), Exit.USAGE)
     if as_json:
-        show_json({"studies": [_document(study) for study in found]})
+        show_json({"studies": [_document(study) for study in loaded]})
         return
     table = Table("study", "title", "scenarios", "published systems", "published values", "claims", box=None)
-    for study in found:
+    for study in loaded:
         cells = (study.id, study.title, " ".join(study.scenarios), ", ".join(study.systems_published))
         table.add_row(*map(Text, cells), str(len(study.published)), str(len(study.claims)))
     show(table)
-    say("A study of your own is a file: mqlab plan FILE shows what it would run.")
+    say("Your own study is a file: mqlab init writes an example, mqlab plan FILE shows its runs.")
 
 
 def _document(study: Study) -> dict[str, object]:

@@ -1,6 +1,6 @@
-"""`mqlab systems`: what can be measured here; get it, try it. One file a command.
+"""`mqlab systems`: list, install, start and stop the systems under test. One module per command.
 
-What is done is the systems' own; here are only options and tables.
+A command reads options, calls the systems package and prints the result.
 """
 
 import typer

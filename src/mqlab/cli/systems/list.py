@@ -1,4 +1,4 @@
-"""`mqlab systems`: all of them."""
+"""`mqlab systems`: list all systems."""
 
 from typing import Any
 
@@ -7,30 +7,38 @@ from rich.table import Table
 from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, show, show_json
-from mqlab.cli.systems.names import AsJson, loaded, not_ready
+from mqlab.cli.systems.names import AsJson, load_default, not_ready
 from mqlab.systems import SYSTEMS
 
 
 def list_all(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the systems; with a command, look at one, get it, or start it to try it."""
+    """List the systems. A command shows, installs, starts or stops one."""
     if context.invoked_subcommand is not None:
         if as_json:
             fail(f"write --json after `{context.invoked_subcommand}`", Exit.USAGE)
         return
-    found = [_entry(name) for name in sorted(SYSTEMS)]
+    entries = [_entry(name) for name in sorted(SYSTEMS)]
     if as_json:
-        show_json({"systems": found})
+        show_json({"systems": entries})
         return
     table = Table("system", "what it is", "version", "drivers", "ready", box=None)
-    for one in found:
-        ready = f"no: {one['missing']}" if one["missing"] else "yes"
-        cells = (one["name"], one["title"], one["version"], ", ".join(one["drivers"]), ready)
+    for entry in entries:
+        ready = f"no: {entry['missing']}" if entry["missing"] else "yes"
+        cells = (entry["name"], entry["title"], entry["version"], ", ".join(entry["drivers"]), ready)
         table.add_row(*map(Text, cells))
     show(table)
 
 
 def _entry(name: str) -> dict[str, Any]:
-    one = loaded(name)
-    if isinstance(one, str):
-        return {"name": name, "title": "", "version": "", "drivers": [], "missing": one, "settings": {}, "stamps": []}
-    return {**one.describe(), "title": one.title, "drivers": list(one.drivers), "missing": not_ready(one)}
+    system = load_default(name)
+    if isinstance(system, str):
+        return {
+            "name": name,
+            "title": "",
+            "version": "",
+            "drivers": [],
+            "missing": system,
+            "settings": {},
+            "stamps": [],
+        }
+    return {**system.describe(), "title": system.title, "drivers": list(system.drivers), "missing": not_ready(system)}

@@ -1,4 +1,4 @@
-"""Systems by the names that a user gives."""
+"""Systems by the names that a user gives on the command line."""
 
 from typing import Annotated
 
@@ -9,33 +9,36 @@ from mqlab.runner.unsupported import driver_of
 from mqlab.systems import SYSTEMS, System, SystemFailedError, SystemSettingError, system
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Named = Annotated[str, typer.Argument(metavar="NAME[:setting=value,...]", show_default=False)]
+SystemArgument = Annotated[str, typer.Argument(metavar="NAME[:setting=value,...]", show_default=False)]
 
 
-def named(text: str) -> System:
-    """Ends the command with one sentence if there is no such system, or no such setting."""
+def parse_or_fail(text: str) -> System:
+    """Return the system. End the command if there is no such system or setting."""
     try:
         return system(text)
     except SystemSettingError as error:
         fail(str(error), Exit.USAGE)
     except Exception as error:
-        fail(f"{text}: it cannot be loaded: {error}", Exit.SYSTEM_UNAVAILABLE)
+        fail(f"{text} cannot be loaded: {error}", Exit.SYSTEM_UNAVAILABLE)
 
 
-def loaded(name: str) -> System | str:
-    """With its default settings; or why it cannot be loaded. Other packages may bring whatever they like."""
+def load_default(name: str) -> System | str:
+    """Return the system with default settings, or the reason why it cannot be loaded.
+
+    Systems of other packages may raise any exception.
+    """
     try:
         return SYSTEMS[name]({})
     except Exception as error:
         return f"cannot be loaded: {type(error).__name__}: {error}"
 
 
-def not_ready(one: System) -> str:
-    """Why it cannot be measured here now; "" if it can."""
-    if why := one.missing():
-        return why
+def not_ready(chosen: System) -> str:
+    """Return the reason why the system cannot be measured here now; "" if it can."""
+    if reason := chosen.missing():
+        return reason
     try:
-        driver_of(one)
+        driver_of(chosen)
     except SystemFailedError as error:
         return str(error)
     return ""

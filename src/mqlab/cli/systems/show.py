@@ -1,4 +1,4 @@
-"""`mqlab systems show`: what one can do, what its word is worth, and what can be chosen of it."""
+"""`mqlab systems show`: the features, durability and settings of a system."""
 
 from dataclasses import asdict
 from typing import Any
@@ -7,51 +7,51 @@ from rich.table import Table
 from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, show, show_json
-from mqlab.cli.systems.names import AsJson, Named, named, not_ready
+from mqlab.cli.systems.names import AsJson, SystemArgument, not_ready, parse_or_fail
 from mqlab.runner.unsupported import lacks
 from mqlab.study.features import FEATURES
 from mqlab.systems import System, SystemFailedError
 from mqlab.systems.program import Program
 
 
-def show_one(name: Named, as_json: AsJson = False) -> None:
-    """Show one system: each feature, or why it lacks it; its durability; its settings."""
-    one = named(name)
+def show_one(name: SystemArgument, as_json: AsJson = False) -> None:
+    """Show the features of a system (or why it lacks system), its durability and its settings."""
+    system = parse_or_fail(name)
     try:
-        found = _described(one)
+        description = _describe(system)
     except SystemFailedError as error:
         fail(str(error), Exit.SYSTEM_UNAVAILABLE)
     if as_json:
-        show_json(found)
+        show_json(description)
         return
     head = Table(box=None, show_header=False)
     for key in ("name", "title", "version", "driver", "ready", "stamps"):
-        value = found[key] if key != "ready" else found["missing"] or "yes"
+        value = description[key] if key != "ready" else description["missing"] or "yes"
         head.add_row(Text(key), Text("; ".join(value) if isinstance(value, list) else value))
     show(head)
-    show(_table(("feature", "has it"), {key: why or "yes" for key, why in found["features"].items()}))
-    show(_table(("durability", ""), found["durability"]))
-    show(_settings(found))
+    show(_table(("feature", "has it"), {key: why or "yes" for key, why in description["features"].items()}))
+    show(_table(("durability", ""), description["durability"]))
+    show(_settings(description))
 
 
-def _described(one: System) -> dict[str, Any]:
-    reasons = lacks(one)
-    choices: dict[str, tuple[str, ...]] = {"driver": one.drivers}
-    if isinstance(one, Program):
-        choices |= one.choices
+def _describe(system: System) -> dict[str, Any]:
+    reasons = lacks(system)
+    choices: dict[str, tuple[str, ...]] = {"driver": system.drivers}
+    if isinstance(system, Program):
+        choices |= system.choices
     return {
-        **one.describe(), "title": one.title, "driver": one.driver, "missing": not_ready(one),
-        # Why it has not; "" for what it has.
+        **system.describe(), "title": system.title, "driver": system.driver, "missing": not_ready(system),
+        # The reason why it lacks the feature; "" if it has it.
         "features": {feature: reasons.get(feature, "") for feature in FEATURES},
-        "durability": asdict(one.durability()),
+        "durability": asdict(system.durability()),
         "choices": {key: list(values) for key, values in choices.items()},
     }  # fmt: skip
 
 
-def _settings(found: dict[str, Any]) -> Table:
+def _settings(description: dict[str, Any]) -> Table:
     table = Table("setting", "value", "choices", box=None)
-    for key, value in found["settings"].items():
-        allowed = ", ".join(found["choices"].get(key, ()))
+    for key, value in description["settings"].items():
+        allowed = ", ".join(description["choices"].get(key, ()))
         table.add_row(Text(key), Text("" if value is None else str(value)), Text(allowed))
     return table
 

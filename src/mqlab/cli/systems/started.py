@@ -1,4 +1,4 @@
-"""Systems that were started to be tried: a note of each in the cache folder, so that others find it."""
+"""Systems that `mqlab systems start` runs: each has a file in the cache folder, so that other commands find it."""
 
 import json
 import shutil
@@ -12,83 +12,83 @@ import psutil
 from mqlab.regular_file import read_regular
 from mqlab.systems.install.download import cache
 
-_END_SECONDS: Final = 30.0
-# Room for some hundred addresses.
-_NOTE_BYTES: Final = 1_000_000
+_STOP_TIMEOUT_S: Final = 30.0
+# Enough for some hundred addresses.
+_MAX_FILE_BYTES: Final = 1_000_000
 
 
 @dataclass(frozen=True)
-class Started:
-    """`pid` and `created` are those of the `mqlab` that has started it: it ends with that."""
+class StartedSystem:
+    """A running system. `pid` and `created` identify the `mqlab` process that started it and ends with it."""
 
     system: str
     pid: int
     created: float
-    # By the name of the driver.
+    # By driver name.
     addresses: dict[str, str]
     options: dict[str, dict[str, str]]
 
     def process(self) -> psutil.Process | None:
-        """None: it is gone, and its number may be somebody else's by now."""
+        """Return the process, or None if it has ended; another process may have its pid now."""
         with suppress(psutil.Error):
-            found = psutil.Process(self.pid)
-            if found.create_time() == self.created and found.status() != psutil.STATUS_ZOMBIE:
-                return found
+            process = psutil.Process(self.pid)
+            if process.create_time() == self.created and process.status() != psutil.STATUS_ZOMBIE:
+                return process
         return None
 
-    def shown(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         return {key: value for key, value in asdict(self).items() if key != "created"}
 
-    def note(self) -> None:
+    def save(self) -> None:
         path = _folder() / f"{self.pid}.json"
         new = path.with_suffix(".new")
-        new.touch(mode=0o600)  # it tells how to log in
+        new.touch(mode=0o600)  # it contains passwords
         new.write_text(json.dumps(asdict(self)))
         new.rename(path)
 
-    def end(self) -> bool:
-        """Whether it ended in time; if not, it is killed, and its keeper ends the system."""
+    def stop(self) -> bool:
+        """Return whether it stopped in time; otherwise it is killed, and its supervisor stops the system."""
         process = self.process()
         if process is None:
             return True
         with suppress(psutil.NoSuchProcess):
             process.terminate()
             try:
-                process.wait(_END_SECONDS)
+                process.wait(_STOP_TIMEOUT_S)
             except psutil.TimeoutExpired:
                 process.kill()
                 return False
         return True
 
 
-def data_of(pid: int) -> Path:
-    """Where the system that this process starts has its data."""
+def data_folder(pid: int) -> Path:
+    """Return the data folder of the system that this process starts."""
     return _folder() / str(pid)
 
 
-def all_started() -> list[Started]:
-    """Those that are up. What is left of others is removed."""
-    found = []
+def running_systems() -> list[StartedSystem]:
+    """Return the running systems, and remove the files of all others."""
+    running = []
     for path in sorted(_folder().glob("*.json")):
         try:
-            one = Started(**json.loads(read_regular(path, _NOTE_BYTES)))
+            started = StartedSystem(**json.loads(read_regular(path, _MAX_FILE_BYTES)))
         except (OSError, ValueError, TypeError):
             continue
-        if one.process() is not None:
-            found.append(one)
+        if started.process() is not None:
+            running.append(started)
         else:
-            forget(one.pid)
-    # Those that were killed before they could be noted.
+            remove_files(started.pid)
+    # Processes that were killed before they saved their file leave a data folder.
     for path in _folder().iterdir():
         pid = path.name.partition(".")[0]
         if pid.isdigit() and not psutil.pid_exists(int(pid)):
-            forget(int(pid))
-    return found
+            remove_files(int(pid))
+    return running
 
 
-def forget(pid: int) -> None:
-    """What this process has started, with its data, once it is gone."""
-    data = data_of(pid)
+def remove_files(pid: int) -> None:
+    """Remove the file and the data of the system that this process started."""
+    data = data_folder(pid)
     for path in _folder().glob(f"{pid}*"):
         if path == data or path.name.startswith(f"{pid}."):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)

@@ -1,24 +1,24 @@
-"""`mqlab systems status`: what was started to be tried, and is up."""
+"""`mqlab systems status`: list the running systems."""
 
 from rich.table import Table
 from rich.text import Text
 
 from mqlab.cli.console import say, show, show_json
 from mqlab.cli.systems.names import AsJson
-from mqlab.cli.systems.started import all_started
+from mqlab.cli.systems.started import running_systems
 
 
 def show_status(as_json: AsJson = False) -> None:
-    """List the systems that `mqlab systems start` has up, with their addresses."""
-    found = all_started()
+    """List the systems that `mqlab systems start` runs, with their addresses."""
+    started = running_systems()
     if as_json:
-        show_json({"started": [one.shown() for one in found]})
+        show_json({"started": [system.document() for system in started]})
         return
-    if not found:
-        say("nothing is up that `mqlab systems start` has started")
+    if not started:
+        say("`mqlab systems start` runs no system")
         return
     table = Table("pid", "system", "addresses", box=None)
-    for one in found:
-        addresses = ", ".join(f"{driver} {address}" for driver, address in one.addresses.items())
-        table.add_row(str(one.pid), Text(one.system), Text(addresses))
+    for system in started:
+        addresses = ", ".join(f"{driver} {address}" for driver, address in system.addresses.items())
+        table.add_row(str(system.pid), Text(system.system), Text(addresses))
     show(table)

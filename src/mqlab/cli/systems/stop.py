@@ -1,4 +1,4 @@
-"""`mqlab systems stop`: end what was started to be tried."""
+"""`mqlab systems stop`: stop running systems."""
 
 from typing import Annotated
 
@@ -6,24 +6,30 @@ import typer
 
 from mqlab.cli.console import Exit, fail, say, show_json
 from mqlab.cli.systems.names import AsJson
-from mqlab.cli.systems.started import all_started
+from mqlab.cli.systems.started import StartedSystem, running_systems
 
 
 def stop_some(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME|PID...", show_default=False)] = None,
-    every: Annotated[bool, typer.Option("--all", help="All that are up.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All running systems.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Stop systems that `mqlab systems start` has up."""
+    """Stop systems that `mqlab systems start` runs."""
     if bool(names) == every:
-        fail("name what is to be stopped, or say --all", Exit.USAGE)
-    up = all_started()
+        fail("name the systems to stop, or pass --all", Exit.USAGE)
+    running = running_systems()
     for name in names or ():
-        if not any(name in (str(one.pid), one.system, one.system.partition(":")[0]) for one in up):
-            fail(f"{name} is not up: see `mqlab systems status`", Exit.USAGE)
-    wanted = [one for one in up if every or {str(one.pid), one.system, one.system.partition(":")[0]} & set(names or ())]
-    for one in wanted:
-        say(f"{one.system} ({one.pid}): " + ("stopped" if one.end() else "killed, since it did not stop"))
-    all_started()
+        if not any(name in _names(started) for started in running):
+            fail(f"{name} is not running: see `mqlab systems status`", Exit.USAGE)
+    chosen = [started for started in running if every or _names(started) & set(names or ())]
+    for started in chosen:
+        say(
+            f"{started.system} ({started.pid}): " + ("stopped" if started.stop() else "killed, because it did not stop")
+        )
+    running_systems()
     if as_json:
-        show_json({"stopped": [one.shown() for one in wanted]})
+        show_json({"stopped": [started.document() for started in chosen]})
+
+
+def _names(started: StartedSystem) -> set[str]:
+    return {str(started.pid), started.system, started.system.partition(":")[0]}
