@@ -146,7 +146,7 @@ def test_a_stream_that_refuses_a_message_is_heard() -> None:
 def test_a_request_that_nobody_answers_ends() -> None:
     async def test(connection: Connection) -> None:
         requester = await connection.requester("queue:q", "queue:r", persistent=False)
-        with pytest.raises(DriverError, match="nobody"):
+        with pytest.raises(DriverError, match="no responder"):
             await requester.request(b"body", "1")
 
     run(server(b"HMSG REPLY 1000 16 16\r\nNATS/1.0 503\r\n\r\n\r\n"), test)

@@ -1,4 +1,4 @@
-"""One MQTT session over a connection of its own: what is published and confirmed, what arrives and is acknowledged."""
+"""An MQTT session over a connection of its own."""
 
 import asyncio
 from collections import deque
@@ -32,7 +32,7 @@ from mqlab.wire.mqtt import (
 )
 from mqlab.wire.native.payload import Bytes
 
-# Numbers of packets are 1 to 65,535.
+# Packet ids are 1 to 65,535.
 _MAX_ID: Final = 0xFFFF
 # A barrier follows every so many published bytes, and so many may be unanswered. Without this limit the buffers on the
 # way to a slow system would hold seconds of work when the load ends.
@@ -43,30 +43,30 @@ Result = TypeVar("Result")
 
 
 class MqttClient:
-    """All that waits raises DriverError once the session has failed. `room`: messages that may wait to be taken."""
+    """All waits raise DriverError after a failure. Reading pauses with more than `capacity` unreceived messages."""
 
     def __init__(self, connect: Connect, capacity: int = 0) -> None:
         self.version = connect.version
-        # Whether a message that nobody gets is lost, which on a queue it must not be.
+        # Fail if a message has no subscriber. Set for queues, whose messages must not be lost.
         self.needs_subscribers = False
         self.failed: DriverError | None = None
         self._connect = connect
         self._capacity = capacity
         self._transport = SocketTransport("MQTT", self._parse, self._connection_lost)
-        self._splitter = MqttDecoder(connect.version)
-        # Of questions in their order; one that nobody waits for any more is still answered.
+        self._decoder = MqttDecoder(connect.version)
+        # Futures of pending requests, in order; a cancelled one still gets an answer.
         self._answers: deque[asyncio.Future[Packet]] = deque()
         self._barriers: deque[asyncio.Future[Packet]] = deque()
         self._bytes_since_barrier = 0
         self._received: deque[PublishBatch] = deque()
         self._received_messages = 0
         self._message_waiter: asyncio.Future[None] | None = None
-        # Messages sent that are not confirmed, how many may be, and the number of the next.
+        # Unconfirmed messages, their maximum, and the next packet id.
         self._unconfirmed = 0
         self._window = _MAX_ID
         self._next_id = 1
         self._confirmation_waiter: asyncio.Future[None] | None = None
-        # While somebody waits for an answer, the connection is read even if no message has room: it may be behind them.
+        # While a task waits for an answer, the client reads even with a full inbox: the answer may follow the messages.
         self._waiting_answers = 0
 
     async def open(self, address: str) -> None:
@@ -77,19 +77,19 @@ class MqttClient:
             self._check_connack(answer.rest)
         except TimeoutError:
             await self._transport.close()
-            raise DriverError(f"{address} does not answer in MQTT") from None
+            raise DriverError(f"{address} sent no MQTT CONNACK") from None
         except BaseException:
             await self._transport.close()
             raise
 
     async def subscribe(self, topic: str, qos: int = 1) -> None:
-        """Messages come with the QoS they were sent with, or `qos` if that is less."""
+        """Subscribe to a topic; `qos` is the highest QoS of its messages."""
         answer = await self._call(subscribe(self.version, self._ids(1).item(), topic, qos), SUBACK)
         if answer.rest[-1] >= REFUSED:
             raise DriverError(f"the system refuses the subscription to {topic}: reason {answer.rest[-1]:#04x}")
 
     async def publish(self, data: bytes) -> None:
-        """Returns when there is room for more."""
+        """Write PUBLISH packets; return when the driver may publish more."""
         self._write(data)
         self._bytes_since_barrier += len(data)
         if self._bytes_since_barrier >= _BARRIER_BYTES:
@@ -100,25 +100,25 @@ class MqttClient:
         if self._transport.is_write_paused:
             await self._transport.wait_writable()
 
-    async def reserve_ids(self, most: int) -> Any:
-        """For at most so many packets that are to be confirmed; returns when at least one more may be sent."""
+    async def reserve_ids(self, max_ids: int) -> Any:
+        """Return between one and `max_ids` packet ids for QoS 1; wait while the window is full."""
         while self._unconfirmed >= self._window:
             await self._next_confirmation()
-        rows = min(most, self._window - self._unconfirmed)
+        rows = min(max_ids, self._window - self._unconfirmed)
         self._unconfirmed += rows
         return self._ids(rows)
 
     async def wait_confirmed(self) -> None:
-        """Returns when all that was to be confirmed is."""
+        """Return when all QoS 1 messages are confirmed."""
         while self._unconfirmed:
             await self._next_confirmation()
 
     async def flush(self) -> None:
-        """Returns when the system has handled all that was sent."""
+        """Return when the system has processed all packets."""
         await self._call(PING)
 
     async def receive(self, *, is_reply: bool = False) -> list[PublishBatch]:
-        """What is there now, up to the room there is, either redelivered or not."""
+        """Wait for messages; return up to `capacity` of them, all redelivered or all not."""
         while not self._received:
             if self.failed is not None:
                 raise self.failed
@@ -180,43 +180,43 @@ class MqttClient:
             self._waiting_answers -= 1
 
     def _check_connack(self, rest: bytes) -> None:
-        found = {}
+        properties = {}
         if self.version == 5 and len(rest) > 2:
             size, at = read_varint(rest, 2)
-            found = read_properties(rest[at : at + max(size, 0)])
+            properties = read_properties(rest[at : at + max(size, 0)])
         if len(rest) < 2 or rest[1]:
-            reason = refusal(self.version, rest[1], found) if len(rest) > 1 else "it says nothing"
+            reason = refusal(self.version, rest[1], properties) if len(rest) > 1 else "an incomplete CONNACK"
             raise DriverError(f"the system refuses the connection: {reason}")
-        self._window = int.from_bytes(found.get(RECEIVE_MAXIMUM, b"\xff\xff"), "big")
+        self._window = int.from_bytes(properties.get(RECEIVE_MAXIMUM, b"\xff\xff"), "big")
 
-    # From the line
+    # Callbacks of the transport.
 
     def _parse(self, data: Bytes) -> tuple[int, int]:
-        for found in self._splitter.feed(data.tobytes()):
-            self._handle(found)
+        for item in self._decoder.feed(data.tobytes()):
+            self._handle(item)
         if self._received_messages > self._capacity and not self._waiting_answers:
             self._transport.pause_reading(self)
         return len(data), 0
 
-    def _handle(self, found: Incoming) -> None:
-        if isinstance(found, PublishBatch):
-            self._received.append(found)
-            self._received_messages += found.rows
+    def _handle(self, item: Incoming) -> None:
+        if isinstance(item, PublishBatch):
+            self._received.append(item)
+            self._received_messages += item.rows
             _wake(self._message_waiter)
-        elif isinstance(found, PubackBatch):
-            self._unconfirmed -= found.rows
-            if found.reason >= REFUSED:
-                self._fail(f"the system refused a message: reason {found.reason:#04x}")
-            elif found.reason == NO_MATCHING_SUBSCRIBERS and self.needs_subscribers:
-                self._fail("a message was sent to a queue that nobody receives from: MQTT keeps it for nobody")
+        elif isinstance(item, PubackBatch):
+            self._unconfirmed -= item.rows
+            if item.reason >= REFUSED:
+                self._fail(f"the system refused a message: reason {item.reason:#04x}")
+            elif item.reason == NO_MATCHING_SUBSCRIBERS and self.needs_subscribers:
+                self._fail("a message was sent to a queue without a consumer: MQTT drops it")
             _wake(self._confirmation_waiter)
-        elif found.kind == DISCONNECT:
-            code = found.rest[0] if found.rest else 0
+        elif item.kind == DISCONNECT:
+            code = item.rest[0] if item.rest else 0
             self._fail(f"the system ended the session: reason {code:#04x}")
         elif self._answers:
             answer = self._answers.popleft()
             if not answer.done():
-                answer.set_result(found)
+                answer.set_result(item)
 
     def _connection_lost(self, reason: str) -> None:
         self._fail(reason or "the session is closed")

@@ -1,4 +1,4 @@
-"""MQTT 5 and 3.1.1: a session with a connection of its own for each role, since a session is one subscriber."""
+"""The drivers of MQTT 5 and 3.1.1. Each role has a session with its own connection: a session is one subscriber."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,15 +17,16 @@ from mqlab.drivers.api import (
     Sender,
 )
 from mqlab.drivers.mqtt.client import MqttClient
-from mqlab.drivers.mqtt.links import MqttReceiver, MqttRequester, MqttResponder, MqttSender
+from mqlab.drivers.mqtt.links import MqttReceiver, MqttSender
+from mqlab.drivers.mqtt.request_reply import MqttRequester, MqttResponder
 from mqlab.wire.mqtt import Connect, Version
 
-# Members of one group share what is sent to a topic: MQTT's nearest to a queue.
+# A shared subscription, whose members share the messages of a topic, stands for a queue.
 _SHARED = "$share/mqlab/"
 
 
 class MqttDriver(Driver):
-    """MQTT 5. Options: `user` and `password`, if the system asks for them."""
+    """MQTT 5. Options: user, password."""
 
     version: ClassVar[Version] = 5
     lacks: ClassVar[Mapping[str, str]] = {
@@ -41,13 +42,13 @@ class MqttDriver(Driver):
     async def connect(self, application: str = "") -> Connection:
         login = Connect("", self.version, self.options.get("user", ""), self.options.get("password", ""))
         connection = MqttConnection(self.address, login, application or "mqlab", type(self).lacks)
-        # Nothing is to be done with it now, but whether the system can be reached at all is known.
+        # Connect once, so that an error shows now and not with the first link.
         await (await connection.client()).close()
         return connection
 
 
 class Mqtt3Driver(MqttDriver):
-    """MQTT 3.1.1, for systems that do not speak 5."""
+    """MQTT 3.1.1, for systems that do not support MQTT 5."""
 
     version: ClassVar[Version] = 4
     lacks: ClassVar[Mapping[str, str]] = {
@@ -67,7 +68,7 @@ class MqttConnection(Connection):
         self._clients: list[MqttClient] = []
 
     async def client(self, capacity: int = 0, durable: str = "") -> MqttClient:
-        """`durable`: its name, which goes on without its connection."""
+        """Open a session. One with the name `durable` outlives its connection."""
         client_id = durable or f"{self._application}-{uuid4().hex}"
         connect = replace(
             self._login, client_id=client_id, keep_session=bool(durable), clean_start=not durable,
@@ -88,7 +89,7 @@ class MqttConnection(Connection):
 
     async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
         self._check(options)
-        client = await self._subscribed(destination, options.prefetch, options.durable)
+        client = await self._subscribe(destination, options.prefetch, options.durable)
         return MqttReceiver(client, options.prefetch // 2 if options.acknowledge == "dups_ok" else 0)
 
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
@@ -101,7 +102,7 @@ class MqttConnection(Connection):
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
         self._check_has("request/reply")
-        return MqttResponder(await self._subscribed(destination, prefetch, ""), persistent=persistent)
+        return MqttResponder(await self._subscribe(destination, prefetch, ""), persistent=persistent)
 
     async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
         self._check(options)
@@ -121,7 +122,7 @@ class MqttConnection(Connection):
         for client in self._clients:
             await client.close()
 
-    async def _subscribed(self, destination: str, capacity: int, durable: str) -> MqttClient:
+    async def _subscribe(self, destination: str, capacity: int, durable: str) -> MqttClient:
         shared = _SHARED if destination.startswith("queue:") else ""
         topic = shared + self._topic(destination)
         client = await self.client(capacity, durable)
@@ -134,11 +135,11 @@ class MqttConnection(Connection):
         return destination.replace(":", "/", 1)
 
     def _check(self, options: ReceiverOptions) -> None:
-        for asked, feature in (
+        for needed, feature in (
             (options.selector, "selectors"), (options.acknowledge == "client", "client acknowledgement"),
             (options.acknowledge == "transacted", "transactions"),
         ):  # fmt: skip
-            if asked:
+            if needed:
                 self._check_has(feature)
 
     def _check_has(self, feature: str) -> None:

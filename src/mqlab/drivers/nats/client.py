@@ -1,4 +1,4 @@
-"""A connection to a NATS server: subscriptions, and requests whose answers come to one inbox."""
+"""A connection to a NATS server: subscriptions, and requests whose replies come to one inbox."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from mqlab.drivers.common.transport import SocketTransport
 from mqlab.wire import nats
 from mqlab.wire.native.payload import Bytes
 
-# As much as a server can be told to take in one message.
+# The largest limit that a server can be configured with.
 _MAX_MESSAGE_BYTES: Final = 64 << 20
 
 OnDelivered = Callable[[nats.SubscriptionBatch], None]
@@ -21,17 +21,17 @@ OnHeaded = Callable[[nats.HeaderMessage], None]
 
 
 class NatsClient:
-    """`name` is what the server shows it as. All that asks something raises DriverError."""
+    """All roles of a driver's connection share one client. All methods raise DriverError."""
 
     def __init__(self) -> None:
         self.info: dict[str, Any] = {}
         self._transport = SocketTransport("NATS", self._parse, self._connection_lost)
         self._handlers: dict[bytes, tuple[OnDelivered, OnHeaded]] = {}
         self._lost_callbacks: set[Callable[[str], None]] = set()
-        # All of one length, so that messages to several subscriptions are, too.
+        # Ids of equal length give messages of equal length.
         self._next_sid = 1000
         self._pongs: deque[asyncio.Future[None]] = deque()
-        self._greeted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._info_received: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._inbox = f"_INBOX.{secrets.token_hex(8)}"
         self._answers: dict[bytes, asyncio.Future[bytes]] = {}
         self._next_answer = 0
@@ -40,21 +40,21 @@ class NatsClient:
 
     async def open(self, address: str, name: str, options: Mapping[str, str]) -> None:
         await self._transport.open(address)
-        await with_timeout(self._greeted, failure="the NATS server did not greet")
+        await with_timeout(self._info_received, failure="the NATS server sent no INFO")
         connect_options = {
             "verbose": False, "pedantic": False, "headers": True, "no_responders": True, "protocol": 1,
             "name": name, "lang": "python", "version": "1",
         }  # fmt: skip
         names = {"user": "user", "password": "pass", "token": "auth_token"}
         login = {word: options[option] for option, word in names.items() if option in options}
-        # Nothing more before the answer: a server that refuses closes, and what is written then hides why.
+        # Nothing may follow before the answer: a server that refuses the login closes, and a later write hides why.
         await with_timeout(
             self.ping(nats.connect({**connect_options, **login})), failure="the NATS server did not answer"
         )
         self.subscribe(f"{self._inbox}.*", self._handle_reply, self._handle_status_reply)
 
-    def inbox(self) -> str:
-        """A subject of its own."""
+    def new_inbox(self) -> str:
+        """Return a new subject for one subscription."""
         self._next_answer += 1
         return f"{self._inbox}_{self._next_answer}"
 
@@ -66,7 +66,7 @@ class NatsClient:
         return sid
 
     def unsubscribe(self, sid: bytes) -> None:
-        """What was sent before still comes."""
+        """Messages that the server has sent before still come."""
         self.write(nats.unsubscribe(sid))
 
     def on_lost(self, callback: Callable[[str], None]) -> None:
@@ -80,27 +80,27 @@ class NatsClient:
         self._transport.write(frames)
 
     async def send(self, frames: bytes) -> None:
-        """Returns when more may be sent."""
+        """Write frames; return when the write buffer has space."""
         transport = self._transport
         transport.write(frames)
         if transport.is_write_paused:
             await transport.wait_writable()
 
     def ping(self, last: bytes = b"") -> "asyncio.Future[None]":
-        """Done when the server has taken all that was written, with these as the last."""
+        """Write `last` and a PING; the future is done when the server has processed all frames before."""
         pong = asyncio.get_running_loop().create_future()
         self.write(last + nats.PING)
         self._pongs.append(pong)
         return pong
 
     async def flush(self) -> None:
-        """The server has taken all that was written."""
+        """Return when the server has processed all frames."""
         await with_timeout(self.ping(), BLOCKED_TIMEOUT_S, "the NATS server did not answer")
 
     async def request(
         self, subject: bytes, body: bytes, timeout_s: float = BLOCKED_TIMEOUT_S, failure: str = NO_REPLY
     ) -> bytes:
-        """One request, and its answer."""
+        """Send a request and return the body of its reply."""
         self._next_answer += 1
         token = b"%d" % self._next_answer
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -112,23 +112,23 @@ class NatsClient:
             del self._answers[token]
 
     async def jetstream_request(self, subject: str, config: Mapping[str, object]) -> dict[str, Any]:
-        """A request to JetStream: what it answers, with `error` in it if it refuses."""
+        """Send a request to the JetStream API and return its answer, which may contain `error`."""
         failure = f"JetStream did not answer {subject}"
         answer = await self.request(
             f"$JS.API.{subject}".encode(), json.dumps(config).encode(), ANSWER_TIMEOUT_S, failure
         )
-        found: dict[str, Any] = json.loads(answer)
-        return found
+        decoded: dict[str, Any] = json.loads(answer)
+        return decoded
 
     async def close(self) -> None:
         await self._transport.close()
 
     def _parse(self, data: Bytes) -> tuple[int, int]:
         delivered, others, consumed, needed = nats.parse(data, _MAX_MESSAGE_BYTES)
-        for one in delivered:
-            handlers = self._handlers.get(one.sid)
+        for batch in delivered:
+            handlers = self._handlers.get(batch.sid)
             if handlers is not None:
-                handlers[0](one)
+                handlers[0](batch)
         for other in others:
             if isinstance(other, nats.ControlLine):
                 self._handle_control_line(other)
@@ -147,8 +147,8 @@ class NatsClient:
             self._transport.write(nats.PONG)
         elif answer.word == "INFO":
             self.info = json.loads(answer.text)
-            if not self._greeted.done():
-                self._greeted.set_result(None)
+            if not self._info_received.done():
+                self._info_received.set_result(None)
         elif answer.word == "-ERR":
             text = answer.text.strip("'")
             self._transport.fail(f"the NATS server ended the connection: {text}")
@@ -164,7 +164,7 @@ class NatsClient:
         if answer is None or answer.done():
             return
         if headed.status == 503:
-            answer.set_exception(DriverError("nobody is there to answer the request"))
+            answer.set_exception(DriverError("no responder is there for the request"))
         elif headed.status:
             answer.set_exception(DriverError(f"the NATS server refused: {headed.status} {headed.words}"))
         else:
@@ -173,8 +173,8 @@ class NatsClient:
     def _connection_lost(self, reason: str) -> None:
         self._failure = reason or "the connection is closed"
         error = DriverError(self._failure)
-        waiting_ones: list[asyncio.Future[Any]] = [self._greeted, *self._pongs, *self._answers.values()]
-        for waiting in waiting_ones:
+        waiters: list[asyncio.Future[Any]] = [self._info_received, *self._pongs, *self._answers.values()]
+        for waiting in waiters:
             if not waiting.done():
                 waiting.set_exception(error)
                 # Mark it as retrieved: the task that waited may be gone.

@@ -1,7 +1,7 @@
-"""NATS: messages that need not be kept through its core, persistent ones through JetStream.
+"""The NATS driver: persistent messages go through JetStream, all others through core NATS.
 
-A queue of the core is a queue group: a message goes to one of those who are there, and to nobody if nobody is.
-A receiver cannot know which of both a sender will use, so it listens to both.
+In core NATS a queue is a queue group: a message goes to one of the current members, and is lost if there is none.
+A receiver cannot know which of both a sender uses, so it reads both.
 """
 
 import secrets
@@ -29,8 +29,8 @@ from mqlab.drivers.nats.names import NatsNames, escaped
 from mqlab.drivers.nats.request_reply import JetStreamRequester, JetStreamResponder, NatsRequester, NatsResponder
 from mqlab.wire import nats
 
-# What one receiver may let wait before the whole connection is read no more. The core knows no credit, and others on
-# the connection wait for their answers.
+# Unreceived bytes of one receiver before the driver pauses the whole connection. Core NATS has no credit, and other
+# roles on the connection wait for their answers.
 _SPARE_BYTES: Final = 8 << 20
 
 
@@ -58,7 +58,7 @@ class NatsConnection(Connection):
     def __init__(self, client: NatsClient) -> None:
         self._client = client
         self._has_jetstream = bool(client.info.get("jetstream"))
-        # Durable subscriptions, with the topic of each.
+        # The names of the topic of each durable subscription.
         self._durable: dict[str, NatsNames] = {}
         self._receivers: list[NatsReceiver] = []
 
@@ -74,7 +74,7 @@ class NatsConnection(Connection):
     async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
         names = NatsNames.of(destination)
         if options.acknowledge not in ("auto", "dups_ok"):
-            raise DriverError(f"NATS has no acknowledgement {options.acknowledge!r}")
+            raise DriverError(f"NATS does not support the acknowledgement mode {options.acknowledge!r}")
         if options.selector:
             raise DriverError("NATS has no selectors")
         inbox: Inbox[nats.Subjects] = Inbox(
@@ -131,7 +131,7 @@ class NatsConnection(Connection):
     async def unsubscribe(self, durable: str) -> None:
         names = self._durable.pop(durable, None)
         if names is None:
-            raise DriverError(f"this connection has not made the durable subscription {durable!r}")
+            raise DriverError(f"this connection has no durable subscription {durable!r}")
         await delete_consumer(self._client, names.stream, escaped(durable))
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
@@ -146,7 +146,7 @@ class NatsConnection(Connection):
         await self._client.close()
 
     async def _create(self, names: NatsNames) -> str:
-        """The stream, and the consumer of a queue, whose name it returns."""
+        """Create the stream; for a queue also its consumer. Return the consumer's name or ""."""
         self._check_jetstream()
         await create_stream(self._client, names)
         if not names.is_queue:

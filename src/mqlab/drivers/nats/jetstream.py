@@ -1,4 +1,4 @@
-"""JetStream: streams that keep messages in files, publishing with confirmation, and consumers that pull."""
+"""JetStream: streams in files, a publisher that counts confirmations, and pull consumers."""
 
 import json
 from collections.abc import Mapping
@@ -14,27 +14,27 @@ from mqlab.wire import nats
 from mqlab.wire.equal_frames import FrameTemplate
 from mqlab.wire.native.bodies import Bodies
 
-# Messages and bytes that one sender has under way before it waits: less than a stream refuses to hold unwritten.
+# Unconfirmed messages and bytes of one sender before it waits: less than the limit at which a stream refuses more.
 _MAX_UNCONFIRMED: Final = 4096
 _MAX_UNCONFIRMED_BYTES: Final = 16 << 20
-# No message is delivered again while its consumer is at work on it: the lab's are slow, never silently gone.
+# Long enough that JetStream never redelivers a message to a slow consumer that still works on it.
 _ACK_WAIT_NS: Final = 600 * 10**9
 _INACTIVE_NS: Final = 3600 * 10**9
-# A stream of that name is there with other subjects.
-_OTHER_STREAM: Final = 10058
-# The one consumer of a queue, shared by all that compete for its messages.
+# Error code: a stream of this name exists with other subjects.
+_STREAM_EXISTS: Final = 10058
+# The JetStream consumer of every queue, which all competing receivers share.
 SHARED: Final = "all"
 
 
 async def create_stream(client: NatsClient, names: NatsNames, *, also_core: bool = False) -> None:
-    """With `also_plain` it keeps what is sent without the wish to be kept, too: for those who are away."""
+    """Create a stream. With `also_core` it also keeps non-persistent messages, for durable subscriptions."""
     core_subjects = [names.subject] if also_core else []
     config = {
         "name": names.stream, "subjects": [names.stored, f"{names.stored}.>", *core_subjects], "storage": "file",
         "retention": "workqueue" if names.is_queue else "interest", "max_consumers": -1, "num_replicas": 1,
     }  # fmt: skip
     answer = await client.jetstream_request(f"STREAM.CREATE.{names.stream}", config)
-    if _error_code(answer) == _OTHER_STREAM:
+    if _error_code(answer) == _STREAM_EXISTS:
         if not also_core:
             return
         answer = await client.jetstream_request(f"STREAM.UPDATE.{names.stream}", config)
@@ -44,7 +44,7 @@ async def create_stream(client: NatsClient, names: NatsNames, *, also_core: bool
 async def create_consumer(
     client: NatsClient, names: NatsNames, name: str, *, durable: bool, filtered: str = ""
 ) -> None:
-    """The one of a queue, or one that is a subscription to a topic; `lasts`: also while nobody uses it."""
+    """Create the consumer of a queue or of a subscription; a `durable` one stays without a receiver."""
     config: dict[str, object] = {
         "name": name, "ack_policy": "explicit" if names.is_queue else "all", "ack_wait": _ACK_WAIT_NS,
         "deliver_policy": "all" if names.is_queue else "new", "replay_policy": "instant", "max_ack_pending": -1,
@@ -67,11 +67,11 @@ async def delete_consumer(client: NatsClient, stream: str, name: str) -> None:
 
 
 class JetStreamPublisher:
-    """Publishes what must be confirmed, and counts the confirmations."""
+    """Publishes persistent messages and counts their confirmations."""
 
     def __init__(self, client: NatsClient) -> None:
         self._client = client
-        self._inbox = client.inbox().encode()
+        self._inbox = client.new_inbox().encode()
         self._sid = client.subscribe(self._inbox.decode(), self._confirmed, self._handle_status_reply)
         self._confirmations = ConfirmationCounter()
         client.on_lost(self._confirmations.fail)
@@ -79,16 +79,16 @@ class JetStreamPublisher:
         self.wait_confirmed = self._confirmations.wait_confirmed
 
     async def publish(self, subject: bytes, bodies: Matrix) -> None:
-        """Returns when they are written; `confirmed`, when all are confirmed, or all but so many."""
+        """Return when the messages are written. `wait_confirmed` waits for the confirmations."""
         size = bodies.shape[1]
         template = self._templates.get((subject, size))
         if template is None:
             template = self._templates[subject, size] = nats.template(subject, size, self._inbox)
-        most = max(1, min(_MAX_UNCONFIRMED, _MAX_UNCONFIRMED_BYTES // (size + 1)))
-        for first in range(0, len(bodies), most):
-            some = bodies[first : first + most]
-            await self._confirmations.reserve(len(some), most)
-            await self._client.send(template.filled(some))
+        max_rows = max(1, min(_MAX_UNCONFIRMED, _MAX_UNCONFIRMED_BYTES // (size + 1)))
+        for first in range(0, len(bodies), max_rows):
+            rows = bodies[first : first + max_rows]
+            await self._confirmations.reserve(len(rows), max_rows)
+            await self._client.send(template.filled(rows))
 
     async def publish_one(self, subject: bytes, body: bytes) -> None:
         await self._confirmations.reserve(1, _MAX_UNCONFIRMED)
@@ -104,7 +104,7 @@ class JetStreamPublisher:
             for body in delivered.bodies.tolist():
                 answer = json.loads(body)
                 if "error" in answer:
-                    self._confirmations.fail(f"JetStream refused a message: {_words(answer)}")
+                    self._confirmations.fail(f"JetStream refused a message: {_error_text(answer)}")
                     return
         self._confirmations.confirm(len(delivered.bodies))
 
@@ -113,7 +113,7 @@ class JetStreamPublisher:
 
 
 class JetStreamConsumer:
-    """Asks a consumer for as many messages as its inbox has room for, and for more when some are acknowledged."""
+    """Pulls as many messages as its inbox has capacity for, and more when some are acknowledged."""
 
     def __init__(
         self, client: NatsClient, names: NatsNames, name: str, capacity: int, inbox: Inbox[nats.Subjects]
@@ -124,21 +124,21 @@ class JetStreamConsumer:
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{names.stream}.{name}".encode()
         self._capacity = capacity
         self._inbox = inbox
-        self._subject = client.inbox()
+        self._subject = client.new_inbox()
         self._sid = client.subscribe(self._subject, self._delivered, self._handle_status)
         client.on_lost(inbox.fail)
         self._free = capacity
-        self._ask()
+        self._pull()
 
     async def acknowledge(self, tags: list[nats.Subjects]) -> None:
-        """Those of a subscription to a topic by the last of them, those of a queue each."""
+        """Acknowledge each message of a queue; for a topic, the last one acknowledges all before it."""
         replies = [tag.reply for tag in (tags if self._names.is_queue else tags[-1:])]
         self._free += len(tags)
-        more = self._asking() if 2 * self._free >= self._capacity else b""
+        more = self._pull_request() if 2 * self._free >= self._capacity else b""
         await self._client.send(nats.publish_same(replies, b"+ACK") + more)
 
     async def close(self, unacknowledged: list[nats.Subjects], *, delete: bool) -> None:
-        """What nobody has acknowledged goes to others, at once."""
+        """End the consumer; JetStream redelivers its unacknowledged messages at once."""
         self._client.unsubscribe(self._sid)
         await self._client.flush()
         tags = [*unacknowledged, *self._inbox.drain_tags()]
@@ -149,11 +149,11 @@ class JetStreamConsumer:
         else:
             await self._client.flush()
 
-    def _ask(self) -> None:
+    def _pull(self) -> None:
         if self._free > 0:
-            self._client.write(self._asking())
+            self._client.write(self._pull_request())
 
-    def _asking(self) -> bytes:
+    def _pull_request(self) -> bytes:
         config = b'{"batch":%d}' % self._free
         self._free = 0
         return nats.publish(self._next, config, self._subject.encode())
@@ -165,8 +165,8 @@ class JetStreamConsumer:
             self._inbox.put(delivered.bodies, tags)
             return
         bodies, begin = delivered.bodies, 0
-        for redelivered, some in groupby(again):
-            end = begin + len(list(some))
+        for redelivered, rows in groupby(again):
+            end = begin + len(list(rows))
             part = Bodies(bodies.data, bodies.offsets[begin : end + 1])
             self._inbox.put(part, tags[begin:end], redelivered)
             begin = end
@@ -174,7 +174,7 @@ class JetStreamConsumer:
     def _handle_status(self, headed: nats.HeaderMessage) -> None:
         if headed.status in (404, 408):
             self._free += int(headed.headers.get("Nats-Pending-Messages", "0"))
-            self._ask()
+            self._pull()
         elif headed.status != 100:
             self._inbox.fail(f"JetStream ended the delivery: {headed.status} {headed.words}")
 
@@ -191,8 +191,8 @@ def _error_code(answer: Mapping[str, Any]) -> int:
 
 def _check(answer: Mapping[str, Any], failure: str) -> None:
     if "error" in answer:
-        raise DriverError(f"JetStream refused {failure}: {_words(answer)}")
+        raise DriverError(f"JetStream refused {failure}: {_error_text(answer)}")
 
 
-def _words(answer: Mapping[str, Any]) -> str:
+def _error_text(answer: Mapping[str, Any]) -> str:
     return str(answer["error"].get("description", answer["error"]))

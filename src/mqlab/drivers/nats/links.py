@@ -1,4 +1,4 @@
-"""What a role holds of a connection to NATS: the sending and receiving ends."""
+"""Links of the NATS driver: senders to core NATS and to JetStream, and the receiver of both."""
 
 from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
 from mqlab.drivers.common.barriers import Barriers
@@ -14,7 +14,7 @@ NO_PROPERTIES = "NATS cannot choose messages by their properties"
 
 
 class NatsSender(Sender):
-    """A confirmed send is followed by a PING: the server has passed on all that came before its PONG."""
+    """Core NATS does not confirm messages, so a PING serves as barrier: its PONG follows all messages before it."""
 
     def __init__(self, client: NatsClient, names: NatsNames) -> None:
         self._client = client
@@ -45,7 +45,7 @@ class NatsSender(Sender):
 
 
 class JetStreamSender(Sender):
-    """Every message is confirmed by the stream that keeps it, whether the role waits for that or not."""
+    """JetStream confirms every message, even if the role does not wait."""
 
     def __init__(self, client: NatsClient, names: NatsNames) -> None:
         self._publisher = JetStreamPublisher(client)
@@ -69,7 +69,7 @@ class JetStreamSender(Sender):
 
 
 class NatsSubscription:
-    """What the server passes on, into an inbox."""
+    """A subscription of core NATS, whose messages go to an inbox."""
 
     def __init__(
         self, client: NatsClient, names: NatsNames, inbox: Inbox[nats.Subjects], *, keeps_replies: bool = False
@@ -83,7 +83,7 @@ class NatsSubscription:
         client.on_lost(inbox.fail)
 
     async def close(self) -> None:
-        # What still comes is nobody's: an inbox that it fills would hold back the line, and the answer with it.
+        # Messages that still come are dropped: a full inbox would pause the connection, and the PONG behind them.
         self._closing = True
         self._client.unsubscribe(self._sid)
         self._client.resume_reading(self._inbox)
@@ -99,11 +99,11 @@ class NatsSubscription:
         self._inbox.put(delivered.bodies, tags)
 
     def _headed(self, headed: nats.HeaderMessage) -> None:
-        self._inbox.fail(f"a message with headers came to {headed.subject.decode()}: it is not of the lab")
+        self._inbox.fail(f"a message with headers came to {headed.subject.decode()}: the lab sends none")
 
 
 class NatsReceiver(Receiver):
-    """`plain` and `pull`: where messages come from. Only those of a stream are acknowledged."""
+    """Gets messages from `subscription` (core NATS) and `consumer` (JetStream), and acknowledges the latter."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a destination of the lab is called on a NATS server."""
+"""Names of a destination on a NATS server."""
 
 import re
 from typing import NamedTuple, Self
@@ -9,7 +9,7 @@ _NEEDS_ESCAPE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class NatsNames(NamedTuple):
-    """Messages that need not be kept go to `subject`; those to `stored`, or below it, are kept by `stream`."""
+    """Core NATS uses `subject`. The JetStream stream `stream` keeps messages to `stored` and below it."""
 
     is_queue: bool
     subject: str
@@ -26,5 +26,5 @@ class NatsNames(NamedTuple):
 
 
 def escaped(name: str) -> str:
-    """One word of a subject, or the name of a consumer: different for different names."""
-    return _NEEDS_ESCAPE.sub(lambda found: "".join(f"={byte:02x}" for byte in found[0].encode()), name)
+    """Escape a name for use in a subject or as a consumer name. Different names stay different."""
+    return _NEEDS_ESCAPE.sub(lambda match: "".join(f"={byte:02x}" for byte in match[0].encode()), name)

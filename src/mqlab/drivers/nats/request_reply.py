@@ -1,7 +1,7 @@
-"""Request and reply over NATS: through inboxes, or, where both must be kept, through streams.
+"""Request/reply over NATS: through inboxes in core NATS, or, for persistent messages, through streams.
 
-A request that is kept cannot name an inbox (the confirmation goes there), so its subject ends with the words that
-the subject of its reply ends with: the stream of the replies, the requester and the correlation id.
+A persistent request cannot name a reply inbox, because the stream's confirmation goes there. Its subject ends with the
+words that its reply's subject ends with: the reply stream, the requester and the correlation id.
 """
 
 import secrets
