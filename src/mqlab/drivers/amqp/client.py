@@ -1,4 +1,4 @@
-"""One AMQP 0-9-1 connection and its channels: questions and answers, what arrives, and what is confirmed."""
+"""An AMQP 0-9-1 connection and its channels."""
 
 import asyncio
 from collections import deque
@@ -31,7 +31,7 @@ _CLOSE_TIMEOUT_S: Final = 5.0
 
 
 class AmqpClient:
-    """A connection: what is read goes to its channels."""
+    """A connection, which passes what it reads to its channels."""
 
     def __init__(self, handshake: AmqpHandshake) -> None:
         self.failed: DriverError | None = None
@@ -39,10 +39,10 @@ class AmqpClient:
         self._handshake = handshake
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed = asyncio.Event()
-        self._splitter = AmqpDecoder()
+        self._decoder = AmqpDecoder()
         self._channels: dict[int, AmqpChannel] = {}
         self._next_channel = 1
-        # Why the system wants nothing published now: its own word for the connection, or for a channel.
+        # Channels on which the system has stopped publishing; 0 is the whole connection.
         self._blocked_by: set[int] = set()
         self._unblocked = asyncio.Event()
         self._unblocked.set()
@@ -55,7 +55,7 @@ class AmqpClient:
                 await self._opened
         except TimeoutError:
             await self._transport.close()
-            raise DriverError(f"{address} does not answer in AMQP") from None
+            raise DriverError(f"{address} sent no AMQP handshake") from None
         except BaseException:
             await self._transport.close()
             raise
@@ -77,7 +77,7 @@ class AmqpClient:
         self._transport.write(data)
 
     async def wait_writable(self) -> None:
-        """Returns when more may be published."""
+        """Return when the system accepts publishes and the write buffer has space."""
         if self._transport.is_write_paused:
             await self._transport.wait_writable()
         if self._blocked_by:
@@ -106,16 +106,16 @@ class AmqpClient:
         self._fail(DriverError("the connection is closed"))
         await self._transport.close()
 
-    # From the line
+    # Callbacks of the transport.
 
     def _parse(self, data: Bytes) -> tuple[int, int]:
-        for found in self._splitter.feed(data.tobytes()):
-            if found.channel:
-                channel = self._channels.get(found.channel)
+        for item in self._decoder.feed(data.tobytes()):
+            if item.channel:
+                channel = self._channels.get(item.channel)
                 if channel is not None:
-                    channel.handle(found)
-            elif isinstance(found, Method):
-                self._handle_connection_method(found)
+                    channel.handle(item)
+            elif isinstance(item, Method):
+                self._handle_connection_method(item)
         return len(data), 0
 
     def _connection_lost(self, reason: str) -> None:
@@ -128,7 +128,7 @@ class AmqpClient:
             except AmqpError as error:
                 self._fail(DriverError(str(error)))
             if self._handshake.done:
-                self._splitter.frame_max = self.frame_max or MAX_BODY
+                self._decoder.frame_max = self.frame_max or MAX_BODY
                 self._opened.set_result(None)
         elif received.name == "connection.close":
             self.write(method(0, "connection.close-ok"))
@@ -141,9 +141,9 @@ class AmqpClient:
             self.unblock(0)
 
     def _handle_blocked(self, reason: str) -> None:
-        """Memory is free again when consumers have taken some of it; a disk that is full stays so."""
+        """Wait if memory is short, because consumers free it; fail if the disk is full, because it stays full."""
         if "disk" in reason:
-            self._fail(DriverError(f"the system takes no more messages: {reason}"))
+            self._fail(DriverError(f"the system accepts no more messages: {reason}"))
         else:
             self.block(0)
 
@@ -161,29 +161,29 @@ class AmqpClient:
 
 
 class AmqpChannel:
-    """All that waits raises DriverError once the channel or the connection has failed."""
+    """All waits raise DriverError once the channel or the connection has failed."""
 
     def __init__(self, client: AmqpClient, number: int) -> None:
         self.client = client
         self.number = number
         self.failed: DriverError | None = None
-        # Its queue is about to go, as it wants.
+        # The driver deletes the queue, so the system's basic.cancel is no error.
         self.deleting_queue = False
-        # Of questions in their order; one that nobody waits for any more is still answered.
+        # Futures of pending methods, in order; a cancelled one still gets an answer.
         self._answers: deque[asyncio.Future[Method]] = deque()
-        # Changes nothing: what it asks for is so.
+        # channel.flow(True) changes nothing, because the flow is on.
         self._barriers = Barriers(partial(self._submit, "channel.flow", True))
         self._bytes_since_barrier = 0
         self._received: deque[DeliveryBatch] = deque()
         self._message_waiter: asyncio.Future[None] | None = None
-        # Publishes that the system counts since it was told to confirm; all up to `_low` are confirmed.
+        # Number of publishes since confirm.select, the number up to which all are confirmed, and later confirmed ones.
         self._published = self._confirmed_up_to = 0
         self._confirmed_ahead: set[int] = set()
         self._confirmation_waiter: asyncio.Future[None] | None = None
         self._confirms = False
 
     async def call(self, name: str, *arguments: Any) -> Method:
-        """Returns the answer, which comes behind all that was published before."""
+        """Send a method and return its answer, which follows the processing of all publishes before."""
         return await with_timeout(self._submit(name, *arguments), BLOCKED_TIMEOUT_S)
 
     def send_method(self, name: str, *arguments: Any) -> None:
@@ -195,13 +195,13 @@ class AmqpChannel:
         self.client.write(data)
 
     async def enable_confirms(self) -> None:
-        """From now on the system confirms what is published."""
+        """Make the system confirm all later publishes (confirm.select)."""
         if not self._confirms:
             await self.call("confirm.select", False)
             self._confirms = True
 
     async def publish(self, data: bytes, messages: int) -> None:
-        """Returns when there is room for more."""
+        """Write `messages` publishes; return when the driver may publish more."""
         self.write(data)
         if self._confirms:
             self._published += messages
@@ -214,12 +214,12 @@ class AmqpChannel:
         await self.client.wait_writable()
 
     async def wait_accepted(self, max_pending: int) -> None:
-        """Returns when the system has taken all but so many of the messages that were published."""
+        """Return when the system has accepted all but `max_pending` published messages."""
         self._bytes_since_barrier = 0
         await self._barriers.wait_accepted(max_pending)
 
     async def wait_confirmed(self) -> None:
-        """Returns when all that was published since `confirm` is."""
+        """Return when all publishes since `enable_confirms` are confirmed."""
         if self.failed is not None:
             raise self.failed
         if self._confirmed_up_to < self._published:
@@ -227,7 +227,7 @@ class AmqpChannel:
             await with_timeout(self._confirmation_waiter, BLOCKED_TIMEOUT_S)
 
     async def receive(self, *, is_reply: bool = False) -> tuple[list[DeliveryBatch], int]:
-        """What is there now, either redelivered or not; and the tag of its last message."""
+        """Wait for messages, all redelivered or all not; return them and the last delivery tag."""
         while not self._received:
             if self.failed is not None:
                 raise self.failed
@@ -241,7 +241,7 @@ class AmqpChannel:
         return runs, runs[-1].last_tag
 
     async def close(self) -> None:
-        """The system has handled all that was sent before."""
+        """Close the channel; return when the system has processed all frames before."""
         if self.failed is None:
             await self.call("channel.close", 200, "", 0, 0)
             self.fail(DriverError("the session is closed"))
@@ -262,21 +262,21 @@ class AmqpChannel:
         self._answers.append(answer)
         return answer
 
-    # From the stream
+    # Called by the client.
 
-    def handle(self, found: Method | DeliveryBatch) -> None:
-        if isinstance(found, DeliveryBatch):
-            self._received.append(found)
+    def handle(self, item: Method | DeliveryBatch) -> None:
+        if isinstance(item, DeliveryBatch):
+            self._received.append(item)
             if self._message_waiter is not None and not self._message_waiter.done():
                 self._message_waiter.set_result(None)
-        elif found.name == "basic.ack":
-            self._confirm(*found.arguments)
-        elif found.name.endswith("-ok"):
+        elif item.name == "basic.ack":
+            self._confirm(*item.arguments)
+        elif item.name.endswith("-ok"):
             answer = self._answers.popleft() if self._answers else None
             if answer is not None and not answer.done():
-                answer.set_result(found)
+                answer.set_result(item)
         else:
-            self._handle_method(found)
+            self._handle_method(item)
 
     def _confirm(self, tag: int, multiple: bool) -> None:
         if multiple:
@@ -302,10 +302,10 @@ class AmqpChannel:
             self.send_method("channel.flow-ok", active)
         elif received.name == "channel.close":
             self.send_method("channel.close-ok")
-            self.fail(DriverError(f"the system closed the session: {received.arguments[1]}"))
+            self.fail(DriverError(f"the system closed the channel: {received.arguments[1]}"))
         elif received.name == "basic.nack":
             self.fail(DriverError("the system refused a message"))
         elif received.name == "basic.cancel" and not self.deleting_queue:
-            self.fail(DriverError("the system ended the consumer: its queue is gone"))
+            self.fail(DriverError("the system cancelled the consumer: its queue was deleted"))
         elif received.name == "basic.return":
             self.fail(DriverError(f"the system returned a message: {received.arguments[1]}"))

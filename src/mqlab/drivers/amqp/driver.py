@@ -1,11 +1,12 @@
-"""AMQP 0-9-1, as RabbitMQ speaks it: a channel for each role, a fanout exchange for each topic."""
+"""The driver of AMQP 0-9-1 as RabbitMQ implements it: a channel for each role, a fanout exchange for each topic."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final
 from uuid import uuid4
 
 from mqlab.drivers.amqp.client import AmqpChannel, AmqpClient
-from mqlab.drivers.amqp.links import AmqpReceiver, AmqpRequester, AmqpResponder, AmqpSender
+from mqlab.drivers.amqp.links import AmqpReceiver, AmqpSender
+from mqlab.drivers.amqp.request_reply import AmqpRequester, AmqpResponder
 from mqlab.drivers.api import (
     Connection,
     Driver,
@@ -24,7 +25,7 @@ _PRELOAD_BATCH: Final = 1000
 
 
 class AmqpDriver(Driver):
-    """Options: `user`, `password` (both guest unless said) and `virtual_host`."""
+    """Options: user, password (both default to guest), virtual_host."""
 
     reports_accepted = True
     lacks: ClassVar[Mapping[str, str]] = {
@@ -43,8 +44,8 @@ class AmqpDriver(Driver):
 
 
 class AmqpConnection(Connection):
-    """Queues and exchanges are durable whoever makes them first, since none of their users knows of the others: what
-    is persistent is decided by each message."""
+    """Declares all queues and exchanges durable, because their users do not know of each other. Each message decides
+    whether it is persistent."""
 
     def __init__(self, client: AmqpClient) -> None:
         self._client = client
@@ -63,7 +64,7 @@ class AmqpConnection(Connection):
         if options.selector:
             raise DriverError(AmqpDriver.lacks["selectors"])
         channel = await self._client.channel()
-        queue = await _subscribed(channel, destination, options.durable)
+        queue = await _declare_source(channel, destination, options.durable)
         if options.acknowledge == "transacted":
             await channel.call("tx.select")
         await _consume(channel, queue, options.prefetch)
@@ -76,23 +77,23 @@ class AmqpConnection(Connection):
         channel = await self._client.channel()
         publishing = await self._publishing(channel, destination, persistent)
         queue = f"{reply_to.partition(':')[2]}.{uuid4().hex}"
-        # One that must outlive the system cannot end with this connection.
-        brief = not persistent
-        await channel.call("queue.declare", 0, queue, False, persistent, brief, brief, False, {})
-        # What ends with the connection can never come a second time: nobody has to say that it is done.
+        # A durable reply queue survives a restart of the system, so it cannot be exclusive to this connection.
+        exclusive = not persistent
+        await channel.call("queue.declare", 0, queue, False, persistent, exclusive, exclusive, False, {})
+        # An exclusive queue never redelivers, so its replies need no acknowledgement.
         await _consume(channel, queue, 0, acknowledged=persistent)
         return AmqpRequester(channel, publishing, queue, acknowledges=persistent)
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
         channel = await self._client.channel()
-        await _consume(channel, await _subscribed(channel, destination, ""), prefetch)
+        await _consume(channel, await _declare_source(channel, destination, ""), prefetch)
         return AmqpResponder(channel, persistent=persistent)
 
     async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
         if options.selector:
             raise DriverError(AmqpDriver.lacks["selectors"])
         channel = await self._client.channel()
-        await _subscribed(channel, topic, options.durable)
+        await _declare_source(channel, topic, options.durable)
         await channel.close()
 
     async def unsubscribe(self, durable: str) -> None:
@@ -105,8 +106,8 @@ class AmqpConnection(Connection):
         publishing = await self._publishing(channel, queue, persistent)
         await channel.enable_confirms()
         for first in range(0, len(bodies), _PRELOAD_BATCH):
-            some = bodies[first : first + _PRELOAD_BATCH]
-            frames = [publishing.message(row.tobytes(), f"preload-{first + at}") for at, row in enumerate(some)]
+            rows = bodies[first : first + _PRELOAD_BATCH]
+            frames = [publishing.message(row.tobytes(), f"preload-{first + at}") for at, row in enumerate(rows)]
             await channel.publish(b"".join(frames), len(frames))
         await channel.wait_confirmed()
         await channel.close()
@@ -117,7 +118,7 @@ class AmqpConnection(Connection):
         await self._client.close()
 
     async def _publishing(self, channel: AmqpChannel, destination: str, persistent: bool) -> AmqpPublisher:
-        """Makes the queue or exchange first, if it is not there."""
+        """Declare the queue or exchange, and return a publisher to it."""
         kind, _, name = destination.partition(":")
         exchange, key = (name, "") if kind == "topic" else ("", name)
         if kind == "topic":
@@ -135,16 +136,17 @@ async def _declare_exchange(channel: AmqpChannel, name: str) -> None:
     await channel.call("exchange.declare", 0, name, "fanout", False, True, False, False, False, {})
 
 
-async def _subscribed(channel: AmqpChannel, destination: str, durable: str) -> str:
-    """The queue to consume: of a topic, one that gets all that is sent to it from now on."""
+async def _declare_source(channel: AmqpChannel, destination: str, durable: str) -> str:
+    """Return the queue to consume. For a topic, declare one that gets all later messages."""
     kind, _, name = destination.partition(":")
     if kind != "topic":
         await _declare_queue(channel, name)
         return name
     await _declare_exchange(channel, name)
     queue = f"subscription:{durable}" if durable else ""
-    lasts = bool(durable)
-    declared = await channel.call("queue.declare", 0, queue, False, lasts, not lasts, not lasts, False, {})
+    is_durable = bool(durable)
+    passing = not is_durable
+    declared = await channel.call("queue.declare", 0, queue, False, is_durable, passing, passing, False, {})
     queue = str(declared.arguments[0])
     await channel.call("queue.bind", 0, queue, name, "", False, {})
     return queue

@@ -1,4 +1,4 @@
-"""An AMQP 1.0 connection: Proton's engine, which knows no socket, between an asyncio transport and the links."""
+"""An AMQP 1.0 connection: Proton's engine, which has no socket of its own, on an asyncio transport."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,23 +14,23 @@ from mqlab.wire.tls import client_context
 
 _CONNECT_TIMEOUT_S: Final = 10.0
 _WRITE_BUFFER_BYTES: Final = 1024 * 1024
-# The broker is told that somebody is there well before it gives up.
+# How often Proton may send an empty frame, which keeps an idle connection alive.
 _TICK_INTERVAL_S: Final = 5.0
 _MAX_FRAME_BYTES: Final = 64 * 1024
 
 
 class LinkHandler(Protocol):
-    """What a link of the engine has as its context."""
+    """The context of a Proton link: it handles the link's events."""
 
-    # Whether the broker has let go of it, some without a word that it is closed; or it was left from here.
+    # Whether the broker or this driver has detached the link. Some brokers detach instead of closing.
     detached: bool
 
     def handle_delivery(self, delivery: Any) -> None:
-        """Something has come, or was said of something that was sent."""
+        """Handle a delivery that arrived, or the new state of one that was sent."""
 
 
 class Amqp10Client(asyncio.Protocol):
-    """All that can fail raises DriverError."""
+    """All methods raise DriverError."""
 
     def __init__(self, container: str, host: str) -> None:
         self._collector = Collector()
@@ -43,7 +43,7 @@ class Amqp10Client(asyncio.Protocol):
         self._paused = False
         self._failed = ""
         self._waiters: list[asyncio.Future[None]] = []
-        self._ticking: asyncio.TimerHandle | None = None
+        self._tick_timer: asyncio.TimerHandle | None = None
 
     @classmethod
     async def open(cls, address: str, container: str, user: str = "", password: str = "") -> "Amqp10Client":
@@ -82,14 +82,14 @@ class Amqp10Client(asyncio.Protocol):
     # For the links.
 
     def process(self) -> None:
-        """Deals with what the engine has to say, and writes what it has to send."""
-        self._events()
+        """Handle Proton's events, and write its output to the socket."""
+        self._handle_events()
         while not self._paused and (size := self._proton.pending()) > 0:
             if self._transport is None:
                 break
             self._transport.write(self._proton.peek(size))
             self._proton.pop(size)
-            self._events()
+            self._handle_events()
         self.wake()
 
     def check(self) -> None:
@@ -101,7 +101,7 @@ class Amqp10Client(asyncio.Protocol):
             await with_timeout(self.wait_for(condition), timeout_s, "the broker did not answer")
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:
-        """As `until`, for what nobody owes, such as the next message: whoever waits for it knows how long."""
+        """Wait for the condition without a time limit, as for the next message."""
         while not condition():
             self.check()
             waiter = asyncio.get_running_loop().create_future()
@@ -109,7 +109,7 @@ class Amqp10Client(asyncio.Protocol):
             await waiter
 
     async def wait_writable(self) -> None:
-        """When there is room for more to be written."""
+        """Return when the write buffer has space again."""
         if self._paused or self._failed:
             await self.wait_until(lambda: not self._paused, BLOCKED_TIMEOUT_S)
 
@@ -131,8 +131,8 @@ class Amqp10Client(asyncio.Protocol):
             self.abort()
 
     def abort(self) -> None:
-        if self._ticking is not None:
-            self._ticking.cancel()
+        if self._tick_timer is not None:
+            self._tick_timer.cancel()
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
@@ -163,7 +163,7 @@ class Amqp10Client(asyncio.Protocol):
                     break
                 self._proton.push(bytes(view[:capacity]))
                 view = view[capacity:]
-                self._events()
+                self._handle_events()
         except ProtonException as error:
             self._fail(f"the broker sent something that is not AMQP 1.0: {error}")
         except DriverError as error:
@@ -175,13 +175,13 @@ class Amqp10Client(asyncio.Protocol):
         with suppress(ProtonException):
             self._proton.tick(loop.time())
         self.process()
-        self._ticking = loop.call_later(_TICK_INTERVAL_S, self._tick)
+        self._tick_timer = loop.call_later(_TICK_INTERVAL_S, self._tick)
 
     def _fail(self, reason: str) -> None:
         self._failed = self._failed or reason
         self.wake()
 
-    def _events(self) -> None:
+    def _handle_events(self) -> None:
         collector = self._collector
         while (event := collector.peek()) is not None:
             kind = event.type
@@ -192,24 +192,26 @@ class Amqp10Client(asyncio.Protocol):
                 handler = cast(LinkHandler, event.link.context)
                 if not handler.detached:
                     handler.detached = True
-                    self._ended(event.link, "a link")
+                    self._handle_remote_close(event.link, "a link")
             elif kind == Event.TRANSPORT_ERROR:
-                self._fail(f"the broker says: {_describe(self._proton.condition) or 'nothing'}")
+                self._fail(f"the broker reports an error: {_describe(self._proton.condition) or 'no reason'}")
             elif kind == Event.CONNECTION_REMOTE_CLOSE:
                 description = _describe(self.connection.remote_condition)
-                self._fail(f"the broker says: {description}" if description else "the broker closed the connection")
+                self._fail(
+                    f"the broker reports an error: {description}" if description else "the broker closed the connection"
+                )
             elif kind == Event.LINK_REMOTE_CLOSE:
-                self._ended(event.link, "a link")
+                self._handle_remote_close(event.link, "a link")
             elif kind == Event.SESSION_REMOTE_CLOSE:
-                self._ended(event.session, "a session")
+                self._handle_remote_close(event.session, "a session")
             collector.pop()
 
-    def _ended(self, endpoint: Any, what: str) -> None:
-        """By the broker; whoever waits on something that was not closed here would wait for ever."""
+    def _handle_remote_close(self, endpoint: Any, kind: str) -> None:
+        """Fail if the broker closes a link or session that the driver still uses."""
         if description := _describe(endpoint.remote_condition):
-            self._fail(f"the broker says: {description}")
+            self._fail(f"the broker reports an error: {description}")
         elif endpoint.state & Endpoint.LOCAL_ACTIVE:
-            self._fail(f"the broker closed {what}")
+            self._fail(f"the broker closed {kind}")
 
 
 def _describe(condition: Any) -> str:

@@ -1,4 +1,4 @@
-"""AMQP 1.0 through Proton's engine, to any broker that speaks it; option `flavour`: which one."""
+"""The AMQP 1.0 driver, on Proton's engine, for any broker that speaks it. The option `flavour` names the broker."""
 
 import asyncio
 import itertools
@@ -33,7 +33,7 @@ _FILTER: Final = symbol("apache.org:selector-filter:string")
 
 @dataclass(frozen=True)
 class Amqp10Flavour:
-    """How a broker names destinations, and whether it knows selectors. Without, each requester has its own queue."""
+    """How a broker names destinations, and whether it has selectors. Without, each requester has its own queue."""
 
     queue: str = "{}"
     topic: str = "{}"
@@ -49,13 +49,13 @@ FLAVOURS: Final = {
 
 
 class Amqp10Driver(Driver):
-    """Options: user, password, flavour (artemis, activemq, rabbitmq, qpid; else as artemis)."""
+    """Options: user, password, flavour (artemis, activemq, rabbitmq, qpid; default: artemis)."""
 
     async def connect(self, application: str = "") -> Connection:
         chosen = self.options.get("flavour", "artemis")
         if chosen not in FLAVOURS:
             raise DriverError(f"flavour: {chosen!r} is none of {', '.join(FLAVOURS)}")
-        client = await self.client(f"{application or 'mqlab'}-{os.getpid()}-{next(_numbers)}")
+        client = await self.client(f"{application or 'mqlab'}-{os.getpid()}-{next(_connection_numbers)}")
         return Amqp10Connection(self, client, FLAVOURS[chosen])
 
     async def client(self, container: str) -> Amqp10Client:
@@ -64,11 +64,11 @@ class Amqp10Driver(Driver):
         )
 
 
-_numbers = itertools.count(1)
+_connection_numbers = itertools.count(1)
 
 
 class Amqp10Connection(Connection):
-    """Each link has a session of its own; a durable subscription a connection, since it belongs to a container."""
+    """Each link has its own session. A durable subscription belongs to a container, so it has its own connection."""
 
     def __init__(self, driver: Amqp10Driver, client: Amqp10Client, flavour: Amqp10Flavour) -> None:
         self._driver = driver
@@ -91,7 +91,7 @@ class Amqp10Connection(Connection):
         async def open_reply_link(selector: str) -> tuple[ReceivingLink, str]:
             if self._flavour.selectors:
                 return await self._receiving(reply_to, ReceiverOptions(1, selector=selector)), self._address(reply_to)
-            # RabbitMQ makes no queue with a name of its own choice.
+            # RabbitMQ cannot generate the name of a queue.
             own = f"{reply_to}.{uuid4().hex}"
             return await self._receiving(own, ReceiverOptions(1)), self._address(own)
 
@@ -108,7 +108,7 @@ class Amqp10Connection(Connection):
 
     async def unsubscribe(self, durable: str) -> None:
         receiving = await self._receiving(self._durable.pop(durable, ""), ReceiverOptions(0, durable=durable))
-        await receiving.close(forget=True)
+        await receiving.close(delete=True)
         await receiving.client.close()
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
@@ -148,9 +148,9 @@ class Amqp10Connection(Connection):
         session.open()
         link = session.sender(f"out-{next(self._links)}")
         link.target.address = address
-        _capable(link.target, destination)
+        _set_capability(link.target, destination)
         sending = SendingLink(client, link)
-        await sending.open_link_and_wait()
+        await sending.attach()
         return sending
 
     async def _receiving(self, destination: str, options: ReceiverOptions) -> ReceivingLink:
@@ -163,17 +163,17 @@ class Amqp10Connection(Connection):
         session.open()
         link = session.receiver(options.durable or f"in-{next(self._links)}")
         link.source.address = self._address(destination)
-        _capable(link.source, destination)
+        _set_capability(link.source, destination)
         if options.durable:
             link.source.durability, link.source.expiry_policy = Terminus.DELIVERIES, Terminus.EXPIRE_NEVER
         if options.selector:
             link.source.filter.put_dict({symbol("jms-selector"): Described(_FILTER, options.selector)})
         receiving = ReceivingLink(client, link, options.prefetch)
-        await receiving.open_link_and_wait()
+        await receiving.attach()
         return receiving
 
 
-def _capable(terminus: Any, destination: str) -> None:
+def _set_capability(terminus: Any, destination: str) -> None:
     kind = destination.partition(":")[0]
     if kind in ("queue", "topic"):
         terminus.capabilities.put_object(symbol(kind))

@@ -1,4 +1,4 @@
-"""What a role holds of an AMQP 1.0 connection to send or to receive."""
+"""Links of the AMQP 1.0 driver: sender and receiver, on Proton's links."""
 
 import itertools
 from typing import Any, Final, Protocol
@@ -18,13 +18,13 @@ from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Re
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message
 from mqlab.wire.native.bodies import Bodies
 
-# More is not given to the engine before the broker has room for it.
+# Messages that go to Proton between two writes to the socket.
 _MAX_WRITE_MESSAGES: Final = 256
-_ACCEPTED_WITHIN: Final = 0x34
+_TRANSACTIONAL_STATE: Final = 0x34
 
 
 class SessionTransaction(Protocol):
-    """A transaction of a link's session."""
+    """The current transaction of a session."""
 
     async def begin(self) -> None: ...
     def send(self, delivery: Any) -> None: ...
@@ -33,7 +33,7 @@ class SessionTransaction(Protocol):
 
 
 class SendingLink:
-    """The sending end of a link."""
+    """A Proton link that sends."""
 
     def __init__(self, client: Amqp10Client, link: Any) -> None:
         self.client = client
@@ -41,17 +41,17 @@ class SendingLink:
         self._tags = itertools.count()
         self._unconfirmed = 0
         self._refused = ""
-        self._asking: Any = None
+        self._call_delivery: Any = None
         self.detached = False
         link.context = self
 
-    async def open_link_and_wait(self) -> None:
-        await open_link_and_wait(self.client, self.link)
+    async def attach(self) -> None:
+        await attach(self.client, self.link)
 
     async def send(
         self, messages: list[bytes], *, settled: bool, transaction: SessionTransaction | None = None
     ) -> None:
-        """Returns when all are on their way."""
+        """Return when all messages are written, which needs credit from the broker."""
         client, link = self.client, self.link
         at = 0
         while at < len(messages):
@@ -75,15 +75,15 @@ class SendingLink:
             await client.wait_writable()
 
     async def wait_confirmed(self) -> None:
-        """When everything that was sent unsettled is confirmed."""
+        """Return when the broker has accepted all unsettled messages."""
         await self.client.wait_until(lambda: self._unconfirmed == 0 or bool(self._refused), BLOCKED_TIMEOUT_S)
         if self._refused:
             raise DriverError(self._refused)
 
     async def call(self, message: bytes) -> Any:
-        """A message to which the state of its delivery is the answer."""
+        """Send a message and return its delivery, whose state is the answer."""
         await self.client.wait_until(lambda: self.link.credit > 0)
-        delivery = self._asking = self.link.delivery(str(next(self._tags)))
+        delivery = self._call_delivery = self.link.delivery(str(next(self._tags)))
         self.link.stream(message)
         self.link.advance()
         self.client.process()
@@ -92,19 +92,19 @@ class SendingLink:
         return delivery
 
     def handle_delivery(self, delivery: Any) -> None:
-        if not delivery.updated or delivery == self._asking:
+        if not delivery.updated or delivery == self._call_delivery:
             return
-        if delivery.remote_state not in (Delivery.ACCEPTED, _ACCEPTED_WITHIN):
-            self._refused = f"the broker did not take a message ({delivery.remote_state})"
+        if delivery.remote_state not in (Delivery.ACCEPTED, _TRANSACTIONAL_STATE):
+            self._refused = f"the broker did not accept a message ({delivery.remote_state})"
         self._unconfirmed -= 1
         delivery.settle()
 
     async def close(self) -> None:
-        await closed(self.client, self.link)
+        await close_link(self.client, self.link)
 
 
 class ReceivingLink:
-    """The receiving end: what came and was not taken, and what was taken and is not settled."""
+    """A Proton link that receives. `inbox` has messages that no role has received yet, with their deliveries."""
 
     def __init__(self, client: Amqp10Client, link: Any, prefetch: int) -> None:
         self.client = client
@@ -114,8 +114,8 @@ class ReceivingLink:
         self.detached = False
         link.context = self
 
-    async def open_link_and_wait(self) -> None:
-        await open_link_and_wait(self.client, self.link)
+    async def attach(self) -> None:
+        await attach(self.client, self.link)
         self.link.flow(self._prefetch)
         self.client.process()
 
@@ -129,7 +129,7 @@ class ReceivingLink:
             await next_message(self.client.wait_for(lambda: bool(self.inbox)), is_reply=is_reply)
 
     def accept(self, deliveries: list[Any]) -> None:
-        """These are done, and there is room for as many more."""
+        """Accept and settle deliveries, and grant credit for as many messages."""
         self.client.check()
         for delivery in deliveries:
             delivery.update(Delivery.ACCEPTED)
@@ -141,10 +141,10 @@ class ReceivingLink:
         self.link.flow(len(deliveries))
         self.client.process()
 
-    async def close(self, *, forget: bool) -> None:
-        """`forget`: what it stands for ends as well, such as a durable subscription."""
-        if forget:
-            await closed(self.client, self.link)
+    async def close(self, *, delete: bool) -> None:
+        """Detach the link; with `delete` close it, which also deletes a durable subscription."""
+        if delete:
+            await close_link(self.client, self.link)
         else:
             await detach(self.client, self.link)
 
@@ -168,7 +168,9 @@ class Amqp10Sender(Sender):
                 self._header + encode_application_properties([(name, values[row]) for name, values in columns])
                 for row in range(rows)
             ]
-            messages = [encode_before_body(size, some) + body for some, body in zip(sections, bodies_of, strict=True)]
+            messages = [
+                encode_before_body(size, section) + body for section, body in zip(sections, bodies_of, strict=True)
+            ]
         if self._transactions is not None:
             await self._transactions.begin()
         settled = not wait and self._transactions is None
@@ -220,18 +222,18 @@ class Amqp10Receiver(Receiver):
         self._receiving.settle(done)
 
     async def close(self) -> None:
-        # A client that says when it is done, by asking for more, has not said so.
+        # In the modes client and transacted, only `receive` or `commit` accepts messages.
         if self._unsettled and self._options.acknowledge in ("auto", "dups_ok"):
             self._receiving.accept(self._unsettled)
         self._unsettled = []
-        await self._receiving.close(forget=not self._options.durable)
+        await self._receiving.close(delete=not self._options.durable)
         if self._options.durable:
-            # A container is connected once; the next who wants the subscription is another connection.
+            # A container has one connection, and the next subscriber needs a new one.
             await self._receiving.client.close()
 
 
 def take_messages(receiving: ReceivingLink) -> tuple[list[DecodedMessage], list[Any]]:
-    """Takes what came first and all that is like it: come again, or not."""
+    """Take the first messages of the inbox, up to a change between redelivered and not."""
     messages = [decode(data) for data, _ in receiving.inbox]
     again = messages[0].redelivered
     count = next((at for at, message in enumerate(messages) if message.redelivered != again), len(messages))
@@ -240,7 +242,7 @@ def take_messages(receiving: ReceivingLink) -> tuple[list[DecodedMessage], list[
     return messages[:count], deliveries
 
 
-async def open_link_and_wait(client: Amqp10Client, link: Link) -> None:
+async def attach(client: Amqp10Client, link: Link) -> None:
     link.open()
     client.process()
     await client.wait_until(lambda: bool(link.state & (Endpoint.REMOTE_ACTIVE | Endpoint.REMOTE_CLOSED)))
@@ -249,18 +251,18 @@ async def open_link_and_wait(client: Amqp10Client, link: Link) -> None:
         raise DriverError("the broker refused a link")
 
 
-async def closed(client: Amqp10Client, link: Link) -> None:
+async def close_link(client: Amqp10Client, link: Link) -> None:
     if link.state & Endpoint.LOCAL_ACTIVE:
         link.close()
         client.process()
-        # The answer comes behind all that was sent.
+        # The broker answers after it has processed all messages.
         await client.wait_until(
             lambda: bool(link.state & Endpoint.REMOTE_CLOSED) or link.context.detached, BLOCKED_TIMEOUT_S
         )
 
 
 async def detach(client: Amqp10Client, link: Link) -> None:
-    """The link goes, what it stands for stays."""
+    """Detach the link; its durable subscription stays."""
     if link.state & Endpoint.LOCAL_ACTIVE:
         link.context.detached = True
         link.detach()

@@ -1,4 +1,4 @@
-"""Request and reply over AMQP 1.0: replies are found by a selector on a shared queue, or on one of the requester."""
+"""Request/reply over AMQP 1.0: a requester gets its replies by a selector, or from a reply queue of its own."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Resp
 from mqlab.drivers.common.correlation import prefix_of, selector_for
 from mqlab.wire.native.bodies import Bodies
 
-# Opens the receiving end for replies, given a selector for them; and says what address they should be sent to.
+# Opens the link for the replies that a selector matches, and returns it with their address.
 OpenReplyLink = Callable[[str], Awaitable[tuple[ReceivingLink, str]]]
 
 
@@ -36,7 +36,7 @@ class Amqp10Requester(Requester):
             await receiving.wait_message(is_reply=True)
             data, delivery = receiving.inbox.pop(0)
             self._unsettled.append(delivery)
-            if _ids(data)[1] == correlation_id:
+            if _reply_address(data)[1] == correlation_id:
                 return Reply(*decode(data))
 
     async def close(self) -> None:
@@ -44,20 +44,20 @@ class Amqp10Requester(Requester):
             if self._unsettled:
                 self._receiving.accept(self._unsettled)
                 self._unsettled = []
-            await self._receiving.close(forget=True)
+            await self._receiving.close(delete=True)
         await self._sending.close()
 
     async def _reply_link(self, selector: str) -> ReceivingLink:
         if self._receiving is None or selector != self._selector:
             if self._receiving is not None:
-                await self._receiving.close(forget=True)
+                await self._receiving.close(delete=True)
             self._receiving, self._to = await self._open_reply_link(selector)
             self._selector = selector
         return self._receiving
 
 
 class Amqp10Responder(Responder):
-    """`sending` opens the sending end to an address, once for each."""
+    """`open_link` opens the sending link to a reply address, once for each."""
 
     def __init__(
         self, receiving: ReceivingLink, open_link: Callable[[str], Awaitable[SendingLink]], *, persistent: bool
@@ -77,15 +77,15 @@ class Amqp10Responder(Responder):
         await receiving.wait_message()
         raw = [data for data, _ in receiving.inbox]
         messages, self._unsettled = take_messages(receiving)
-        self._reply_addresses = [_ids(data) for data in raw[: len(messages)]]
-        if not all(to and number for to, number in self._reply_addresses):
+        self._reply_addresses = [_reply_address(data) for data in raw[: len(messages)]]
+        if not all(to and correlation_id for to, correlation_id in self._reply_addresses):
             raise DriverError("a request has no reply address or no correlation id")
         return ReceivedBatch(Bodies.of([message.body for message in messages]), messages[0].redelivered)
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         by_address: dict[str, list[bytes]] = {}
-        for body, (to, number) in zip(bodies, self._reply_addresses, strict=True):
-            sections = self._header + encode_message_properties("", number)
+        for body, (to, correlation_id) in zip(bodies, self._reply_addresses, strict=True):
+            sections = self._header + encode_message_properties("", correlation_id)
             by_address.setdefault(to, []).append(encode_before_body(len(body), sections) + body)
         for to, messages in by_address.items():
             sending = self._reply_links.get(to)
@@ -102,11 +102,11 @@ class Amqp10Responder(Responder):
             self._unsettled = []
         for sending in self._reply_links.values():
             await sending.close()
-        await self._receiving.close(forget=True)
+        await self._receiving.close(delete=True)
 
 
-def _ids(data: bytes) -> tuple[str, str]:
-    """Where a reply should go, and as what."""
+def _reply_address(data: bytes) -> tuple[str, str]:
+    """Decode the reply address and correlation id."""
     message = Message()
     message.decode(data)
     return message.reply_to or "", str(message.correlation_id or "")

@@ -1,4 +1,4 @@
-"""Transactions of AMQP 1.0: a link to the broker's coordinator declares them and ends them."""
+"""Transactions of AMQP 1.0, which a link to the broker's coordinator declares and discharges."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ _TRANSACTIONAL: Final = 0x34
 
 
 class TransactionCoordinator:
-    """One at a time. `out` is the link to the coordinator."""
+    """The transactions of one session, one at a time. `sending` is the link to the coordinator."""
 
     def __init__(self, sending: SendingLink) -> None:
         self._sending = sending
@@ -25,31 +25,31 @@ class TransactionCoordinator:
         link.target.type = Terminus.COORDINATOR
         link.target.capabilities.put_object(symbol("amqp:local-transactions"))
         sending = SendingLink(client, link)
-        await sending.open_link_and_wait()
+        await sending.attach()
         return cls(sending)
 
     async def begin(self) -> None:
-        """Unless one is open."""
+        """Declare a transaction, unless one is open."""
         if self._id is None:
             answer = await self._call("amqp:declare:list", [None], _DECLARED)
             [self._id] = answer.remote.data
 
     def send(self, delivery: Any) -> None:
-        """What was given to a link is a part of it."""
+        """Make a sent message part of the transaction."""
         delivery.local.data = [self._id]
         delivery.update(_TRANSACTIONAL)
 
     def accept(self, delivery: Any) -> None:
-        """That it was received is a part of it."""
+        """Accept a received message as part of the transaction."""
         delivery.local.data = [self._id, Described(ulong(Delivery.ACCEPTED), [])]
         delivery.update(_TRANSACTIONAL)
 
     async def commit(self) -> None:
-        ended, self._id = self._id, None
-        await self._call("amqp:discharge:list", [ended, False], Delivery.ACCEPTED)
+        transaction_id, self._id = self._id, None
+        await self._call("amqp:discharge:list", [transaction_id, False], Delivery.ACCEPTED)
 
-    async def _call(self, what: str, values: list[Any], expected: int) -> Any:
-        answer = await self._sending.call(Message(body=Described(symbol(what), values)).encode())
+    async def _call(self, operation: str, values: list[Any], expected: int) -> Any:
+        answer = await self._sending.call(Message(body=Described(symbol(operation), values)).encode())
         if answer.remote_state != expected:
             raise DriverError(f"the broker refused a transaction ({answer.remote_state})")
         return answer
