@@ -16,7 +16,7 @@ from statistics import median
 
 from _common import arguments, finish, ratio, say
 from _lab import Lab, scenario
-from mqlab.runner.unsupported import absent
+from mqlab.runner.unsupported import why_unsupported
 from mqlab.study import Point
 from mqlab.systems import SYSTEMS, SystemFailedError, system
 
@@ -99,7 +99,7 @@ def _cannot(name: str, point: Point) -> str:
     found = system(name)
     if point.persistent and found.durability().syncs != "before confirming":
         return "it does not sync before it confirms"
-    return found.missing() or absent(found, point)
+    return found.missing() or why_unsupported(found, point)
 
 
 def _measure(name: str, side: Side, turn: Callable[[], float]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from mqlab.broker.security import commands
-from mqlab.runner.unsupported import lacks
+from mqlab.runner.unsupported import unsupported_features
 from mqlab.study import FEATURES, METRICS, PublishedValue, Study, built_in_studies, load_study
 from mqlab.study.published.coverage import Coverage, coverage_of
 from mqlab.study.published.match import reproduces
@@ -79,7 +79,7 @@ def of_systems() -> str:
 
 def _features(names: list[str]) -> list[list[str]]:
     """By the driver that each is used with if none is chosen."""
-    found = {name: lacks(system(name)) for name in names}
+    found = {name: unsupported_features(system(name)) for name in names}
     rows = [["feature", *(f"{name} ({system(name).driver})" for name in names)]]
     return rows + [[feature, *("" if feature in found[name] else "yes" for name in names)] for feature in FEATURES]
 
@@ -87,7 +87,7 @@ def _features(names: list[str]) -> list[list[str]]:
 def _reasons(names: list[str]) -> list[list[str]]:
     reasons: dict[tuple[str, str], list[str]] = {}
     for name in names:
-        for feature, why in lacks(system(name)).items():
+        for feature, why in unsupported_features(system(name)).items():
             reasons.setdefault((feature, why), []).append(name)
     order = list(FEATURES)
     listed = sorted(reasons.items(), key=lambda one: (order.index(one[0][0]), one[1]))

@@ -67,7 +67,7 @@ async def _full(_: object) -> dict[str, object]:
 async def _answer() -> dict[str, object]:
     agent = Agent()
     agent._commands["finish"] = _full
-    return await agent.obey({"do": "finish"})
+    return await agent.execute({"command": "finish"})
 
 
 def test_an_agent_says_that_its_disk_is_full() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from mqlab.events.checksums import EventFile, examine
 from mqlab.events.folder import RunFolder
-from mqlab.events.recorder import Recorder, rows_of
+from mqlab.events.recorder import Recorder, event_table
 
 
 @pytest.fixture
@@ -15,7 +15,10 @@ def file(tmp_path: Path) -> Path:
     folder = RunFolder.create(tmp_path, "x")
     recorder = Recorder(folder, 7, 1)
     for number in range(200):
-        recorder.sent(1, 0, number * 10, 10, 120, number, 1000 + number, -1 if number % 3 else 5000, 0)
+        recorder.sends.append(
+            producer=1, destination=0, first_seq=number * 10, count=10, bytes=120, t_planned=number,
+            t_sent=1000 + number, t_confirmed=-1 if number % 3 else 5000, outcome=0,
+        )  # fmt: skip
     recorder.close()
     (path,) = folder.event_files("sends")
     return path
@@ -70,5 +73,5 @@ def test_the_same_rows_have_the_same_name(tmp_path: Path) -> None:
     row = {"run": 1, "phase": "measure", "t_start": 1, "t_end": 2}
     folder = RunFolder.create(tmp_path, "x")
     for _ in range(2):
-        folder.write_events("phases", "run-00001", rows_of("phases", [row]))
+        folder.write_events("phases", "run-00001", event_table("phases", [row]))
     assert len(folder.event_files("phases")) == 1

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mqlab.events.folder import NotARunFolderError, RunFolder
-from mqlab.events.recorder import rows_of
+from mqlab.events.recorder import event_table
 from mqlab.events.schema import SCHEMA_VERSION, TABLES
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
@@ -126,8 +126,8 @@ class TestEvents:
 
     def test_a_file_a_writer(self, tmp_path: Path) -> None:
         folder = RunFolder.create(tmp_path, "x")
-        folder.write_events("phases", "run-1", rows_of("phases", [self.ROW]))
-        folder.write_events("phases", "run-2", rows_of("phases", [{**self.ROW, "run": 2}]))
+        folder.write_events("phases", "run-1", event_table("phases", [self.ROW]))
+        folder.write_events("phases", "run-2", event_table("phases", [{**self.ROW, "run": 2}]))
         found = {file.name[:5]: pq.read_table(file).to_pylist() for file in (folder.events / "phases").iterdir()}
         assert found == {"run-1": [self.ROW], "run-2": [{**self.ROW, "run": 2}]}
 
@@ -136,7 +136,7 @@ class TestEvents:
         with pytest.raises((ValueError, pa.ArrowException)):
             folder.write_events("phases", "run-1", pa.table({"run": [1]}))
         with pytest.raises(KeyError):
-            folder.write_events("phase", "run-1", rows_of("phases", [self.ROW]))
+            folder.write_events("phase", "run-1", event_table("phases", [self.ROW]))
 
     def test_a_writer_that_dies_leaves_no_half_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """One torn file would make the events of all runs unreadable."""
@@ -148,7 +148,7 @@ class TestEvents:
 
         monkeypatch.setattr(Path, "write_bytes", torn)
         with pytest.raises(KeyboardInterrupt):
-            folder.write_events("phases", "run-1", rows_of("phases", [self.ROW]))
+            folder.write_events("phases", "run-1", event_table("phases", [self.ROW]))
         assert [*(folder.events / "phases").glob("*.parquet")] == []
 
 

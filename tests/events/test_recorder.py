@@ -8,8 +8,8 @@ import pytest
 
 from mqlab.events import recorder as recording
 from mqlab.events.folder import RunFolder
-from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder, rows_of
-from mqlab.events.schema import OUTCOMES, TABLES
+from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder, event_table
+from mqlab.events.schema import OUTCOMES, ROWS, TABLES, EventRow, columns
 
 
 @pytest.fixture
@@ -25,15 +25,59 @@ def rows(folder: RunFolder, table: str) -> list[dict[str, Any]]:
     return [row for file in files(folder, table) for row in pq.read_table(file).to_pylist()]
 
 
+SEND = {
+    "producer": 1, "destination": 0, "first_seq": 0, "count": 1, "bytes": 12, "t_planned": 10, "t_sent": 11,
+    "t_confirmed": NO_TIME, "outcome": UNKNOWN_CODE,
+}  # fmt: skip
+RECEIPT = {
+    "consumer": 1, "destination": 0, "producer": 1, "first_seq": 0, "count": 1, "bytes": 12, "ordinal": 0,
+    "t_received": 20, "redelivered": 0, "t_acknowledged": NO_TIME,
+}  # fmt: skip
+ROUND_TRIP = {"requester": 1, "seq": 0, "t_planned": 10, "t_sent": 11, "t_received": NO_TIME}
+ANSWERED = {
+    "requester": 1, "destination": 0, "seq": 0, "bytes": 12, "t_planned": 10, "t_sent": 11, "reply_destination": 1,
+    "responder": 2, "reply_seq": 0, "reply_bytes": 12, "t_received": 20, "redelivered": 0,
+}  # fmt: skip
+
+
 def record_one_of_each(recorder: Recorder) -> None:
-    recorder.sent(3, 4, 100, 10, 120, 1_000, 1_001, 1_002, CONFIRMED_CODE)
-    recorder.received(5, 4, 3, 100, 10, 120, 0, 2_000, 1, 2_001)
-    recorder.round_trip(3, 100, 1_000, 1_001, 2_000)
+    recorder.sends.append(**SEND)
+    recorder.receipts.append(**RECEIPT)
+    recorder.round_trips.append(**ROUND_TRIP)
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_every_column_has_a_meaning(row: type[EventRow]) -> None:
+    assert all(column.meaning for column in columns(row))
+    assert [column.name for column in columns(row)] == TABLES[row.table].names
+
+
+def test_a_row_takes_its_columns_by_name_only(folder: RunFolder) -> None:
+    recorder = Recorder(folder, run=1, agent=1)
+    with pytest.raises(TypeError):
+        recorder.sends.append(*SEND.values())
+    with pytest.raises(TypeError):
+        recorder.sends.append(**{name: value for name, value in SEND.items() if name != "outcome"})
+
+
+def test_without_a_folder_nothing_is_recorded() -> None:
+    recorder = Recorder(None, run=1, agent=1)
+    record_one_of_each(recorder)
+    pending = recorder.sends.pending()
+    pending.append(**SEND)
+    pending.release(outcome=CONFIRMED_CODE)
+    recorder.answered.append(**ANSWERED)
+    recorder.close()
+    assert not recorder.sends.numbers
+    assert not recorder.answered.numbers
 
 
 def test_a_send_is_written_with_all_its_columns(folder: RunFolder) -> None:
     recorder = Recorder(folder, run=7, agent=2)
-    recorder.sent(3, 4, 2**40, 10, 120, 2**60, 2**60 + 1, 2**60 + 2, CONFIRMED_CODE)
+    recorder.sends.append(
+        producer=3, destination=4, first_seq=2**40, count=10, bytes=120, t_planned=2**60, t_sent=2**60 + 1,
+        t_confirmed=2**60 + 2, outcome=CONFIRMED_CODE,
+    )  # fmt: skip
     recorder.close()
     assert rows(folder, "sends") == [{
         "run": 7, "agent": 2, "producer": 3, "destination": 4, "first_seq": 2**40, "count": 10, "bytes": 120,
@@ -43,8 +87,14 @@ def test_a_send_is_written_with_all_its_columns(folder: RunFolder) -> None:
 
 def test_a_receipt_is_written_with_all_its_columns(folder: RunFolder) -> None:
     recorder = Recorder(folder, run=7, agent=2)
-    recorder.received(5, 4, 3, 2**40, 10, 120, 9, 2**60, 1, 2**60 + 1)
-    recorder.received(5, 4, 3, 2**40 + 10, 1, 12, 10, 2**60 + 2, 0, NO_TIME)
+    recorder.receipts.append(
+        consumer=5, destination=4, producer=3, first_seq=2**40, count=10, bytes=120, ordinal=9, t_received=2**60,
+        redelivered=1, t_acknowledged=2**60 + 1,
+    )  # fmt: skip
+    recorder.receipts.append(
+        consumer=5, destination=4, producer=3, first_seq=2**40 + 10, count=1, bytes=12, ordinal=10,
+        t_received=2**60 + 2, redelivered=0, t_acknowledged=NO_TIME,
+    )  # fmt: skip
     recorder.close()
     first = {
         "run": 7, "agent": 2, "consumer": 5, "destination": 4, "producer": 3, "first_seq": 2**40, "count": 10,
@@ -59,10 +109,19 @@ def test_a_receipt_is_written_with_all_its_columns(folder: RunFolder) -> None:
 
 def test_a_request_with_its_reply_is_written_as_a_send_a_receipt_and_a_round_trip(folder: RunFolder) -> None:
     one, other = Recorder(folder, run=7, agent=2), Recorder(folder, run=7, agent=3)
-    one.sent(3, 4, 2**40, 1, 1000, 2**60, 2**60 + 1, NO_TIME, CONFIRMED_CODE)
-    one.received(3, 6, 9, 2**41, 1, 500, 2**40, 2**60 + 9, 1, NO_TIME)
-    one.round_trip(3, 2**40, 2**60, 2**60 + 1, 2**60 + 9)
-    other.answered(3, 4, 2**40, 1000, 2**60, 2**60 + 1, 6, 9, 2**41, 500, 2**60 + 9, 1)
+    one.sends.append(
+        producer=3, destination=4, first_seq=2**40, count=1, bytes=1000, t_planned=2**60, t_sent=2**60 + 1,
+        t_confirmed=NO_TIME, outcome=CONFIRMED_CODE,
+    )  # fmt: skip
+    one.receipts.append(
+        consumer=3, destination=6, producer=9, first_seq=2**41, count=1, bytes=500, ordinal=2**40,
+        t_received=2**60 + 9, redelivered=1, t_acknowledged=NO_TIME,
+    )  # fmt: skip
+    one.round_trips.append(requester=3, seq=2**40, t_planned=2**60, t_sent=2**60 + 1, t_received=2**60 + 9)
+    other.answered.append(
+        requester=3, destination=4, seq=2**40, bytes=1000, t_planned=2**60, t_sent=2**60 + 1, reply_destination=6,
+        responder=9, reply_seq=2**41, reply_bytes=500, t_received=2**60 + 9, redelivered=1,
+    )  # fmt: skip
     one.close()
     other.close()
     for table in ("sends", "receipts", "round_trips"):
@@ -72,8 +131,8 @@ def test_a_request_with_its_reply_is_written_as_a_send_a_receipt_and_a_round_tri
 
 def test_a_round_trip_is_written_with_all_its_columns(folder: RunFolder) -> None:
     recorder = Recorder(folder, run=7, agent=2)
-    recorder.round_trip(3, 2**40, 2**60, 2**60 + 1, 2**60 + 2)
-    recorder.round_trip(3, 2**40 + 1, 2**60, 2**60 + 1, NO_TIME)
+    recorder.round_trips.append(requester=3, seq=2**40, t_planned=2**60, t_sent=2**60 + 1, t_received=2**60 + 2)
+    recorder.round_trips.append(requester=3, seq=2**40 + 1, t_planned=2**60, t_sent=2**60 + 1, t_received=NO_TIME)
     recorder.close()
     first = {
         "run": 7, "agent": 2, "requester": 3, "seq": 2**40, "t_planned": 2**60, "t_sent": 2**60 + 1,
@@ -95,7 +154,7 @@ def test_the_files_have_exactly_the_schema(folder: RunFolder, table: str) -> Non
 @pytest.mark.parametrize("code", range(len(OUTCOMES)))
 def test_every_outcome_is_written_by_its_name(folder: RunFolder, code: int) -> None:
     recorder = Recorder(folder, run=1, agent=1)
-    recorder.sent(0, 0, 0, 1, 12, 1, 2, NO_TIME, code)
+    recorder.sends.append(**{**SEND, "outcome": code})
     recorder.close()
     assert [(row["outcome"], row["t_confirmed"]) for row in rows(folder, "sends")] == [(OUTCOMES[code], None)]
 
@@ -103,42 +162,44 @@ def test_every_outcome_is_written_by_its_name(folder: RunFolder, code: int) -> N
 def test_only_a_missing_time_is_null(folder: RunFolder) -> None:
     """-1 stands for no time; in a column that must have a value it stays what it is."""
     recorder = Recorder(folder, run=1, agent=1)
-    recorder.sent(0, 0, 0, 1, 12, -1, -1, -1, UNKNOWN_CODE)
+    recorder.sends.append(**{**SEND, "t_planned": -1, "t_sent": -1, "t_confirmed": -1})
     recorder.close()
     (row,) = rows(folder, "sends")
     assert (row["t_planned"], row["t_sent"], row["t_confirmed"]) == (-1, -1, None)
 
 
-class TestFreeSends:
+class TestUnconfirmedSends:
     def outcomes(self, folder: RunFolder) -> dict[tuple[int, int], tuple[str, int | None]]:
         return {
             (row["producer"], row["first_seq"]): (row["outcome"], row["t_confirmed"]) for row in rows(folder, "sends")
         }
 
-    def test_they_are_confirmed_when_the_system_accepted_them_and_only_those(self, folder: RunFolder) -> None:
+    def test_only_released_sends_are_confirmed(self, folder: RunFolder) -> None:
         recorder = Recorder(folder, run=1, agent=1)
+        released, unreleased = recorder.sends.pending(), recorder.sends.pending()
         for seq in range(3):
-            recorder.sent_freely(1, 0, seq, 1, 12, 10, 11)
-            recorder.sent_freely(2, 0, seq, 1, 12, 10, 11)
-        recorder.accepted(1)
+            released.append(**{**SEND, "producer": 1, "first_seq": seq})
+            unreleased.append(**{**SEND, "producer": 2, "first_seq": seq})
+        released.release(outcome=CONFIRMED_CODE)
         recorder.close()
         assert self.outcomes(folder) == {
             **{(1, seq): ("confirmed", None) for seq in range(3)},
             **{(2, seq): ("unknown", None) for seq in range(3)},
         }
 
-    def test_what_was_sent_after_the_acceptance_is_unknown(self, folder: RunFolder) -> None:
+    def test_a_send_after_the_release_is_unknown(self, folder: RunFolder) -> None:
         recorder = Recorder(folder, run=1, agent=1)
-        recorder.sent_freely(1, 0, 0, 1, 12, 10, 11)
-        recorder.accepted(1)
-        recorder.sent_freely(1, 0, 1, 1, 12, 10, 11)
+        pending = recorder.sends.pending()
+        pending.append(**SEND)
+        pending.release(outcome=CONFIRMED_CODE)
+        pending.append(**{**SEND, "first_seq": 1})
         recorder.close()
         assert self.outcomes(folder) == {(1, 0): ("confirmed", None), (1, 1): ("unknown", None)}
 
-    def test_a_producer_that_sent_nothing_freely_may_be_accepted(self, folder: RunFolder) -> None:
+    def test_a_release_without_rows_changes_nothing(self, folder: RunFolder) -> None:
         recorder = Recorder(folder, run=1, agent=1)
-        recorder.sent(1, 0, 0, 1, 12, 10, 11, NO_TIME, UNKNOWN_CODE)
-        recorder.accepted(1)
+        recorder.sends.append(**SEND)
+        recorder.sends.pending().release(outcome=CONFIRMED_CODE)
         recorder.close()
         assert self.outcomes(folder) == {(1, 0): ("unknown", None)}
 
@@ -146,24 +207,24 @@ class TestFreeSends:
 class TestSpilling:
     @pytest.fixture(autouse=True)
     def _little_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(recording, "_MOST_NUMBERS", 100)
+        monkeypatch.setattr(recording, "_BUFFER_NUMBERS", 100)
 
     def sends(self, recorder: Recorder, number: int) -> None:
         for seq in range(number):
-            recorder.sent(1, 0, seq, 1, 12, seq, seq, seq, CONFIRMED_CODE)
+            recorder.sends.append(**{**SEND, "first_seq": seq})
 
     def receipts(self, recorder: Recorder, number: int) -> None:
         for seq in range(number):
-            recorder.received(1, 0, 1, seq, 1, 12, seq, seq, 0, NO_TIME)
+            recorder.receipts.append(**{**RECEIPT, "first_seq": seq})
 
     def round_trips(self, recorder: Recorder, number: int) -> None:
         for seq in range(number):
-            recorder.round_trip(1, seq, seq, seq, NO_TIME)
+            recorder.round_trips.append(**{**ROUND_TRIP, "seq": seq})
 
     def test_requests_with_their_replies_become_several_files_too(self, folder: RunFolder) -> None:
         recorder = Recorder(folder, run=1, agent=1)
         for seq in range(1000):
-            recorder.answered(1, 0, seq, 12, seq, seq, 1, 2, seq, 12, seq, 0)
+            recorder.answered.append(**{**ANSWERED, "seq": seq, "reply_seq": seq})
         assert len(files(folder, "round_trips")) >= 45, "rows must not wait for the end"
         recorder.close()
         for table, number in (("sends", "first_seq"), ("receipts", "first_seq"), ("round_trips", "seq")):
@@ -191,12 +252,13 @@ class TestSpilling:
             found = sorted((row["run"], row["agent"], row["first_seq"]) for row in rows(folder, table))
             assert found == [(run, agent, seq) for run in (1, 2) for agent in (1, 2) for seq in range(30)]
 
-    def test_free_sends_of_an_accepted_producer_are_all_there(self, folder: RunFolder) -> None:
+    def test_released_sends_are_all_written(self, folder: RunFolder) -> None:
         recorder = Recorder(folder, run=1, agent=1)
+        producers = [recorder.sends.pending() for _ in range(3)]
         for seq in range(500):
-            recorder.sent_freely(seq % 3, 0, seq, 1, 12, seq, seq)
-        for producer in range(3):
-            recorder.accepted(producer)
+            producers[seq % 3].append(**{**SEND, "producer": seq % 3, "first_seq": seq})
+        for pending in producers:
+            pending.release(outcome=CONFIRMED_CODE)
         recorder.close()
         found = rows(folder, "sends")
         assert sorted(row["first_seq"] for row in found) == list(range(500))
@@ -218,14 +280,16 @@ def test_closing_twice_writes_once(folder: RunFolder) -> None:
 
 class TestSmallTables:
     def test_columns_that_may_be_missing_are_null(self) -> None:
-        table = rows_of("samples", [{"run": 1, "source": "broker", "t": 5, "cpu_seconds": 0.5, "rss": 7}])
+        table = event_table("samples", [{"run": 1, "source": "broker", "t": 5, "cpu_seconds": 0.5, "rss": 7}])
         assert table.schema.equals(TABLES["samples"])
         (row,) = table.to_pylist()
         assert (row["cpu_seconds"], row["syncs"], row["blocked"]) == (0.5, None, None)
 
     def test_no_rows_have_the_schema_too(self) -> None:
-        assert rows_of("phases", []).schema.equals(TABLES["phases"])
+        assert event_table("phases", []).schema.equals(TABLES["phases"])
 
     def test_a_missing_column_is_not_written_as_null(self, folder: RunFolder) -> None:
         with pytest.raises((ValueError, pa.ArrowException)):
-            folder.write_events("phases", "run-1", rows_of("phases", [{"run": 1, "phase": "measure", "t_start": 1}]))
+            folder.write_events(
+                "phases", "run-1", event_table("phases", [{"run": 1, "phase": "measure", "t_start": 1}])
+            )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mqlab.events.folder import RunFolder
-from mqlab.events.recorder import rows_of
+from mqlab.events.recorder import event_table
 from mqlab.events.schema import COMPLETE, CONFIRMED
 
 SECOND = 1_000_000_000
@@ -165,5 +165,5 @@ def write(path: Path, runs: Sequence[Run], files: int = 1, seed: int | None = No
             random.Random(seed).shuffle(rows)
         for number in range(files):
             if part_of := rows[number::files]:
-                folder.write_events(table, f"part-{number}", rows_of(table, part_of))
+                folder.write_events(table, f"part-{number}", event_table(table, part_of))
     return folder

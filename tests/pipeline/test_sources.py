@@ -10,7 +10,7 @@ from tests.pipeline.cases import CASES
 from tests.pipeline.synthetic_runs import Run
 
 from mqlab.events.folder import RunFolder
-from mqlab.events.recorder import rows_of
+from mqlab.events.recorder import event_table
 from mqlab.pipeline.measure import measure
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.pipeline.schema import TABLES
@@ -36,7 +36,7 @@ def written(path: Path, runs: list[Run]) -> RunFolder:
     folder.write_meta({"id": path.name, "study": "made-up", "machine": {"cores": 2}})
     for run in runs:
         for table, rows in run.tables().items():
-            complete = rows_of(table, ({"run": run.number, **row} for row in rows))
+            complete = event_table(table, ({"run": run.number, **row} for row in rows))
             folder.write_events(table, f"run-{run.number:05d}", complete)
     return folder
 

@@ -29,7 +29,7 @@ PATIENCE = 240.0
 def conducted(
     parent: Path, points: Sequence[Point], *, systems: Sequence[str | System] = ("embedded",), agents: int = 2,
     watch: Callable[[Progress], None] = lambda _: None, patience: float = PATIENCE, interrupt_in: str = "",
-    rehearse: bool = False,
+    warm_up: bool = False,
 ) -> RunFolder:  # fmt: skip
     """Plays the points; cancelled, as Ctrl-C does it, soon after the phase `interrupt_in` has begun.
 
@@ -53,9 +53,9 @@ def conducted(
         # What the drivers reach is found for every study anew, and some systems are played with before they count: all
         # that takes longer than these runs.
         with ExitStack() as patched:
-            patched.enter_context(patch("mqlab.runner.conductor.wanted", lambda *_: []))
-            if not rehearse:
-                patched.enter_context(patch.object(Warmup, "are_due", lambda *_: False))
+            patched.enter_context(patch("mqlab.runner.conductor.combinations", lambda *_: []))
+            if not warm_up:
+                patched.enter_context(patch.object(Warmup, "is_due", lambda *_: False))
             uvloop.run(conduct())
     finally:
         left = [*agents_running(), *brokers_running()]

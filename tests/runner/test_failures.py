@@ -214,7 +214,7 @@ class TestTheConductorsSideOfAnAgent:
 
     def test_an_answer_may_be_long(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Some thousand destinations make an answer of some hundred thousand bytes."""
-        script = 'read line; printf \'{"to": 1, "x": "%s"}\\n\' $(head -c 300000 /dev/zero | tr \'\\0\' x); cat'
+        script = 'read line; printf \'{"reply_to": 1, "x": "%s"}\\n\' $(head -c 300000 /dev/zero | tr \'\\0\' x); cat'
         assert self.ask(tmp_path, monkeypatch, script) == {"x": "x" * 300_000}
 
     @pytest.mark.parametrize("script", ["exit 0", "read line; exit 3", "read line; echo '{\"to\": 7}'"])

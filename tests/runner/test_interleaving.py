@@ -1,12 +1,12 @@
 """Which points take turns."""
 
-from mqlab.runner.interleaving import groups
+from mqlab.runner.interleaving import interleaved_groups
 from mqlab.study import Point
 from runner.points import point
 
 
 def named(points: list[Point]) -> list[list[str]]:
-    return [[f"{one.scenario}:{one.name}" for one in group] for group in groups(points)]
+    return [[f"{one.scenario}:{one.name}" for one in group] for group in interleaved_groups(points)]
 
 
 def test_points_that_are_not_compared_stay_alone() -> None:
@@ -26,7 +26,7 @@ def test_those_that_differ_in_settings_only_take_turns() -> None:
 
 def test_the_parameters_that_name_a_setting_make_no_difference() -> None:
     points = [point("A", name=one, parameters={"trace": one}, settings={"trace": one}) for one in ("off", "low")]
-    assert len(groups(points)) == 1
+    assert len(interleaved_groups(points)) == 1
 
 
 def test_a_point_takes_turns_with_its_base_whatever_they_differ_in() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mqlab.runner.machine import machine, packages
+from mqlab.runner.machine import describe_machine, package_versions
 
 
 def java(folder: Path, script: str) -> str:
@@ -18,7 +18,7 @@ def java(folder: Path, script: str) -> str:
 
 
 def test_it_says_what_a_figure_needs(tmp_path: Path) -> None:
-    found = machine(tmp_path)
+    found = describe_machine(tmp_path)
     assert [*found] == ["cpu", "cores", "memory", "os", "kernel", "python", "java", "clock", "filesystem"]
     assert found["cores"] == os.cpu_count()
     assert found["memory"] == psutil.virtual_memory().total
@@ -38,25 +38,25 @@ def test_the_java_that_spark_will_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str | None
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", java(tmp_path, script))
-    assert machine(tmp_path)["java"] == said
+    assert describe_machine(tmp_path)["java"] == said
 
 
 def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert machine(tmp_path)["java"] is None
+    assert describe_machine(tmp_path)["java"] is None
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert machine(tmp_path)["java"] is None
+    assert describe_machine(tmp_path)["java"] is None
 
 
 def test_the_file_system_is_that_of_the_folder() -> None:
     kinds = {part.mountpoint: part.fstype for part in psutil.disk_partitions(all=True)}
-    assert machine(Path("/proc/self"))["filesystem"] == kinds["/proc"] == "proc"
+    assert describe_machine(Path("/proc/self"))["filesystem"] == kinds["/proc"] == "proc"
     # A name that begins like a mount point is not in it.
-    assert machine(Path("/process"))["filesystem"] == kinds["/"]
+    assert describe_machine(Path("/process"))["filesystem"] == kinds["/"]
 
 
 def test_the_versions_of_what_moves_messages_and_computes_figures() -> None:
-    found = packages()
+    found = package_versions()
     assert {"numpy", "pyarrow", "pyspark", "uvloop"} <= found.keys()
     assert all(version[0].isdigit() for version in found.values())

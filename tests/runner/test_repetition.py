@@ -97,8 +97,8 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     found = Played()
     monkeypatch.setattr(conducting.RunExecution, "play", lambda one, running: found.play(one, running))
     monkeypatch.setattr(conducting, "AgentProcess", IdleAgent)
-    monkeypatch.setattr(conducting, "machine", lambda _: {})
-    monkeypatch.setattr(conducting, "wanted", lambda *_: [])
+    monkeypatch.setattr(conducting, "describe_machine", lambda _: {})
+    monkeypatch.setattr(conducting, "combinations", lambda *_: [])
     monkeypatch.setattr(FakeSystem, "starts", Counter())
     return found
 

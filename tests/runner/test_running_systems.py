@@ -17,7 +17,7 @@ from runner.test_repetition import FakeRunning, FakeSystem
 def starts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counted: Counter[str] = Counter()
     monkeypatch.setattr(FakeSystem, "starts", counted)
-    monkeypatch.setattr(running_systems, "_memory", lambda: 1 << 40)
+    monkeypatch.setattr(running_systems, "_free_bytes", lambda: 1 << 40)
     return counted
 
 
@@ -45,7 +45,7 @@ def test_two_are_started_at_the_same_time_and_used_in_their_turn(tmp_path: Path,
         up, barrier = RunningSystems(tmp_path), asyncio.Barrier(2)
         systems = [Meeting(name, barrier) for name in ("one", "two", "three", "four")]
         await up.start_ahead([*systems, *systems])
-        assert [isinstance(await up.up(one), FakeRunning) for one in systems] == [True] * 4
+        assert [isinstance(await up.get(one), FakeRunning) for one in systems] == [True] * 4
         await up.stop_all()
 
     asyncio.run(work())
@@ -62,8 +62,8 @@ def test_one_alone_waits_for_its_turn(tmp_path: Path, starts: Counter[str]) -> N
 def test_no_more_than_there_is_room_for(
     tmp_path: Path, starts: Counter[str], monkeypatch: pytest.MonkeyPatch, most: int, memory: int
 ) -> None:
-    monkeypatch.setattr(running_systems, "MOST_UP", most)
-    monkeypatch.setattr(running_systems, "_memory", lambda: memory)
+    monkeypatch.setattr(running_systems, "MAX_RUNNING", most)
+    monkeypatch.setattr(running_systems, "_free_bytes", lambda: memory)
     asyncio.run(RunningSystems(tmp_path).start_ahead(FakeSystem(name) for name in ("one", "two", "three", "four")))
     assert sum(starts.values()) == (2 if most == 3 else 0)
 
@@ -73,10 +73,10 @@ def test_one_that_fails_says_why_in_its_turn(tmp_path: Path, starts: Counter[str
         up, failing = RunningSystems(tmp_path), Failing("one")
         await up.start_ahead([failing, FakeSystem("two")])
         with pytest.raises(SystemFailedError, match="no licence"):
-            await up.up(failing)
+            await up.get(failing)
         assert starts == {"one": 1, "two": 1}
         with pytest.raises(SystemFailedError, match="no licence"):
-            await up.up(failing)
+            await up.get(failing)
 
     asyncio.run(work())
     assert starts == {"one": 2, "two": 1}, "when it is wanted again, it is tried again"

@@ -15,7 +15,7 @@ from mqlab.systems import system
 @pytest.fixture(autouse=True)
 def _uncalibrated(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the drivers reach takes longer than these runs."""
-    monkeypatch.setattr("mqlab.runner.conductor.wanted", lambda *_: [])
+    monkeypatch.setattr("mqlab.runner.conductor.combinations", lambda *_: [])
 
 
 STUDY = """study: mine

@@ -7,7 +7,7 @@ import pytest
 
 from mqlab.events.folder import RunFolder
 from mqlab.runner import running_systems
-from mqlab.runner.conductor import RunPlan, described
+from mqlab.runner.conductor import RunPlan, describe_system
 from mqlab.study import load_study
 from mqlab.systems import SystemSettingError, system
 from runner.lab import check_delivery, conducted, rows
@@ -79,7 +79,7 @@ def test_a_setting_that_the_system_has_not_is_told_before_anything_starts() -> N
 
 
 def test_what_some_points_change_is_stamped() -> None:
-    found = described(system("embedded"), [point(name="on"), point(name="off", settings={"sync": "off"})])
+    found = describe_system(system("embedded"), [point(name="on"), point(name="off", settings={"sync": "off"})])
     assert [stamp.endswith("(in some points)") for stamp in found["stamps"]] == [True]
     assert found["settings"]["sync"] == "on"
 
@@ -88,7 +88,7 @@ class TestFleet:
     def test_beyond_a_few_the_one_that_was_not_used_for_longest_is_stopped(
         self, tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(running_systems, "MOST_UP", 2)
+        monkeypatch.setattr(running_systems, "MAX_RUNNING", 2)
         names = ["one", "two", "three"]
         play(played, tmp_path, [point(most=2, least=2)], one=STEADY, two=STEADY, three=STEADY)
         # one, two, three (one goes); three, two, one (three goes).
@@ -99,7 +99,7 @@ class TestFleet:
     def test_without_memory_for_another_the_others_are_stopped(
         self, tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(running_systems, "_memory", lambda: 1 << 30)
+        monkeypatch.setattr(running_systems, "_free_bytes", lambda: 1 << 30)
         play(played, tmp_path, [point(most=2, least=2)], one=STEADY, two=STEADY)
         # one, two (one goes), two again, one (two goes).
         assert {name: FakeSystem.starts[name] for name in ("one", "two")} == {"one": 2, "two": 1}

@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from mqlab.runner.unsupported import driver_of
+from mqlab.runner.unsupported import driver_class
 from mqlab.systems import SystemFailedError, system
 
 
@@ -22,7 +22,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def _missing(name: str) -> str:
     one = system(name)
     try:
-        driver_of(one)
+        driver_class(one)
     except SystemFailedError as error:
         return str(error)
     return one.missing()

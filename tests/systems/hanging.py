@@ -11,8 +11,8 @@ import pytest
 
 from mqlab.drivers import Connection, DriverError, Receiver, ReceiverOptions, Requester, Responder, Sender
 from mqlab.drivers.common.timeouts import with_timeout
-from mqlab.runner.checks.feature_checks import Producer
-from mqlab.runner.unsupported import driver_of, lacks
+from mqlab.runner.checks.feature_checks import NumberedProducer
+from mqlab.runner.unsupported import driver_class, unsupported_features
 from mqlab.systems import Running
 
 from .real import Real
@@ -46,14 +46,14 @@ def frozen(running: Running) -> Iterator[None]:
 
 
 async def _hanging(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
-    trial, producer = up.trial, Producer()
-    name = trial.name(trial.domain)
-    connection = await driver_of(up.system)(up.running.address, up.running.options).connect("Patient")
+    tested, producer = up.tested, NumberedProducer()
+    name = tested.new_destination(tested.domain)
+    connection = await driver_class(up.system)(up.running.address, up.running.options).connect("Patient")
     receiver = await connection.receiver(name, ReceiverOptions(10))
     senders = [await connection.sender(name, persistent=persistent, transacted=False) for persistent in (True, False)]
-    requests, replies = trial.name("queue"), trial.name("queue")
+    requests, replies = tested.new_destination("queue"), tested.new_destination("queue")
     responders, requesters = [], []
-    if "request/reply" not in lacks(up.system):
+    if "request/reply" not in unsupported_features(up.system):
         responders.append(await connection.responder(requests, prefetch=1, persistent=False))
         requesters.append(await connection.requester(requests, replies, persistent=False))
     _shorten_timeouts(monkeypatch)

@@ -17,7 +17,7 @@ import pytest
 import uvloop
 
 from mqlab.runner.checks.feature_checks import CHECKS, SystemUnderTest
-from mqlab.runner.unsupported import lacks
+from mqlab.runner.unsupported import unsupported_features
 from mqlab.systems import Running, System, system
 from mqlab.systems.program import ProgramRunning
 
@@ -37,7 +37,7 @@ class Real:
         self._runner = runner
 
     @property
-    def trial(self) -> SystemUnderTest:
+    def tested(self) -> SystemUnderTest:
         """To connect to it, with names that nobody has used."""
         return SystemUnderTest(self.system, self.running)
 
@@ -58,14 +58,14 @@ class Real:
 
     def check(self, feature: str) -> None:
         """It does what the feature promises, or says why it lacks it; afterwards no task of the driver is left."""
-        found = lacks(self.system)
+        found = unsupported_features(self.system)
         if feature in found:
             assert found[feature], f"{self.system.name} does not say why it lacks {feature}"
             return
 
         async def checked() -> None:
             before = asyncio.all_tasks()
-            await CHECKS[feature](self.trial)
+            await CHECKS[feature](self.tested)
             await asyncio.sleep(0)
             left = asyncio.all_tasks() - before
             assert not left, f"tasks are left: {left}"

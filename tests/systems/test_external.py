@@ -65,7 +65,7 @@ class TestRunning:
     @pytest.mark.parametrize(("text", "bits"), [("100Mbit", 1e8), ("2.5Gbit", 2.5e9)])
     def test_its_owner_may_say_how_fast_the_line_is(self, text: str, bits: float) -> None:
         running = started(f"{TEXT},line={text}")
-        assert running.line == bits
+        assert running.network_bits_per_s == bits
         assert "line" not in running.options
 
     def test_all_but_the_address_is_for_the_driver(self) -> None:

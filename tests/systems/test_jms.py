@@ -15,10 +15,10 @@ import uvloop
 from tests.runner.points import point
 
 from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
-from mqlab.runner.agents.bodies import BodyMaker, ranges
+from mqlab.runner.agents.bodies import BodyMaker, message_ranges
 from mqlab.runner.agents.handle import AgentProcess
-from mqlab.runner.checks.calibration import Calibration, calibrated
-from mqlab.runner.checks.feature_checks import Producer, expect
+from mqlab.runner.checks.calibration import Calibration, calibrate
+from mqlab.runner.checks.feature_checks import NumberedProducer, expect
 from mqlab.systems import system
 from mqlab.systems.program import free_port
 
@@ -56,7 +56,7 @@ def test_it_is_calibrated_by_a_provider_that_does_nothing() -> None:
         agent = await AgentProcess.start(1)
         try:
             sizes = (12, 1000), (1024, 1), (100_000, 4)
-            return [await calibrated("jms", *one, "", point(), agent, jars) for one in sizes]
+            return [await calibrate("jms", *one, "", point(), agent, jars) for one in sizes]
         finally:
             await agent.stop()
 
@@ -68,15 +68,15 @@ def test_it_is_calibrated_by_a_provider_that_does_nothing() -> None:
 @on_hornetq
 def test_what_was_not_asked_for_is_not_acknowledged(hornetq: Real) -> None:
     async def play() -> None:
-        trial, producer = hornetq.trial, Producer()
-        name = trial.name("queue")
-        async with trial.connected() as connection:
+        tested, producer = hornetq.tested, NumberedProducer()
+        name = tested.new_destination("queue")
+        async with tested.connected() as connection:
             receiver = await connection.receiver(name, ReceiverOptions(1))
             await producer.send(connection, name, 10)
             assert len((await receiver.receive()).bodies) == 1
-        async with trial.connected() as connection:
+        async with tested.connected() as connection:
             receiver = await connection.receiver(name, ReceiverOptions(100))
-            first = ranges((await receiver.receive()).bodies)[0]
+            first = message_ranges((await receiver.receive()).bodies)[0]
             # The second was on its way to a listener that never took it.
             assert first[1] == 1
 
@@ -86,9 +86,9 @@ def test_what_was_not_asked_for_is_not_acknowledged(hornetq: Real) -> None:
 @on_hornetq
 def test_a_receive_that_was_cancelled_does_not_hold_up_the_commit(hornetq: Real) -> None:
     async def play() -> None:
-        trial, producer = hornetq.trial, Producer()
-        name = trial.name("queue")
-        async with trial.connected() as connection:
+        tested, producer = hornetq.tested, NumberedProducer()
+        name = tested.new_destination("queue")
+        async with tested.connected() as connection:
             receiver = await connection.receiver(name, ReceiverOptions(100, "transacted"))
             await producer.send(connection, name, 5)
             await expect(receiver, [(producer.number, 0, 5, 5 * producer.size)])
@@ -104,9 +104,9 @@ def test_a_receive_that_was_cancelled_does_not_hold_up_the_commit(hornetq: Real)
 @on_hornetq
 def test_messages_that_nobody_took_are_not_committed(hornetq: Real) -> None:
     async def play() -> None:
-        trial, producer = hornetq.trial, Producer()
-        name = trial.name("queue")
-        async with trial.connected() as connection:
+        tested, producer = hornetq.tested, NumberedProducer()
+        name = tested.new_destination("queue")
+        async with tested.connected() as connection:
             receiver = await connection.receiver(name, ReceiverOptions(100, "transacted"))
             waiting = asyncio.ensure_future(receiver.receive())
             await asyncio.sleep(0)
@@ -117,7 +117,7 @@ def test_messages_that_nobody_took_are_not_committed(hornetq: Real) -> None:
             await producer.send(connection, name, 5)
             with suppress(DriverError):
                 await receiver.commit()
-        async with trial.connected() as connection:
+        async with tested.connected() as connection:
             receiver = await connection.receiver(name, ReceiverOptions(100))
             await expect(receiver, [(producer.number, 0, 5, 5 * producer.size)])
 
@@ -130,8 +130,8 @@ def test_requesters_find_their_replies_either_way(hornetq: Real, replies: str) -
     options = {**hornetq.running.options, "replies": replies}
 
     async def play() -> list[bytes]:
-        trial = hornetq.trial
-        requests, shared = trial.name("queue"), trial.name("queue")
+        tested = hornetq.tested
+        requests, shared = tested.new_destination("queue"), tested.new_destination("queue")
         connection = await DRIVERS["jms"](hornetq.running.address, options).connect()
         responder = await connection.responder(requests, prefetch=2, persistent=False)
         requesters = [await connection.requester(requests, shared, persistent=False) for _ in range(2)]
@@ -154,8 +154,10 @@ def test_requesters_find_their_replies_either_way(hornetq: Real, replies: str) -
 @on_hornetq
 def test_a_property_that_jms_has_not_is_refused(hornetq: Real) -> None:
     async def play() -> None:
-        async with hornetq.trial.connected() as connection:
-            sender = await connection.sender(hornetq.trial.name("queue"), persistent=False, transacted=False)
+        async with hornetq.tested.connected() as connection:
+            sender = await connection.sender(
+                hornetq.tested.new_destination("queue"), persistent=False, transacted=False
+            )
             when = {"when": np.zeros(1, dtype="datetime64[s]")}
             with pytest.raises(DriverError, match="property 'when' of type datetime64"):
                 await sender.send(BodyMaker(1, 12, 1).make(0, 1), wait=False, properties=when)
@@ -168,9 +170,9 @@ def test_nothing_is_left_of_a_connection(hornetq: Real) -> None:
     import jpype
 
     async def play() -> None:
-        trial = hornetq.trial
-        async with trial.connected() as connection:
-            name = trial.name("queue")
+        tested = hornetq.tested
+        async with tested.connected() as connection:
+            name = tested.new_destination("queue")
             for how in ("auto", "client", "transacted"):
                 await connection.receiver(name, ReceiverOptions(10, how))
             await connection.sender(name, persistent=False, transacted=False)

@@ -24,14 +24,14 @@ def test_it_does_what_it_says(up: Real, feature: str) -> None:
 
 def test_a_consumer_goes_on_where_the_last_one_acknowledged(up: Real) -> None:
     async def exchange() -> None:
-        name = up.trial.name("queue")
-        async with up.trial.connected() as connection:
+        name = up.tested.new_destination("queue")
+        async with up.tested.connected() as connection:
             sender = await connection.sender(name, persistent=True, transacted=False)
             await sender.send(BODIES, wait=True)
             receiver = await connection.receiver(name, ReceiverOptions(2))
             assert (await receiver.receive()).bodies.tolist() == [row.tobytes() for row in BODIES[:2]]
             await receiver.receive()
-        async with up.trial.connected() as connection:
+        async with up.tested.connected() as connection:
             receiver = await connection.receiver(name, ReceiverOptions(2))
             assert (await receiver.receive()).bodies.tolist() == [BODIES[2].tobytes()]
 
@@ -40,8 +40,8 @@ def test_a_consumer_goes_on_where_the_last_one_acknowledged(up: Real) -> None:
 
 def test_what_was_not_committed_is_not_received(up: Real) -> None:
     async def exchange() -> None:
-        name = up.trial.name("topic")
-        async with up.trial.connected() as connection:
+        name = up.tested.new_destination("topic")
+        async with up.tested.connected() as connection:
             receiver = await connection.receiver(name, ReceiverOptions(10))
             left = await connection.sender(name, persistent=True, transacted=True)
             await left.send(BODIES, wait=False)
@@ -56,7 +56,7 @@ def test_what_was_not_committed_is_not_received(up: Real) -> None:
 
 def test_what_it_lacks_is_refused(up: Real) -> None:
     async def exchange() -> None:
-        async with up.trial.connected() as connection:
+        async with up.tested.connected() as connection:
             with pytest.raises(DriverError, match="position"):
                 await connection.receiver("queue:q", ReceiverOptions(1, "client"))
             with pytest.raises(DriverError, match="properties"):
@@ -67,8 +67,8 @@ def test_what_it_lacks_is_refused(up: Real) -> None:
 
 def test_a_message_that_is_too_large_is_heard(up: Real) -> None:
     async def exchange() -> None:
-        async with up.trial.connected() as connection:
-            sender = await connection.sender(up.trial.name("topic"), persistent=False, transacted=False)
+        async with up.tested.connected() as connection:
+            sender = await connection.sender(up.tested.new_destination("topic"), persistent=False, transacted=False)
             with pytest.raises(DriverError, match="Kafka"):
                 await sender.send(np.zeros((1, 65 << 20), dtype=np.uint8), wait=True)
 
@@ -77,8 +77,8 @@ def test_a_message_that_is_too_large_is_heard(up: Real) -> None:
 
 def test_a_message_that_the_broker_does_not_take_is_heard(up: Real) -> None:
     async def exchange() -> None:
-        async with up.trial.connected() as connection:
-            name = up.trial.name("topic")
+        async with up.tested.connected() as connection:
+            name = up.tested.new_destination("topic")
             sender = await connection.sender(name, persistent=False, transacted=False)
             await asyncio.to_thread(limit, up.running.address.removeprefix("tcp:"), topic_of(name))
             with pytest.raises(DriverError, match="did not take"):

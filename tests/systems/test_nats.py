@@ -26,16 +26,16 @@ def test_one_that_hangs_is_not_waited_for_without_an_end(up: Real, monkeypatch: 
 
 def test_persistent_messages_of_a_queue_wait_for_a_consumer(up: Real) -> None:
     async def exchange() -> None:
-        name = up.trial.name("queue")
-        async with up.trial.connected() as connection:
+        name = up.tested.new_destination("queue")
+        async with up.tested.connected() as connection:
             sender = await connection.sender(name, persistent=True, transacted=False)
             await sender.send(BODIES, wait=True)
             await sender.close()
-        async with up.trial.connected() as connection:
+        async with up.tested.connected() as connection:
             receiver = await connection.receiver(name, ReceiverOptions(10))
             assert len((await receiver.receive()).bodies) == 3
         # They were not acknowledged: the connection went away before it asked for more.
-        async with up.trial.connected() as connection:
+        async with up.tested.connected() as connection:
             receiver = await connection.receiver(name, ReceiverOptions(10))
             got: list[bytes] = []
             while len(got) < 3:
@@ -49,8 +49,8 @@ def test_persistent_messages_of_a_queue_wait_for_a_consumer(up: Real) -> None:
 
 def test_persistent_messages_of_a_topic_go_to_those_who_are_there(up: Real) -> None:
     async def exchange() -> None:
-        async with up.trial.connected() as connection:
-            name = up.trial.name("topic")
+        async with up.tested.connected() as connection:
+            name = up.tested.new_destination("topic")
             sender = await connection.sender(name, persistent=True, transacted=False)
             await sender.send(BODIES, wait=True)
             receivers = [await connection.receiver(name, ReceiverOptions(2)) for _ in range(2)]
@@ -66,8 +66,8 @@ def test_persistent_messages_of_a_topic_go_to_those_who_are_there(up: Real) -> N
 @pytest.mark.parametrize("persistent", [True, False])
 def test_requesters_of_one_connection_ask_at_once(up: Real, persistent: bool) -> None:
     async def exchange() -> None:
-        async with up.trial.connected() as asking, up.trial.connected() as answering:
-            requests, replies = up.trial.name("queue"), up.trial.name("queue")
+        async with up.tested.connected() as asking, up.tested.connected() as answering:
+            requests, replies = up.tested.new_destination("queue"), up.tested.new_destination("queue")
             responder = await answering.responder(requests, prefetch=4, persistent=persistent)
 
             async def answer() -> None:
@@ -90,7 +90,7 @@ def test_requesters_of_one_connection_ask_at_once(up: Real, persistent: bool) ->
 
 def test_what_it_lacks_is_refused(up: Real) -> None:
     async def exchange() -> None:
-        async with up.trial.connected() as connection:
+        async with up.tested.connected() as connection:
             with pytest.raises(DriverError, match="no transactions"):
                 await connection.sender("queue:q", persistent=True, transacted=True)
             with pytest.raises(DriverError, match="selectors"):

@@ -1,7 +1,7 @@
 import pytest
 
 from mqlab.drivers import ReceiverOptions
-from mqlab.runner.checks.feature_checks import Producer
+from mqlab.runner.checks.feature_checks import NumberedProducer
 from mqlab.systems import SystemFailedError, system
 
 from .real import CHECKS, Real, real
@@ -17,10 +17,10 @@ def test_it_does_what_it_says(up: Real, feature: str) -> None:
 
 def test_messages_that_wait_for_a_subscriber_can_be_counted(up: Real) -> None:
     async def counted() -> int:
-        async with up.trial.connected() as connection:
-            topic, how = up.trial.name("topic"), ReceiverOptions(10, durable="counted")
+        async with up.tested.connected() as connection:
+            topic, how = up.tested.new_destination("topic"), ReceiverOptions(10, durable="counted")
             await connection.subscribe(topic, how)
-            await Producer().send(connection, topic, 7, wait=True, persistent=True)
+            await NumberedProducer().send(connection, topic, 7, wait=True, persistent=True)
             try:
                 return await up.running.depth("subscription:counted")
             finally:

@@ -2,8 +2,8 @@ import psutil
 import pytest
 
 from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
-from mqlab.runner.checks.feature_checks import Producer
-from mqlab.runner.unsupported import lacks
+from mqlab.runner.checks.feature_checks import NumberedProducer
+from mqlab.runner.unsupported import unsupported_features
 from mqlab.systems import SystemFailedError, system
 
 from .hanging import check_hanging
@@ -37,8 +37,8 @@ def test_it_does_what_it_says_over_amqp10(up: Real, feature: str) -> None:
 
 @pytest.mark.needs_system("rabbitmq:driver=amqp10")
 def test_what_only_one_driver_lacks_is_said_of_that_one() -> None:
-    assert "transactions" in lacks(system("rabbitmq:driver=amqp10"))
-    assert "transactions" not in lacks(system("rabbitmq:driver=amqp"))
+    assert "transactions" in unsupported_features(system("rabbitmq:driver=amqp10"))
+    assert "transactions" not in unsupported_features(system("rabbitmq:driver=amqp"))
 
 
 @pytest.mark.needs_system("rabbitmq:driver=amqp10")
@@ -55,10 +55,10 @@ def test_a_refused_login_is_told(up: Real, driver: str, words: str) -> None:
 
 def test_a_durable_subscription_has_a_depth(up: Real) -> None:
     async def play() -> None:
-        name = up.trial.name("topic")
-        async with up.trial.connected() as connection:
+        name = up.tested.new_destination("topic")
+        async with up.tested.connected() as connection:
             await connection.subscribe(name, ReceiverOptions(10, durable="depth-of-it"))
-            await Producer().send(connection, name, 7, wait=True, persistent=True)
+            await NumberedProducer().send(connection, name, 7, wait=True, persistent=True)
             assert await up.running.depth("subscription:depth-of-it") == 7
             await connection.unsubscribe("depth-of-it")
 

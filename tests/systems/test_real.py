@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mqlab.runner.unsupported import lacks
+from mqlab.runner.unsupported import unsupported_features
 from mqlab.systems import SYSTEMS, System, SystemFailedError, system
 
 from .conftest import _missing, pytest_runtest_setup
@@ -50,7 +50,7 @@ def test_where_everything_must_be_there_that_is_a_failure(monkeypatch: pytest.Mo
 def lacking(one: System) -> dict[str, str]:
     """Nothing, where its library is not there and that is said with the way out."""
     try:
-        return lacks(one)
+        return unsupported_features(one)
     except SystemFailedError as error:
         if "pip install 'mqlab[systems]'" in str(error):
             return {}

@@ -26,8 +26,8 @@ def test_one_that_hangs_is_not_waited_for_without_an_end(up: Real, monkeypatch: 
 
 def test_what_is_acknowledged_is_gone(up: Real) -> None:
     async def exchange() -> None:
-        name = up.trial.name("queue")
-        async with up.trial.connected() as connection:
+        name = up.tested.new_destination("queue")
+        async with up.tested.connected() as connection:
             sender = await connection.sender(name, persistent=True, transacted=False)
             await sender.send(BODIES, wait=True)
             assert await up.running.depth(name) == 3
@@ -35,7 +35,7 @@ def test_what_is_acknowledged_is_gone(up: Real) -> None:
             assert len((await receiver.receive()).bodies) == 2
             assert len((await receiver.receive()).bodies) == 1
             assert await up.running.depth(name) == 1
-        async with up.trial.connected() as connection:
+        async with up.tested.connected() as connection:
             receiver = await connection.receiver(name, ReceiverOptions(2))
             arrival = await receiver.receive()
             assert (arrival.bodies.tolist(), arrival.redelivered) == ([BODIES[2].tobytes()], True)
@@ -45,8 +45,8 @@ def test_what_is_acknowledged_is_gone(up: Real) -> None:
 
 def test_a_commit_takes_effect_while_the_receiver_waits(up: Real) -> None:
     async def exchange() -> None:
-        name = up.trial.name("queue")
-        async with up.trial.connected() as connection:
+        name = up.tested.new_destination("queue")
+        async with up.tested.connected() as connection:
             sender = await connection.sender(name, persistent=True, transacted=False)
             await sender.send(BODIES, wait=True)
             receiver = await connection.receiver(name, ReceiverOptions(10, "transacted"))
@@ -62,8 +62,8 @@ def test_a_commit_takes_effect_while_the_receiver_waits(up: Real) -> None:
 
 def test_what_was_not_committed_is_not_sent(up: Real) -> None:
     async def exchange() -> None:
-        name = up.trial.name("queue")
-        async with up.trial.connected() as connection:
+        name = up.tested.new_destination("queue")
+        async with up.tested.connected() as connection:
             sender = await connection.sender(name, persistent=True, transacted=True)
             await sender.send(BODIES, wait=False)
             await sender.close()
@@ -74,8 +74,8 @@ def test_what_was_not_committed_is_not_sent(up: Real) -> None:
 
 def test_persistent_messages_of_a_topic_come_to_those_who_are_there(up: Real) -> None:
     async def exchange() -> None:
-        async with up.trial.connected() as connection:
-            name = up.trial.name("topic")
+        async with up.tested.connected() as connection:
+            name = up.tested.new_destination("topic")
             sender = await connection.sender(name, persistent=True, transacted=False)
             await sender.send(BODIES, wait=True)
             receivers = [await connection.receiver(name, ReceiverOptions(2)) for _ in range(2)]
@@ -89,8 +89,8 @@ def test_persistent_messages_of_a_topic_come_to_those_who_are_there(up: Real) ->
 @pytest.mark.parametrize("persistent", [True, False])
 def test_several_responders_answer(up: Real, persistent: bool) -> None:
     async def exchange() -> None:
-        async with up.trial.connected() as asking, up.trial.connected() as answering:
-            requests, replies = up.trial.name("queue"), up.trial.name("queue")
+        async with up.tested.connected() as asking, up.tested.connected() as answering:
+            requests, replies = up.tested.new_destination("queue"), up.tested.new_destination("queue")
             responders = [await answering.responder(requests, prefetch=1, persistent=persistent) for _ in range(2)]
 
             async def answer(number: int) -> None:
@@ -116,8 +116,8 @@ def test_several_responders_answer(up: Real, persistent: bool) -> None:
 
 def test_a_request_without_a_responder_is_refused(up: Real) -> None:
     async def exchange() -> None:
-        async with up.trial.connected() as connection:
-            requester = await connection.requester(up.trial.name("queue"), "queue:r", persistent=False)
+        async with up.tested.connected() as connection:
+            requester = await connection.requester(up.tested.new_destination("queue"), "queue:r", persistent=False)
             with pytest.raises(DriverError, match="no responder"):
                 await requester.request(b"body", "1")
 

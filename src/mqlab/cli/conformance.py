@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, say, show, show_json
 from mqlab.cli.systems.names import parse_or_fail
-from mqlab.runner.checks.conformance import FeatureResult, conforms
+from mqlab.runner.checks.conformance import FeatureResult, check_conformance
 from mqlab.systems import SystemFailedError
 
 _STYLES = {"works": "green", "lacks": "yellow", "fails": "bold red"}
@@ -26,7 +26,7 @@ def conformance(
     chosen = parse_or_fail(name)
     with tempfile.TemporaryDirectory(prefix="mqlab-conformance-") as folder:
         try:
-            results = uvloop.run(conforms(chosen, Path(folder) / "system", _report_progress))
+            results = uvloop.run(check_conformance(chosen, Path(folder) / "system", _report_progress))
         except SystemFailedError as error:
             fail(str(error), Exit.SYSTEM_UNAVAILABLE)
     if as_json:

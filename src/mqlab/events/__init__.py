@@ -1,5 +1,5 @@
-"""RECORD: the schema of the events, their writer, and the run folder they lie in.
+"""RECORD: the schema of the event tables, their recorder, and the run folder.
 
-A row covers a range of messages, so every message is accounted for without a row for each.
-Nothing here computes a figure, and nothing here knows who sends or receives.
+A row covers a range of consecutive messages, so the events account for every message without a row for each.
+This package computes no measures and does not know drivers or systems.
 """

@@ -1,140 +1,176 @@
-"""Writing events as they happen: whole numbers into flat arrays, Parquet when there are many.
+"""The recorder of an agent: rows as whole numbers in flat arrays, written as Parquet files.
 
-Recording stands in the hot path of every role, so a row is one `extend` of a tuple and nothing else.
+Roles record on their hot path. So a row costs one call, which appends its packed columns to an array; the functions for
+that are generated from the row classes of the schema, as `dataclass` generates `__init__`.
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from struct import Struct
+from typing import Any, Final, Generic, ParamSpec
 
 import numpy as np
 import pyarrow as pa
 
 from mqlab.events.folder import RunFolder
-from mqlab.events.schema import CONFIRMED, OUTCOMES, TABLES, UNKNOWN
+from mqlab.events.schema import CONFIRMED, OUTCOMES, TABLES, UNKNOWN, ReceiptRow, RoundTripRow, SendRow
 
-# Numbers held in memory before they are written: 8 bytes each, some ten a row.
-_MOST_NUMBERS: Final = 8_000_000
+# An array with more numbers (8 bytes each, some ten a row) is written to a file.
+_BUFFER_NUMBERS: Final = 8_000_000
 
 NO_TIME: Final = -1
 CONFIRMED_CODE: Final = OUTCOMES.index(CONFIRMED)
 UNKNOWN_CODE: Final = OUTCOMES.index(UNKNOWN)
 
-_SENDS = ("producer", "destination", "first_seq", "count", "bytes", "t_planned", "t_sent", "t_confirmed", "outcome")
-_RECEIPTS = (
-    "consumer", "destination", "producer", "first_seq", "count", "bytes", "ordinal", "t_received", "redelivered",
-    "t_acknowledged",
-)  # fmt: skip
-_ROUND_TRIPS = ("requester", "seq", "t_planned", "t_sent", "t_received")
-# Numbers of a row of `answered`.
-_ANSWERED: Final = 12
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweredRequest:
+    """A request whose reply has come: a row each of `sends`, `receipts` and `round_trips`, in one."""
+
+    requester: int
+    destination: int
+    seq: int
+    bytes: int
+    t_planned: int
+    t_sent: int
+    reply_destination: int
+    responder: int
+    reply_seq: int
+    reply_bytes: int
+    t_received: int
+    redelivered: int
+
+
+class RowBuffer(Generic[P]):
+    """Rows of one class. `append` takes the columns of a row by name; it calls `write` when the buffer is full."""
+
+    def __init__(self, row: Callable[P, object], write: Callable[[], None] | None, *, discard: bool) -> None:
+        self.names = [field.name for field in fields(row)]  # type: ignore[arg-type]  # every row is a dataclass
+        self.numbers = array("q")
+        self.append: Callable[P, None] = self._generate_append(write, discard=discard)
+        self.unreleased: list[PendingRows[P]] = []
+        self._settings = row, write, discard
+
+    def pending(self) -> "PendingRows[P]":
+        """A buffer for rows that are recorded later."""
+        row, write, discard = self._settings
+        rows = PendingRows(row, self, write, discard=discard)
+        self.unreleased.append(rows)
+        return rows
+
+    def take(self) -> dict[str, Any]:
+        """The columns as numpy arrays, by name. The buffer is empty afterwards."""
+        # A copy: an array cannot be cleared while numpy uses its memory.
+        rows = np.array(self.numbers, dtype=np.int64).reshape(-1, len(self.names))
+        del self.numbers[:]
+        return dict(zip(self.names, rows.T, strict=True))
+
+    def _generate_append(self, write: Callable[[], None] | None, *, discard: bool) -> Callable[P, None]:
+        columns = ", ".join(self.names)
+        body = "pass" if discard else f"append_bytes(pack({columns}))"
+        if write is not None and not discard:
+            body += "\n    if len(numbers) > limit:\n        write()"
+        scope: dict[str, Any] = {
+            "append_bytes": self.numbers.frombytes, "pack": Struct(f"={len(self.names)}q").pack, "write": write,
+            "numbers": self.numbers, "limit": _BUFFER_NUMBERS,
+        }  # fmt: skip
+        exec(f"def append(*, {columns}):\n    {body}\n", scope)
+        append: Callable[P, None] = scope["append"]
+        return append
+
+
+class PendingRows(RowBuffer[P]):
+    """Rows with a column whose value is known later: the outcome of sends, the time of a commit."""
+
+    def __init__(
+        self, row: Callable[P, object], target: RowBuffer[P], write: Callable[[], None] | None, *, discard: bool
+    ) -> None:
+        super().__init__(row, None, discard=discard)
+        self._target = target.numbers
+        self._write = write
+
+    def release(self, **values: int) -> None:
+        """Record the rows, with these values in place of those that they were appended with."""
+        rows = np.frombuffer(self.numbers, dtype=np.int64).reshape(-1, len(self.names))
+        for name, value in values.items():
+            rows[:, self.names.index(name)] = value
+        # An array cannot be cleared while numpy uses its memory.
+        del rows
+        self._target.extend(self.numbers)
+        del self.numbers[:]
+        if len(self._target) > _BUFFER_NUMBERS and self._write is not None:
+            self._write()
 
 
 class Recorder:
-    """The events of one agent in one run. Call `close()` to have them written."""
+    """The events of one agent in one run. `close` writes those that are still in memory.
 
-    def __init__(self, folder: RunFolder, run: int, agent: int) -> None:
+    Without a folder nothing is recorded: that is only for measuring the cost of recording.
+    """
+
+    def __init__(self, folder: RunFolder | None, run: int, agent: int) -> None:
         self._folder = folder
         self._run = run
         self._agent = agent
-        self._parts = 0
-        self._sends = array("q")
-        self._receipts = array("q")
-        self._round_trips = array("q")
-        self._answered = array("q")
-        # Sends nobody waited for: their outcome is known when the producer is closed.
-        self._open: dict[int, array[int]] = {}
-
-    def sent(self, *row: int) -> None:
-        """One row of `sends` whose outcome is known: the columns of _SENDS."""
-        self._sends.extend(row)
-        if len(self._sends) > _MOST_NUMBERS:
-            self._write("sends", _SENDS, self._sends)
-
-    def sent_freely(self, producer: int, *row: int) -> None:
-        """One row of `sends` without its last two columns, of a producer that does not wait."""
-        rows = self._open.get(producer)
-        if rows is None:
-            rows = self._open[producer] = array("q")
-        rows.extend((producer, *row, NO_TIME, UNKNOWN_CODE))
-
-    def accepted(self, producer: int) -> None:
-        """The system has everything that this producer sent without waiting."""
-        rows = self._open.pop(producer, None)
-        if rows is not None:
-            table = np.frombuffer(rows, dtype=np.int64).reshape(-1, len(_SENDS))
-            table[:, -1] = CONFIRMED_CODE
-            self._sends.extend(rows)
-        if len(self._sends) > _MOST_NUMBERS:
-            self._write("sends", _SENDS, self._sends)
-
-    def received(self, *row: int) -> None:
-        """One row of `receipts`: the columns of _RECEIPTS."""
-        self._receipts.extend(row)
-        if len(self._receipts) > _MOST_NUMBERS:
-            self._write("receipts", _RECEIPTS, self._receipts)
-
-    def round_trip(self, *row: int) -> None:
-        """One row of `round_trips`: the columns of _ROUND_TRIPS."""
-        self._round_trips.extend(row)
-        if len(self._round_trips) > _MOST_NUMBERS:
-            self._write("round_trips", _ROUND_TRIPS, self._round_trips)
-
-    def answered(self, *row: int) -> None:
-        """A request whose reply has come: a row of `sends`, of `receipts` and of `round_trips`, in one.
-
-        Requester, destination, sequence number, bytes, when planned and sent; the destination of the reply, the
-        responder, its sequence number, bytes, when received, whether redelivered.
-        """
-        self._answered.extend(row)
-        if len(self._answered) > _MOST_NUMBERS:
-            self._write_answered()
+        self._files = 0
+        discard = folder is None
+        self.sends = RowBuffer(SendRow, self._write_sends, discard=discard)
+        self.receipts = RowBuffer(ReceiptRow, self._write_receipts, discard=discard)
+        self.round_trips = RowBuffer(RoundTripRow, self._write_round_trips, discard=discard)
+        self.answered = RowBuffer(AnsweredRequest, self._write_answered, discard=discard)
 
     def close(self) -> None:
-        for rows in self._open.values():
-            self._sends.extend(rows)
-        self._open.clear()
-        self._write("sends", _SENDS, self._sends)
-        self._write("receipts", _RECEIPTS, self._receipts)
-        self._write("round_trips", _ROUND_TRIPS, self._round_trips)
+        for rows in self.sends.unreleased:
+            rows.release()
+        self._write_sends()
+        self._write_receipts()
+        self._write_round_trips()
         self._write_answered()
 
+    def _write_sends(self) -> None:
+        self._write("sends", self.sends.take())
+
+    def _write_receipts(self) -> None:
+        self._write("receipts", self.receipts.take())
+
+    def _write_round_trips(self) -> None:
+        self._write("round_trips", self.round_trips.take())
+
     def _write_answered(self) -> None:
-        if not self._answered:
+        rows = self.answered.take()
+        count = len(rows["seq"])
+        one, no_time = np.ones(count, dtype=np.int64), np.full(count, NO_TIME)
+        self._write("sends", {
+            "producer": rows["requester"], "destination": rows["destination"], "first_seq": rows["seq"], "count": one,
+            "bytes": rows["bytes"], "t_planned": rows["t_planned"], "t_sent": rows["t_sent"],
+            # The reply proves that the system had the request; it does not tell since when.
+            "t_confirmed": no_time, "outcome": np.full(count, CONFIRMED_CODE),
+        })  # fmt: skip
+        self._write("receipts", {
+            "consumer": rows["requester"], "destination": rows["reply_destination"], "producer": rows["responder"],
+            "first_seq": rows["reply_seq"], "count": one, "bytes": rows["reply_bytes"], "ordinal": rows["seq"],
+            "t_received": rows["t_received"], "redelivered": rows["redelivered"], "t_acknowledged": no_time,
+        })  # fmt: skip
+        self._write("round_trips", {name: rows[name] for name in self.round_trips.names})
+
+    def _write(self, table: str, columns: dict[str, Any]) -> None:
+        count = len(next(iter(columns.values())))
+        if self._folder is None or not count:
             return
-        rows = np.array(self._answered, dtype=np.int64).reshape(-1, _ANSWERED)
-        del self._answered[:]
-        number, destination, seq, size, planned, sent, replies, responder, answer, length, received, again = rows.T
-        one, nothing = np.ones(len(rows), dtype=np.int64), np.full(len(rows), NO_TIME)
-        # That there is a reply confirms the request; when the system had it, nobody knows.
-        confirmed = np.full(len(rows), CONFIRMED_CODE)
-        sends = (number, destination, seq, one, size, planned, sent, nothing, confirmed)
-        receipts = (number, replies, responder, answer, one, length, seq, received, again, nothing)
-        self._put("sends", dict(zip(_SENDS, sends, strict=True)))
-        self._put("receipts", dict(zip(_RECEIPTS, receipts, strict=True)))
-        self._put("round_trips", dict(zip(_ROUND_TRIPS, (number, seq, planned, sent, received), strict=True)))
-
-    def _write(self, table: str, columns: Sequence[str], numbers: "array[int]") -> None:
-        if not numbers:
-            return
-        # A copy, since `array` may not be emptied while numpy looks at it.
-        rows = np.array(numbers, dtype=np.int64).reshape(-1, len(columns))
-        del numbers[:]
-        self._put(table, dict(zip(columns, rows.T, strict=True)))
-
-    def _put(self, table: str, found: dict[str, Any]) -> None:
-        self._parts += 1
-        rows = len(next(iter(found.values())))
-        found["run"], found["agent"] = np.full(rows, self._run), np.full(rows, self._agent)
-        name = f"run-{self._run:05d}-agent-{self._agent}-{self._parts}"
-        self._folder.write_events(table, name, _arrow(table, found))
+        self._files += 1
+        columns["run"], columns["agent"] = np.full(count, self._run), np.full(count, self._agent)
+        name = f"run-{self._run:05d}-agent-{self._agent}-{self._files}"
+        self._folder.write_events(table, name, _to_arrow(table, columns))
 
 
-def _arrow(table: str, found: dict[str, Any]) -> pa.Table:
+def _to_arrow(table: str, columns: dict[str, Any]) -> pa.Table:
     schema = TABLES[table]
     arrays = []
     for field in schema:
-        numbers = np.ascontiguousarray(found[field.name])
+        numbers = np.ascontiguousarray(columns[field.name])
         if pa.types.is_dictionary(field.type):
             arrays.append(pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int8()), pa.array(OUTCOMES)))
         elif pa.types.is_boolean(field.type):
@@ -145,6 +181,6 @@ def _arrow(table: str, found: dict[str, Any]) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=schema.names)
 
 
-def rows_of(table: str, rows: Iterable[dict[str, Any]]) -> pa.Table:
-    """A small table from dictionaries: phases, clocks, samples, roles, runs."""
+def event_table(table: str, rows: Iterable[dict[str, Any]]) -> pa.Table:
+    """An Arrow table of this event table from dictionaries; for tables with few rows."""
     return pa.Table.from_pylist([*rows], schema=TABLES[table])

@@ -1,20 +1,25 @@
-"""The events: one Arrow schema a table. Times are nanoseconds; on one clock once `clocks.offset` is added."""
+"""The event tables: every column once, with its type, its unit and its meaning.
 
-from typing import Final
+The Arrow schemas (`TABLES`), the recorder's functions that take a row, and docs/events.md are derived from the row
+classes below. Times are those of the writer's monotonic clock; an agent's time plus `clocks.offset` is the conductor's.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, get_type_hints
 
 import pyarrow as pa
 
 SCHEMA_VERSION: Final = 3
 
-# What became of a send, as its producer knows it.
-CONFIRMED: Final = "confirmed"  # the system said it has the messages
-UNKNOWN: Final = "unknown"  # no answer came: they may or may not arrive
-FAILED: Final = "failed"  # the system refused them: they must not arrive
-ROLLED_BACK: Final = "rolled back"  # the transaction was undone: they must not arrive
+# The outcome of a send, as its producer knows it.
+CONFIRMED: Final = "confirmed"  # the system confirmed the messages
+UNKNOWN: Final = "unknown"  # no confirmation came: the messages may or may not arrive
+FAILED: Final = "failed"  # the system refused the messages: they must not arrive
+ROLLED_BACK: Final = "rolled back"  # the transaction was rolled back: the messages must not arrive
 OUTCOMES: Final = (CONFIRMED, UNKNOWN, FAILED, ROLLED_BACK)
 
-# The phases of a run, in their order. Only what happens in MEASURE counts for rates. PRELOAD is there where queues are
-# filled first, WARM_UP where the run goes by time: a fixed amount of work is measured from its first message on.
+# The phases of a run, in their order. Only events of MEASURE count for rates. A run has PRELOAD if its queues are
+# filled first, and WARM_UP if it lasts a fixed time: a fixed number of messages is measured from the first one on.
 PRELOAD: Final = "preload"
 WARM_UP: Final = "warm-up"
 MEASURE: Final = "measure"
@@ -23,119 +28,212 @@ PHASES: Final = (PRELOAD, WARM_UP, MEASURE, DRAIN)
 
 COMPLETE: Final = "complete"
 INCOMPLETE: Final = "incomplete"
-# Never written: a run of which an event file is damaged, as the pipeline finds it.
+# Never written: the pipeline gives this status to a run with a damaged event file.
 DAMAGED: Final = "damaged"
 
-_int, _short, _text = pa.int64(), pa.int32(), pa.string()
+
+class _Storage(NamedTuple):
+    type: pa.DataType
+    unit: str = ""
+    nullable: bool = False
 
 
-def _table(optional: str = "", **columns: pa.DataType) -> pa.Schema:
-    nullable = optional.split()
-    return pa.schema([pa.field(name, kind, nullable=name in nullable) for name, kind in columns.items()])
+Int32 = Annotated[int, _Storage(pa.int32())]
+Int64 = Annotated[int, _Storage(pa.int64())]
+Text = Annotated[str, _Storage(pa.string())]
+Flag = Annotated[int, _Storage(pa.bool_())]
+Bytes = Annotated[int, _Storage(pa.int64(), "bytes")]
+Seconds = Annotated[float, _Storage(pa.float64(), "s")]
+Time = Annotated[int, _Storage(pa.int64(), "ns")]
+# The recorder writes null for NO_TIME.
+TimeOrNone = Annotated[int, _Storage(pa.int64(), "ns", nullable=True)]
+OutcomeCode = Annotated[int, _Storage(pa.dictionary(pa.int8(), pa.string()))]
+Int64OrNone = Annotated[int | None, _Storage(pa.int64(), nullable=True)]
+BytesOrNone = Annotated[int | None, _Storage(pa.int64(), "bytes", nullable=True)]
+SecondsOrNone = Annotated[float | None, _Storage(pa.float64(), "s", nullable=True)]
+
+
+class EventRow:
+    """A row of one table. The writer adds the `common` columns."""
+
+    table: ClassVar[str]
+    common: ClassVar[tuple[str, ...]] = ("run",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRow(EventRow):
+    """One repetition of a point on a system."""
+
+    table = "runs"
+    study: Annotated[Text, "id of the study"]
+    scenario: Annotated[Text, "name of the scenario"]
+    point: Annotated[Text, "name of the point"]
+    system: Annotated[Text, "label of the system"]
+    repetition: Annotated[Int32, "1 for the first run of the point on the system"]
+    parameters: Annotated[Text, "the whole point, as JSON"]
+    status: Annotated[Text, "complete or incomplete"]
+    reason: Annotated[Text, "why the run is incomplete; empty if it is complete"]
+    counted_sent: Annotated[Int64, "messages sent in the measure phase, by the agents' own counters"]
+    counted_received: Annotated[Int64, "messages received in the measure phase, by the agents' own counters"]
+    counted_round_trips: Annotated[Int64, "round trips completed in the measure phase, by the agents' own counters"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleRow(EventRow):
+    """A producer or a consumer of the run.
+
+    A requester is a producer of requests and a consumer of replies, a responder a consumer of requests and a producer
+    of replies: two rows each. Of pair k of queues, requests go to destination 2k and replies to 2k + 1.
+    """
+
+    table = "roles"
+    agent: Annotated[Int32, "number of the agent that plays it"]
+    role: Annotated[Text, "producer or consumer"]
+    number: Annotated[Int32, "number of the role in the run"]
+    destination: Annotated[Int32, "number of its destination"]
+    subscription: Annotated[
+        Int32,
+        "each subscription of a destination must get each message once: 0 for all consumers of a queue, a number of "
+        "its own for each consumer of a topic",
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SendRow(EventRow):
+    """Consecutive messages of one producer that it sent together."""
+
+    table = "sends"
+    common = ("run", "agent")
+    producer: Annotated[Int32, "number of the producer"]
+    destination: Annotated[Int32, "number of the destination"]
+    first_seq: Annotated[Int64, "sequence number of the first message"]
+    count: Annotated[Int64, "number of messages"]
+    bytes: Annotated[Bytes, "size of all bodies together"]
+    t_planned: Annotated[Time, "when the schedule wanted the send; without a schedule, when the producer was ready"]
+    t_sent: Annotated[Time, "when the producer called its driver"]
+    t_confirmed: Annotated[TimeOrNone, "when the confirmation came; null if the producer did not wait for one"]
+    outcome: Annotated[OutcomeCode, "confirmed, unknown, failed or rolled back"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReceiptRow(EventRow):
+    """Consecutive messages of one producer that one consumer received together."""
+
+    table = "receipts"
+    common = ("run", "agent")
+    consumer: Annotated[Int32, "number of the consumer"]
+    destination: Annotated[Int32, "number of the destination"]
+    producer: Annotated[Int32, "number of the producer, from the body"]
+    first_seq: Annotated[Int64, "sequence number of the first message, from the body"]
+    count: Annotated[Int64, "number of messages"]
+    bytes: Annotated[Bytes, "size of all bodies together"]
+    ordinal: Annotated[Int64, "position of the row among those of its consumer"]
+    t_received: Annotated[Time, "when the driver returned the messages"]
+    redelivered: Annotated[Flag, "whether the system marked them as redelivered"]
+    t_acknowledged: Annotated[TimeOrNone, "when the commit returned; null outside of transactions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundTripRow(EventRow):
+    """One request and its reply."""
+
+    table = "round_trips"
+    common = ("run", "agent")
+    requester: Annotated[Int32, "number of the requester"]
+    seq: Annotated[Int64, "sequence number of the request"]
+    t_planned: Annotated[Time, "when the schedule wanted the request; without one, when the requester was ready"]
+    t_sent: Annotated[Time, "when the requester called its driver"]
+    t_received: Annotated[TimeOrNone, "when the reply came; null if none came"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationRow(EventRow):
+    """One operation of an application, from the activity trace of the system."""
+
+    table = "operations"
+    application: Annotated[Text, "name of the application"]
+    connection: Annotated[Int64, "number of its connection"]
+    operation: Annotated[Text, "name of the operation"]
+    t: Annotated[Time, "when it began, by the clock of the system"]
+    duration: Annotated[Time, "how long it took"]
+    destination: Annotated[Text, "name of the destination"]
+    messages: Annotated[Int64, "number of messages"]
+    bytes: Annotated[Bytes, "size of all bodies together"]
+    code: Annotated[Text, "the result, as the system names it"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleRow(EventRow):
+    """The resources of one process at one moment. All columns but t, rss, depth and blocked are counters."""
+
+    table = "samples"
+    source: Annotated[Text, "the process: broker, agent-1, ...; or disk, network-in, network-out"]
+    t: Annotated[Time, "when the sample was taken"]
+    cpu_seconds: Annotated[Seconds, "CPU time"]
+    rss: Annotated[Bytes, "resident memory"]
+    syncs: Annotated[Int64OrNone, "syncs of the journal"] = None
+    sync_seconds: Annotated[SecondsOrNone, "time in syncs; of the disk and the network, the time they were busy"] = None
+    bytes_read: Annotated[BytesOrNone, "read from the disk or received from the network"] = None
+    bytes_written: Annotated[BytesOrNone, "written to the disk or sent to the network"] = None
+    depth: Annotated[Int64OrNone, "messages on all queues"] = None
+    blocked: Annotated[Int64OrNone, "producers that flow control blocks at this moment"] = None
+    holds: Annotated[Int64OrNone, "how often flow control blocked a producer, also between two samples"] = None
+    held_seconds: Annotated[SecondsOrNone, "time that producers were blocked"] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseRow(EventRow):
+    """A phase of the run."""
+
+    table = "phases"
+    phase: Annotated[Text, "preload, warm-up, measure or drain"]
+    t_start: Annotated[Time, "its first moment"]
+    t_end: Annotated[Time, "the first moment after it"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockRow(EventRow):
+    """The clock of an agent."""
+
+    table = "clocks"
+    agent: Annotated[Int32, "number of the agent"]
+    offset: Annotated[Time, "an agent's time plus this is the conductor's time"]
+    error: Annotated[Time, "the true offset is at most this far from `offset`"]
+
+
+class EventColumn(NamedTuple):
+    """One column of an event table."""
+
+    name: str
+    type: pa.DataType
+    unit: str
+    nullable: bool
+    meaning: str
+
+
+_COMMON: Final = {
+    "run": EventColumn("run", pa.int32(), "", False, "number of the run in its run folder"),
+    "agent": EventColumn("agent", pa.int32(), "", False, "number of the agent that recorded it"),
+}
+ROWS: Final[dict[str, type[EventRow]]] = {
+    row.table: row
+    for row in (
+        RunRow, RoleRow, SendRow, ReceiptRow, RoundTripRow, OperationRow, SampleRow, PhaseRow, ClockRow,
+    )
+}  # fmt: skip
+
+
+def columns(row: type[EventRow]) -> list[EventColumn]:
+    """All columns of the row's table, in their order."""
+    hints: dict[str, Any] = get_type_hints(row, include_extras=True)
+    own = []
+    for field in fields(row):  # type: ignore[arg-type]  # every subclass is a dataclass
+        storage, meaning = hints[field.name].__metadata__
+        own.append(EventColumn(field.name, storage.type, storage.unit, storage.nullable, meaning))
+    return [*(_COMMON[name] for name in row.common), *own]
 
 
 TABLES: Final[dict[str, pa.Schema]] = {
-    # One repetition of a point on a system. `counted_*` are the agents' own counts over the measure phase.
-    "runs": _table(
-        run=_short,
-        study=_text,
-        scenario=_text,
-        point=_text,
-        system=_text,
-        repetition=_short,
-        parameters=_text,
-        status=_text,
-        reason=_text,
-        counted_sent=_int,
-        counted_received=_int,
-        counted_round_trips=_int,
-    ),
-    # Who took part. A requester is a producer of requests and a consumer of replies, a responder the other way round:
-    # two rows each; of pair k of queues, requests go to destination 2k and replies to 2k + 1.
-    # Every subscription of a destination must get each of its messages once: on a queue all consumers share
-    # subscription 0, on a topic each consumer has its own.
-    "roles": _table(
-        run=_short,
-        agent=_short,
-        role=_text,
-        number=_short,
-        destination=_short,
-        subscription=_short,
-    ),
-    # Consecutive messages of one producer that left together.
-    "sends": _table(
-        run=_short,
-        agent=_short,
-        producer=_short,
-        destination=_short,
-        first_seq=_int,
-        count=_int,
-        bytes=_int,
-        t_planned=_int,
-        t_sent=_int,
-        t_confirmed=_int,
-        outcome=pa.dictionary(pa.int8(), _text),
-        optional="t_confirmed",
-    ),
-    # Consecutive messages of one producer that one consumer got together; `ordinal` counts a consumer's rows.
-    "receipts": _table(
-        run=_short,
-        agent=_short,
-        consumer=_short,
-        destination=_short,
-        producer=_short,
-        first_seq=_int,
-        count=_int,
-        bytes=_int,
-        ordinal=_int,
-        t_received=_int,
-        redelivered=pa.bool_(),
-        t_acknowledged=_int,
-        optional="t_acknowledged",
-    ),
-    # One request and its reply; without t_received none came.
-    "round_trips": _table(
-        run=_short,
-        agent=_short,
-        requester=_short,
-        seq=_int,
-        t_planned=_int,
-        t_sent=_int,
-        t_received=_int,
-        optional="t_received",
-    ),
-    # One operation of an application, as the system traced it; the times are the system's own.
-    "operations": _table(
-        run=_short,
-        application=_text,
-        connection=_int,
-        operation=_text,
-        t=_int,
-        duration=_int,
-        destination=_text,
-        messages=_int,
-        bytes=_int,
-        code=_text,
-    ),
-    # One look at one process (source "broker", "agent-1", ...). All but t, rss, depth and blocked count up. `blocked`
-    # are the producers held back just then; `holds` counts the episodes, so that none between two looks is missed.
-    "samples": _table(
-        run=_short,
-        source=_text,
-        t=_int,
-        cpu_seconds=pa.float64(),
-        rss=_int,
-        syncs=_int,
-        sync_seconds=pa.float64(),
-        bytes_read=_int,
-        bytes_written=_int,
-        depth=_int,
-        blocked=_int,
-        holds=_int,
-        held_seconds=pa.float64(),
-        optional="syncs sync_seconds bytes_read bytes_written depth blocked holds held_seconds",
-    ),
-    "phases": _table(run=_short, phase=_text, t_start=_int, t_end=_int),
-    # Add `offset` to an agent's times to have the controller's; the truth is within `error` of it.
-    "clocks": _table(run=_short, agent=_short, offset=_int, error=_int),
+    name: pa.schema([pa.field(column.name, column.type, nullable=column.nullable) for column in columns(row)])
+    for name, row in ROWS.items()
 }

@@ -1,4 +1,4 @@
-"""RUN: agents (processes that play producers, consumers, requesters and responders), and the conductor of it all.
+"""RUN: the conductor plays the points of a study on systems, with agents that play the roles.
 
-Records go to `events`; no figure is computed here beyond the agents' own counters, which decide only when to stop.
+It records events. It computes no measures: the agents' own counters only decide when a point has been repeated enough.
 """

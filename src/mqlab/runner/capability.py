@@ -1,74 +1,74 @@
-"""Which system plays which point; who does not, and why."""
+"""Which systems can play which points, and the reason where one cannot."""
 
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mqlab.runner.unsupported import absent
+from mqlab.runner.unsupported import why_unsupported
 from mqlab.study import Point
 from mqlab.systems import System, SystemFailedError
 
-# So many starts in a row that fail, and a system is given up: what it lacks will not come by waiting.
-_MOST_FAILED: Final = 2
+# After so many failed starts in a row the conductor does not start a system again.
+_MAX_FAILED_STARTS: Final = 2
 
 
 class Capabilities:
-    """A system that lacks what a point needs does not play it; one that cannot be started plays no more."""
+    """A system does not play a point whose features it lacks, and no points at all once it has failed to start."""
 
     def __init__(self, systems: Sequence[System], points: Sequence[Point]) -> None:
         self._systems = systems
         self._points = points
-        # By the label of the system and the label of the point.
-        self._lacking: dict[tuple[str, str], str] = {}
-        self._failed: Counter[str] = Counter()
-        self._given_up: dict[str, str] = {}
+        # The reasons, by the labels of the system and the point.
+        self._unsupported: dict[tuple[str, str], str] = {}
+        self._failed_starts: Counter[str] = Counter()
+        self._excluded: dict[str, str] = {}
         self._played: set[tuple[str, str]] = set()
-        # What the last start that failed said of it.
-        self.failure = ""
+        # The error of the last failed start.
+        self.last_failure = ""
         for system in systems:
             for point in points:
-                if why := _lacking(system, point):
-                    self._lacking[system.label, point.label] = why
+                if reason := _unsupported(system, point):
+                    self._unsupported[system.label, point.label] = reason
 
-    def absence(self, system: System, point: Point) -> str:
-        """Why it does not play the point, or no more; "" if it does."""
-        return self._lacking.get((system.label, point.label), "") or self._given_up.get(system.label, "")
+    def why_not(self, system: System, point: Point) -> str:
+        """Why the system does not play the point, or not any more; "" if it does."""
+        return self._unsupported.get((system.label, point.label), "") or self._excluded.get(system.label, "")
 
     def points_of(self, system: System) -> list[Point]:
-        return [point for point in self._points if not self.absence(system, point)]
+        return [point for point in self._points if not self.why_not(system, point)]
 
-    def is_up(self, system: System) -> None:
-        self._failed[system.label] = 0
+    def record_start(self, system: System) -> None:
+        self._failed_starts[system.label] = 0
 
-    def plays(self, system: System, point: Point) -> None:
+    def record_run(self, system: System, point: Point) -> None:
         self._played.add((system.label, point.label))
 
-    def failed_to_start(self, system: System, why: str) -> bool:
-        """Whether it is given up now."""
-        self.failure = why
-        self._failed[system.label] += 1
-        if self._failed[system.label] < _MOST_FAILED:
+    def record_failed_start(self, system: System, reason: str) -> bool:
+        """Returns whether the system is excluded from now on."""
+        self.last_failure = reason
+        self._failed_starts[system.label] += 1
+        if self._failed_starts[system.label] < _MAX_FAILED_STARTS:
             return False
-        self._given_up[system.label] = f"given up after {_MOST_FAILED} starts that failed: {why}"
+        self._excluded[system.label] = f"given up after {_MAX_FAILED_STARTS} starts that failed: {reason}"
         return True
 
     def absences(self) -> list[dict[str, Any]]:
-        """As the record has them: what was never run."""
+        """The points that were never run on a system, for meta.json."""
         return [
-            {"system": system.label, "scenario": point.scenario, "point": point.name, "reason": why}
+            {"system": system.label, "scenario": point.scenario, "point": point.name, "reason": reason}
             for point in self._points for system in self._systems
-            if (why := self.absence(system, point)) and (system.label, point.label) not in self._played
+            if (reason := self.why_not(system, point)) and (system.label, point.label) not in self._played
         ]  # fmt: skip
 
     def check(self) -> None:
-        """Raises SystemFailedError if nobody plays anything."""
+        """Raises SystemFailedError if no system can play any point."""
         if not any(self.points_of(system) for system in self._systems):
-            said = dict.fromkeys(f"{one['system']}: {one['reason']}" for one in self.absences())
-            raise SystemFailedError(f"nothing can be run: {'; '.join(said)}")
+            reasons = dict.fromkeys(f"{absence['system']}: {absence['reason']}" for absence in self.absences())
+            raise SystemFailedError(f"nothing can be run: {'; '.join(reasons)}")
 
 
-def _lacking(system: System, point: Point) -> str:
+def _unsupported(system: System, point: Point) -> str:
     try:
-        return absent(system, point)
+        return why_unsupported(system, point)
     except SystemFailedError as error:
         return str(error)

@@ -1,10 +1,10 @@
-"""Hundreds of clients need more open files than a shell allows at first; agents and systems inherit the limit."""
+"""The limit of open files: hundreds of clients need more than the default. Agents and systems inherit it."""
 
 import resource
 
 
 def raise_file_limit() -> None:
-    """As far as this process may."""
+    """Raise the soft limit to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

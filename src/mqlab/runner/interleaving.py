@@ -1,37 +1,38 @@
-"""Which points take turns: those that are compared with each other, so that what drifts drifts for all of them."""
+"""Interleaving: points that are compared with each other take turns, so that a drift affects all of them alike."""
 
 from collections.abc import Sequence
 
 from mqlab.study import Point
 
-# What differs between a point and the one that stands beside it with other settings of the system.
+# The fields in which points of one scenario differ if only the settings of the system differ.
 _NAMES_AND_SETTINGS = {"name", "parameters", "base", "settings"}
 
 
-def groups(points: Sequence[Point]) -> list[list[Point]]:
-    """In the order of their first points: those of one scenario that differ only in settings, or have a common base."""
-    found: list[list[Point]] = []
-    place: dict[tuple[str, str], int] = {}
+def interleaved_groups(points: Sequence[Point]) -> list[list[Point]]:
+    """Groups of points of one scenario that differ only in settings, or have a common base; by their first points."""
+    groups: list[list[Point]] = []
+    group_of_key: dict[tuple[str, str], int] = {}
     for point in points:
-        words = _words(point)
-        known = sorted({place[word] for word in words if word in place})
-        if known:
-            first, *others = known
+        keys = _keys(point)
+        matching = sorted({group_of_key[key] for key in keys if key in group_of_key})
+        if matching:
+            first, *others = matching
             for other in others:
-                found[first] += found[other]
-                found[other] = []
+                groups[first] += groups[other]
+                groups[other] = []
         else:
-            first = len(found)
-            found.append([])
-        found[first].append(point)
-        place = {word: first if at in known else at for word, at in place.items()} | dict.fromkeys(words, first)
-    # Two groups that turned out to be one are in the order of the study again.
+            first = len(groups)
+            groups.append([])
+        groups[first].append(point)
+        merged = {key: first if group in matching else group for key, group in group_of_key.items()}
+        group_of_key = merged | dict.fromkeys(keys, first)
+    # Merged groups need sorting: their points stay in the order of the study.
     order = {id(point): number for number, point in enumerate(points)}
-    return [sorted(group, key=lambda point: order[id(point)]) for group in found if group]
+    return [sorted(group, key=lambda point: order[id(point)]) for group in groups if group]
 
 
-def _words(point: Point) -> list[tuple[str, str]]:
-    """Points that have one of these in common belong together."""
-    alike = point.model_dump_json(exclude=_NAMES_AND_SETTINGS)
-    words = [(point.scenario, f"alike: {alike}"), (point.scenario, f"point: {point.name}")]
-    return words if point.base is None else [*words, (point.scenario, f"point: {point.base}")]
+def _keys(point: Point) -> list[tuple[str, str]]:
+    """Points with a common key belong to one group."""
+    parameters = point.model_dump_json(exclude=_NAMES_AND_SETTINGS)
+    keys = [(point.scenario, f"parameters: {parameters}"), (point.scenario, f"point: {point.name}")]
+    return keys if point.base is None else [*keys, (point.scenario, f"point: {point.base}")]

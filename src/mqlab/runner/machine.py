@@ -1,4 +1,4 @@
-"""On what machine and with what software a run was made. A figure without this is worth little."""
+"""The machine and the software of a run, for meta.json."""
 
 import os
 import platform
@@ -14,8 +14,8 @@ import psutil
 _PACKAGES = ("numpy", "pyarrow", "pyspark", "uvloop", "google-crc32c", "psutil")
 
 
-def machine(data: Path) -> dict[str, Any]:
-    """`data` is where the systems write: its file system matters."""
+def describe_machine(data: Path) -> dict[str, Any]:
+    """`data` is the folder that the systems write to: the file system matters."""
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
@@ -29,14 +29,14 @@ def machine(data: Path) -> dict[str, Any]:
     }
 
 
-def packages() -> dict[str, str]:
-    found = {}
+def package_versions() -> dict[str, str]:
+    versions = {}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _cpu() -> str | None:
@@ -57,10 +57,10 @@ def _java() -> str | None:
     if not java:
         return None
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False).stderr
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(r'"([^"]+)"', said)
+    match = re.search(r'"([^"]+)"', output)
     return match[1] if match else None
 
 
@@ -72,7 +72,7 @@ def _first_line(path: str) -> str | None:
 
 
 def _filesystem(path: Path) -> str | None:
-    """The type of the mount that holds the path: the longest mount point that is part of it."""
+    """The type of the file system of the path: the longest mount point that contains it."""
     real = path.resolve()
     mounts = [part for part in psutil.disk_partitions(all=True) if real.is_relative_to(part.mountpoint)]
     return max(mounts, key=lambda part: len(part.mountpoint)).fstype if mounts else None

@@ -1,18 +1,30 @@
-"""One run: prepare the agents, start them together, let them drain, and write what belongs to the run as a whole."""
+"""One run: prepare the agents, start them together, let the system drain, and record the run as a whole."""
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from mqlab.events.folder import RunFolder
-from mqlab.events.schema import COMPLETE, DRAIN, INCOMPLETE, MEASURE, PRELOAD, WARM_UP
-from mqlab.runner.agents.assignment import Assignment, dealt
-from mqlab.runner.agents.group import AgentGroup, Answer, sent_to
+from mqlab.events.schema import (
+    COMPLETE,
+    DRAIN,
+    INCOMPLETE,
+    MEASURE,
+    PRELOAD,
+    WARM_UP,
+    ClockRow,
+    PhaseRow,
+    RoleRow,
+    RunRow,
+    SampleRow,
+)  # fmt: skip
+from mqlab.runner.agents.assignment import Assignment, assign_roles
+from mqlab.runner.agents.group import AgentGroup, Answer, sent_by_destination
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError
-from mqlab.runner.broker_location import BrokerLocation, site_of
+from mqlab.runner.broker_location import BrokerLocation, locate_brokers
 from mqlab.runner.run_records import RunOutcome, RunRecords
 from mqlab.runner.sampling.sampler import Sampler
 from mqlab.runner.standing_queues import StandingQueues
@@ -20,11 +32,11 @@ from mqlab.runner.timeline import Timeline
 from mqlab.study import Point
 from mqlab.systems import Running, System, SystemFailedError
 
-# What a client sees first, its process may tell a moment later.
-_LAST_WORDS_SECONDS: Final = 0.5
-# From the word to the start: more than it takes to tell every agent.
-_LEAD_SECONDS: Final = 0.02
-# Producers that are held back at the end of the measure phase have the drain phase, and this, to finish.
+# A client notices the end of a system sooner than the lab notices the end of its process.
+_DIAGNOSIS_SECONDS: Final = 0.5
+# From the start command to the start: more than it takes to send it to every agent.
+_START_DELAY_SECONDS: Final = 0.02
+# Producers that flow control blocks at the end of the measure phase have the drain phase, and this, to finish.
 _GRACE_SECONDS: Final = 5.0
 
 __all__ = ["RunExecution", "RunOutcome"]
@@ -32,6 +44,8 @@ __all__ = ["RunExecution", "RunOutcome"]
 
 @dataclass
 class RunExecution:
+    """One run of a point on a system. `watch` is called with each phase and its length in seconds (0: not known)."""
+
     number: int
     study: str
     point: Point
@@ -40,107 +54,100 @@ class RunExecution:
     folder: RunFolder
     agents: Sequence[AgentProcess]
     watch: Callable[[str, float], None]
-    # Off only to measure what recording costs.
+    # False only for measuring the cost of recording, and for the warm-up of systems.
     record: bool = True
-    # Where brokers inside the agents have their data. None: in the run folder.
+    # The folder for the data of brokers that agents host. None: the run folder.
     data: Path | None = None
-    _phases: list[dict[str, Any]] = field(default_factory=list)
-    _samples: list[dict[str, Any]] = field(default_factory=list)
+    _phases: list[PhaseRow] = field(default_factory=list)
+    _samples: list[SampleRow] = field(default_factory=list)
     _timeline: Timeline | None = None
-    _measured_until: int = 0
-    _drained: int = 0
+    _measure_end: int = 0
+    _drain_end: int = 0
 
     async def play(self, running: Running | None) -> RunOutcome:
-        """On a system that is up; with None, the agents have their brokers inside.
+        """Play the run on a running system; with None, on brokers that the agents host.
 
-        Never raises but for cancellation: a run that breaks is an incomplete run, with the reason.
+        It raises nothing but cancellation: a run that breaks is an incomplete run with a reason.
         """
         records = RunRecords(self.folder, self.number)
         outcome = RunOutcome(INCOMPLETE, "interrupted")
         data = (self.data or self.folder.path) / f"hosted-{self.number}"
         try:
-            async with site_of(self.point, self.system, running, self.agents, data) as site:
-                outcome = await self._on(site, records)
+            async with locate_brokers(self.point, self.system, running, self.agents, data) as location:
+                outcome = await self._play_at(location, records)
         except (AgentLostError, BrokenRunError, SystemFailedError) as error:
-            outcome = RunOutcome(INCOMPLETE, await _why(error, running))
+            outcome = RunOutcome(INCOMPLETE, await _diagnose(error, running))
         finally:
             self._write(records, outcome)
         return outcome
 
-    def failed(self, reason: str) -> RunOutcome:
-        """The record of a run that could not even begin."""
+    def record_failure(self, reason: str) -> RunOutcome:
+        """Record a run that could not begin."""
         outcome = RunOutcome(INCOMPLETE, reason)
         self._write(RunRecords(self.folder, self.number), outcome)
         return outcome
 
-    async def _on(self, site: BrokerLocation, records: RunRecords) -> RunOutcome:
-        crew, sampler, outcome = AgentGroup(self.agents), None, None
+    async def _play_at(self, location: BrokerLocation, records: RunRecords) -> RunOutcome:
+        group, sampler, outcome = AgentGroup(self.agents), None, None
         try:
-            clients = [agent for agent in self.agents if agent not in site.hosts]
-            sampler = Sampler(site.brokers, clients, None if self.point.messages else self.point.phases.measure)
-            assignments = await self._prepare(crew, site, records)
-            outcome = await self._play(crew, site, sampler, assignments)
+            clients = [agent for agent in self.agents if agent not in location.hosts]
+            sampler = Sampler(location.brokers, clients, None if self.point.messages else self.point.phases.measure)
+            assignments = await self._prepare(group, location, records)
+            outcome = await self._play_phases(group, location, sampler, assignments)
         finally:
             if sampler is not None:
                 await sampler.stop()
                 self._samples = sampler.rows
             if outcome is None:
-                await crew.abandon()
-        traced = [await broker.operations() for broker in site.brokers.values()]
-        records.operations([table for table in traced if table is not None])
+                await group.abort()
+        traces = [await broker.operations() for broker in location.brokers.values()]
+        records.write_operations([trace for trace in traces if trace is not None])
         return outcome
 
-    async def _prepare(self, crew: AgentGroup, site: BrokerLocation, records: RunRecords) -> list[Assignment]:
+    async def _prepare(self, group: AgentGroup, location: BrokerLocation, records: RunRecords) -> list[Assignment]:
         self.watch("prepare", 0)
-        records.clocks(self.agents, [await agent.clock() for agent in self.agents])
-        hands = dealt(self.point, len(self.agents))
-        records.roles(self.agents, hands)
-        folder = str(self.folder.path) if self.record else None
+        clocks = [(agent.number, *await agent.clock()) for agent in self.agents]
+        records.write(ClockRow, [ClockRow(agent=agent, offset=offset, error=error) for agent, offset, error in clocks])
+        assigned = [*zip(self.agents, assign_roles(self.point, len(self.agents)), strict=True)]
+        records.write(RoleRow, [row for agent, roles in assigned for role in roles for row in role.rows(agent.number)])
         assignments = [
             Assignment(
-                self.number,
-                agent.number,
-                self.point,
-                self.system.driver,
-                address,
-                hand,
-                folder,
-                site.remote,
-                dict(site.near.options),
-                site.near.tag,
+                run=self.number, agent=agent.number, point=self.point, driver=self.system.driver, address=address,
+                roles=roles, folder=str(self.folder.path) if self.record else None, remote=location.remote,
+                options=dict(location.first.options), tag=location.first.tag,
             )
-            for agent, address, hand in zip(self.agents, site.addresses, hands, strict=True)
-        ]
-        await crew.prepare(assignments)
+            for (agent, roles), address in zip(assigned, location.addresses, strict=True)
+        ]  # fmt: skip
+        await group.prepare(assignments)
         return assignments
 
-    async def _play(
-        self, crew: AgentGroup, site: BrokerLocation, sampler: Sampler, assignments: list[Assignment]
+    async def _play_phases(
+        self, group: AgentGroup, location: BrokerLocation, sampler: Sampler, assignments: list[Assignment]
     ) -> RunOutcome:
         point = self.point
-        queues = StandingQueues(self.number, point, self.system.driver, site)
-        await self._preload(crew, queues, sampler, assignments)
-        timeline = self._timeline = Timeline.of(point, time.monotonic_ns() + round(_LEAD_SECONDS * 1e9))
-        answers = await self._started(crew, timeline, sampler)
-        sent_by_queue = sent_to(answers)
+        queues = StandingQueues(self.number, point, self.system.driver, location)
+        await self._preload(group, queues, sampler, assignments)
+        timeline = self._timeline = Timeline.of(point, time.monotonic_ns() + round(_START_DELAY_SECONDS * 1e9))
+        sent = sent_by_destination(await self._start(group, timeline, sampler))
         if point.messages is None:
             self.watch(DRAIN, point.phases.drain)
-        await crew.drain(sent_by_queue, point.phases.drain)
-        finished = await crew.finish()
-        self._drained = time.monotonic_ns()
+        await group.drain(sent, point.phases.drain)
+        finished = await group.finish()
+        self._drain_end = time.monotonic_ns()
         if sampler.failed is not None:
             raise BrokenRunError(str(sampler.failed))
-        self._measured_until = timeline.stop if point.messages is None else self._last(finished)
-        await queues.check_left(sent_by_queue)
-        counts = (sum(one[f"counted_{what}"] for one in finished) for what in ("sent", "received", "round_trips"))
-        sent, received, round_trips = counts
-        seconds = (self._measured_until - timeline.measure) / 1e9
-        return RunOutcome(COMPLETE, "", sent, received, round_trips, seconds)
+        self._measure_end = timeline.stop if point.messages is None else self._end_of_work(finished)
+        await queues.check_remaining(sent)
+        counted = {
+            name: sum(answer[name] for answer in finished)
+            for name in ("counted_sent", "counted_received", "counted_round_trips")
+        }
+        return RunOutcome(COMPLETE, **counted, seconds=(self._measure_end - timeline.measure) / 1e9)
 
     async def _preload(
-        self, crew: AgentGroup, queues: StandingQueues, sampler: Sampler, assignments: list[Assignment]
+        self, group: AgentGroup, queues: StandingQueues, sampler: Sampler, assignments: list[Assignment]
     ) -> None:
-        """What must be there before the start."""
+        """Fill the queues before the start, if the point says so."""
         point, begin = self.point, time.monotonic_ns()
         if not point.preload and point.load != "receive":
             return
@@ -150,62 +157,65 @@ class RunExecution:
         if point.load == "receive":
             if point.messages is None:
                 raise BrokenRunError("load: receive needs messages: how many there are to receive")
-            patience = point.phases.drain + _GRACE_SECONDS
-            sent = sent_to(await crew.play("fill", begin, sampler, seconds=None, patience=patience))
-            await queues.check_filled(sent, assignments)
-        self._phase(PRELOAD, begin, time.monotonic_ns())
+            idle_timeout_s = point.phases.drain + _GRACE_SECONDS
+            answers = await group.play("fill", begin, sampler, timeout_s=None, idle_timeout_s=idle_timeout_s)
+            await queues.check_filled(sent_by_destination(answers), assignments)
+        self._add_phase(PRELOAD, begin, time.monotonic_ns())
 
-    async def _started(self, crew: AgentGroup, timeline: Timeline, sampler: Sampler) -> list[Answer]:
-        """The agents' answers, once those that begin are done."""
-        point, phases = self.point, self.point.phases
-        patience = phases.drain + _GRACE_SECONDS
-        if point.messages is not None:
+    async def _start(self, group: AgentGroup, timeline: Timeline, sampler: Sampler) -> list[Answer]:
+        """The agents' answers, when their active roles are done."""
+        phases = self.point.phases
+        idle_timeout_s = phases.drain + _GRACE_SECONDS
+        if self.point.messages is not None:
             self.watch(MEASURE, 0)
-            return await crew.play("start", timeline.start, sampler, seconds=None, patience=patience)
+            return await group.play("start", timeline.start, sampler, timeout_s=None, idle_timeout_s=idle_timeout_s)
         self.watch(WARM_UP, phases.warmup)
-        turn = asyncio.get_running_loop().call_later(_LEAD_SECONDS + phases.warmup, self.watch, MEASURE, phases.measure)
+        delay = _START_DELAY_SECONDS + phases.warmup
+        timer = asyncio.get_running_loop().call_later(delay, self.watch, MEASURE, phases.measure)
         try:
-            seconds = (timeline.stop - time.monotonic_ns()) / 1e9 + patience
-            return await crew.play("start", timeline.start, sampler, seconds=seconds, patience=patience)
+            timeout_s = (timeline.stop - time.monotonic_ns()) / 1e9 + idle_timeout_s
+            return await group.play(
+                "start", timeline.start, sampler, timeout_s=timeout_s, idle_timeout_s=idle_timeout_s
+            )
         finally:
-            turn.cancel()
+            timer.cancel()
 
-    def _last(self, finished: list[Answer]) -> int:
-        """Just after the last receipt or, if nobody receives, after the system had taken the last message."""
-        which = "last_sent" if self.point.load == "send" else "last_received"
-        return (max(one[which] for one in finished) or time.monotonic_ns()) + 1
+    def _end_of_work(self, finished: list[Answer]) -> int:
+        """Just after the last receipt or, without consumers, after the system had accepted the last message."""
+        name = "last_sent" if self.point.load == "send" else "last_received"
+        return (max(answer[name] for answer in finished) or time.monotonic_ns()) + 1
 
-    def _phase(self, phase: str, start: int, end: int) -> None:
-        self._phases.append({"phase": phase, "t_start": start, "t_end": end})
+    def _add_phase(self, phase: str, start: int, end: int) -> None:
+        self._phases.append(PhaseRow(phase=phase, t_start=start, t_end=end))
 
     def _write(self, records: RunRecords, outcome: RunOutcome) -> None:
-        timeline, now = self._timeline, self._drained or time.monotonic_ns()
+        timeline, drain_end = self._timeline, self._drain_end or time.monotonic_ns()
         if timeline is not None:
-            until = self._measured_until or (timeline.stop if self.point.messages is None else now)
+            measure_end = self._measure_end or (timeline.stop if self.point.messages is None else drain_end)
             if timeline.measure > timeline.start:
-                self._phase(WARM_UP, timeline.start, timeline.measure)
-            self._phase(MEASURE, timeline.measure, until)
-            self._phase(DRAIN, until, max(until, now))
-        records.write("phases", self._phases)
-        records.write("samples", self._samples)
-        records.write("runs", [{
-            "study": self.study, "scenario": self.point.scenario, "point": self.point.name,
-            "system": self.system.label, "repetition": self.repetition, "parameters": self.point.to_json(),
-            "status": outcome.status, "reason": outcome.reason, "counted_sent": outcome.counted_sent,
-            "counted_received": outcome.counted_received, "counted_round_trips": outcome.counted_round_trips,
-        }])  # fmt: skip
+                self._add_phase(WARM_UP, timeline.start, timeline.measure)
+            self._add_phase(MEASURE, timeline.measure, measure_end)
+            self._add_phase(DRAIN, measure_end, max(measure_end, drain_end))
+        records.write(PhaseRow, self._phases)
+        records.write(SampleRow, self._samples)
+        records.write(RunRow, [RunRow(
+            study=self.study, scenario=self.point.scenario, point=self.point.name, system=self.system.label,
+            repetition=self.repetition, parameters=self.point.to_json(), status=outcome.status,
+            reason=outcome.reason, counted_sent=outcome.counted_sent, counted_received=outcome.counted_received,
+            counted_round_trips=outcome.counted_round_trips,
+        )])  # fmt: skip
 
 
-async def _why(error: Exception, running: Running | None) -> str:
-    """The reason, with the last words of a system that is gone: a client knows only that it is not there any more."""
-    said, deadline = str(error), time.monotonic() + _LAST_WORDS_SECONDS
+async def _diagnose(error: Exception, running: Running | None) -> str:
+    """The reason of the error. If the system has ended, also its own: a client only notices that it is gone."""
+    reason, deadline = str(error), time.monotonic() + _DIAGNOSIS_SECONDS
     while running is not None and time.monotonic() < deadline:
         try:
-            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+            async with asyncio.timeout(_DIAGNOSIS_SECONDS):
                 await running.sample()
-        except SystemFailedError as gone:
-            return said if str(gone) in said else f"{said}; {gone}"
+        except SystemFailedError as failure:
+            return reason if str(failure) in reason else f"{reason}; {failure}"
         except TimeoutError:
             break
-        await asyncio.sleep(_LAST_WORDS_SECONDS / 10)
-    return said
+        await asyncio.sleep(_DIAGNOSIS_SECONDS / 10)
+    return reason

@@ -1,4 +1,4 @@
-"""The systems that are up. They stay up from run to run; when room gets scarce, the least recently used one goes."""
+"""The running systems. They stay up from run to run; the least recently used one stops when memory gets scarce."""
 
 import asyncio
 from collections.abc import Iterable
@@ -9,27 +9,29 @@ import psutil
 
 from mqlab.systems import Running, System, SystemFailedError
 
-# Who is started anew begins cold, and a JVM stays so for many seconds: all systems of a comparison stay up if they can.
-# Idle they take 0.1 to 0.5 % of one core (Kafka 3 %) from the one that is measured. They are not stopped meanwhile
-# (SIGSTOP): those that watch themselves by the clock may take the time they missed for a fault when they go on.
-MOST_UP: Final = 12
-# And memory: what one that starts may want, and the page cache of the one that is measured.
-_LEAST_MEMORY: Final = 2 << 30
-# Started side by side: a start is mostly the work of one core, and hardly a machine has fewer than two.
-_TOGETHER: Final = 2
+# A restarted system is cold, a JVM for many seconds: all systems of a comparison stay up if possible. An idle one takes
+# 0.1 to 0.5 % of a core (Kafka 3 %) from the one that is measured. The lab does not suspend them (SIGSTOP): a system
+# that checks its own clock may take the gap for a fault.
+MAX_RUNNING: Final = 12
+# Memory for a system that starts, and for the page cache of the one that is measured.
+_MIN_FREE_BYTES: Final = 2 << 30
+# Systems that are started concurrently: a start keeps about one core busy.
+_CONCURRENT: Final = 2
 
 
 class RunningSystems:
+    """Starts systems with their data under `data`, and stops them."""
+
     def __init__(self, data: Path) -> None:
         self._data = data
         self._starts = 0
         # Least recently used first.
         self._running: dict[str, Running] = {}
-        # Started ahead in vain, and not told yet.
+        # Failures of `start_ahead` that `get` has not raised yet.
         self._failed: dict[str, SystemFailedError] = {}
 
-    async def up(self, system: System) -> Running:
-        """Running and empty. Raises SystemFailedError."""
+    async def get(self, system: System) -> Running:
+        """The system, running and empty. Raises SystemFailedError."""
         if system.key in self._failed:
             raise self._failed.pop(system.key)
         running = self._running.pop(system.key, None)
@@ -37,29 +39,29 @@ class RunningSystems:
             await running.stop()
             running = None
         if running is None:
-            while self._running and (len(self._running) >= MOST_UP or _memory() < _LEAST_MEMORY):
+            while self._running and (len(self._running) >= MAX_RUNNING or _free_bytes() < _MIN_FREE_BYTES):
                 await self._running.pop(next(iter(self._running))).stop()
             return await self._start(system)
         self._running[system.key] = running
         return running
 
     async def start_ahead(self, systems: Iterable[System]) -> None:
-        """Some of those that are not up, side by side, while there is room for them: quicker than each in its turn.
+        """Start systems that are not running, some concurrently, while there is memory for them.
 
-        One that fails says so when it is wanted.
+        `get` raises the error of a system that failed to start.
         """
         missing = [*{system.key: system for system in systems if system.key not in self._running}.values()]
-        while len(missing) >= _TOGETHER and self._has_room():
-            together, missing = missing[:_TOGETHER], missing[_TOGETHER:]
-            started = await asyncio.gather(*map(self._start, together), return_exceptions=True)
-            for system, result in zip(together, started, strict=True):
+        while len(missing) >= _CONCURRENT and self._has_memory():
+            batch, missing = missing[:_CONCURRENT], missing[_CONCURRENT:]
+            started = await asyncio.gather(*map(self._start, batch), return_exceptions=True)
+            for system, result in zip(batch, started, strict=True):
                 if isinstance(result, SystemFailedError):
                     self._failed[system.key] = result
                 elif isinstance(result, BaseException):
                     raise result
 
     async def stop(self, system: System) -> None:
-        """If it is up."""
+        """Stop the system if it is running."""
         running = self._running.pop(system.key, None)
         if running is not None:
             await running.stop()
@@ -77,10 +79,9 @@ class RunningSystems:
         self._running[system.key] = running
         return running
 
-    def _has_room(self) -> bool:
-        return len(self._running) + _TOGETHER <= MOST_UP and _memory() >= _TOGETHER * _LEAST_MEMORY
+    def _has_memory(self) -> bool:
+        return len(self._running) + _CONCURRENT <= MAX_RUNNING and _free_bytes() >= _CONCURRENT * _MIN_FREE_BYTES
 
 
-def _memory() -> int:
-    """Bytes that can be had without driving others out."""
+def _free_bytes() -> int:
     return psutil.virtual_memory().available

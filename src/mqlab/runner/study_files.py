@@ -1,6 +1,6 @@
-"""The files that the settings of a study name: read from the study's folder, written into the run's `files/`.
+"""Files in the settings of a study: read from the study's folder, written to `files/` of the run folder.
 
-A user's own words, on the command line, may name any path: they do not come through here.
+Settings on the command line may name any path and are not checked here.
 """
 
 from collections.abc import Mapping
@@ -10,51 +10,51 @@ from typing import Final
 from mqlab.study import Study
 from mqlab.systems import System
 
-# Values of such settings that name no file.
-_NO_FILES: Final = ("yes", "no", "none")
+# Values of file settings that are not paths.
+_NOT_PATHS: Final = ("yes", "no", "none")
 
 
 def check_files(study: Study, system: System, settings: Mapping[str, str]) -> None:
-    """Raises StudyError for a file that the study may not have read."""
+    """Raises StudyError if a setting names a file outside of the study's folder, or one that does not exist."""
     if not study.own:
-        for key in _named(system, settings):
+        for key in _file_keys(system, settings):
             if system.file_settings[key] == "read":
-                _in_study(study, key, settings[key])
+                _path_in_study(study, key, settings[key])
 
 
-def with_files(study: Study, system: System, settings: Mapping[str, str], files: Path) -> dict[str, str]:
-    """The settings of a point, with the path of each file as it is on this machine. Raises StudyError."""
+def resolve_files(study: Study, system: System, settings: Mapping[str, str], files: Path) -> dict[str, str]:
+    """The settings of a point, with absolute paths of files. Raises StudyError."""
     if study.own:
         return dict(settings)
-    places = {}
-    for key in _named(system, settings):
+    paths = {}
+    for key in _file_keys(system, settings):
         value = settings[key]
         if system.file_settings[key] == "read":
-            places[key] = _in_study(study, key, value)
+            paths[key] = _path_in_study(study, key, value)
         else:
-            places[key] = files / value
-            places[key].parent.mkdir(parents=True, exist_ok=True)
-    return {**settings, **{key: str(path) for key, path in places.items()}}
+            paths[key] = files / value
+            paths[key].parent.mkdir(parents=True, exist_ok=True)
+    return {**settings, **{key: str(path) for key, path in paths.items()}}
 
 
 def check_stand_in(study: Study, published: str, system: System) -> None:
-    """Raises StudyError if a study may not name this system in place of a published one."""
+    """Raises StudyError if a study may not name this system as the stand-in for a published one."""
     if not system.open_to_studies:
         raise study.error(
             f"stand_ins.{published}: a study cannot name {system.name}; name it on the command line: --system",
             "stand_ins", published,
         )  # fmt: skip
-    for key in _named(system, system.settings):
+    for key in _file_keys(system, system.settings):
         raise study.error(
             f"stand_ins.{published}: {key} names a file; write it under settings of a scenario", "stand_ins", published
         )
 
 
-def _named(system: System, settings: Mapping[str, str]) -> list[str]:
-    return [key for key in system.file_settings if key in settings and settings[key] not in _NO_FILES]
+def _file_keys(system: System, settings: Mapping[str, str]) -> list[str]:
+    return [key for key in system.file_settings if key in settings and settings[key] not in _NOT_PATHS]
 
 
-def _in_study(study: Study, key: str, value: str) -> Path:
+def _path_in_study(study: Study, key: str, value: str) -> Path:
     folder = study.folder.resolve()
     path = (folder / value).resolve()
     if not path.is_relative_to(folder):

@@ -1,21 +1,21 @@
-"""When a run's phases are, who writes down what happens in them, and how much of a fixed amount of work is whose."""
+"""The time of a run: when its phases begin and end, what a role counts in them, and its share of a fixed workload."""
 
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from mqlab.study import Point
 
 now = time.monotonic_ns
 
-# A moment that no run sees.
+# A moment after the end of every run.
 NEVER: Final = 2**62
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """When the phases of a run begin and end, in ns of the agents' clock. Fixed work ends when it is done."""
+    """When the phases of a run begin and end, in ns of the agents' clock. A fixed workload has no planned end."""
 
     start: int
     measure: int
@@ -29,58 +29,37 @@ class Timeline:
         return cls(start, measure, measure + round(point.phases.measure * 1e9))
 
     @classmethod
-    def before(cls, start: int) -> "Timeline":
-        """Of what is done before the measure phase, and does not count."""
+    def preload(cls, start: int) -> "Timeline":
+        """For work before the measure phase: none of it counts."""
         return cls(start, NEVER, NEVER)
 
     def counts(self, moment: int) -> bool:
+        """Whether the moment is in the measure phase."""
         return self.measure <= moment < self.stop
 
 
 @dataclass
 class RoleCounters:
-    """What a role counts by itself: in all, and (`counted_*`) within the measure phase."""
+    """What a role counts itself: over the whole run, and (`counted_*`) in the measure phase."""
 
     sent: int = 0
     received: int = 0
     counted_sent: int = 0
     counted_received: int = 0
     counted_round_trips: int = 0
-    # When the last message came or, of those who only send, when the system had taken the last.
-    last: int = 0
-
-
-class Log(Protocol):
-    """Where a role writes: a Recorder, or nothing at all."""
-
-    def sent(self, *row: int) -> None: ...
-    def sent_freely(self, producer: int, *row: int) -> None: ...
-    def accepted(self, producer: int) -> None: ...
-    def received(self, *row: int) -> None: ...
-    def round_trip(self, *row: int) -> None: ...
-    def answered(self, *row: int) -> None: ...
-
-
-class Nothing:
-    """Records nothing: the other side of the comparison that tells what recording costs."""
-
-    def sent(self, *row: int) -> None: ...
-    def sent_freely(self, producer: int, *row: int) -> None: ...
-    def accepted(self, producer: int) -> None: ...
-    def received(self, *row: int) -> None: ...
-    def round_trip(self, *row: int) -> None: ...
-    def answered(self, *row: int) -> None: ...
+    # When the last message came; of a role that only sends, when the system had accepted the last one.
+    t_last: int = 0
 
 
 def share(total: int | None, number: int, of: int) -> int:
-    """How many of `total` messages the role with this number sends; without a total, as many as there is time for."""
+    """How many of `total` messages the role `number` of `of` roles sends. Without a total there is no limit."""
     if total is None:
         return NEVER
     return total // of + (number < total % of)
 
 
-async def until(moment: int) -> None:
-    """Sleep most of the way and wait for the rest, since a timer may be a millisecond late."""
+async def sleep_until(moment: int) -> None:
+    """Sleep most of the time and poll for the rest, since a timer may fire a millisecond late."""
     margin: Final = 2_000_000
     if (left := moment - now()) > margin:
         await asyncio.sleep((left - margin) / 1e9)

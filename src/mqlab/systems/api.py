@@ -126,8 +126,8 @@ class Running(ABC):
     options: Mapping[str, str] = MappingProxyType({})
     # The process that has all others of it as descendants; None: it is not on this machine.
     pid: int | None = None
-    # Bits a second of the line to it, if its owner says so.
-    line: float | None = None
+    # Bandwidth of the network link to it, in bits/s, if the user gives it.
+    network_bits_per_s: float | None = None
     # Part of the name of every destination, where names of earlier runs of the lab may still be in use.
     tag: str = ""
 

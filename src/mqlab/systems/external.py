@@ -92,10 +92,10 @@ class External(System):
 
 
 class ExternalRunning(Running):
-    def __init__(self, address: str, options: Mapping[str, str], line: float | None = None) -> None:
+    def __init__(self, address: str, options: Mapping[str, str], network_bits_per_s: float | None = None) -> None:
         self.address = address
         self.options = options
-        self.line = line
+        self.network_bits_per_s = network_bits_per_s
         # It may hold what an earlier run of the lab has left.
         self.tag = f"{time.time_ns():x}-"
 

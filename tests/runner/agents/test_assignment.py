@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.runner.agents.assignment import Assignment, Role, dealt, roles_of
+from mqlab.runner.agents.assignment import Assignment, Role, assign_roles, roles_of
 from runner.points import point
 
 sizes = st.integers(1, 40)
@@ -19,7 +19,7 @@ def test_each_role_is_dealt_exactly_once(
     chosen = point(
         domain="topic" if topic else "queue", producers=producers, consumers=consumers, destinations=destinations
     )  # fmt: skip
-    roles, hands = roles_of(chosen), dealt(chosen, agents)
+    roles, hands = roles_of(chosen), assign_roles(chosen, agents)
     assert len(hands) == agents
     assert sorted((role for hand in hands for role in hand), key=str) == sorted(roles, key=str)
     assert [role.number for role in roles if role.role == "producer"] == list(range(producers))
@@ -33,7 +33,7 @@ def test_each_role_is_dealt_exactly_once(
 
 @pytest.mark.parametrize(("agents", "producing"), [(1, 1), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3)])
 def test_the_first_half_produces(agents: int, producing: int) -> None:
-    hands = dealt(point(producers=12, consumers=12), agents)
+    hands = assign_roles(point(producers=12, consumers=12), agents)
     who = [n for n, hand in enumerate(hands) if any(role.role == "producer" for role in hand)]
     assert who == list(range(producing))
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.runner.agents.bodies import BodyMaker, ForeignMessageError, identity, ranges
+from mqlab.runner.agents.bodies import BodyMaker, ForeignMessageError, message_id, message_ranges
 from mqlab.wire.native.bodies import Bodies, decode, encode, encode_equal
 
 BORDER = 2**32
@@ -50,7 +50,7 @@ def expected(messages: list[Message]) -> list[tuple[int, int, int, int]]:
 def test_bodies_say_who_sent_them_and_which_they_are(
     producer: int, size: int, first: int, rows: int, again: int
 ) -> None:
-    maker = BodyMaker(producer, size, most=200)
+    maker = BodyMaker(producer, size, max_count=200)
     # The maker reuses its memory: what an earlier batch left must not shine through.
     for start, number in ((again, 200), (first, rows), (first + rows, 200), (again, rows)):
         made = maker.make(start, number)
@@ -61,7 +61,7 @@ def test_bodies_say_who_sent_them_and_which_they_are(
 @settings(deadline=None)
 @given(first=firsts, rows=st.integers(2, 200))
 def test_only_the_sequence_number_tells_two_bodies_apart(first: int, rows: int) -> None:
-    made = BodyMaker(7, 60, most=200).make(first, rows)
+    made = BodyMaker(7, 60, max_count=200).make(first, rows)
     assert len({row.tobytes()[12:] for row in made}) == 1
     assert len(set(made[0].tobytes()[12:])) == 48, "filler that does not compress to nothing"
 
@@ -69,9 +69,9 @@ def test_only_the_sequence_number_tells_two_bodies_apart(first: int, rows: int) 
 @settings(deadline=None)
 @given(producer=producers, size=st.integers(12, 80), first=firsts, rows=st.integers(1, 200))
 def test_what_was_made_together_is_one_range(producer: int, size: int, first: int, rows: int) -> None:
-    made = BodyMaker(producer, size, most=200).make(first, rows)
+    made = BodyMaker(producer, size, max_count=200).make(first, rows)
     arrived = decode(encode_equal(made.reshape(-1), rows))
-    assert ranges(arrived) == [(producer, first, rows, rows * size)]
+    assert message_ranges(arrived) == [(producer, first, rows, rows * size)]
 
 
 # Few producers and short steps, so that runs, gaps, repetitions and steps back all occur.
@@ -96,7 +96,7 @@ def arrivals(draw: st.DrawFn) -> list[Message]:
 @settings(deadline=None)
 @given(arrivals())
 def test_ranges_cover_each_message_once_and_in_order(messages: list[Message]) -> None:
-    found = ranges(as_arrived(messages))
+    found = message_ranges(as_arrived(messages))
     assert [(p, first + n) for p, first, count, _ in found for n in range(count)] == [(p, s) for p, s, _ in messages]
     assert sum(size for *_, size in found) == sum(size for *_, size in messages)
 
@@ -104,7 +104,7 @@ def test_ranges_cover_each_message_once_and_in_order(messages: list[Message]) ->
 @settings(deadline=None)
 @given(arrivals())
 def test_ranges_are_as_long_as_they_can_be(messages: list[Message]) -> None:
-    assert ranges(as_arrived(messages)) == expected(messages)
+    assert message_ranges(as_arrived(messages)) == expected(messages)
 
 
 @settings(deadline=None)
@@ -116,32 +116,32 @@ def test_a_part_of_a_batch_has_ranges_of_its_own(messages: list[Message], data: 
     raw = b"".join(body(*message) for message in messages)
     edges = np.cumsum([0, *(size for *_, size in messages)], dtype=np.int32)
     part = Bodies(np.frombuffer(raw, dtype=np.uint8), edges[begin : end + 1])
-    assert ranges(part) == expected(messages[begin:end])
+    assert message_ranges(part) == expected(messages[begin:end])
 
 
 @pytest.mark.parametrize("seq", [0, BORDER - 1, BORDER, 2**62])
 @pytest.mark.parametrize("size", [12, 1024])
 def test_a_single_message(seq: int, size: int) -> None:
-    assert ranges(as_arrived([(5, seq, size)])) == [(5, seq, 1, size)]
+    assert message_ranges(as_arrived([(5, seq, size)])) == [(5, seq, 1, size)]
 
 
 def test_two_producers_that_take_turns() -> None:
     messages = [(n % 2, n // 2, 12) for n in range(6)]
-    assert ranges(as_arrived(messages)) == [(p, s, 1, 12) for p, s, _ in messages]
+    assert message_ranges(as_arrived(messages)) == [(p, s, 1, 12) for p, s, _ in messages]
 
 
 def test_the_lower_half_running_over_is_not_a_step_of_one_unless_the_upper_half_goes_on() -> None:
     wrapped = [(1, BORDER - 1, 12), (1, 0, 12)]
-    assert ranges(as_arrived(wrapped)) == [(1, BORDER - 1, 1, 12), (1, 0, 1, 12)]
+    assert message_ranges(as_arrived(wrapped)) == [(1, BORDER - 1, 1, 12), (1, 0, 1, 12)]
     onward = [(1, BORDER - 1, 12), (1, BORDER, 12)]
-    assert ranges(as_arrived(onward)) == [(1, BORDER - 1, 2, 24)]
+    assert message_ranges(as_arrived(onward)) == [(1, BORDER - 1, 2, 24)]
 
 
 @pytest.mark.parametrize(("odd", "place"), [((2, 3, 12), 3), ((1, 3 + BORDER, 12), 3), ((1, 9, 12), 3)])
 def test_one_odd_message_in_the_middle_is_found(odd: Message, place: int) -> None:
     messages = [(1, n, 12) for n in range(8)]
     messages[place] = odd
-    assert ranges(as_arrived(messages)) == [(1, 0, 3, 36), (*odd[:2], 1, 12), (1, 4, 4, 48)]
+    assert message_ranges(as_arrived(messages)) == [(1, 0, 3, 36), (*odd[:2], 1, 12), (1, 4, 4, 48)]
 
 
 @pytest.mark.parametrize(
@@ -149,18 +149,18 @@ def test_one_odd_message_in_the_middle_is_found(odd: Message, place: int) -> Non
 )
 def test_what_is_none_of_ours_is_no_number(strange: list[bytes]) -> None:
     """Shorter than a number, a body must not be read together with its neighbour."""
-    with pytest.raises((ValueError, struct.error)):
-        ranges(decode(encode(strange)))
+    with pytest.raises(ForeignMessageError):
+        message_ranges(decode(encode(strange)))
 
 
 @settings(deadline=None)
 @given(producer=producers, seq=firsts, size=st.integers(12, 100))
 def test_a_body_alone_is_like_one_of_a_batch(producer: int, seq: int, size: int) -> None:
     maker = BodyMaker(producer, size, 3)
-    assert maker.one(seq) == maker.make(seq, 1)[0].tobytes()
-    assert identity(maker.one(seq)) == (producer, seq)
+    assert maker.make_single(seq) == maker.make(seq, 1)[0].tobytes()
+    assert message_id(maker.make_single(seq)) == (producer, seq)
 
 
 def test_a_body_that_is_too_short_is_none_of_ours() -> None:
     with pytest.raises(ForeignMessageError):
-        identity(b"12345678901")
+        message_id(b"12345678901")

@@ -59,38 +59,38 @@ def taken(schedule: SendSchedule, number: int) -> list[tuple[int, int]]:
 
 
 def test_one_message_at_a_time_at_its_moment(clock: Clock) -> None:
-    found = taken(SendSchedule(100, most=4096, start=START), 5)
+    found = taken(SendSchedule(100, max_count=4096, start=START), 5)
     assert found == [(START + n * SECOND // 100, 1) for n in range(5)]
     assert clock.just_after(found[-1][0])
 
 
 def test_it_waits_for_the_start(clock: Clock) -> None:
     clock.now = START - SECOND
-    taken(SendSchedule(100, most=1, start=START), 1)
+    taken(SendSchedule(100, max_count=1, start=START), 1)
     assert clock.just_after(START)
 
 
 def test_at_high_rates_the_messages_of_a_tick_leave_together(clock: Clock) -> None:
-    found = taken(SendSchedule(50_000, most=4096, start=START), 4)
+    found = taken(SendSchedule(50_000, max_count=4096, start=START), 4)
     assert found == [(START + n * 1_000_000, 50) for n in range(4)]
     assert clock.just_after(found[-1][0])
 
 
 def test_never_more_at_once_than_a_batch(clock: Clock) -> None:
-    found = taken(SendSchedule(50_000, most=5, start=START), 4)
+    found = taken(SendSchedule(50_000, max_count=5, start=START), 4)
     assert found == [(START + n * 100_000, 5) for n in range(4)]
     assert clock.just_after(found[-1][0])
 
 
 @pytest.mark.parametrize("rate", [10.0, 50_000.0])
 def test_a_transaction_is_never_split_or_joined(clock: Clock, rate: float) -> None:
-    found = taken(SendSchedule(rate, most=10, start=START, whole=True), 3)
+    found = taken(SendSchedule(rate, max_count=10, start=START, whole=True), 3)
     assert found == [(START + round(n * 10 / rate * SECOND), 10) for n in range(3)]
     assert clock.just_after(found[-1][0])
 
 
 def test_after_a_stall_nothing_is_skipped_and_all_keep_their_planned_time(clock: Clock) -> None:
-    schedule = SendSchedule(100, most=1, start=START)
+    schedule = SendSchedule(100, max_count=1, start=START)
     taken(schedule, 10)
     clock.now += 5 * SECOND
     clock.sleeps.clear()
@@ -104,7 +104,7 @@ def test_after_a_stall_nothing_is_skipped_and_all_keep_their_planned_time(clock:
 def test_a_timer_that_ends_early_is_not_believed(monkeypatch: pytest.MonkeyPatch, early: int) -> None:
     """An event loop may count in milliseconds; a message that leaves before its time would look faster than it is."""
     clock = installed(monkeypatch, Clock(START, lateness=lambda: -early))
-    schedule = SendSchedule(100, most=1, start=START)
+    schedule = SendSchedule(100, max_count=1, start=START)
     for n in range(20):
         assert taken(schedule, 1) == [(START + n * SECOND // 100, 1)]
         assert clock.now >= START + n * SECOND // 100
@@ -112,14 +112,16 @@ def test_a_timer_that_ends_early_is_not_believed(monkeypatch: pytest.MonkeyPatch
 
 @settings(deadline=None)
 @given(
-    rate=st.floats(0.5, 5e6), most=st.integers(1, 4096), whole=st.booleans(),
+    rate=st.floats(0.5, 5e6), max_count=st.integers(1, 4096), whole=st.booleans(),
     delays=st.lists(st.integers(0, 3 * SECOND), min_size=1, max_size=60),
 )  # fmt: skip
-def test_no_system_and_no_timer_can_change_the_plan(rate: float, most: int, whole: bool, delays: list[int]) -> None:
+def test_no_system_and_no_timer_can_change_the_plan(
+    rate: float, max_count: int, whole: bool, delays: list[int]
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         late = iter(delays)
         clock = installed(patch, Clock(START, lateness=lambda: next(late, 0)))
-        schedule = SendSchedule(rate, most, START, whole=whole)
+        schedule = SendSchedule(rate, max_count, START, whole=whole)
         found = []
         for delay in delays:
             found += taken(schedule, 1)
@@ -128,15 +130,15 @@ def test_no_system_and_no_timer_can_change_the_plan(rate: float, most: int, whol
         rows = {number for _, number in found}
         assert len(rows) == 1
         (size,) = rows
-        assert 1 <= size <= most
-        assert not whole or size == most
+        assert 1 <= size <= max_count
+        assert not whole or size == max_count
         # By its n-th call it has planned n batches of the rate, to the nanosecond.
         assert [planned for planned, _ in found] == [START + round(n * (size / rate * 1e9)) for n in range(len(delays))]
 
 
 def test_with_the_real_clock_too() -> None:
     async def real() -> list[tuple[int, int]]:
-        schedule = SendSchedule(1000, most=1, start=pacing.time.monotonic_ns())
+        schedule = SendSchedule(1000, max_count=1, start=pacing.time.monotonic_ns())
         return [await schedule.next() for _ in range(5)]
 
     found = asyncio.run(real())

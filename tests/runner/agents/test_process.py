@@ -151,13 +151,13 @@ def prepared(folder: RunFolder | None, chosen: Point) -> dict[str, Any]:
 
 
 def played(folder: RunFolder | None, chosen: Point, *, finish_after: float | None = None) -> list[dict[str, Any]]:
-    """The answers to prepare, start, received and finish; `finish_after`: start is cut short, as by Ctrl-C."""
+    """The answers to prepare, start, report_progress and finish; `finish_after`: start is cut short, as by Ctrl-C."""
 
     async def main() -> list[dict[str, Any]]:
         agent = Agent()
-        answers = [await agent.obey({"do": "prepare", "assignment": prepared(folder, chosen)})]
+        answers = [await agent.execute({"command": "prepare", "assignment": prepared(folder, chosen)})]
         if "error" not in answers[0]:
-            starting = asyncio.ensure_future(agent.obey({"do": "start", "start": time.monotonic_ns()}))
+            starting = asyncio.ensure_future(agent.execute({"command": "start", "start": time.monotonic_ns()}))
             if finish_after is not None:
                 await asyncio.sleep(finish_after)
                 starting.cancel()
@@ -165,8 +165,8 @@ def played(folder: RunFolder | None, chosen: Point, *, finish_after: float | Non
             else:
                 answers.append(await starting)
                 await asyncio.sleep(0.05)
-                answers.append(await agent.obey({"do": "received"}))
-        return [*answers, await agent.obey({"do": "finish"})]
+                answers.append(await agent.execute({"command": "report_progress"}))
+        return [*answers, await agent.execute({"command": "finish"})]
 
     return uvloop.run(asyncio.wait_for(main(), 20))
 

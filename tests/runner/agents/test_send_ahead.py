@@ -31,7 +31,7 @@ class System(Sender):
     async def produce(self, most: int, until: float) -> SendAhead:
         one = SendAhead(most)
         while self.now < until:
-            rows = one.rows
+            rows = one.next_count
             assert 1 <= rows <= most
             self._send(rows)
             await one.after(rows, self)
@@ -96,7 +96,7 @@ def test_after_a_pause_the_system_gets_all_it_can_take_again(monkeypatch: pytest
 
 
 def test_never_more_at_once_than_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert produced(System(1_000_000), monkeypatch, most=1, until=0.1).rows == 1
+    assert produced(System(1_000_000), monkeypatch, most=1, until=0.1).next_count == 1
 
 
 def test_many_producers_begin_with_less() -> None:

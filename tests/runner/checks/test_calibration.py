@@ -6,7 +6,7 @@ import uvloop
 from mqlab.drivers import DRIVERS
 from mqlab.drivers.null_server import NULL_SERVERS
 from mqlab.runner.agents.handle import AgentProcess
-from mqlab.runner.checks.calibration import Calibration, calibrated, wanted, why_not
+from mqlab.runner.checks.calibration import Calibration, calibrate, combinations, why_uncalibrated
 from runner.points import point
 
 # That of JMS needs the library of a provider: it is with the tests of these.
@@ -22,7 +22,7 @@ def test_both_ways(driver: str, domain: str, size: int, batch: int) -> None:
     async def play() -> Calibration:
         agent = await AgentProcess.start(1)
         try:
-            return await calibrated(driver, size, batch, domain, point(), agent)
+            return await calibrate(driver, size, batch, domain, point(), agent)
         finally:
             await agent.stop()
 
@@ -39,16 +39,16 @@ def test_only_points_that_wait_for_nothing_are_bound_by_the_driver_alone() -> No
         point(size=12, batch=100), point(size=12, batch=100), point(size=1024, batch=10),
         point(size=99, send="confirmed"), point(size=98, transaction=5),
     ]  # fmt: skip
-    assert wanted("native", points) == [(12, 100, ""), (1024, 10, "")]
-    assert wanted("one without a null server", points) == []
+    assert combinations("native", points) == [(12, 100, ""), (1024, 10, "")]
+    assert combinations("one without a null peer", points) == []
 
 
 def test_every_driver_of_the_lab_has_a_null_peer() -> None:
-    assert not [name for name in DRIVERS if why_not(name)]
-    assert why_not("one of somebody else") == "nobody has written one for it"
+    assert not [name for name in DRIVERS if why_uncalibrated(name)]
+    assert why_uncalibrated("one of somebody else") == "it has no null server"
 
 
 def test_a_protocol_with_two_ways_is_calibrated_in_both() -> None:
     points = [point(size=12, batch=100), point(size=12, batch=100, domain="topic")]
-    assert wanted("native", points) == [(12, 100, "")]
-    assert wanted("resp", points) == [(12, 100, "queue"), (12, 100, "topic")]
+    assert combinations("native", points) == [(12, 100, "")]
+    assert combinations("resp", points) == [(12, 100, "queue"), (12, 100, "topic")]

@@ -8,7 +8,7 @@ import uvloop
 from mqlab.drivers import DRIVERS, Connection, Receiver, ReceiverOptions
 from mqlab.drivers.native.driver import NativeConnection, NativeDriver
 from mqlab.drivers.native.links import NativeReceiver
-from mqlab.runner.checks.conformance import CHECKS, conforms
+from mqlab.runner.checks.conformance import CHECKS, check_conformance
 from mqlab.study import FEATURES
 from mqlab.systems.embedded.system import Embedded
 from mqlab.wire.native.bodies import Bodies
@@ -16,7 +16,7 @@ from mqlab.wire.native.bodies import Bodies
 
 def test_the_embedded_broker_conforms(tmp_path: Path) -> None:
     told: list[str] = []
-    found = uvloop.run(conforms(Embedded({}), tmp_path / "data", lambda one: told.append(one.feature)))
+    found = uvloop.run(check_conformance(Embedded({}), tmp_path / "data", lambda one: told.append(one.feature)))
     assert [one for one in found if one.result != "works"] == []
     assert [one.feature for one in found] == told == [feature for feature in FEATURES if feature in CHECKS]
 
@@ -52,7 +52,7 @@ class BrokenDriver(NativeDriver):
 def test_a_mistake_of_its_author_is_told_with_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DRIVERS, "broken", BrokenDriver)
     monkeypatch.setattr(Embedded, "drivers", ("broken",))
-    found = uvloop.run(conforms(Embedded({}), tmp_path / "data"))
+    found = uvloop.run(check_conformance(Embedded({}), tmp_path / "data"))
     assert {one.result for one in found} == {"fails"}
     assert found[0].why.startswith("ZeroDivisionError: Conformance by nothing (test_conformance.py, line ")
 
@@ -61,9 +61,9 @@ def test_one_that_loses_messages_fails_and_what_it_lacks_is_not_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(DRIVERS, "losing", LosingDriver)
-    monkeypatch.setattr("mqlab.runner.checks.feature_checks._PATIENCE", 1.0)
+    monkeypatch.setattr("mqlab.runner.checks.feature_checks._TIMEOUT_SECONDS", 1.0)
     monkeypatch.setattr(Embedded, "drivers", ("losing",))
-    found = {one.feature: one for one in uvloop.run(conforms(Embedded({}), tmp_path / "data"))}
+    found = {one.feature: one for one in uvloop.run(check_conformance(Embedded({}), tmp_path / "data"))}
     assert found["queues"].result == "fails"
     assert "came" in found["queues"].why or "got" in found["queues"].why
     assert (found["selectors"].result, found["selectors"].why) == ("lacks", "it is not made for that")

@@ -7,7 +7,7 @@ import pytest
 import uvloop
 
 from mqlab.runner.checks.probe import probe
-from mqlab.runner.checks.sync_check import ConfirmedSend, SyncCheck, ended, seen, witness
+from mqlab.runner.checks.sync_check import ConfirmedSend, SyncCheck, compare, sync_ends, trace_syncs
 from mqlab.systems import system
 
 RECORD = """\
@@ -24,12 +24,14 @@ MESSAGES = 20
 
 
 def test_every_sync_that_succeeded_counts_at_its_end() -> None:
-    assert ended(RECORD.splitlines()) == pytest.approx([1700000000.1005, 1700000000.2009, 1700000000.5001], abs=1e-6)
+    assert sync_ends(RECORD.splitlines()) == pytest.approx(
+        [1700000000.1005, 1700000000.2009, 1700000000.5001], abs=1e-6
+    )
 
 
 def test_a_write_counts_where_the_file_syncs_by_itself() -> None:
-    assert 1700000000.3002 in [pytest.approx(end, abs=1e-6) for end in ended(RECORD.splitlines(), [12])]
-    assert len(ended(RECORD.splitlines(), [12])) == 4
+    assert 1700000000.3002 in [pytest.approx(end, abs=1e-6) for end in sync_ends(RECORD.splitlines(), [12])]
+    assert len(sync_ends(RECORD.splitlines(), [12])) == 4
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def test_a_write_counts_where_the_file_syncs_by_itself() -> None:
     ],
 )
 def test_a_sync_must_end_between_the_send_and_its_confirmation(ends: list[float], says: str) -> None:
-    assert str(seen([ConfirmedSend(1, 2), ConfirmedSend(3, 4)], ends)) == says
+    assert str(compare([ConfirmedSend(1, 2), ConfirmedSend(3, 4)], ends)) == says
 
 
 @pytest.mark.parametrize(("settings", "syncs"), [("", True), (":sync=off", False)])
@@ -63,6 +65,6 @@ async def _watched(settings: str, folder: Path) -> SyncCheck:
             times = await probe(chosen.driver, running.address, {}, "queue:probe", MESSAGES)
             return [ConfirmedSend(*pair) for pair in times]
 
-        return await witness(running.pid, folder / "calls", send)
+        return await trace_syncs(running.pid, folder / "calls", send)
     finally:
         await running.stop()

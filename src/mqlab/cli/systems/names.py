@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from mqlab.cli.console import Exit, fail
-from mqlab.runner.unsupported import driver_of
+from mqlab.runner.unsupported import driver_class
 from mqlab.systems import SYSTEMS, System, SystemFailedError, SystemSettingError, system
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -38,7 +38,7 @@ def not_ready(chosen: System) -> str:
     if reason := chosen.missing():
         return reason
     try:
-        driver_of(chosen)
+        driver_class(chosen)
     except SystemFailedError as error:
         return str(error)
     return ""

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, show, show_json
 from mqlab.cli.systems.names import AsJson, SystemArgument, not_ready, parse_or_fail
-from mqlab.runner.unsupported import lacks
+from mqlab.runner.unsupported import unsupported_features
 from mqlab.study.features import FEATURES
 from mqlab.systems import System, SystemFailedError
 from mqlab.systems.program import Program
@@ -35,7 +35,7 @@ def show_one(name: SystemArgument, as_json: AsJson = False) -> None:
 
 
 def _describe(system: System) -> dict[str, Any]:
-    reasons = lacks(system)
+    reasons = unsupported_features(system)
     choices: dict[str, tuple[str, ...]] = {"driver": system.drivers}
     if isinstance(system, Program):
         choices |= system.choices

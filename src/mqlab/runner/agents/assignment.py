@@ -1,26 +1,27 @@
-"""Who does what in a run: the roles of a point, dealt out to agents."""
+"""The roles of a point, and their assignment to agents."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from mqlab.drivers import DRIVERS, ReceiverOptions
+from mqlab.events.schema import RoleRow
 from mqlab.study import Point
 
 RoleKind = Literal["producer", "consumer", "requester", "responder"]
-# Those who begin; the others answer or only receive.
+# Active roles send by themselves and come to an end; the others only react.
 ACTIVE = ("producer", "requester")
 
-_MOST_PREFETCH = 500_000
-# A consumer with a brake gets no more ahead than it takes in this time.
-_BRAKED_SECONDS = 0.05
+_MAX_PREFETCH = 500_000
+# A consumer with a rate limit prefetches what it consumes in this time.
+_LIMITED_PREFETCH_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class Role:
-    """`number` and `subscription` as in the events: 0 on a queue, the consumer's own on a topic.
+    """`subscription` is 0 on a queue and the consumer's own number on a topic.
 
-    A requester sends to `destination` and receives from `replies`; a responder the other way round.
+    A requester sends to `destination` and receives from `reply_destination`; a responder the other way round.
     """
 
     role: RoleKind
@@ -29,23 +30,23 @@ class Role:
     subscription: int = 0
 
     @property
-    def replies(self) -> int:
+    def reply_destination(self) -> int:
         return self.destination + 1
 
-    def rows(self) -> list[dict[str, Any]]:
-        """As the events have it: who sends and receives is a producer and a consumer."""
+    def rows(self, agent: int) -> list[RoleRow]:
+        """Its rows in the events: a requester or responder is a producer and a consumer."""
         if self.role in ("producer", "consumer"):
-            return [asdict(self)]
+            return [RoleRow(agent=agent, **asdict(self))]
         requests, replies = ("producer", "consumer") if self.role == "requester" else ("consumer", "producer")
         return [
-            {"role": requests, "number": self.number, "destination": self.destination, "subscription": 0},
-            {"role": replies, "number": self.number, "destination": self.replies, "subscription": 0},
+            RoleRow(agent=agent, role=role, number=self.number, destination=destination, subscription=0)
+            for role, destination in ((requests, self.destination), (replies, self.reply_destination))
         ]
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """All that an agent needs to know of a run."""
+    """Everything that an agent must know about a run."""
 
     run: int
     agent: int
@@ -53,28 +54,28 @@ class Assignment:
     driver: str
     address: str
     roles: tuple[Role, ...]
-    # The run folder. None: nothing is recorded (only to measure what recording costs).
+    # The run folder. None: the agent records nothing (only for measuring the cost of recording).
     folder: str | None
-    # The broker whose queues producers and requesters send to, if it is another than theirs.
+    # The name of the broker that has the queues of producers and requesters, if it is not the one they connect to.
     remote: str = ""
-    # For the driver, beside the address.
+    # Options of the driver.
     options: Mapping[str, str] = field(default_factory=dict)
-    # Of the system, for the names of destinations.
+    # The system's tag for names of destinations.
     tag: str = ""
 
     def destination(self, role: Role) -> str:
-        far = f"@{self.remote}" if self.remote and role.role in ACTIVE else ""
-        return destination_name(self.run, self.point, role.destination, self.tag) + far
+        broker = f"@{self.remote}" if self.remote and role.role in ACTIVE else ""
+        return destination_name(self.run, self.point, role.destination, self.tag) + broker
 
-    def replies(self, role: Role) -> str:
-        return destination_name(self.run, self.point, role.replies, self.tag)
+    def reply_destination(self, role: Role) -> str:
+        return destination_name(self.run, self.point, role.reply_destination, self.tag)
 
     def application(self, role: Role) -> str:
         first = self.point.requesters if role.role == "responder" else 0
         return f"{role.role.capitalize()}{role.number - first}"
 
     def connection(self, role: Role) -> str:
-        """Roles with the same word share a connection."""
+        """The key of the role's connection: roles with the same key share one."""
         if role.role == "requester" and self.point.clients:
             return f"client {role.number % self.point.clients}"
         return "shared" if self.point.connections == "shared" else self.application(role)
@@ -83,75 +84,77 @@ class Assignment:
         point = self.point
         durable = f"run-{self.tag}{self.run}-consumer-{role.number}" if point.durable else ""
         acknowledge = "transacted" if point.transaction else point.acknowledge
-        return ReceiverOptions(room(point), acknowledge, point.selector, durable)
+        return ReceiverOptions(prefetch(point), acknowledge, point.selector, durable)
 
     @property
     def is_bounded(self) -> bool:
-        """Whether its producers are ahead of the system no further than a Lead allows."""
+        """Whether the send-ahead of its producers is bounded."""
         return self.point.is_unthrottled and DRIVERS[self.driver].reports_accepted
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "point": self.point.to_json(), "roles": [asdict(role) for role in self.roles]}
 
     @classmethod
-    def from_json(cls, said: dict[str, Any]) -> "Assignment":
-        roles = tuple(Role(**role) for role in said["roles"])
-        return cls(**{**said, "point": Point.from_json(said["point"]), "roles": roles})
+    def from_json(cls, data: dict[str, Any]) -> "Assignment":
+        roles = tuple(Role(**role) for role in data["roles"])
+        return cls(**{**data, "point": Point.from_json(data["point"]), "roles": roles})
 
 
 def destination_name(run: int, point: Point, number: int, tag: str = "") -> str:
-    """Names are new for each run, so nothing left over from another run can be mistaken."""
+    """Each run has its own names, so that a message of an earlier run cannot arrive in a later one."""
     return f"{point.domain}:run-{tag}{run}-{point.domain}-{number}"
 
 
-def room(point: Point) -> int:
-    """Messages that a consumer or responder has room for, unless the point says it."""
+def prefetch(point: Point) -> int:
+    """The prefetch of a consumer or responder: the point's, or a default that suits the point."""
     if point.prefetch is not None:
         return point.prefetch
     if point.pattern == "request-reply":
-        # So many that no requester waits while a responder is idle, and no more: what one has, no other can answer.
+        # Enough that no requester waits while a responder is idle. Not more: other responders cannot get a message
+        # that one has prefetched.
         return -(-point.requesters // point.responders)
     if point.consume_rate is not None:
-        return max(1, min(_MOST_PREFETCH, round(point.consume_rate / point.consumers * _BRAKED_SECONDS)))
-    # As many batches ahead as keep a consumer busy while its word travels, few enough to bound memory; whole ones, or
-    # the system would have to split them. What one consumer of a queue has, no other can get.
-    alone = point.domain == "topic" or point.consumers <= point.destinations
-    least = 1024 if alone else 64
-    batches = max(1, min(max(16, least // point.batch), _MOST_PREFETCH // point.batch))
+        return max(1, min(_MAX_PREFETCH, round(point.consume_rate / point.consumers * _LIMITED_PREFETCH_SECONDS)))
+    # Enough batches to keep a consumer busy during a round trip, few enough to bound memory; whole batches, so that the
+    # system need not split them. Other consumers of a queue cannot get a message that one has prefetched.
+    exclusive = point.domain == "topic" or point.consumers <= point.destinations
+    min_messages = 1024 if exclusive else 64
+    batches = max(1, min(max(16, min_messages // point.batch), _MAX_PREFETCH // point.batch))
     return batches * point.batch
 
 
 def roles_of(point: Point) -> list[Role]:
-    """Producer i and consumer i meet at destination i, going round where there are fewer destinations.
+    """All roles of a point. Producer i and consumer i use destination i modulo the number of destinations.
 
-    Requesters and responders meet at pairs of queues in the same way. Where nobody is to receive, nobody does.
+    Requesters and responders share pairs of queues in the same way. A point that only sends has no consumers.
     """
-    pairs = point.destinations
+    destinations = point.destinations
     if point.pattern == "request-reply":
-        requesters = [Role("requester", n, n % pairs * 2) for n in range(point.requesters)]
-        return requesters + [Role("responder", point.requesters + n, n % pairs * 2) for n in range(point.responders)]
-    producers = [Role("producer", n, n % pairs) for n in range(point.producers)]
+        requesters = [Role("requester", n, n % destinations * 2) for n in range(point.requesters)]
+        first = point.requesters
+        return requesters + [Role("responder", first + n, n % destinations * 2) for n in range(point.responders)]
+    producers = [Role("producer", n, n % destinations) for n in range(point.producers)]
     if point.load == "send":
         return producers
     topic = point.domain == "topic"
-    return producers + [Role("consumer", n, n % pairs, n if topic else 0) for n in range(point.consumers)]
+    return producers + [Role("consumer", n, n % destinations, n if topic else 0) for n in range(point.consumers)]
 
 
-def dealt(point: Point, agents: int) -> list[tuple[Role, ...]]:
-    """One agent plays everything; of several, the first half begins and the rest answers, as on two machines.
+def assign_roles(point: Point, agents: int) -> list[tuple[Role, ...]]:
+    """The roles of each agent. One agent plays all; of several, the first half plays the active roles.
 
-    With bindings the first plays everything, since it has the broker; with two brokers the first two play.
+    With bindings the first agent plays all, since it hosts the broker; with two brokers the first two agents play.
     """
     playing = {"client": agents, "bindings": 1, "distributed": 2}[point.topology]
-    beginning = max(1, playing // 2)
-    hands: list[list[Role]] = [[] for _ in range(agents)]
+    active_agents = max(1, playing // 2)
+    assigned: list[list[Role]] = [[] for _ in range(agents)]
     for role in roles_of(point):
         number = role.number
         if playing == 1:
-            hands[0].append(role)
+            assigned[0].append(role)
         elif role.role in ACTIVE:
-            # Requesters that share a connection are played by one agent.
-            hands[(number % (point.clients or number + 1)) % beginning].append(role)
+            # Requesters that share a connection need the same agent.
+            assigned[(number % (point.clients or number + 1)) % active_agents].append(role)
         else:
-            hands[beginning + number % (playing - beginning)].append(role)
-    return [tuple(hand) for hand in hands]
+            assigned[active_agents + number % (playing - active_agents)].append(role)
+    return [tuple(roles) for roles in assigned]

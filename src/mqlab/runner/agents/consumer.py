@@ -1,91 +1,90 @@
-"""The consumer: receives until it is told that no more will come, and records all that it gets."""
+"""The consumer role: receives until the agent stops it, and records every message."""
 
 from collections.abc import Awaitable, Callable
 
 from mqlab.drivers import Receiver
-from mqlab.events.recorder import NO_TIME
+from mqlab.events.recorder import NO_TIME, Recorder
 from mqlab.runner.agents.assignment import Role
-from mqlab.runner.agents.bodies import ranges
+from mqlab.runner.agents.bodies import message_ranges
 from mqlab.runner.agents.pacing import RateLimiter
-from mqlab.runner.timeline import Log, RoleCounters, Timeline, now, until
+from mqlab.runner.timeline import RoleCounters, Timeline, now, sleep_until
 from mqlab.study import Point
 
 
 class ConsumerRole:
-    """`opening` gives its receiver: at once, or, where it finds its messages ready, not before it starts."""
+    """`open_receiver` opens its receiver: before the start or, if the messages are there already, at the start."""
 
-    def __init__(self, role: Role, point: Point, opening: Callable[[], Awaitable[Receiver]], log: Log) -> None:
+    def __init__(
+        self, role: Role, point: Point, open_receiver: Callable[[], Awaitable[Receiver]], recorder: Recorder
+    ) -> None:
         self.role = role
-        self.tally = RoleCounters()
-        # Why it ended before it was told to, if it did.
+        self.counters = RoleCounters()
+        # The error that ended the role before it was stopped.
         self.failed: Exception | None = None
         self._point = point
-        self._opening = opening
+        self._open_receiver = open_receiver
         self._receiver: Receiver | None = None
-        self._log = log
         self._ordinal = 0
-        self._uncommitted: list[tuple[int, ...]] = []
+        # Receipts of a transaction are recorded with the time of its commit.
+        self._uncommitted = recorder.receipts.pending()
         self._uncommitted_messages = 0
+        self._record = self._uncommitted.append if point.transaction else recorder.receipts.append
 
     async def open(self) -> None:
-        self._receiver = await self._opening()
+        self._receiver = await self._open_receiver()
 
     async def play(self, timeline: Timeline) -> None:
         """Runs until it is cancelled."""
         transaction, rate = self._point.transaction, self._point.consume_rate
-        brake = None if rate is None else RateLimiter(rate / self._point.consumers, timeline.stop)
+        limiter = None if rate is None else RateLimiter(rate / self._point.consumers, timeline.stop)
         try:
             if self._receiver is None:
-                await until(timeline.start)
+                await sleep_until(timeline.start)
                 await self.open()
             receiver = self._receiver
             assert receiver is not None
             while True:
                 arrival = await receiver.receive()
-                self.tally.last = received = now()
-                rows = len(arrival.bodies)
-                self._record(arrival.redelivered, ranges(arrival.bodies), received, bool(transaction))
+                self.counters.t_last = received = now()
+                count = len(arrival.bodies)
+                self._record_ranges(message_ranges(arrival.bodies), received, arrival.redelivered)
                 if timeline.counts(received):
-                    self.tally.counted_received += rows
-                self.tally.received += rows
+                    self.counters.counted_received += count
+                self.counters.received += count
                 if transaction:
-                    self._uncommitted_messages += rows
+                    self._uncommitted_messages += count
                     if self._uncommitted_messages >= transaction:
                         await self._commit(receiver)
-                if brake is not None:
-                    await brake.after(rows)
-        except Exception as error:  # whatever it was: a consumer that ends silently would look like messages lost
+                if limiter is not None:
+                    await limiter.after(count)
+        except Exception as error:  # any error: the messages of a consumer that ended silently would look lost
             self.failed = error
 
     async def close(self) -> None:
-        """After `play` was cancelled: commit what is open, if the system still answers."""
+        """Called after `play` was cancelled: commits the open transaction, unless the consumer has failed."""
         receiver = self._receiver
         if self.failed is None and receiver is not None:
-            if self._uncommitted:
+            if self._uncommitted_messages:
                 await self._commit(receiver)
             if self._point.durable:
-                # What is closed can be unsubscribed.
+                # A durable subscription can be removed only when its consumer is closed.
                 await receiver.close()
 
-    def _record(
-        self, redelivered: bool, found: list[tuple[int, int, int, int]], received: int, transacted: bool
-    ) -> None:
-        number, destination = self.role.number, self.role.destination
-        for producer, first, count, size in found:
-            row = (number, destination, producer, first, count, size, self._ordinal, received, int(redelivered))
+    def _record_ranges(self, ranges: list[tuple[int, int, int, int]], received: int, redelivered: bool) -> None:
+        for producer, first_seq, count, size_bytes in ranges:
+            self._record(
+                consumer=self.role.number, destination=self.role.destination, producer=producer, first_seq=first_seq,
+                count=count, bytes=size_bytes, ordinal=self._ordinal, t_received=received, redelivered=redelivered,
+                t_acknowledged=NO_TIME,
+            )  # fmt: skip
             self._ordinal += 1
-            if transacted:
-                self._uncommitted.append(row)
-            else:
-                self._log.received(*row, NO_TIME)
 
     async def _commit(self, receiver: Receiver) -> None:
-        # Taken first: should the commit be cancelled half-way, no row is written twice.
-        rows, self._uncommitted, self._uncommitted_messages = self._uncommitted, [], 0
+        self._uncommitted_messages = 0
         committed = NO_TIME
         try:
             await receiver.commit()
             committed = now()
         finally:
-            for row in rows:
-                self._log.received(*row, committed)
+            # Also after an error or a cancellation: the messages were received.
+            self._uncommitted.release(t_acknowledged=committed)

@@ -1,4 +1,4 @@
-"""The agents of a run as one: what is asked of all of them, and what they have done together."""
+"""All agents of a run: commands to all of them, and their answers together."""
 
 import asyncio
 import time
@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mqlab.runner.agents.assignment import ACTIVE, Assignment
-from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError, NoAnswerError, check
+from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError, NoAnswerError, check_answer
 from mqlab.runner.sampling.sampler import Sampler
 
 _POLL_SECONDS: Final = 0.01
-_LOOK_SECONDS: Final = 0.2
-# An agent that must stop has this long to write its events.
+_PROGRESS_POLL_SECONDS: Final = 0.2
+# Time for an agent to write its events when the run is aborted.
 _FINISH_SECONDS: Final = 20.0
-# A fixed amount of work may take its time; whether it goes on is looked after otherwise.
-_LONGEST_SECONDS: Final = 24 * 3600.0
-
-# One that works can be asked how far it is, whatever it waits for.
-_REACHED_SECONDS: Final = 3.0
+# A fixed workload has no time limit of its own: the group looks at its progress instead.
+_MAX_SECONDS: Final = 24 * 3600.0
+# A working agent reports its progress within this time, also while it waits for the system.
+_PROGRESS_SECONDS: Final = 3.0
 
 Answer = dict[str, Any]
 
@@ -29,113 +28,114 @@ class AgentGroup:
         self.agents = agents
 
     async def prepare(self, assignments: Sequence[Assignment]) -> None:
-        # Those with consumers first: a topic's message reaches only those who are there.
+        # Agents with consumers first: only subscriptions that exist get a topic's message.
         pairs = [*zip(self.agents, assignments, strict=True)]
-        for late in (False, True):
-            await self._prepare([pair for pair in pairs if _only_begins(pair[1]) == late])
+        for only_active in (False, True):
+            await self._prepare([pair for pair in pairs if _is_only_active(pair[1]) == only_active])
 
     async def _prepare(self, pairs: Sequence[tuple[AgentProcess, Assignment]]) -> None:
-        """Side by side; an error is raised once nothing is under way any more."""
-        asked = (agent.ask("prepare", assignment=assignment.to_json()) for agent, assignment in pairs)
-        for answer in await asyncio.gather(*asked, return_exceptions=True):
+        """Prepare agents concurrently. An error is raised when all of them have answered."""
+        answers = (agent.ask("prepare", assignment=assignment.to_json()) for agent, assignment in pairs)
+        for answer in await asyncio.gather(*answers, return_exceptions=True):
             if isinstance(answer, NoAnswerError):
-                raise await self._whose_fault(answer) from answer
+                raise await self._diagnose(answer) from answer
             if isinstance(answer, BaseException):
                 raise answer
-            check(answer)
+            check_answer(answer)
 
     async def play(
-        self, do: str, start: int, sampler: Sampler, *, seconds: float | None, patience: float
+        self, command: str, start: int, sampler: Sampler, *, timeout_s: float | None, idle_timeout_s: float
     ) -> list[Answer]:
-        """The answers, once all that begin are done; `seconds` is the most that may take.
+        """The agents' answers, when all active roles are done.
 
-        Without, it ends when nothing has moved for `patience` seconds. It ends sooner if an agent or a system is gone.
+        Without `timeout_s` it raises BrokenRunError when no message has moved for `idle_timeout_s`. It raises at once
+        when an agent or the system ends.
         """
-        timeout = _LONGEST_SECONDS if seconds is None else seconds
-        asked = [agent.ask(do, timeout=timeout, start=start) for agent in self.agents]
-        playing = asyncio.ensure_future(asyncio.gather(*asked))
-        trouble = [asyncio.ensure_future(agent.lost()) for agent in self.agents]
-        trouble.append(asyncio.ensure_future(sampler.failure()))
-        if seconds is None:
-            trouble.append(asyncio.ensure_future(self._standstill(patience)))
+        answer_timeout_s = _MAX_SECONDS if timeout_s is None else timeout_s
+        answers = [agent.ask(command, timeout_s=answer_timeout_s, start=start) for agent in self.agents]
+        playing = asyncio.ensure_future(asyncio.gather(*answers))
+        failures = [asyncio.ensure_future(agent.wait_lost()) for agent in self.agents]
+        failures.append(asyncio.ensure_future(sampler.wait_failed()))
+        if timeout_s is None:
+            failures.append(asyncio.ensure_future(self._wait_idle(idle_timeout_s)))
         try:
-            await asyncio.wait((playing, *trouble), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((playing, *failures), return_when=asyncio.FIRST_COMPLETED)
             if not playing.done():
-                lost = [agent.number for agent, task in zip(self.agents, trouble, strict=False) if task.done()]
-                why = str(sampler.failed) if sampler.failed else f"nothing has moved for {patience:g} s"
-                raise BrokenRunError(f"agent {lost[0]} ended in mid-run" if lost else why)
-            return [check(answer) for answer in playing.result()]
+                lost = [agent.number for agent, task in zip(self.agents, failures, strict=False) if task.done()]
+                reason = str(sampler.failed) if sampler.failed else f"nothing has moved for {idle_timeout_s:g} s"
+                raise BrokenRunError(f"agent {lost[0]} ended in mid-run" if lost else reason)
+            return [check_answer(answer) for answer in playing.result()]
         except NoAnswerError as error:
-            raise await self._whose_fault(error) from error
+            raise await self._diagnose(error) from error
         finally:
-            for task in (playing, *trouble):
+            for task in (playing, *failures):
                 task.cancel()
-            await asyncio.gather(playing, *trouble, return_exceptions=True)
+            await asyncio.gather(playing, *failures, return_exceptions=True)
 
-    async def drain(self, expected: dict[int, int], seconds: float) -> None:
-        """Until every subscription has what was sent to it, or nothing has come for so long: the audit tells which.
+    async def drain(self, expected: dict[int, int], timeout_s: float) -> None:
+        """Wait until every subscription has received all messages, or none has come for `timeout_s`.
 
-        What still comes is not lost, however long it takes.
+        A message that still comes is not lost, however late it is; the audit finds those that are missing.
         """
-        deadline, before = time.monotonic() + seconds, -1
+        deadline, moved_before = time.monotonic() + timeout_s, -1
         while time.monotonic() < deadline:
-            received, moved = await self._received()
-            if all(count >= expected.get(at, 0) for (at, _), count in received.items()):
+            received, moved = await self._progress()
+            if all(count >= expected.get(destination, 0) for (destination, _), count in received.items()):
                 return
-            if moved > before:
-                deadline, before = time.monotonic() + seconds, moved
+            if moved > moved_before:
+                deadline, moved_before = time.monotonic() + timeout_s, moved
             await asyncio.sleep(_POLL_SECONDS)
 
     async def finish(self) -> list[Answer]:
-        return [check(answer) for answer in await asyncio.gather(*(agent.ask("finish") for agent in self.agents))]
+        answers = await asyncio.gather(*(agent.ask("finish") for agent in self.agents))
+        return [check_answer(answer) for answer in answers]
 
-    async def abandon(self) -> None:
-        """Let the agents write what they have; one that cannot is not waited for."""
-        asked = (agent.ask("finish", timeout=_FINISH_SECONDS) for agent in self.agents)
-        await asyncio.gather(*asked, return_exceptions=True)
+    async def abort(self) -> None:
+        """Let the agents write their events; one that does not answer is ignored."""
+        answers = (agent.ask("finish", timeout_s=_FINISH_SECONDS) for agent in self.agents)
+        await asyncio.gather(*answers, return_exceptions=True)
 
-    async def _whose_fault(self, error: NoAnswerError) -> Exception:
-        """Agents that can still be asked wait for the system: it hangs."""
+    async def _diagnose(self, error: NoAnswerError) -> Exception:
+        """Whether the agent or the system hangs: agents that still report progress wait for the system."""
         try:
-            async with asyncio.timeout(_REACHED_SECONDS):
-                await self._received()
+            async with asyncio.timeout(_PROGRESS_SECONDS):
+                await self._progress()
         except (TimeoutError, AgentLostError):
             return error
         except BrokenRunError as broken:
             return broken
         return BrokenRunError(f"the system hangs: {error}")
 
-    async def _received(self) -> tuple[dict[tuple[int, int], int], int]:
-        """Messages for each subscription to each destination; sent and received in all."""
+    async def _progress(self) -> tuple[dict[tuple[int, int], int], int]:
+        """Messages received, by destination and subscription; and all messages sent and received."""
         received: dict[tuple[int, int], int] = {}
         moved = 0
-        for answer in await asyncio.gather(*(agent.ask("received") for agent in self.agents)):
-            moved += check(answer)["moved"]
-            for at, subscription, count in answer["received"]:
-                received[at, subscription] = received.get((at, subscription), 0) + count
+        for answer in await asyncio.gather(*(agent.ask("report_progress") for agent in self.agents)):
+            moved += check_answer(answer)["moved"]
+            for destination, subscription, count in answer["received"]:
+                received[destination, subscription] = received.get((destination, subscription), 0) + count
         return received, moved
 
-    async def _standstill(self, patience: float) -> None:
-        """Returns when nothing has moved for so long; what an agent complains of, its answer will tell."""
-        deadline, before = time.monotonic() + patience, -1
+    async def _wait_idle(self, idle_timeout_s: float) -> None:
+        """Returns when no message has moved for so long. It ignores errors: the answer to `play` reports them."""
+        deadline, moved_before = time.monotonic() + idle_timeout_s, -1
         while time.monotonic() < deadline:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_PROGRESS_POLL_SECONDS)
             try:
-                _, moved = await self._received()
+                _, moved = await self._progress()
             except (BrokenRunError, AgentLostError):
                 continue
-            if moved > before:
-                deadline, before = time.monotonic() + patience, moved
+            if moved > moved_before:
+                deadline, moved_before = time.monotonic() + idle_timeout_s, moved
 
 
-def sent_to(answers: Sequence[Answer]) -> dict[int, int]:
-    """Messages sent to each destination."""
+def sent_by_destination(answers: Sequence[Answer]) -> dict[int, int]:
     sent: dict[int, int] = {}
     for answer in answers:
-        for at, messages in answer["sent"].items():
-            sent[int(at)] = sent.get(int(at), 0) + messages
+        for destination, messages in answer["sent"].items():
+            sent[int(destination)] = sent.get(int(destination), 0) + messages
     return sent
 
 
-def _only_begins(assignment: Assignment) -> bool:
+def _is_only_active(assignment: Assignment) -> bool:
     return all(role.role in ACTIVE for role in assignment.roles)

@@ -1,52 +1,53 @@
-"""Open loop: when each message should leave, whatever the system does.
+"""Open loop: send times that do not depend on the system, and a rate limit for consumers.
 
-A message that is sent late still counts from its planned time, so a system that stalls cannot hide it.
+The latency of a message that is sent late counts from its planned time, so a stall of the system is visible.
 """
 
 import asyncio
 import time
 from typing import Final
 
-# Messages of one tick leave together; a tick is long enough that the loop can keep up with it.
-_TICK: Final = 1e-3
-# How much lost time a brake makes up for, in ns: what timers and a busy machine cost, not what a system keeps back.
-_MADE_UP: Final = 100_000_000
+# The messages of one tick are sent together; the event loop can keep up with ticks of this length.
+_TICK_SECONDS: Final = 1e-3
+# How much lateness a limiter makes up for: that of timers and a busy machine, not that of a slow system.
+_MAX_CATCH_UP_NS: Final = 100_000_000
 
 
 class RateLimiter:
-    """Holds a consumer back to a rate, until a moment from which on it may run free."""
+    """Limits a consumer to a rate (messages/s) until the moment `until`."""
 
     def __init__(self, rate: float, until: int) -> None:
-        self._interval = 1e9 / rate
+        self._interval_ns = 1e9 / rate
         self._until = until
-        self._free = 0
+        self._next = 0
 
-    async def after(self, rows: int) -> None:
-        """Waits as long as so many messages take. A timer that ends late is made up for, time without messages is not.
+    async def after(self, count: int) -> None:
+        """Wait as long as `count` messages take at the rate.
 
-        Only by a fixed, small amount: the two look alike from here.
+        It makes up for late timers, but not for time without messages. It cannot tell these apart, so the amount that
+        it makes up for is small and fixed.
         """
         now = time.monotonic_ns()
-        self._free = max(self._free or now, now - _MADE_UP) + round(rows * self._interval)
-        while (left := min(self._free, self._until) - time.monotonic_ns()) > 0:
+        self._next = max(self._next or now, now - _MAX_CATCH_UP_NS) + round(count * self._interval_ns)
+        while (left := min(self._next, self._until) - time.monotonic_ns()) > 0:
             await asyncio.sleep(left / 1e9)
 
 
 class SendSchedule:
-    """The plan of one producer: so many messages, at such a moment."""
+    """When one producer sends, and how many messages each time, at a rate (messages/s)."""
 
-    def __init__(self, rate: float, most: int, start: int, *, whole: bool = False) -> None:
-        """At most so many messages at a time; `whole`: exactly so many, since they are one transaction."""
-        self._rows = most if whole else max(1, min(most, round(rate * _TICK)))
-        self._interval = self._rows / rate * 1e9
+    def __init__(self, rate: float, max_count: int, start: int, *, whole: bool = False) -> None:
+        """At most `max_count` messages at a time; `whole`: always `max_count`, since they are one transaction."""
+        self._count = max_count if whole else max(1, min(max_count, round(rate * _TICK_SECONDS)))
+        self._interval_ns = self._count / rate * 1e9
         self._start = start
-        self._sent = 0
+        self._calls = 0
 
     async def next(self) -> tuple[int, int]:
-        """Waits until the next messages are due. Returns their planned time and number; never skips any."""
-        planned = self._start + round(self._sent * self._interval)
-        self._sent += 1
-        # Again, since a timer of whole milliseconds may end early: nothing leaves before its time.
+        """Wait until the next messages are due. Returns their planned time and their number; it skips none."""
+        planned = self._start + round(self._calls * self._interval_ns)
+        self._calls += 1
+        # A loop, since a timer of whole milliseconds may fire early, and no message is sent before its time.
         while (left := planned - time.monotonic_ns()) > 0:
             await asyncio.sleep(left / 1e9)
-        return planned, self._rows
+        return planned, self._count

@@ -1,15 +1,16 @@
-"""An agent: a process that plays roles. Commands come as lines of JSON on its stdin, answers go to its stdout.
+"""An agent: a process that plays roles. It reads commands as lines of JSON on stdin and answers on stdout.
 
-host     -> start a broker in this process   -> {"address": ...}
-preload  -> put messages that nobody takes, by a client that leaves
-probe    -> persistent messages one by one    -> {"times": [[sent, confirmed], ...]} by the wall clock
-prepare  -> connect, open the roles          -> {"ready": true}
-fill     -> send before anybody receives     -> {"sent": {destination: messages}, ...}
-start    -> play from the given moment       -> {"sent": {destination: messages}, ...} when its producers are done
-received -> how much has arrived so far; also while it plays
-finish   -> stop, wherever it is             -> {"counted_received": n, ...}; the events are written by then
-leave    -> stop the broker it hosts
-clock    -> its time now
+command          action                                            answer
+host             start a broker in this process                    {"address": ...}
+preload          put messages on queues that no consumer receives  {}
+probe            send persistent messages one by one               {"times": [[sent, confirmed], ...]}, wall clock
+prepare          connect, open the roles                           {"ready": true}
+fill             play the active roles before the passive ones     {"sent": {destination: messages}, ...}
+start            play all roles from the given moment on           {"sent": {destination: messages}, ...}
+report_progress  (also while roles play)                           {"received": [...], "moved": messages}
+finish           stop all roles, write the events                  {"counted_received": messages, ...}
+stop_hosting     stop the broker in this process                   {}
+clock                                                              {"t": ns, "boot": id}
 """
 
 import asyncio
@@ -32,59 +33,61 @@ from mqlab.runner.agents.assignment import Assignment
 from mqlab.runner.agents.bodies import BodyMaker
 from mqlab.runner.agents.session import AgentSession
 from mqlab.runner.checks.probe import probe
-from mqlab.runner.timeline import Nothing, Timeline
+from mqlab.runner.timeline import RoleCounters, Timeline
 from mqlab.systems import SYSTEMS, Hosted, SystemFailedError
 
-# Who sent the messages that nobody takes: if one ever arrives, it is one that nobody sent.
-_NOBODY = 2**31 - 1
+# The producer of preloaded messages. No role has this number, so the audit reports one that arrives.
+_PRELOAD_PRODUCER = 2**31 - 1
 
-Said = dict[str, Any]
+Json = dict[str, Any]
 
 
 class Agent:
+    """Executes commands."""
+
     def __init__(self) -> None:
-        self._stage: AgentSession | None = None
+        self._session: AgentSession | None = None
         self._recorder: Recorder | None = None
         self._hosted: Hosted | None = None
-        self._commands: dict[str, Callable[[Said], Awaitable[Said]]] = {
+        self._commands: dict[str, Callable[[Json], Awaitable[Json]]] = {
             "host": self._host,
             "preload": self._preload,
             "probe": self._probe,
             "prepare": self._prepare,
             "fill": self._fill,
             "start": self._start,
-            "received": self._received,
+            "report_progress": self._report_progress,
             "finish": self._finish,
-            "leave": self._leave,
+            "stop_hosting": self._stop_hosting,
             "clock": self._clock,
         }
 
-    async def obey(self, command: Said) -> Said:
+    async def execute(self, command: Json) -> Json:
         try:
-            return await self._commands[command["do"]](command)
+            return await self._commands[command["command"]](command)
         except (DriverError, SystemFailedError) as error:
             return {"error": str(error)}
         except OSError as error:
-            # The records cannot be written, or there are no more descriptors.
+            # The events cannot be written, or the process has no file descriptors left.
             return {"error": f"{error.filename or 'the agent'}: {error.strerror or error}"}
 
-    async def _clock(self, _: Said) -> Said:
+    async def _clock(self, _: Json) -> Json:
         return {"t": time.monotonic_ns(), "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip()}
 
-    async def _host(self, command: Said) -> Said:
-        await self._leave(command)
+    async def _host(self, command: Json) -> Json:
+        await self._stop_hosting(command)
         system = SYSTEMS[command["system"]](command["settings"])
         self._hosted = await system.host(Path(command["folder"]), command["name"])
         return {"address": self._hosted.address}
 
-    async def _leave(self, _: Said) -> Said:
+    async def _stop_hosting(self, _: Json) -> Json:
         hosted, self._hosted = self._hosted, None
         if hosted is not None:
             await hosted.close()
         return {}
 
-    async def _preload(self, command: Said) -> Said:
-        bodies = BodyMaker(_NOBODY, command["size"], command["messages"]).make(0, command["messages"])
+    async def _preload(self, command: Json) -> Json:
+        bodies = BodyMaker(_PRELOAD_PRODUCER, command["size"], command["messages"]).make(0, command["messages"])
         driver = DRIVERS[command["driver"]](command["address"], command["options"])
         connection = await driver.connect("Preload")
         try:
@@ -94,78 +97,78 @@ class Agent:
             await connection.close()
         return {}
 
-    async def _probe(self, command: Said) -> Said:
-        asked = {key: command[key] for key in ("driver", "address", "options", "destination", "messages")}
-        return {"times": await probe(**asked)}
+    async def _probe(self, command: Json) -> Json:
+        arguments = {key: command[key] for key in ("driver", "address", "options", "destination", "messages")}
+        return {"times": await probe(**arguments)}
 
-    async def _prepare(self, command: Said) -> Said:
+    async def _prepare(self, command: Json) -> Json:
         assignment = Assignment.from_json(command["assignment"])
-        folder = assignment.folder
-        self._recorder = None if folder is None else Recorder(
-            RunFolder(Path(folder)), assignment.run, assignment.agent
-        )  # fmt: skip
-        self._stage = AgentSession(assignment, self._recorder or Nothing())
-        await self._stage.open()
+        folder = None if assignment.folder is None else RunFolder(Path(assignment.folder))
+        self._recorder = Recorder(folder, assignment.run, assignment.agent)
+        self._session = AgentSession(assignment, self._recorder)
+        await self._session.open()
         return {"ready": True}
 
-    async def _fill(self, command: Said) -> Said:
-        assert self._stage is not None
-        return self._sent(await self._stage.fill(Timeline.before(command["start"])))
+    async def _fill(self, command: Json) -> Json:
+        assert self._session is not None
+        return self._sent(await self._session.fill(Timeline.preload(command["start"])))
 
-    async def _start(self, command: Said) -> Said:
-        assert self._stage is not None
-        point = self._stage.assignment.point
-        return self._sent(await self._stage.play(Timeline.of(point, command["start"])))
+    async def _start(self, command: Json) -> Json:
+        assert self._session is not None
+        point = self._session.assignment.point
+        return self._sent(await self._session.play(Timeline.of(point, command["start"])))
 
-    def _sent(self, failed: list[BaseException]) -> Said:
-        """Messages for each destination that a producer here sends to."""
-        assert self._stage is not None
+    def _sent(self, errors: list[BaseException]) -> Json:
+        """Messages sent to each destination, and the first error."""
+        assert self._session is not None
         sent: dict[int, int] = {}
-        for one in self._stage.active:
-            at = one.role.destination
-            sent[at] = sent.get(at, 0) + one.tally.sent
-        return {"sent": sent, **({"error": _words(failed[0])} if failed else {})}
+        for active in self._session.active:
+            destination = active.role.destination
+            sent[destination] = sent.get(destination, 0) + active.counters.sent
+        return {"sent": sent, **({"error": _describe(errors[0])} if errors else {})}
 
-    async def _received(self, _: Said) -> Said:
-        """Messages received so far, for each destination and subscription that has a consumer here; all in all."""
+    async def _report_progress(self, _: Json) -> Json:
+        """Messages received so far, by destination and subscription; and all messages sent and received."""
         counts: dict[tuple[int, int], int] = {}
-        tallies = [] if self._stage is None else self._stage.tallies()
-        for one in [] if self._stage is None else self._stage.passive:
-            key = (one.role.destination, one.role.subscription)
-            counts[key] = counts.get(key, 0) + one.tally.received
-        moved = sum(tally.sent + tally.received for tally in tallies)
+        for passive in [] if self._session is None else self._session.passive:
+            key = (passive.role.destination, passive.role.subscription)
+            counts[key] = counts.get(key, 0) + passive.counters.received
+        moved = sum(counters.sent + counters.received for counters in self._counters())
         return {"received": [[*key, count] for key, count in counts.items()], "moved": moved, **self._failure()}
 
-    def _failure(self) -> dict[str, str]:
-        failed = None if self._stage is None else self._stage.failed()
-        return {} if failed is None else {"error": _words(failed)}
+    def _counters(self) -> list[RoleCounters]:
+        return [] if self._session is None else self._session.counters()
 
-    async def _finish(self, _: Said) -> Said:
+    def _failure(self) -> dict[str, str]:
+        failure = None if self._session is None else self._session.first_failure()
+        return {} if failure is None else {"error": _describe(failure)}
+
+    async def _finish(self, _: Json) -> Json:
         try:
-            if self._stage is not None:
-                await self._stage.close()
+            if self._session is not None:
+                await self._session.close()
         finally:
             if self._recorder is not None:
                 self._recorder.close()
                 self._recorder = None
-        tallies = [] if self._stage is None else self._stage.tallies()
+        roles = self._counters()
         return {
-            "counted_sent": sum(tally.counted_sent for tally in tallies),
-            "counted_received": sum(tally.counted_received for tally in tallies),
-            "counted_round_trips": sum(tally.counted_round_trips for tally in tallies),
-            "last_sent": max((tally.last for tally in tallies if not tally.received), default=0),
-            "last_received": max((tally.last for tally in tallies if tally.received), default=0),
+            "counted_sent": sum(role.counted_sent for role in roles),
+            "counted_received": sum(role.counted_received for role in roles),
+            "counted_round_trips": sum(role.counted_round_trips for role in roles),
+            "last_sent": max((role.t_last for role in roles if not role.received), default=0),
+            "last_received": max((role.t_last for role in roles if role.received), default=0),
             **self._failure(),
         }
 
 
-def _words(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return str(error) if isinstance(error, DriverError) else f"{type(error).__name__}: {error}"
 
 
 class _CommandProtocol(asyncio.StreamReaderProtocol):
     def connection_lost(self, _: Exception | None) -> None:
-        os._exit(0)  # the conductor is gone: nothing is left to tell anybody, whatever is being waited for
+        os._exit(0)  # the conductor is gone: end at once, whatever the agent is waiting for
 
 
 async def _main() -> None:
@@ -173,14 +176,14 @@ async def _main() -> None:
     reader = asyncio.StreamReader(limit=1 << 24)
     await loop.connect_read_pipe(lambda: _CommandProtocol(reader), sys.stdin)
     agent, working = Agent(), None
-    # What is there now stays: no garbage collection in mid-run need look at it again.
+    # Objects that exist now stay: garbage collections in mid-run need not scan them.
     gc.freeze()
     while line := await reader.readline():
         command = json.loads(line)
-        if command["do"] == "received":
+        if command["command"] == "report_progress":
             await _answer(agent, command)
             continue
-        if working is not None and command["do"] == "finish":
+        if working is not None and command["command"] == "finish":
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
         elif working is not None:
@@ -188,19 +191,19 @@ async def _main() -> None:
         working = asyncio.ensure_future(_answer(agent, command))
 
 
-async def _answer(agent: Agent, command: Said) -> None:
-    answer = await agent.obey(command)
-    sys.stdout.write(json.dumps({"to": command["n"], **answer}) + "\n")
+async def _answer(agent: Agent, command: Json) -> None:
+    answer = await agent.execute(command)
+    sys.stdout.write(json.dumps({"reply_to": command["id"], **answer}) + "\n")
     sys.stdout.flush()
 
 
-def _give_way() -> None:
-    """One who wakes does not take the processor from whom it measures: the system under test, on the same machine."""
-    # Where the machine does not let it, it goes on as it is.
+def _use_batch_scheduling() -> None:
+    """An agent that wakes up does not preempt the system under test on the same machine."""
+    # Without the permission for this, the agent runs with the normal policy.
     with suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 if __name__ == "__main__":
-    _give_way()
+    _use_batch_scheduling()
     uvloop.run(_main())

@@ -1,4 +1,4 @@
-"""The producer: sends as fast as the system takes it, or to a schedule, and records all that it does."""
+"""The producer role: sends as fast as the system accepts messages, or by a schedule, and records every send."""
 
 from collections.abc import Awaitable, Callable
 
@@ -6,115 +6,118 @@ import numpy as np
 
 from mqlab.drivers import Sender
 from mqlab.drivers.api import Matrix, Properties
-from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE
+from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder
 from mqlab.runner.agents.assignment import Role
 from mqlab.runner.agents.bodies import BodyMaker
 from mqlab.runner.agents.pacing import SendSchedule
 from mqlab.runner.agents.send_ahead import SendAhead
-from mqlab.runner.timeline import Log, RoleCounters, Timeline, now, share, until
+from mqlab.runner.timeline import RoleCounters, Timeline, now, share, sleep_until
 from mqlab.study import Point
 
 
 class ProducerRole:
-    """Sends from the start to the end of the measure phase, or until its share of a fixed amount of work is sent.
+    """Sends from the start to the end of the measure phase, or until its share of a fixed workload is sent.
 
-    `bounded`: it waits for nothing and follows no schedule, and is not ahead of the system further than a Lead allows.
+    `bounded`: it waits for no confirmations, has no schedule, and its send-ahead is bounded.
     """
 
-    def __init__(self, role: Role, point: Point, sender: Sender, log: Log, *, bounded: bool = False) -> None:
+    def __init__(self, role: Role, point: Point, sender: Sender, recorder: Recorder, *, bounded: bool = False) -> None:
         self.role = role
-        self.tally = RoleCounters()
+        self.counters = RoleCounters()
         self._point = point
         self._sender = sender
-        self._log = log
+        self._record = recorder.sends.append
+        self._unconfirmed = recorder.sends.pending()
         self._bounded = bounded
         self._maker = BodyMaker(role.number, point.size, point.batch)
         self._share = share(point.messages, role.number, point.producers)
 
     async def play(self, timeline: Timeline) -> None:
-        """Returns when everything it sent has been taken by the system. Raises DriverError."""
-        send, rows = self._manner()
+        """Returns when the system has accepted everything that it sent. Raises DriverError."""
+        send, count = self._send_method()
         rate = self._point.rate
         schedule = None
         if rate is not None:
             whole = self._point.transaction > 0
-            schedule = SendSchedule(rate / self._point.producers, rows, timeline.start, whole=whole)
-        await until(timeline.start)
-        lead = SendAhead(rows, self._point.producers) if self._bounded else None
-        while self.tally.sent < self._share:
+            schedule = SendSchedule(rate / self._point.producers, count, timeline.start, whole=whole)
+        await sleep_until(timeline.start)
+        send_ahead = SendAhead(count, self._point.producers) if self._bounded else None
+        while self.counters.sent < self._share:
             planned = now()
             if schedule is not None:
-                planned, rows = await schedule.next()
-            elif lead is not None:
-                rows = lead.rows
-            # Behind its plan, a producer goes on beyond the end until all that was planned before is sent; the lab
-            # gives it the drain phase for that.
+                planned, count = await schedule.next()
+            elif send_ahead is not None:
+                count = send_ahead.next_count
+            # A producer that is late sends after the end what was planned before it; the drain phase leaves time for
+            # that.
             if planned >= timeline.stop:
                 break
-            rows = min(rows, self._share - self.tally.sent)
-            if timeline.counts(await send(planned, rows)):
-                self.tally.counted_sent += rows
-            self.tally.sent += rows
-            if lead is not None:
-                await lead.after(rows, self._sender)
+            count = min(count, self._share - self.counters.sent)
+            if timeline.counts(await send(planned, count)):
+                self.counters.counted_sent += count
+            self.counters.sent += count
+            if send_ahead is not None:
+                await send_ahead.after(count, self._sender)
         await self._sender.close()
-        self.tally.last = now()
-        self._log.accepted(self.role.number)
+        self.counters.t_last = now()
+        self._unconfirmed.release(outcome=CONFIRMED_CODE)
 
-    def _manner(self) -> tuple[Callable[[int, int], Awaitable[int]], int]:
-        """How it sends, and how many messages at once: a batch, or a transaction as a whole."""
+    def _send_method(self) -> tuple[Callable[[int, int], Awaitable[int]], int]:
+        """The method that sends, and the number of messages for one call: a batch, or a whole transaction."""
         point = self._point
         if point.transaction:
             return self._send_transaction, point.transaction
-        return (self._send_and_wait if point.send == "confirmed" else self._send_freely), point.batch
+        return (self._send_confirmed if point.send == "confirmed" else self._send_unconfirmed), point.batch
 
-    async def _send_freely(self, planned: int, rows: int) -> int:
-        bodies, properties = self._made(self.tally.sent, rows)
+    async def _send_unconfirmed(self, planned: int, count: int) -> int:
+        bodies, properties = self._make(self.counters.sent, count)
         sent = now()
         try:
             await self._sender.send(bodies, wait=False, properties=properties)
         finally:
-            # Also of a send that broke off: some of it may arrive.
-            self._log.sent_freely(
-                self.role.number, self.role.destination, self.tally.sent, rows, rows * self._point.size, planned, sent
-            )
+            # Also after an error: some of the messages may arrive.
+            self._unconfirmed.append(
+                producer=self.role.number, destination=self.role.destination, first_seq=self.counters.sent,
+                count=count, bytes=count * self._point.size, t_planned=planned, t_sent=sent, t_confirmed=NO_TIME,
+                outcome=UNKNOWN_CODE,
+            )  # fmt: skip
         return sent
 
-    async def _send_and_wait(self, planned: int, rows: int) -> int:
-        bodies, properties = self._made(self.tally.sent, rows)
+    async def _send_confirmed(self, planned: int, count: int) -> int:
+        bodies, properties = self._make(self.counters.sent, count)
         sent = now()
         try:
             await self._sender.send(bodies, wait=True, properties=properties)
         except BaseException:
-            self._sent(rows, planned, sent, NO_TIME, UNKNOWN_CODE)
+            self._record_send(count, planned, sent, NO_TIME, UNKNOWN_CODE)
             raise
-        self._sent(rows, planned, sent, now(), CONFIRMED_CODE)
+        self._record_send(count, planned, sent, now(), CONFIRMED_CODE)
         return sent
 
-    async def _send_transaction(self, planned: int, rows: int) -> int:
-        """In as many sends as the batch size makes of it, and one commit."""
+    async def _send_transaction(self, planned: int, count: int) -> int:
+        """One transaction: sends of one batch each, and a commit."""
         batch, sent = self._point.batch, now()
         try:
-            for begin in range(0, rows, batch):
-                bodies, properties = self._made(self.tally.sent + begin, min(batch, rows - begin))
+            for begin in range(0, count, batch):
+                bodies, properties = self._make(self.counters.sent + begin, min(batch, count - begin))
                 await self._sender.send(bodies, wait=False, properties=properties)
             await self._sender.commit()
         except BaseException:
-            self._sent(rows, planned, sent, NO_TIME, UNKNOWN_CODE)
+            self._record_send(count, planned, sent, NO_TIME, UNKNOWN_CODE)
             raise
-        self._sent(rows, planned, sent, now(), CONFIRMED_CODE)
+        self._record_send(count, planned, sent, now(), CONFIRMED_CODE)
         return sent
 
-    def _made(self, first: int, rows: int) -> tuple[Matrix, Properties | None]:
-        """Bodies, and what a selector can ask for: where nobody has one, messages carry no properties."""
-        bodies = self._maker.make(first, rows)
+    def _make(self, first_seq: int, count: int) -> tuple[Matrix, Properties | None]:
+        """The bodies, and the properties for selectors: without a selector, messages have no properties."""
+        bodies = self._maker.make(first_seq, count)
         if not self._point.selector:
             return bodies, None
-        numbers = np.arange(first, first + rows, dtype=np.int64)
-        return bodies, {"seq": numbers, "producer": np.full(rows, self.role.number, dtype=np.int32)}
+        numbers = np.arange(first_seq, first_seq + count, dtype=np.int64)
+        return bodies, {"seq": numbers, "producer": np.full(count, self.role.number, dtype=np.int32)}
 
-    def _sent(self, rows: int, planned: int, sent: int, confirmed: int, outcome: int) -> None:
-        size = rows * self._point.size
-        self._log.sent(
-            self.role.number, self.role.destination, self.tally.sent, rows, size, planned, sent, confirmed, outcome
-        )
+    def _record_send(self, count: int, planned: int, sent: int, confirmed: int, outcome: int) -> None:
+        self._record(
+            producer=self.role.number, destination=self.role.destination, first_seq=self.counters.sent, count=count,
+            bytes=count * self._point.size, t_planned=planned, t_sent=sent, t_confirmed=confirmed, outcome=outcome,
+        )  # fmt: skip

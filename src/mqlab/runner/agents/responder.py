@@ -1,69 +1,71 @@
-"""The responder: answers each request where its requester waits for it, those that came together together."""
+"""The responder role: replies to each request; requests that arrive together get their replies together."""
 
 from mqlab.drivers import Responder
-from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE
+from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder
 from mqlab.runner.agents.assignment import Role
-from mqlab.runner.agents.bodies import BodyMaker, ranges
-from mqlab.runner.timeline import Log, RoleCounters, Timeline, now
+from mqlab.runner.agents.bodies import BodyMaker, message_ranges
+from mqlab.runner.timeline import RoleCounters, Timeline, now
 from mqlab.study import Point
 
 
 class ResponderRole:
-    """A consumer of requests and a producer of replies, which have its own number and sequence."""
+    """A consumer of requests and a producer of replies; the replies have its own number and sequence."""
 
-    def __init__(self, role: Role, point: Point, responder: Responder, log: Log) -> None:
+    def __init__(self, role: Role, point: Point, responder: Responder, recorder: Recorder) -> None:
         self.role = role
-        self.tally = RoleCounters()
-        # Why it ended before it was told to, if it did.
+        self.counters = RoleCounters()
+        # The error that ended the role before it was stopped.
         self.failed: Exception | None = None
         self._point = point
         self._responder = responder
-        self._log = log
+        self._record_receipt = recorder.receipts.append
+        self._record_send = recorder.sends.append
+        self._unconfirmed = recorder.sends.pending()
         self._maker = BodyMaker(role.number, point.size, 1)
         self._ordinal = 0
 
     async def play(self, timeline: Timeline) -> None:
         """Runs until it is cancelled."""
-        tally = self.tally
+        counters = self.counters
         try:
             while True:
                 arrival = await self._responder.receive()
-                received, rows = now(), len(arrival.bodies)
-                for producer, first, count, size in ranges(arrival.bodies):
-                    self._log.received(
-                        self.role.number, self.role.destination, producer, first, count, size, self._ordinal, received,
-                        int(arrival.redelivered), NO_TIME,
+                received, requests = now(), len(arrival.bodies)
+                for producer, first_seq, count, size_bytes in message_ranges(arrival.bodies):
+                    self._record_receipt(
+                        consumer=self.role.number, destination=self.role.destination, producer=producer,
+                        first_seq=first_seq, count=count, bytes=size_bytes, ordinal=self._ordinal,
+                        t_received=received, redelivered=arrival.redelivered, t_acknowledged=NO_TIME,
                     )  # fmt: skip
                     self._ordinal += 1
-                tally.received += rows
+                counters.received += requests
                 if timeline.counts(received):
-                    tally.counted_received += rows
-                if timeline.counts(await self._reply(rows)):
-                    tally.counted_sent += rows
-        except Exception as error:  # whatever it was: it must not end silently
+                    counters.counted_received += requests
+                if timeline.counts(await self._reply(requests)):
+                    counters.counted_sent += requests
+        except Exception as error:  # any error: the role must not end silently
             self.failed = error
 
     async def close(self) -> None:
-        """After `play` was cancelled: returns when the system has all replies."""
+        """Called after `play` was cancelled: returns when the system has accepted all replies."""
         if self.failed is None:
             await self._responder.close()
-            self._log.accepted(self.role.number)
+            self._unconfirmed.release(outcome=CONFIRMED_CODE)
 
-    async def _reply(self, rows: int) -> int:
-        first, persistent = self.tally.sent, self._point.persistent
-        bodies = [self._maker.one(seq) for seq in range(first, first + rows)]
-        row = (self.role.number, self.role.replies, first, rows, rows * self._point.size)
-        self.tally.sent += rows
-        sent = now()
-        # A persistent reply is waited for: only then may its request be done.
-        if not persistent:
-            self._log.sent_freely(*row, sent, sent)
-            await self._responder.reply(bodies, wait=False)
-            return sent
-        confirmed, outcome = NO_TIME, UNKNOWN_CODE
+    async def _reply(self, count: int) -> int:
+        first_seq, persistent = self.counters.sent, self._point.persistent
+        bodies = [self._maker.make_single(seq) for seq in range(first_seq, first_seq + count)]
+        self.counters.sent += count
+        record = self._record_send if persistent else self._unconfirmed.append
+        sent, confirmed, outcome = now(), NO_TIME, UNKNOWN_CODE
         try:
-            await self._responder.reply(bodies, wait=True)
-            confirmed, outcome = now(), CONFIRMED_CODE
+            # A request is done only when its persistent reply is confirmed.
+            await self._responder.reply(bodies, wait=persistent)
+            if persistent:
+                confirmed, outcome = now(), CONFIRMED_CODE
         finally:
-            self._log.sent(*row, sent, sent, confirmed, outcome)
+            record(
+                producer=self.role.number, destination=self.role.reply_destination, first_seq=first_seq, count=count,
+                bytes=count * self._point.size, t_planned=sent, t_sent=sent, t_confirmed=confirmed, outcome=outcome,
+            )  # fmt: skip
         return sent

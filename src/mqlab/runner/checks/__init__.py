@@ -1,1 +1,1 @@
-"""Checks of a system and its driver before figures count: conformance, calibration, syncs, warm-up."""
+"""Checks beside the runs: calibration of drivers, sync checks and warm-up of systems, and conformance."""

@@ -1,4 +1,4 @@
-"""What a driver reaches with a peer that does nothing: on this machine, no system can be measured at more than that."""
+"""Calibration: the rates of a driver with its null server. The lab can measure no system at a higher rate."""
 
 import asyncio
 import sys
@@ -11,23 +11,23 @@ from typing import Any, Final
 from mqlab.drivers import DRIVERS
 from mqlab.drivers.null_server import NULL_SERVERS
 from mqlab.runner.agents.assignment import Assignment, Role
-from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError, check
+from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError, check_answer
 from mqlab.study import Phases, Point
 
-# Where nothing moved in the usual time: on a busy machine a process may not have had its turn by then.
-_LONG_MEASURE: Final = 4.0
-_LEAD_SECONDS: Final = 0.05
+# The second try, if no message moved in the first: a busy machine may not have scheduled the process in time.
+_LONG_MEASURE_SECONDS: Final = 4.0
+_START_DELAY_SECONDS: Final = 0.05
 _ANSWER_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Messages a second that one producer sends and one consumer receives; None: that could not be found."""
+    """The rates of one producer and one consumer, in messages/s; None if the measurement failed."""
 
     driver: str
     size: int
     batch: int
-    # queue or topic, where the protocol moves them in different ways; "": both.
+    # "queue" or "topic", if the driver uses different commands for them; "" for both.
     domain: str
     sent: float | None
     received: float | None
@@ -36,87 +36,88 @@ class Calibration:
         return asdict(self)
 
 
-def wanted(driver: str, points: Iterable[Point]) -> list[tuple[int, int, str]]:
-    """(size, batch, domain) of the points whose rate the driver alone could bound: those that wait for nothing."""
+def combinations(driver: str, points: Iterable[Point]) -> list[tuple[int, int, str]]:
+    """(size, batch, domain) of the points that the driver may limit: those that do not wait for confirmations."""
     if driver not in NULL_SERVERS:
         return []
     domains_differ = NULL_SERVERS[driver].domains_differ
-    free = (point for point in points if point.pattern == "one-way" and point.send == "free" and not point.transaction)
-    return sorted({(point.size, point.batch, point.domain if domains_differ else "") for point in free})
+    unconfirmed = (p for p in points if p.pattern == "one-way" and p.send == "free" and not p.transaction)
+    return sorted({(point.size, point.batch, point.domain if domains_differ else "") for point in unconfirmed})
 
 
-def why_not(driver: str) -> str:
+def why_uncalibrated(driver: str) -> str:
     """Why a driver cannot be calibrated; "" if it can."""
-    return "" if driver in NULL_SERVERS else "nobody has written one for it"
+    return "" if driver in NULL_SERVERS else "it has no null server"
 
 
-async def calibrated(
+async def calibrate(
     driver: str, size: int, batch: int, domain: str, point: Point, agent: AgentProcess, jars: str = ""
 ) -> Calibration:
-    """By an agent, as it plays any run; `jars` as a system has them. Raises nothing but for cancellation."""
+    """Measure with an agent; `jars` are those of the system. It raises nothing but cancellation."""
     sent = received = None
     try:
-        async with _null(driver, size, batch) as address:
-            played = "topic" if "queues" in DRIVERS[driver].lacks else domain or point.domain
+        async with _null_server(driver, size, batch) as address:
+            kind = "topic" if "queues" in DRIVERS[driver].lacks else domain or point.domain
             changed = {"size": size, "batch": batch, "producers": 1, "consumers": 1}
-            plain = point.model_copy(update={
-                **changed, "domain": played, "destinations": 1, "pattern": "one-way", "send": "free", "transaction": 0,
+            simple = point.model_copy(update={
+                **changed, "domain": kind, "destinations": 1, "pattern": "one-way", "send": "free", "transaction": 0,
                 "load": "both", "rate": None, "consume_rate": None, "selector": "", "durable": False, "messages": None,
                 "persistent": False, "acknowledge": "auto", "topology": "client",
             })  # fmt: skip
             options = NULL_SERVERS[driver].options(size, jars)
             sending = Assignment(
-                0, agent.number, plain, driver, address, (Role("producer", 0, 0),), None, options=options
-            )
+                run=0, agent=agent.number, point=simple, driver=driver, address=address,
+                roles=(Role("producer", 0, 0),), folder=None, options=options,
+            )  # fmt: skip
             sent = await _rate(sending, agent)
             received = await _rate(replace(sending, roles=(Role("consumer", 0, 0),)), agent)
     except (AgentLostError, BrokenRunError, OSError):
-        pass  # what was not found is not shown
+        pass  # the rates stay None
     return Calibration(driver, size, batch, domain, sent, received)
 
 
 async def _rate(assignment: Assignment, agent: AgentProcess) -> float | None:
-    """None if nothing moved: every system would be faster than such a driver."""
-    null = NULL_SERVERS[assignment.driver]
-    for measure in (null.measure_s, _LONG_MEASURE):
-        phases = Phases(warmup=null.warm_up_s, measure=measure, drain=1)
+    """Messages/s; None if no message moved."""
+    null_server = NULL_SERVERS[assignment.driver]
+    for measure_seconds in (null_server.measure_s, _LONG_MEASURE_SECONDS):
+        phases = Phases(warmup=null_server.warm_up_s, measure=measure_seconds, drain=1)
         point = assignment.point.model_copy(update={"phases": phases})
         counted = await _counted(replace(assignment, point=point), agent)
         if counted:
-            return counted / measure
+            return counted / measure_seconds
     return None
 
 
 async def _counted(assignment: Assignment, agent: AgentProcess) -> int:
     """Messages in the measure phase."""
-    check(await agent.ask("prepare", assignment=assignment.to_json()))
+    check_answer(await agent.ask("prepare", assignment=assignment.to_json()))
     try:
-        start = time.monotonic_ns() + round(_LEAD_SECONDS * 1e9)
-        check(await agent.ask("start", timeout=_ANSWER_SECONDS, start=start))
+        start = time.monotonic_ns() + round(_START_DELAY_SECONDS * 1e9)
+        check_answer(await agent.ask("start", timeout_s=_ANSWER_SECONDS, start=start))
         await asyncio.sleep(max(0.0, start / 1e9 + assignment.point.seconds - time.monotonic()))
     finally:
-        finished = await agent.ask("finish", timeout=_ANSWER_SECONDS)
-    return int(check(finished)["counted_sent" if assignment.roles[0].role == "producer" else "counted_received"])
+        finished = await agent.ask("finish", timeout_s=_ANSWER_SECONDS)
+    return int(check_answer(finished)["counted_sent" if assignment.roles[0].role == "producer" else "counted_received"])
 
 
 @asynccontextmanager
-async def _null(driver: str, size: int, batch: int) -> AsyncIterator[str]:
-    """Its address. It ends with the pipe to it, even if this process is killed."""
-    peer = await asyncio.create_subprocess_exec(
+async def _null_server(driver: str, size: int, batch: int) -> AsyncIterator[str]:
+    """The address of a null server. It ends when its stdin closes, so also when this process is killed."""
+    server = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "mqlab.drivers.null_server", driver, str(size), str(batch),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    assert peer.stdout is not None
-    assert peer.stdin is not None
+    assert server.stdout is not None
+    assert server.stdin is not None
     try:
-        line = (await asyncio.wait_for(peer.stdout.readline(), _ANSWER_SECONDS)).decode().strip()
+        line = (await asyncio.wait_for(server.stdout.readline(), _ANSWER_SECONDS)).decode().strip()
         if not line.startswith("listening on "):
-            raise OSError(f"the null server of {driver} said {line!r}")
+            raise OSError(f"the null server of {driver} printed {line!r}")
         yield line.removeprefix("listening on ")
     finally:
-        peer.stdin.close()
+        server.stdin.close()
         try:
-            await asyncio.wait_for(peer.wait(), _ANSWER_SECONDS)
+            await asyncio.wait_for(server.wait(), _ANSWER_SECONDS)
         except TimeoutError:
-            peer.kill()
-            await peer.wait()
+            server.kill()
+            await server.wait()

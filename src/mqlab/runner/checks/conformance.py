@@ -1,6 +1,6 @@
-"""Does a system with its driver do what the lab expects of it? One check a feature, each with a real exchange.
+"""Conformance: whether a system with its driver does what the lab expects. One check for each feature.
 
-For the author of a driver or a recipe, and for the tests of those that come with mqlab.
+For authors of drivers and systems, and for the tests of those that come with mqlab.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Final, Literal
 from mqlab.drivers import DriverError
 from mqlab.runner.agents.bodies import ForeignMessageError
 from mqlab.runner.checks.feature_checks import CHECKS, NotConformingError, SystemUnderTest
-from mqlab.runner.unsupported import lacks
+from mqlab.runner.unsupported import unsupported_features
 from mqlab.study import FEATURES
 from mqlab.systems import System, SystemFailedError
 
@@ -24,43 +24,48 @@ Result = Literal["works", "lacks", "fails"]
 
 @dataclass(frozen=True)
 class FeatureResult:
+    """The result for one feature; `why` is the reason unless it works."""
+
     feature: str
     result: Result
     why: str = ""
 
 
-async def conforms(
-    system: System, folder: Path, tell: Callable[[FeatureResult], None] = lambda _: None
+async def check_conformance(
+    system: System, folder: Path, report: Callable[[FeatureResult], None] = lambda _: None
 ) -> list[FeatureResult]:
-    """Starts it under `folder`, and stops it. Raises SystemFailedError if it cannot be started."""
-    lacking = lacks(system)
+    """Start the system with its data under `folder`, check all features, and stop it.
+
+    `report` gets each result as soon as it is known. Raises SystemFailedError if the system cannot be started.
+    """
+    lacking = unsupported_features(system)
     running = await system.start(folder)
-    found = []
+    results = []
     try:
         for feature in FEATURES:
             if feature not in CHECKS:
                 continue
-            found.append(await _checked(SystemUnderTest(system, running), feature, lacking))
-            tell(found[-1])
+            results.append(await _check_feature(SystemUnderTest(system, running), feature, lacking))
+            report(results[-1])
     finally:
         await running.stop()
-    return found
+    return results
 
 
-async def _checked(trial: SystemUnderTest, feature: str, lacking: Mapping[str, str]) -> FeatureResult:
+async def _check_feature(tested: SystemUnderTest, feature: str, lacking: Mapping[str, str]) -> FeatureResult:
     if feature in lacking:
         return FeatureResult(feature, "lacks", lacking[feature])
     try:
         async with asyncio.timeout(_CHECK_SECONDS):
-            await CHECKS[feature](trial)
+            await CHECKS[feature](tested)
     except TimeoutError:
-        return FeatureResult(feature, "fails", "it did not come to an end")
+        return FeatureResult(feature, "fails", f"the check did not end within {_CHECK_SECONDS:g} s")
     except (NotConformingError, ForeignMessageError, DriverError, SystemFailedError) as error:
         return FeatureResult(feature, "fails", str(error))
     except Exception as error:
-        # Of another package, which its author should find.
-        at = traceback.extract_tb(error.__traceback__)[-1]
+        # An error in another package: its author needs the place.
+        place = traceback.extract_tb(error.__traceback__)[-1]
         return FeatureResult(
-            feature, "fails", f"{type(error).__name__}: {error} ({Path(at.filename).name}, line {at.lineno})"
+            feature, "fails", f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
         )
     return FeatureResult(feature, "works")

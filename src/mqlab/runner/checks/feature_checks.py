@@ -1,11 +1,11 @@
-"""The checks of conformance: what each feature must do, as an exchange with a system that is up."""
+"""The conformance checks: what each feature must do, as an exchange with a running system."""
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from itertools import count
 from typing import Final
 
 import numpy as np
@@ -13,31 +13,34 @@ import numpy as np
 from mqlab.drivers import Connection, ReceivedBatch, Receiver, ReceiverOptions
 from mqlab.drivers.api import Matrix
 from mqlab.errors import MqlabError
-from mqlab.runner.agents.bodies import BodyMaker, ranges
-from mqlab.runner.unsupported import driver_of, lacks
+from mqlab.runner.agents.bodies import BodyMaker, message_ranges
+from mqlab.runner.unsupported import driver_class, unsupported_features
 from mqlab.systems import Running, System
 
-# A message that should come comes within this; one that should not is waited for only shortly.
-_PATIENCE: Final = 20.0
-_SHORTLY: Final = 0.5
+# A message that is expected must come within the first time; one that is not must not come within the second.
+_TIMEOUT_SECONDS: Final = 20.0
+_QUIET_SECONDS: Final = 0.5
+
+# (producer, first sequence number, count, bytes)
+Range = tuple[int, int, int, int]
 
 
 class NotConformingError(MqlabError):
-    """What was seen is not what the interface promises."""
+    """A system or driver does not do what the interface promises."""
 
 
 class SystemUnderTest:
-    """One system that is up; every destination is new."""
+    """A running system. Every destination that it names is new."""
 
     def __init__(self, system: System, running: Running) -> None:
         self.running = running
-        # Where a check needs a destination of any kind.
-        self.domain = "topic" if "queues" in lacks(system) else "queue"
-        self._driver = driver_of(system)
+        # For checks that work with any kind of destination.
+        self.domain = "topic" if "queues" in unsupported_features(system) else "queue"
+        self._driver = driver_class(system)
         self.reports_accepted = self._driver.reports_accepted
-        self._numbers = count(1)
+        self._numbers = itertools.count(1)
 
-    def name(self, domain: str) -> str:
+    def new_destination(self, domain: str) -> str:
         return f"{domain}:run-{time.time_ns()}-{domain}-{next(self._numbers)}"
 
     @asynccontextmanager
@@ -51,7 +54,7 @@ class SystemUnderTest:
 
 @dataclass
 class NumberedProducer:
-    """Numbers what it sends; `size` of each body, filled with every value a byte can have."""
+    """Sends messages with consecutive sequence numbers and bodies of `size` bytes."""
 
     size: int = 1024
     number: int = 7
@@ -69,36 +72,36 @@ class NumberedProducer:
         return BodyMaker(self.number, self.size, rows).make(first, rows)
 
 
-async def _queues(trial: SystemUnderTest) -> None:
+async def _queues(tested: SystemUnderTest) -> None:
     for size, rows in ((12, 1), (12, 1000), (1024, 100), (100_000, 10)):
-        async with trial.connected() as connection:
-            name, producer = trial.name("queue"), NumberedProducer(size)
+        async with tested.connected() as connection:
+            name, producer = tested.new_destination("queue"), NumberedProducer(size)
             receiver = await connection.receiver(name, ReceiverOptions(1000))
             await producer.send(connection, name, rows)
             await expect(receiver, [(producer.number, 0, rows, rows * size)])
-            await nothing_more(receiver)
+            await expect_none(receiver)
             await receiver.close()
-    if trial.reports_accepted:
-        await _taken(trial)
+    if tested.reports_accepted:
+        await _acceptance(tested)
 
 
-async def _taken(trial: SystemUnderTest) -> None:
-    """What is sent freely is known to be taken before the sender is closed."""
-    async with trial.connected() as connection:
-        name, producer = trial.name("queue"), NumberedProducer()
+async def _acceptance(tested: SystemUnderTest) -> None:
+    """The driver knows which unconfirmed messages the system has accepted, before the sender is closed."""
+    async with tested.connected() as connection:
+        name, producer = tested.new_destination("queue"), NumberedProducer()
         receiver = await connection.receiver(name, ReceiverOptions(1000))
         sender = await connection.sender(name, persistent=False, transacted=False)
         for all_but in (100, 150, 0, 0):
             await sender.send(producer.bodies(100), wait=False)
-            await asyncio.wait_for(sender.wait_accepted(all_but), _PATIENCE)
+            await asyncio.wait_for(sender.wait_accepted(all_but), _TIMEOUT_SECONDS)
         await expect(receiver, [(producer.number, 0, 400, 400 * producer.size)])
         await sender.close()
         await receiver.close()
 
 
-async def _topics(trial: SystemUnderTest) -> None:
-    async with trial.connected("First") as first, trial.connected("Second") as second:
-        name, producer = trial.name("topic"), NumberedProducer()
+async def _topics(tested: SystemUnderTest) -> None:
+    async with tested.connected("First") as first, tested.connected("Second") as second:
+        name, producer = tested.new_destination("topic"), NumberedProducer()
         receivers = [await connection.receiver(name, ReceiverOptions(1000)) for connection in (first, second)]
         await producer.send(first, name, 200)
         for receiver in receivers:
@@ -106,46 +109,48 @@ async def _topics(trial: SystemUnderTest) -> None:
             await receiver.close()
 
 
-async def _competing(trial: SystemUnderTest) -> None:
-    async with trial.connected("First") as first, trial.connected("Second") as second:
-        name, producer = trial.name("queue"), NumberedProducer()
+async def _competing(tested: SystemUnderTest) -> None:
+    async with tested.connected("First") as first, tested.connected("Second") as second:
+        name, producer = tested.new_destination("queue"), NumberedProducer()
         receivers = [await connection.receiver(name, ReceiverOptions(10)) for connection in (first, second)]
         await producer.send(first, name, 200)
-        got = await _all_of(receivers, 200)
-        if sorted(got) != list(range(200)):
-            raise NotConformingError(f"of 200 messages two consumers got {len(got)}, {len(set(got))} different ones")
+        received = await _receive_all(receivers, 200)
+        if sorted(received) != list(range(200)):
+            raise NotConformingError(
+                f"of 200 messages two consumers got {len(received)}, {len(set(received))} different ones"
+            )
         for receiver in receivers:
             await receiver.close()
 
 
-async def _confirmed(trial: SystemUnderTest) -> None:
-    await _exchange(trial, persistent=False)
+async def _confirmed(tested: SystemUnderTest) -> None:
+    await _exchange(tested, persistent=False)
 
 
-async def _persistent(trial: SystemUnderTest) -> None:
-    await _exchange(trial, persistent=True)
+async def _persistent(tested: SystemUnderTest) -> None:
+    await _exchange(tested, persistent=True)
 
 
-async def _exchange(trial: SystemUnderTest, *, persistent: bool) -> None:
-    async with trial.connected() as connection:
-        name, producer = trial.name(trial.domain), NumberedProducer()
+async def _exchange(tested: SystemUnderTest, *, persistent: bool) -> None:
+    async with tested.connected() as connection:
+        name, producer = tested.new_destination(tested.domain), NumberedProducer()
         receiver = await connection.receiver(name, ReceiverOptions(1000))
         sender = await connection.sender(name, persistent=persistent, transacted=False)
         await sender.send(producer.bodies(1), wait=True)
         await sender.send(producer.bodies(300), wait=True)
         await sender.close()
         await expect(receiver, [(producer.number, 0, 301, 301 * producer.size)])
-        await nothing_more(receiver)
+        await expect_none(receiver)
         await receiver.close()
 
 
-async def _transactions(trial: SystemUnderTest) -> None:
-    async with trial.connected("Sender") as first, trial.connected("Receiver") as second:
-        name, producer = trial.name("queue"), NumberedProducer()
+async def _transactions(tested: SystemUnderTest) -> None:
+    async with tested.connected("Sender") as first, tested.connected("Receiver") as second:
+        name, producer = tested.new_destination("queue"), NumberedProducer()
         receiver = await second.receiver(name, ReceiverOptions(100, "transacted"))
         sender = await first.sender(name, persistent=False, transacted=True)
         await sender.send(producer.bodies(10), wait=False)
-        await nothing_more(receiver)
+        await expect_none(receiver)
         await sender.commit()
         await expect(receiver, [(producer.number, 0, 10, 10 * producer.size)])
         await receiver.commit()
@@ -153,31 +158,31 @@ async def _transactions(trial: SystemUnderTest) -> None:
         await receiver.close()
 
 
-async def _client_acknowledgement(trial: SystemUnderTest) -> None:
-    """What was not acknowledged comes again, to another."""
-    name, producer = trial.name("queue"), NumberedProducer()
-    async with trial.connected("First") as first:
+async def _client_acknowledgement(tested: SystemUnderTest) -> None:
+    """The system delivers an unacknowledged message again, to another consumer."""
+    name, producer = tested.new_destination("queue"), NumberedProducer()
+    async with tested.connected("First") as first:
         receiver = await first.receiver(name, ReceiverOptions(100, "client"))
         await producer.send(first, name, 1)
         await expect(receiver, [(producer.number, 0, 1, producer.size)])
-    async with trial.connected("Second") as second:
+    async with tested.connected("Second") as second:
         receiver = await second.receiver(name, ReceiverOptions(100, "client"))
         await expect(receiver, [(producer.number, 0, 1, producer.size)])
         await receiver.close()
 
 
-async def _lazy(trial: SystemUnderTest) -> None:
-    async with trial.connected() as connection:
-        name, producer = trial.name(trial.domain), NumberedProducer()
+async def _lazy_acknowledgement(tested: SystemUnderTest) -> None:
+    async with tested.connected() as connection:
+        name, producer = tested.new_destination(tested.domain), NumberedProducer()
         receiver = await connection.receiver(name, ReceiverOptions(100, "dups_ok"))
         await producer.send(connection, name, 300)
         await expect(receiver, [(producer.number, 0, 300, 300 * producer.size)])
         await receiver.close()
 
 
-async def _selectors(trial: SystemUnderTest) -> None:
-    async with trial.connected() as connection:
-        name, producer = trial.name("topic"), NumberedProducer()
+async def _selectors(tested: SystemUnderTest) -> None:
+    async with tested.connected() as connection:
+        name, producer = tested.new_destination("topic"), NumberedProducer()
         receiver = await connection.receiver(name, ReceiverOptions(100, selector="seq >= 6"))
         sender = await connection.sender(name, persistent=False, transacted=False)
         await sender.send(producer.bodies(10), wait=False, properties={"seq": np.arange(10, dtype=np.int64)})
@@ -186,72 +191,72 @@ async def _selectors(trial: SystemUnderTest) -> None:
         await receiver.close()
 
 
-async def _durable(trial: SystemUnderTest) -> None:
-    name, producer, durable = trial.name("topic"), NumberedProducer(), f"conformance-{time.time_ns()}"
+async def _durable(tested: SystemUnderTest) -> None:
+    name, producer, durable = tested.new_destination("topic"), NumberedProducer(), f"conformance-{time.time_ns()}"
     how = ReceiverOptions(100, durable=durable)
-    async with trial.connected("Subscriber") as connection:
+    async with tested.connected("Subscriber") as connection:
         await connection.subscribe(name, how)
-    async with trial.connected("Publisher") as connection:
+    async with tested.connected("Publisher") as connection:
         await producer.send(connection, name, 20, persistent=True, wait=True)
-    async with trial.connected("Subscriber") as connection:
+    async with tested.connected("Subscriber") as connection:
         receiver = await connection.receiver(name, how)
         await expect(receiver, [(producer.number, 0, 20, 20 * producer.size)])
         await receiver.close()
         await connection.unsubscribe(durable)
 
 
-async def _request_reply(trial: SystemUnderTest) -> None:
-    async with trial.connected("Requesters") as asking, trial.connected("Responder") as answering:
-        await _answered(asking, answering, trial.name("queue"), trial.name("queue"))
+async def _request_reply(tested: SystemUnderTest) -> None:
+    async with tested.connected("Requesters") as requesting, tested.connected("Responder") as responding:
+        await _check_replies(requesting, responding, tested.new_destination("queue"), tested.new_destination("queue"))
 
 
-async def _retrieval(trial: SystemUnderTest) -> None:
-    async with trial.connected("Requesters") as asking, trial.connected("Responder") as answering:
-        replies = trial.name("queue")
-        await asking.preload(replies, BodyMaker(9, 64, 100).make(0, 100), persistent=False)
-        await _answered(asking, answering, trial.name("queue"), replies)
+async def _retrieval(tested: SystemUnderTest) -> None:
+    async with tested.connected("Requesters") as requesting, tested.connected("Responder") as responding:
+        replies = tested.new_destination("queue")
+        await requesting.preload(replies, BodyMaker(9, 64, 100).make(0, 100), persistent=False)
+        await _check_replies(requesting, responding, tested.new_destination("queue"), replies)
 
 
-async def _answered(asking: Connection, answering: Connection, requests: str, replies: str) -> None:
-    """Three requesters at once; every reply must be that of its request."""
-    responder = await answering.responder(requests, prefetch=10, persistent=False)
+async def _check_replies(requesting: Connection, responding: Connection, requests: str, replies: str) -> None:
+    """Three concurrent requesters: each request must get its own reply."""
+    responder = await responding.responder(requests, prefetch=10, persistent=False)
 
-    async def answer() -> None:
+    async def respond() -> None:
         while True:
             arrival = await responder.receive()
             await responder.reply([b"re:" + body for body in arrival.bodies.tolist()], wait=False)
 
-    async def ask(number: int) -> None:
-        requester = await asking.requester(requests, replies, persistent=False)
+    async def request(number: int) -> None:
+        requester = await requesting.requester(requests, replies, persistent=False)
         for seq in range(20):
             body = b"%d:%d" % (number, seq)
-            reply = await asyncio.wait_for(requester.request(body, f"{number}-{seq}"), _PATIENCE)
+            reply = await asyncio.wait_for(requester.request(body, f"{number}-{seq}"), _TIMEOUT_SECONDS)
             if reply.body != b"re:" + body:
                 raise NotConformingError(f"the reply to {body!r} was {reply.body[:40]!r}")
         await requester.close()
 
-    working = asyncio.ensure_future(answer())
+    responses = asyncio.ensure_future(respond())
     try:
-        asked = [asyncio.ensure_future(ask(number)) for number in range(3)]
-        done, _ = await asyncio.wait((working, asyncio.gather(*asked)), return_when=asyncio.FIRST_COMPLETED)
-        for one in done:
-            one.result()
+        requested = asyncio.gather(*(request(number) for number in range(3)))
+        done, _ = await asyncio.wait((responses, requested), return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
     finally:
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
+        responses.cancel()
+        await asyncio.gather(responses, return_exceptions=True)
     await responder.close()
 
 
-async def _depth(trial: SystemUnderTest) -> None:
-    async with trial.connected() as connection:
-        name = trial.name("queue")
+async def _depth(tested: SystemUnderTest) -> None:
+    async with tested.connected() as connection:
+        name = tested.new_destination("queue")
         await NumberedProducer().send(connection, name, 25, wait=True)
-        deadline = time.monotonic() + _PATIENCE
-        while (depth := await trial.running.depth(name)) != 25 and time.monotonic() < deadline:
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        while (depth := await tested.running.depth(name)) != 25 and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
         if depth != 25:
             raise NotConformingError(f"the depth of a queue with 25 messages is {depth}")
-    await trial.running.remove(name)
+    await tested.running.remove(name)
 
 
 CHECKS: Final[Mapping[str, Callable[[SystemUnderTest], Awaitable[None]]]] = {
@@ -262,7 +267,7 @@ CHECKS: Final[Mapping[str, Callable[[SystemUnderTest], Awaitable[None]]]] = {
     "confirmed": _confirmed,
     "transactions": _transactions,
     "client acknowledgement": _client_acknowledgement,
-    "lazy acknowledgement": _lazy,
+    "lazy acknowledgement": _lazy_acknowledgement,
     "selectors": _selectors,
     "durable subscriptions": _durable,
     "request/reply": _request_reply,
@@ -271,53 +276,55 @@ CHECKS: Final[Mapping[str, Callable[[SystemUnderTest], Awaitable[None]]]] = {
 }
 
 
-async def expect(receiver: Receiver, wanted: list[tuple[int, int, int, int]]) -> None:
-    """Exactly these messages, in this order: (producer, first, count, bytes)."""
-    rows = sum(one[2] for one in wanted)
-    got: list[tuple[int, int, int, int]] = []
-    while sum(one[2] for one in got) < rows:
-        for found in ranges((await _next(receiver, rows, got)).bodies):
-            producer, first, number, size = found
-            last = got[-1] if got else None
-            if last is not None and (last[0], last[1] + last[2]) == (producer, first):
-                got[-1] = (producer, last[1], last[2] + number, last[3] + size)
+async def expect(receiver: Receiver, expected: list[Range]) -> None:
+    """Receive exactly these messages in this order, or raise NotConformingError."""
+    messages = sum(count for _, _, count, _ in expected)
+    received: list[Range] = []
+    while sum(count for _, _, count, _ in received) < messages:
+        for arrived in message_ranges((await _next(receiver, messages, received)).bodies):
+            producer, first_seq, count, size_bytes = arrived
+            last = received[-1] if received else None
+            if last is not None and (last[0], last[1] + last[2]) == (producer, first_seq):
+                received[-1] = (producer, last[1], last[2] + count, last[3] + size_bytes)
             else:
-                got.append(found)
-    if got != wanted:
-        raise NotConformingError(f"it should have received {wanted}, and got {got[:5]}")
+                received.append(arrived)
+    if received != expected:
+        raise NotConformingError(f"it should have received {expected}, and got {received[:5]}")
 
 
-async def nothing_more(receiver: Receiver) -> None:
+async def expect_none(receiver: Receiver) -> None:
     try:
-        arrival = await asyncio.wait_for(receiver.receive(), _SHORTLY)
+        arrival = await asyncio.wait_for(receiver.receive(), _QUIET_SECONDS)
     except TimeoutError:
         return
     raise NotConformingError(f"{len(arrival.bodies)} messages came that should not")
 
 
-async def _next(receiver: Receiver, rows: int, got: list[tuple[int, int, int, int]]) -> ReceivedBatch:
+async def _next(receiver: Receiver, messages: int, received: list[Range]) -> ReceivedBatch:
     try:
-        return await asyncio.wait_for(receiver.receive(), _PATIENCE)
+        return await asyncio.wait_for(receiver.receive(), _TIMEOUT_SECONDS)
     except TimeoutError:
-        raise NotConformingError(f"of {rows} messages only {sum(one[2] for one in got)} came") from None
+        raise NotConformingError(
+            f"of {messages} messages only {sum(count for _, _, count, _ in received)} came"
+        ) from None
 
 
-async def _all_of(receivers: list[Receiver], rows: int) -> list[int]:
-    """The numbers of the messages that came to any of them."""
-    got: list[int] = []
+async def _receive_all(receivers: list[Receiver], messages: int) -> list[int]:
+    """The sequence numbers of the messages that the receivers got."""
+    received: list[int] = []
 
-    async def take(receiver: Receiver) -> None:
+    async def collect(receiver: Receiver) -> None:
         while True:
-            for _, first, number, _ in ranges((await receiver.receive()).bodies):
-                got.extend(range(first, first + number))
+            for _, first_seq, count, _ in message_ranges((await receiver.receive()).bodies):
+                received.extend(range(first_seq, first_seq + count))
 
-    taking = [asyncio.ensure_future(take(receiver)) for receiver in receivers]
-    deadline = time.monotonic() + _PATIENCE
-    while len(got) < rows and time.monotonic() < deadline and not any(task.done() for task in taking):
+    tasks = [asyncio.ensure_future(collect(receiver)) for receiver in receivers]
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
+    while len(received) < messages and time.monotonic() < deadline and not any(task.done() for task in tasks):
         await asyncio.sleep(0.05)
-    for task in taking:
+    for task in tasks:
         task.cancel()
-    for result in await asyncio.gather(*taking, return_exceptions=True):
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
         if isinstance(result, Exception):
             raise result
-    return got
+    return received

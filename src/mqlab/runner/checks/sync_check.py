@@ -1,7 +1,7 @@
-"""Does a system sync before it confirms? Its system calls are watched from outside, while messages go to it one by one.
+"""The sync check: strace records the system calls of a system while a probe sends persistent messages one by one.
 
-Each send is waited for before the next, so a sync that ended between a send and its confirmation can only be meant for
-it. Watching slows a system down: it is done apart from any run.
+Each message is sent when the one before is confirmed, so a sync that ends between a send and its confirmation belongs
+to that message. Tracing slows a system down, so the check is not part of a run.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ import psutil
 
 _SYNCS: Final = ("fsync", "fdatasync", "msync", "sync_file_range", "syncfs")
 _WRITES: Final = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
-# In /proc/PID/fdinfo: a file whose writes are synced by themselves.
-_SYNCED_WRITES: Final = 0o10000
+# O_DSYNC in the flags of /proc/PID/fdinfo: each write to the file is a sync.
+_O_DSYNC: Final = 0o10000
 _ATTACH_SECONDS: Final = 15.0
 _END_SECONDS: Final = 10.0
 
-# PID, when, call(file, ...) = result <seconds>; or, where another thread came between, its beginning and its end.
+# PID, time, call(file, ...) = result <seconds>; or two lines, if another thread's call comes between.
 _RESULT: Final = r".*\) += (?P<result>-?\d+).*<(?P<took>[\d.]+)>$"
 _WHOLE: Final = re.compile(r"^(?P<pid>\d+) +(?P<t>\d+\.\d+) (?P<call>\w+)\((?P<fd>\d*)" + _RESULT)
 _BEGUN: Final = re.compile(r"^(?P<pid>\d+) +\d+\.\d+ (?P<call>\w+)\((?P<fd>\d*).*<unfinished \.\.\.>$")
@@ -31,7 +31,7 @@ _ENDED: Final = re.compile(r"^(?P<pid>\d+) +(?P<t>\d+\.\d+) <\.\.\. (?P<call>\w+
 
 
 class ConfirmedSend(NamedTuple):
-    """One message: when it left, and when it was confirmed, in seconds of the wall clock."""
+    """When a message was sent and when it was confirmed, in seconds of the wall clock."""
 
     sent: float
     confirmed: float
@@ -39,7 +39,10 @@ class ConfirmedSend(NamedTuple):
 
 @dataclass(frozen=True)
 class SyncCheck:
-    """`why`: nothing could be seen, and this is the reason."""
+    """The result: how many confirmations came, and before how many of them a sync ended.
+
+    `why` is the reason if the check was not possible.
+    """
 
     confirmed: int = 0
     synced: int = 0
@@ -47,8 +50,8 @@ class SyncCheck:
     why: str = ""
 
     @property
-    def early(self) -> bool:
-        """Whether it was seen to confirm what was not synced."""
+    def is_early(self) -> bool:
+        """Whether the system confirmed a message that was not synced."""
         return self.synced < self.confirmed
 
     def __str__(self) -> str:
@@ -59,96 +62,96 @@ class SyncCheck:
         return f"confirms before it syncs: {self.synced} of {self.confirmed} confirmations had a sync before them"
 
 
-async def witness(pid: int, record: Path, send: Callable[[], Awaitable[Sequence[ConfirmedSend]]]) -> SyncCheck:
-    """Watch the process and all its descendants while `send` sends; `record` is where the calls are noted."""
+async def trace_syncs(pid: int, record: Path, send: Callable[[], Awaitable[Sequence[ConfirmedSend]]]) -> SyncCheck:
+    """Trace the process and its descendants into the file `record` while `send` sends."""
     program = shutil.which("strace")
     if program is None:
         return SyncCheck(why="strace is not installed")
     try:
-        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+        processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     except psutil.Error as error:
         return SyncCheck(why=str(error))
-    synced_files = {fd for process in family for fd in _synced_files(process.pid)}
+    synced_files = {fd for process in processes for fd in _synced_files(process.pid)}
     calls = _SYNCS + (_WRITES if synced_files else ())
-    watching = await asyncio.create_subprocess_exec(
+    strace = await asyncio.create_subprocess_exec(
         program, "-f", "-ttt", "-T", "-e", f"trace={','.join(calls)}", "-e", "signal=none", "-o", str(record),
-        *(part for process in family for part in ("-p", str(process.pid))),
+        *(part for process in processes for part in ("-p", str(process.pid))),
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
-        if why := await _attached(watching, len(family)):
-            return SyncCheck(why=why)
+        if reason := await _wait_attached(strace, len(processes)):
+            return SyncCheck(why=reason)
         sent = await send()
     finally:
-        await _end(watching)
-    ends = ended(record.read_text(errors="replace").splitlines(), synced_files)
-    return seen(sent, ends)
+        await _stop(strace)
+    ends = sync_ends(record.read_text(errors="replace").splitlines(), synced_files)
+    return compare(sent, ends)
 
 
-def seen(sent: Iterable[ConfirmedSend], ends: Sequence[float]) -> SyncCheck:
-    """Which confirmations had a sync that ended after their send and before they came."""
-    messages = list(sent)
-    synced = sum(any(one.sent <= end <= one.confirmed for end in ends) for one in messages)
+def compare(sends: Iterable[ConfirmedSend], ends: Sequence[float]) -> SyncCheck:
+    """Count the sends between which and their confirmation a sync ended."""
+    messages = list(sends)
+    synced = sum(any(message.sent <= end <= message.confirmed for end in ends) for message in messages)
     return SyncCheck(len(messages), synced, len(ends))
 
 
-def ended(lines: Iterable[str], synced_files: Iterable[int] = ()) -> list[float]:
-    """When each sync that succeeded came to its end; a write counts where the file is one that syncs by itself."""
-    files, begun, found = {str(fd) for fd in synced_files}, {}, []
+def sync_ends(lines: Iterable[str], synced_files: Iterable[int] = ()) -> list[float]:
+    """The end of each successful sync in the output of strace; a write to one of `synced_files` is a sync."""
+    files, begun, ends = {str(fd) for fd in synced_files}, {}, []
     for line in lines:
         if match := _BEGUN.match(line):
             begun[match["pid"]] = match["fd"]
         elif match := _WHOLE.match(line):
-            if _counts(match["call"], match["fd"], match["result"], files):
-                found.append(float(match["t"]) + float(match["took"]))
-        elif (match := _ENDED.match(line)) and _counts(
+            if _is_sync(match["call"], match["fd"], match["result"], files):
+                ends.append(float(match["t"]) + float(match["took"]))
+        elif (match := _ENDED.match(line)) and _is_sync(
             match["call"], begun.pop(match["pid"], ""), match["result"], files
         ):
-            found.append(float(match["t"]))
-    return found
+            ends.append(float(match["t"]))
+    return ends
 
 
-def _counts(call: str, fd: str, result: str, files: set[str]) -> bool:
+def _is_sync(call: str, fd: str, result: str, files: set[str]) -> bool:
     return int(result) >= 0 and (call in _SYNCS or fd in files)
 
 
 def _synced_files(pid: int) -> list[int]:
-    found = []
+    files = []
     with suppress(OSError):
         for entry in Path(f"/proc/{pid}/fdinfo").iterdir():
             with suppress(OSError):
                 match = re.search(r"^flags:\s+0?(\d+)$", entry.read_text(), re.MULTILINE)
-                if match and int(match[1], 8) & _SYNCED_WRITES:
-                    found.append(int(entry.name))
-    return found
+                if match and int(match[1], 8) & _O_DSYNC:
+                    files.append(int(entry.name))
+    return files
 
 
-async def _attached(watching: asyncio.subprocess.Process, processes: int) -> str:
-    """Returns "" when every process is watched, or why not."""
-    assert watching.stderr is not None
-    said = ""
+async def _wait_attached(strace: asyncio.subprocess.Process, processes: int) -> str:
+    """Returns "" when strace has attached to every process, or the reason why it has not."""
+    assert strace.stderr is not None
+    last_line = ""
     try:
         async with asyncio.timeout(_ATTACH_SECONDS):
             while processes:
-                line = (await watching.stderr.readline()).decode(errors="replace").strip()
+                line = (await strace.stderr.readline()).decode(errors="replace").strip()
                 if not line or "Operation not permitted" in line:
-                    return said or line or "strace ended"
+                    return last_line or line or "strace ended"
                 processes -= "attached" in line
-                said = line
+                last_line = line
     except TimeoutError:
         return "strace did not attach"
     return ""
 
 
-async def _end(watching: asyncio.subprocess.Process) -> None:
-    """It lets go of what it watches when it is interrupted."""
-    if watching.stderr is not None:
-        reading = asyncio.ensure_future(watching.stderr.read())
+async def _stop(strace: asyncio.subprocess.Process) -> None:
+    """Interrupt strace: it detaches from the processes."""
+    if strace.stderr is not None:
+        reading = asyncio.ensure_future(strace.stderr.read())
     for number in (signal.SIGINT, signal.SIGKILL):
         with suppress(ProcessLookupError):
-            watching.send_signal(number)
+            strace.send_signal(number)
         with suppress(TimeoutError):
-            await asyncio.wait_for(watching.wait(), _END_SECONDS)
+            await asyncio.wait_for(strace.wait(), _END_SECONDS)
             break
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)

@@ -1,1 +1,1 @@
-"""Sampling of processes and of the network during a run, for the events."""
+"""Sampling during a run: the resources of systems and agents, the disk and the network, as rows of `samples`."""

@@ -1,6 +1,6 @@
-"""The line to a system that is not on this machine: how much of it was used.
+"""Samples of the network interface to a system on another machine.
 
-The loopback is memory: it has no speed that could be reached, and is not looked at.
+The loopback interface has no bandwidth limit and is not sampled.
 """
 
 import socket
@@ -14,57 +14,60 @@ from mqlab.wire.address import Address, BadAddressError
 
 _INTERFACES: Final = Path("/sys/class/net")
 _MEGABIT: Final = 1e6
-# As the kernel calls them, and as the samples do.
-_WAYS: Final = {"rx_bytes": "network-in", "tx_bytes": "network-out"}
+# The kernel's counters, and the sources of their samples.
+_SOURCES: Final = {"rx_bytes": "network-in", "tx_bytes": "network-out"}
 
 
 class NetworkLink:
-    """`folder` is what the kernel shows of an interface; `speed` in bits a second."""
+    """`folder` is the interface in /sys/class/net."""
 
-    def __init__(self, folder: Path, speed: float) -> None:
+    def __init__(self, folder: Path, bits_per_s: float) -> None:
         self._folder = folder
-        self._speed = speed
+        self._bits_per_s = bits_per_s
 
     @classmethod
-    def to(cls, address: str, speed: float | None, interfaces: Path = _INTERFACES) -> "NetworkLink | None":
-        """None on this machine, and where nobody knows how fast it is; `speed` is what the system's owner says."""
+    def to(cls, address: str, bits_per_s: float | None, interfaces: Path = _INTERFACES) -> "NetworkLink | None":
+        """The link to an address. None if it is on this machine, or if its bandwidth is not known.
+
+        Without `bits_per_s` it is the bandwidth that the kernel reports.
+        """
         try:
-            where = Address.parse(address)
+            parsed = Address.parse(address)
         except BadAddressError:
             return None
-        name = "" if where.is_local else _interface(where.host, where.port)
-        speed = speed or (_shown(interfaces / name) if name else None)
-        return cls(interfaces / name, speed) if name and speed else None
+        name = "" if parsed.is_local else _interface(parsed.host, parsed.port)
+        bits_per_s = bits_per_s or (_reported_bits_per_s(interfaces / name) if name else None)
+        return cls(interfaces / name, bits_per_s) if name and bits_per_s else None
 
     def sample(self) -> dict[str, dict[str, Any]]:
-        """Columns of a row for each way, by its source: bytes, and the seconds that the line needs for them."""
+        """Columns of a sample for each direction, by source: bytes, and the seconds that the link needs for them."""
         rows = {}
-        for file, source in _WAYS.items():
-            moved = int((self._folder / "statistics" / file).read_text())
+        for file, source in _SOURCES.items():
+            count = int((self._folder / "statistics" / file).read_text())
             column = "bytes_read" if file == "rx_bytes" else "bytes_written"
-            rows[source] = {"cpu_seconds": 0.0, "rss": 0, "sync_seconds": moved * 8 / self._speed, column: moved}
+            rows[source] = {"cpu_seconds": 0.0, "rss": 0, "sync_seconds": count * 8 / self._bits_per_s, column: count}
         return rows
 
 
 @lru_cache(maxsize=16)
 def _interface(host: str, port: int) -> str:
-    """That of the route there; "" if it is one of this machine's own addresses, or there is no route."""
+    """The interface of the route to the host; "" if the host is this machine, or if there is no route."""
     try:
-        family, kind, *_, there = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind) as asking:
-            # Of a datagram socket this only chooses the route: nothing is sent.
-            asking.connect(there)
-            here = asking.getsockname()[0]
+        family, kind, *_, remote = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as datagrams:
+            # Connecting a datagram socket only selects the route: it sends nothing.
+            datagrams.connect(remote)
+            local = datagrams.getsockname()[0]
     except OSError:
         return ""
-    if here == there[0]:
+    if local == remote[0]:
         return ""
-    names = (name for name, own in psutil.net_if_addrs().items() if any(one.address == here for one in own))
+    names = (name for name, bound in psutil.net_if_addrs().items() if any(entry.address == local for entry in bound))
     return next(names, "")
 
 
-def _shown(folder: Path) -> float | None:
-    """The speed that the kernel knows: of many virtual interfaces it knows none."""
+def _reported_bits_per_s(folder: Path) -> float | None:
+    """The bandwidth that the kernel reports; for many virtual interfaces it reports none."""
     try:
         megabits = int((folder / "speed").read_text())
     except (OSError, ValueError):

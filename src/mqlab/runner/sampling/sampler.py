@@ -1,4 +1,4 @@
-"""Looks at the processes of a run every so often."""
+"""The sampler: reads the resources of the processes of a run at fixed intervals."""
 
 import asyncio
 import time
@@ -9,19 +9,20 @@ from typing import Any, Final
 
 import psutil
 
+from mqlab.events.schema import SampleRow
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess
 from mqlab.runner.sampling.network import NetworkLink
 from mqlab.systems import Running, SystemFailedError
 
-# Often enough for a measure phase of a second, seldom enough to cost nothing: a look takes under a millisecond.
-_SELDOM: Final = 0.2
-_OFTEN: Final = 0.05
-# A system that cannot say how it is for so long is taken for dead: a sync of a sick disk takes less.
+# Short enough for a measure phase of a second, long enough to cost nothing: a sample takes under a millisecond.
+_MAX_INTERVAL_SECONDS: Final = 0.2
+_MIN_INTERVAL_SECONDS: Final = 0.05
+# A system that does not answer for so long counts as failed: a sync of a failing disk takes less.
 _SAMPLE_SECONDS: Final = 30.0
 
 
-def _disk_waits() -> float | None:
-    """Seconds since the start of the machine in which some process waited for a disk, if the kernel counts them."""
+def _disk_wait_seconds() -> float | None:
+    """Seconds since boot in which some process waited for a disk; None if the kernel does not count them."""
     try:
         some = Path("/proc/pressure/io").read_text().partition("\n")[0]
     except OSError:
@@ -30,40 +31,41 @@ def _disk_waits() -> float | None:
 
 
 class Sampler:
-    """Runs beside a run; `rows` are rows of `samples` without their run. `seconds`: how long it measures, if known."""
+    """Samples during a run. `measure_seconds` is the length of the measure phase, if it is known."""
 
     def __init__(
-        self, brokers: Mapping[str, Running], agents: Iterable[AgentProcess], seconds: float | None = None
+        self, brokers: Mapping[str, Running], agents: Iterable[AgentProcess], measure_seconds: float | None = None
     ) -> None:
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[SampleRow] = []
         self.failed: SystemFailedError | None = None
-        # Of a counter two looks must fall into the measure phase.
-        self._interval = _OFTEN if seconds is None else max(_OFTEN, min(_SELDOM, seconds / 4))
+        # At least two samples must fall into the measure phase.
+        interval_seconds = 0.0 if measure_seconds is None else measure_seconds / 4
+        self._interval_seconds = max(_MIN_INTERVAL_SECONDS, min(_MAX_INTERVAL_SECONDS, interval_seconds))
         self._brokers = brokers
-        lines = (NetworkLink.to(broker.address, broker.line) for broker in brokers.values())
-        self._line = next((line for line in lines if line is not None), None)
+        links = (NetworkLink.to(broker.address, broker.network_bits_per_s) for broker in brokers.values())
+        self._link = next((link for link in links if link is not None), None)
         self._agents: dict[str, psutil.Process] = {}
         for agent in agents:
             try:
                 self._agents[f"agent-{agent.number}"] = psutil.Process(agent.pid)
             except psutil.Error as error:
                 raise AgentLostError(f"agent {agent.number} has ended") from error
-        self._task = asyncio.ensure_future(self._look_again_and_again())
+        self._task = asyncio.ensure_future(self._sample_repeatedly())
 
-    async def failure(self) -> None:
-        """Returns when the system is gone, or answers no more."""
+    async def wait_failed(self) -> None:
+        """Returns when a system has ended or does not answer; `failed` is the error."""
         await asyncio.wait((self._task,))
 
     async def stop(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _look_again_and_again(self) -> None:
+    async def _sample_repeatedly(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(_SAMPLE_SECONDS):
                     for source, broker in self._brokers.items():
-                        self._note(source, await broker.sample())
+                        self._add(source, await broker.sample())
             except SystemFailedError as error:
                 self.failed = error
                 return
@@ -72,22 +74,22 @@ class Sampler:
                 return
             for source, process in self._agents.items():
                 with suppress(psutil.Error):
-                    cpu, moved = process.cpu_times(), process.io_counters()
-                    self._note(source, {
+                    cpu, io = process.cpu_times(), process.io_counters()
+                    self._add(source, {
                         "cpu_seconds": cpu.user + cpu.system,
                         "rss": process.memory_info().rss,
-                        "bytes_read": moved.read_bytes,
-                        "bytes_written": moved.write_bytes,
+                        "bytes_read": io.read_bytes,
+                        "bytes_written": io.write_bytes,
                     })  # fmt: skip
-            if (waited := _disk_waits()) is not None:
-                self._note("disk", {"cpu_seconds": 0.0, "rss": 0, "sync_seconds": waited})
-            if self._line is not None:
+            if (wait_seconds := _disk_wait_seconds()) is not None:
+                self._add("disk", {"cpu_seconds": 0.0, "rss": 0, "sync_seconds": wait_seconds})
+            if self._link is not None:
                 with suppress(OSError):
-                    for source, columns in self._line.sample().items():
-                        self._note(source, columns)
-            await asyncio.sleep(self._interval)
+                    for source, columns in self._link.sample().items():
+                        self._add(source, columns)
+            await asyncio.sleep(self._interval_seconds)
 
-    def _note(self, source: str, columns: dict[str, Any]) -> None:
-        # Of a system that is elsewhere nothing is known: no row is better than a wrong one.
+    def _add(self, source: str, columns: dict[str, Any]) -> None:
+        # A system on another machine has no columns, so it gets no row.
         if columns:
-            self.rows.append({"source": source, "t": time.monotonic_ns(), **columns})
+            self.rows.append(SampleRow(source=source, t=time.monotonic_ns(), **columns))
