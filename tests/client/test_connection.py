@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from broker.server.talking import in_loop
-from mqlab.client.connection import Wire
+from mqlab.client.connection import NativeClientConnection
 from mqlab.client.consumer import Consumer
 from mqlab.wire import native
 from mqlab.wire.native.columns import encode_single
@@ -28,19 +28,19 @@ class Writes(asyncio.Transport):
         return [[frame.kind for frame in frames] for frames in self.frames]
 
 
-def connected() -> tuple[Wire, Writes]:
-    wire, writes = Wire(), Writes()
-    wire.connection_made(writes)
-    return wire, writes
+def connected() -> tuple[NativeClientConnection, Writes]:
+    connection, writes = NativeClientConnection(), Writes()
+    connection.connection_made(writes)
+    return connection, writes
 
 
-def consumer_of(wire: Wire, link: int, prefetch: int) -> Consumer:
-    consumer = Consumer(wire, 1, link, "queue:q", prefetch, "auto")
-    wire.attach(link, consumer)
+def consumer_of(connection: NativeClientConnection, link: int, prefetch: int) -> Consumer:
+    consumer = Consumer(connection, 1, link, "queue:q", prefetch, "auto")
+    connection.attach(link, consumer)
     return consumer
 
 
-def deliver(wire: Wire, *ids: tuple[int, int]) -> None:
+def deliver(connection: NativeClientConnection, *ids: tuple[int, int]) -> None:
     """One read with a message for each link and delivery id."""
     data = b""
     for link, first in ids:
@@ -48,8 +48,8 @@ def deliver(wire: Wire, *ids: tuple[int, int]) -> None:
         size = len(payload.data)
         head = native.header(Kind.DELIVER, flags=payload.form, link=link, first=first, amount=1, length=size)
         data += head + bytes(payload.data)
-    wire.get_buffer(-1)[: len(data)] = data
-    wire.buffer_updated(len(data))
+    connection.get_buffer(-1)[: len(data)] = data
+    connection.buffer_updated(len(data))
 
 
 async def turns(count: int = 5) -> None:
@@ -59,40 +59,40 @@ async def turns(count: int = 5) -> None:
 
 @in_loop
 async def test_all_who_were_woken_by_one_read_write_once() -> None:
-    wire, writes = connected()
+    connection, writes = connected()
 
     async def ask(consumer: Consumer) -> None:
         for _ in range(2):
-            wire.held = True
+            connection.hold_flush = True
             await consumer.receive(correlation_id="id")
 
-    tasks = [asyncio.ensure_future(ask(consumer_of(wire, link, 0))) for link in (1, 2, 3)]
+    tasks = [asyncio.ensure_future(ask(consumer_of(connection, link, 0))) for link in (1, 2, 3)]
     await turns()
     writes.frames.clear()
-    deliver(wire, (1, 1), (2, 1), (3, 1))
+    deliver(connection, (1, 1), (2, 1), (3, 1))
     await turns()
     # Each says with it that what it had is done.
     (said,) = writes.frames
     assert [(frame.kind, frame.link, frame.first) for frame in said] == [(Kind.RECEIVE, link, 1) for link in (1, 2, 3)]
-    deliver(wire, (1, 2), (2, 2), (3, 2))
+    deliver(connection, (1, 2), (2, 2), (3, 2))
     await asyncio.gather(*tasks)
 
 
 @in_loop
 async def test_who_is_woken_alone_writes_before_he_waits() -> None:
-    wire, writes = connected()
-    consumer = consumer_of(wire, 1, 1)
+    connection, writes = connected()
+    consumer = consumer_of(connection, 1, 1)
     written: list[int] = []
 
     async def receive() -> None:
         await consumer.receive_batch()
         consumer.acknowledge()
-        wire.about_to_wait()
+        connection.flush_before_wait()
         written.append(len(writes.frames))
 
     task = asyncio.ensure_future(receive())
     await turns()
-    deliver(wire, (1, 1))
+    deliver(connection, (1, 1))
     await task
     assert written == [1]
     await turns()
@@ -101,8 +101,8 @@ async def test_who_is_woken_alone_writes_before_he_waits() -> None:
 
 @in_loop
 async def test_what_came_together_and_is_done_is_told_once() -> None:
-    wire, writes = connected()
-    consumer = consumer_of(wire, 1, 8)
+    connection, writes = connected()
+    consumer = consumer_of(connection, 1, 8)
 
     async def receive() -> None:
         while True:
@@ -110,7 +110,7 @@ async def test_what_came_together_and_is_done_is_told_once() -> None:
 
     task = asyncio.ensure_future(receive())
     await turns()
-    deliver(wire, (1, 1), (1, 2), (1, 3))
+    deliver(connection, (1, 1), (1, 2), (1, 3))
     await turns()
     ((told,),) = writes.frames
     assert (told.kind, told.first, told.amount) == (Kind.ACKNOWLEDGE, 3, 3)
@@ -120,9 +120,9 @@ async def test_what_came_together_and_is_done_is_told_once() -> None:
 
 @in_loop
 async def test_what_is_done_is_told_though_the_next_takes_its_time() -> None:
-    wire, writes = connected()
-    consumer = consumer_of(wire, 1, 8)
-    deliver(wire, (1, 1), (1, 2), (1, 3))
+    connection, writes = connected()
+    consumer = consumer_of(connection, 1, 8)
+    deliver(connection, (1, 1), (1, 2), (1, 3))
     for _ in range(2):
         await consumer.receive_batch()
     await turns()

@@ -119,10 +119,10 @@ class Life:
 
     def cut(self) -> None:
         """The socket is gone without a goodbye, and with it all that had not left."""
-        wire = self.connection._wire
-        assert wire._transport is not None
-        wire._unsent.clear()
-        wire._transport.abort()
+        connection = self.connection._connection
+        assert connection._transport is not None
+        connection._unsent.clear()
+        connection._transport.abort()
 
     async def end(self) -> None:
         await self.connection.drop()

@@ -123,22 +123,22 @@ def test_a_slow_consumer_holds_the_producer_and_memory_is_bounded() -> None:
 
 def test_closing_while_held_back_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for a while for somebody to take the messages, and then says that they did not leave."""
-    monkeypatch.setattr("mqlab.client.aio.LINGER_SECONDS", 0.1)
+    monkeypatch.setattr("mqlab.client.aio.CLOSE_TIMEOUT_S", 0.1)
     with serving(local(queue_limit=1000, producer_window=1000)) as served:
         connection = connect(served.address)
         producer = connection.session().producer("queue:q")
         for _ in range(3000):
             producer.send(b"x" * 500)
-        said: list[MessagingError] = []
+        errors: list[MessagingError] = []
 
         def close() -> None:
             try:
                 connection.close()
             except MessagingError as error:
-                said.append(error)
+                errors.append(error)
 
         closing = threading.Thread(target=close, daemon=True)
         closing.start()
         closing.join(10)
         assert not closing.is_alive()
-        assert "leave" in str(said)
+        assert "messages are unsent" in str(errors)

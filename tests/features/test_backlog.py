@@ -33,7 +33,7 @@ async def fill(address: str, shape: str, count: int, *, persistent: bool) -> Non
         step = ROWS if shape == "batches" else 1
         for first in range(0, count, step):
             bodies = [b"%-1024d" % n for n in range(first, first + step)]
-            await producer.send_batch(producer.stamp.batch(bodies), persistent=persistent)
+            await producer.send_batch(producer.encoder.batch(bodies), persistent=persistent)
             if first % ROWS == 0:
                 await asyncio.sleep(0)
         await producer.close()

@@ -66,8 +66,8 @@ async def stall(address: str) -> list[aio.Connection]:
         await (await idle.session()).consumer(destination, prefetch=100)
         deaf = await aio.connect(address)
         await (await deaf.session()).consumer(destination, prefetch=1_000_000)
-        assert deaf._wire._transport is not None
-        deaf._wire._transport.pause_reading()
+        assert deaf._connection._transport is not None
+        deaf._connection._transport.pause_reading()
         stalled += [idle, deaf]
     return stalled
 

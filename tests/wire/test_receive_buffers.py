@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mqlab.wire import native
-from mqlab.wire import receive_buffers as memory_module
+from mqlab.wire import native, receive_buffers
 from mqlab.wire.native.bodies import COLUMNS, Payload, decode, encode, select_rows
 from mqlab.wire.native.columns import column as wire_column
 from mqlab.wire.native.columns import encode_columns
@@ -155,6 +154,6 @@ def test_what_is_kept_is_bounded_whatever_sizes_peers_choose() -> None:
     held = []
     for size in range(1, 40):
         held += [receive_buffer(size * 64 * 1024) for _ in range(8)]
-    kept = sum(size * len(buffers) for size, buffers in memory_module._kept.items())
-    assert kept <= memory_module._MOST_BYTES
+    kept = sum(size * len(buffers) for size, buffers in receive_buffers._pool.items())
+    assert kept <= receive_buffers._MAX_POOL_BYTES
     assert len({view.obj.ctypes.data for view in held}) == len(held)

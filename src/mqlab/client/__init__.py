@@ -1,7 +1,7 @@
 """The client library of the embedded broker: connect, session, producer, consumer, transactions.
 
-`connect` is the plain blocking API; `mqlab.client.aio` is the same for asyncio, and both have the batch API.
-What goes over the wire is `wire`'s; what a broker does with it is not known here.
+`connect` opens a connection of the blocking API; `mqlab.client.aio` is the asyncio API. Both can send and receive
+batches. `mqlab.wire` encodes and decodes the frames.
 """
 
 from mqlab.client.blocking import Connection, Requester, Session, connect

@@ -10,18 +10,19 @@ message = await consumer.receive()
 
 import asyncio
 import sys
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Unpack, get_args
 
 from mqlab.client.browser import Browser
-from mqlab.client.connection import Wire
+from mqlab.client.connection import NativeClientConnection
 from mqlab.client.consumer import Acknowledge, Consumer
 from mqlab.client.errors import ClosedError, MessagingError, RefusedError
-from mqlab.client.headers import Headers, Stamp, Standing
+from mqlab.client.headers import Headers, MessageEncoder, ProducerDefaults
 from mqlab.client.message import Delivery, Message
-from mqlab.client.open_connection import open_wire
+from mqlab.client.open_connection import open_connection
 from mqlab.client.producer import Producer
 from mqlab.client.requester import Requester
 from mqlab.wire import native
@@ -31,92 +32,95 @@ from mqlab.wire.native.frames import Kind
 __all__ = ["Browser", "Connection", "Consumer", "Delivery", "Producer", "Requester", "Session", "connect"]
 
 DEFAULT_PREFETCH = 1000
-MOST_PREFETCH = 1_000_000
-LINGER_SECONDS = 10.0
-# Producers for replies that a session keeps open, least recently used first to go: replies go to many queues.
-_MOST_REPLIERS: Final = 64
+MAX_PREFETCH = 1_000_000
+CLOSE_TIMEOUT_S = 10.0
+# Producers for replies that a session keeps open; it closes the least recently used one.
+_MAX_REPLY_PRODUCERS: Final = 64
 
 
 async def connect(
     address: str, *, client_id: str = "", user: str = "", password: str = "", ca: Path | None = None,
-    application: str = "", silence: float | None = None,
+    application: str = "", keepalive: float | None = None, silence: float | None = None,
 ) -> "Connection":  # fmt: skip
-    """`tcp:HOST:PORT`, `tls:HOST:PORT` (`ca`: who signed the broker's certificate), `unix:PATH` or `bindings:NAME`.
+    """Connect to `tcp:HOST:PORT`, `tls:HOST:PORT`, `unix:PATH` or `bindings:NAME`.
 
-    A client with a `client_id` owns its durable subscriptions, and is connected once. `application` is what the broker
-    shows it as, and traces it by; the name of the program, if it is not given. A broker that says nothing for `silence`
-    seconds, not even when it is asked, counts as lost; without that, one that hangs is waited for.
-    Raises OSError if nobody listens there, LoginError if the broker wants another user or password.
+    `ca`: the certificates that the broker's must be signed by. `client_id`: the owner of durable subscriptions; only
+    one connection at a time can have it. `application`: the name in the broker's lists and traces, by default that of
+    the program. `keepalive`: seconds without an answer after which the client disconnects; None: it waits for ever.
+    `silence` is the former name of `keepalive`.
+    Raises OSError if no broker listens there, LoginError if the broker refuses the user or the password.
     """
     application = application or Path(sys.argv[0]).name
+    if silence is not None:
+        warnings.warn("connect(silence=) is now connect(keepalive=)", DeprecationWarning, stacklevel=2)
     hello = {"client_id": client_id, "user": user, "password": password, "application": application}
-    return Connection(await open_wire(address, hello, ca, silence))
+    return Connection(await open_connection(address, hello, ca, silence if keepalive is None else keepalive))
 
 
 class Connection:
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, connection: NativeClientConnection) -> None:
+        self._connection = connection
         self._sessions: list[Session] = []
 
     async def session(self, acknowledge: Acknowledge = "auto") -> "Session":
         """`acknowledge`: auto, dups_ok, client, individual or transacted; see `mqlab.client.consumer`."""
         if acknowledge not in get_args(Acknowledge):
             raise ValueError(f"acknowledge: {acknowledge!r} is none of {', '.join(get_args(Acknowledge))}")
-        number = self._wire.new_session()
+        number = self._connection.new_session()
         opening = native.frame(Kind.OPEN_SESSION, {"transacted": acknowledge == "transacted"}, session=number)
-        await self._wire.ask(opening, Kind.OPENED, session=number)
-        session = Session(self._wire, number, acknowledge)
+        await self._connection.call(opening, Kind.OPENED, session=number)
+        session = Session(self._connection, number, acknowledge)
         self._sessions.append(session)
         return session
 
     async def temporary_queue(self) -> str:
-        """The name of a new queue that goes with this connection. Anybody can send to it, only this one receives."""
-        return str((await self._wire.question("temporary"))["name"])
+        """Create a temporary queue and return its name. Only this connection can receive from it."""
+        return str((await self._connection.admin_request("temporary"))["name"])
 
     async def unsubscribe(self, name: str) -> None:
-        """Ends a durable subscription that nobody uses now."""
-        await self._wire.question("unsubscribe", name=name)
+        """Delete a durable subscription that has no consumer now."""
+        await self._connection.admin_request("unsubscribe", name=name)
 
     async def commit(self, xid: str) -> None:
-        """The second phase of a transaction that some session prepared, maybe before a restart."""
-        await self._wire.question("commit", xid=xid)
+        """Commit a transaction that a session has prepared, maybe before a restart of the broker."""
+        await self._connection.admin_request("commit", xid=xid)
 
     async def rollback(self, xid: str) -> None:
-        await self._wire.question("rollback", xid=xid)
+        await self._connection.admin_request("rollback", xid=xid)
 
     async def prepared(self) -> list[str]:
-        """The transactions that wait for a decision."""
-        return [one["xid"] for one in (await self._wire.question("prepared"))["prepared"]]
+        """The ids of the prepared transactions that are not decided yet."""
+        return [branch["xid"] for branch in (await self._connection.admin_request("prepared"))["prepared"]]
 
     async def status(self) -> dict[str, Any]:
         """The broker's counters."""
-        return await self._wire.question("status")
+        return await self._connection.admin_request("status")
 
-    async def ask(self, asked: str, **said: Any) -> dict[str, Any]:
-        """The questions of administrators: list, show, purge, move, delete."""
-        answer = await self._wire.question(asked, **said)
-        while (after := answer.pop("more", None)) is not None:
-            # A list of many destinations comes in parts.
-            following = await self._wire.question(asked, **{**said, "after": after})
-            answer = {**following, "destinations": answer["destinations"] + following["destinations"]}
-        return answer
+    async def ask(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """An administrative operation: list, show, purge, move, delete."""
+        reply = await self._connection.admin_request(operation, **arguments)
+        while (after := reply.pop("more", None)) is not None:
+            # The broker sends a long list of destinations in pages.
+            following = await self._connection.admin_request(operation, **{**arguments, "after": after})
+            reply = {**following, "destinations": reply["destinations"] + following["destinations"]}
+        return reply
 
     async def close(self) -> None:
-        """What was sent before leaves first. Raises MessagingError if it cannot, since nobody takes it."""
+        """Flush, then close. Raises MessagingError if the broker grants too little credit to flush everything."""
         try:
-            async with asyncio.timeout(LINGER_SECONDS):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 for session in self._sessions:
                     await session.flush()
         except TimeoutError:
-            raise MessagingError("closed, but not all that was sent could leave: the producers are held back") from None
+            raise MessagingError("closed with unsent messages: the broker holds the producers back") from None
         except ClosedError:
             pass
         finally:
             await self.drop()
 
     async def drop(self) -> None:
-        """Close at once, whatever has not left yet."""
-        await self._wire.close()
+        """Close at once, and discard what is unsent."""
+        await self._connection.close()
 
     async def __aenter__(self) -> "Connection":
         return self
@@ -128,15 +132,15 @@ class Connection:
 
 
 class Session:
-    """The scope of a transaction, and of the order in which things happen."""
+    """The context of producers and consumers; a transacted one has one transaction at a time."""
 
-    def __init__(self, wire: Wire, number: int, acknowledge: Acknowledge) -> None:
+    def __init__(self, connection: NativeClientConnection, number: int, acknowledge: Acknowledge) -> None:
         self.acknowledge_mode = acknowledge
-        self._wire = wire
+        self._connection = connection
         self._number = number
         self._producers: list[Producer] = []
         self._consumers: list[Consumer] = []
-        self._repliers: dict[str, Producer] = {}
+        self._reply_producers: dict[str, Producer] = {}
 
     @property
     def transacted(self) -> bool:
@@ -146,10 +150,10 @@ class Session:
         self, destination: str, *, priority: int = 4, time_to_live: int = 0, delay: int = 0, ids: bool = True,
         timestamps: bool = True,
     ) -> Producer:  # fmt: skip
-        """`queue:NAME` or `topic:NAME`. Times are ms; `ids` and `timestamps` can be left out to save bytes."""
-        stamp = Stamp(Standing(priority, time_to_live, delay, ids, timestamps))
-        link = self._wire.new_link()
-        producer = Producer(self._wire, self._number, link, destination, stamp, transacted=self.transacted)
+        """`queue:NAME` or `topic:NAME`. Times are in ms. Without `ids` and `timestamps` frames are shorter."""
+        encoder = MessageEncoder(ProducerDefaults(priority, time_to_live, delay, ids, timestamps))
+        link = self._connection.new_link()
+        producer = Producer(self._connection, self._number, link, destination, encoder, transacted=self.transacted)
         await self._open(Kind.OPEN_PRODUCER, link, producer, {"destination": destination})
         self._producers.append(producer)
         return producer
@@ -158,116 +162,116 @@ class Session:
         self, destination: str, *, prefetch: int = DEFAULT_PREFETCH, selector: str = "", durable: str = "",
         shared: str = "", no_local: bool = False, exclusive: bool = False,
     ) -> Consumer:  # fmt: skip
-        """`queue:NAME` or `topic:NAME` (with `*` for one level, a final `#` for any).
+        """`destination`: `queue:NAME` or `topic:NAME` (with `*` for one level, a final `#` for any number of levels).
 
-        `prefetch` bounds the messages that wait in this process; 0: each is asked for when it is received.
-        `durable` and `shared` name a subscription that lasts, or that several consumers share (or both: one name).
+        `prefetch`: how many messages the consumer may hold; with 0 it asks for each message.
+        `durable` and `shared`: the name of a durable or of a shared subscription (or of one that is both).
         """
-        if not 0 <= prefetch <= MOST_PREFETCH:
-            raise ValueError(f"prefetch: {prefetch} is not a number of messages from 0 to {MOST_PREFETCH}")
-        link = self._wire.new_link()
-        consumer = Consumer(self._wire, self._number, link, destination, prefetch, self.acknowledge_mode)
-        wish = {
+        if not 0 <= prefetch <= MAX_PREFETCH:
+            raise ValueError(f"prefetch: {prefetch} is not a number of messages from 0 to {MAX_PREFETCH}")
+        link = self._connection.new_link()
+        consumer = Consumer(self._connection, self._number, link, destination, prefetch, self.acknowledge_mode)
+        options = {
             "destination": destination, "selector": selector, "durable": durable, "shared": shared,
             "no_local": no_local, "exclusive": exclusive,
         }  # fmt: skip
-        await self._open(Kind.OPEN_CONSUMER, link, consumer, wish, prefetch)
+        await self._open(Kind.OPEN_CONSUMER, link, consumer, options, prefetch)
         self._consumers.append(consumer)
         return consumer
 
     async def browser(self, queue: str, *, selector: str = "") -> Browser:
-        """Iterate over it to see what is on a queue."""
-        link = self._wire.new_link()
-        browser = Browser(self._wire, self._number, link, queue, DEFAULT_PREFETCH)
-        wish = {"destination": queue, "selector": selector, "browse": True}
-        await self._open(Kind.OPEN_CONSUMER, link, browser, wish, DEFAULT_PREFETCH)
+        """Iterate over the browser to read the messages of a queue."""
+        link = self._connection.new_link()
+        browser = Browser(self._connection, self._number, link, queue, DEFAULT_PREFETCH)
+        options = {"destination": queue, "selector": selector, "browse": True}
+        await self._open(Kind.OPEN_CONSUMER, link, browser, options, DEFAULT_PREFETCH)
         return browser
 
     async def requester(
         self, destination: str, *, reply_to: str = "", persistent: bool = False, ids: bool = True,
         timestamps: bool = True,
     ) -> Requester:  # fmt: skip
-        """Sends requests and waits for their replies, on a queue that many share, or on a temporary one of its own."""
+        """Replies arrive on the shared queue `reply_to`, or else on a temporary queue of this requester."""
         if self.transacted:
-            raise MessagingError("a request in a transaction leaves with the commit: nobody can wait for its reply")
-        to = reply_to or str((await self._wire.question("temporary"))["name"])
+            raise MessagingError("a transacted session cannot wait for replies: its requests leave with the commit")
+        to = reply_to or str((await self._connection.admin_request("temporary"))["name"])
         producer = await self.producer(destination, ids=ids, timestamps=timestamps)
         consumer = await self.consumer(to, prefetch=0)
-        return Requester(self._wire, producer, consumer, persistent=persistent, shared=bool(reply_to))
+        return Requester(self._connection, producer, consumer, persistent=persistent, shared=bool(reply_to))
 
     async def reply(
         self, request: Message, body: Buffer, *, persistent: bool = False, **headers: Unpack[Headers]
     ) -> None:
-        """Answer a request where its sender waits for it."""
+        """Send a reply to the `reply_to` destination of a request."""
         to = request.reply_to
         if not to:
-            raise ValueError("the message says nowhere to reply to")
+            raise ValueError("the message has no reply_to")
         headers.setdefault("correlation_id", request.correlation_id or request.id)
-        producer = self._repliers.pop(to, None)
+        producer = self._reply_producers.pop(to, None)
         if producer is None:
             producer = await self.producer(to)
-        self._repliers[to] = producer
-        if persistent or not producer.sent_at_once(body, headers):
+        self._reply_producers[to] = producer
+        if persistent or not producer.try_send(body, headers):
             await producer.send(body, persistent=persistent, **headers)
-        if len(self._repliers) > _MOST_REPLIERS:
-            await self.release(self._repliers.pop(next(iter(self._repliers))))
+        if len(self._reply_producers) > _MAX_REPLY_PRODUCERS:
+            await self.release(self._reply_producers.pop(next(iter(self._reply_producers))))
 
     async def release(self, producer: Producer) -> None:
-        """Close one of its producers, and know it no more: for sessions that have many, one after the other."""
+        """Close a producer of this session, and forget it."""
         self._producers.remove(producer)
         await producer.close()
 
     def acknowledge(self) -> None:
-        """With `client`: all that this session has given to the application is done."""
+        """In mode `client`: acknowledge all messages that the application has received in this session."""
         for consumer in self._open_consumers():
             consumer.acknowledge()
 
     async def recover(self) -> None:
-        """All that was received and not acknowledged comes again."""
+        """Have all messages that were received and not acknowledged delivered again."""
         if self.transacted:
             raise MessagingError("a transacted session has rollback for that")
         for consumer in self._open_consumers():
-            await consumer.take_back()
+            await consumer.recover()
 
     async def prepare(self, xid: str) -> None:
-        """The first of two phases: the transaction now waits, whatever happens, for `Connection.commit` or rollback."""
+        """The first phase of a two-phase commit: the transaction waits for `Connection.commit` or `rollback`."""
         self._must_be_transacted()
         await self.flush()
         self.acknowledge()
-        await self._wire.question("prepare", session=self._number, xid=xid)
+        await self._connection.admin_request("prepare", session=self._number, xid=xid)
 
     async def commit(self) -> None:
-        """All sends become visible and all receipts final; durable, if anything in it is persistent."""
+        """Commit all sends and acknowledgements; durable if a message in the transaction is persistent."""
         self._must_be_transacted()
         await self.flush()
         self.acknowledge()
-        await self._ask(Kind.COMMIT, Kind.COMMITTED)
+        await self._call(Kind.COMMIT, Kind.COMMITTED)
 
     async def rollback(self) -> None:
-        """Sends are forgotten, receipts come again."""
+        """Discard all sends, and have all received messages delivered again."""
         self._must_be_transacted()
         with suppress(RefusedError):
             await self.flush()
         consumers = self._open_consumers()
         for consumer in consumers:
             consumer.acknowledge()
-            consumer.drop()
-        await self._ask(Kind.ROLLBACK, Kind.ROLLED_BACK)
+            consumer.discard()
+        await self._call(Kind.ROLLBACK, Kind.ROLLED_BACK)
         for producer in self._producers:
-            producer.forget_refusal()
+            producer.clear_refusal()
         for consumer in consumers:
-            consumer.go_on()
+            consumer.resume()
 
     async def flush(self) -> None:
-        """Everything sent so far is on its way."""
+        """Hand everything sent so far to the connection."""
         for producer in self._producers:
             if not producer.closed:
                 await producer.flush()
 
     async def close(self) -> None:
-        """An open transaction is rolled back."""
+        """Close the session. The broker rolls an open transaction back."""
         await self.flush()
-        await self._ask(Kind.CLOSE, Kind.CLOSED)
+        await self._call(Kind.CLOSE, Kind.CLOSED)
         for producer in self._producers:
             producer.detach()
         for consumer in self._consumers:
@@ -280,17 +284,17 @@ class Session:
     def _open_consumers(self) -> list[Consumer]:
         return [consumer for consumer in self._consumers if not consumer.closed]
 
-    async def _ask(self, kind: Kind, answer: Kind) -> None:
-        await self._wire.ask(native.header(kind, session=self._number), answer, session=self._number)
+    async def _call(self, kind: Kind, reply: Kind) -> None:
+        await self._connection.call(native.header(kind, session=self._number), reply, session=self._number)
 
     async def _open(
-        self, kind: Kind, link: int, opened: Producer | Consumer, wish: dict[str, Any], prefetch: int = 0
+        self, kind: Kind, link: int, opened_link: Producer | Consumer, options: dict[str, Any], prefetch: int = 0
     ) -> None:
-        self._wire.attach(link, opened)
-        said = {key: value for key, value in wish.items() if value}
-        opening = native.frame(kind, said, session=self._number, link=link, amount=prefetch)
+        self._connection.attach(link, opened_link)
+        fields = {key: value for key, value in options.items() if value}
+        opening = native.frame(kind, fields, session=self._number, link=link, amount=prefetch)
         try:
-            await self._wire.ask(opening, Kind.OPENED, session=self._number, link=link)
+            await self._connection.call(opening, Kind.OPENED, session=self._number, link=link)
         except BaseException:
-            self._wire.detach(link)
+            self._connection.detach(link)
             raise

@@ -1,4 +1,4 @@
-"""The plain, blocking API: the asyncio one, with its loop in a thread of its own, or in that of a local broker.
+"""The blocking API: it runs the asyncio API in an event loop of its own thread, or in that of a local broker.
 
 with connect("tcp:127.0.0.1:7766") as connection:
     session = connection.session()
@@ -20,9 +20,9 @@ from mqlab.client.aio import DEFAULT_PREFETCH
 from mqlab.client.blocking_links import Consumer, Producer
 from mqlab.client.consumer import Acknowledge
 from mqlab.client.errors import ClosedError, MessagingError, RefusedError
-from mqlab.client.event_loop import Caller, LoopThread, as_work
+from mqlab.client.event_loop import LoopCaller, LoopThread, call_in_loop
 from mqlab.client.headers import Headers
-from mqlab.client.inprocess import bindings
+from mqlab.client.inprocess.listener import find_listener
 from mqlab.client.message import Message
 from mqlab.wire.address import Address
 from mqlab.wire.native.bodies import Buffer
@@ -31,12 +31,13 @@ from mqlab.wire.native.columns import Value
 
 def connect(
     address: str, *, client_id: str = "", user: str = "", password: str = "", ca: Path | None = None,
-    application: str = "", silence: float | None = None,
+    application: str = "", keepalive: float | None = None, silence: float | None = None,
 ) -> "Connection":  # fmt: skip
     """`tcp:HOST:PORT`, `tls:HOST:PORT`, `unix:PATH` or `bindings:NAME`; see `mqlab.client.aio.connect`."""
     connecting = aio.connect(
-        address, client_id=client_id, user=user, password=password, ca=ca, application=application, silence=silence
-    )
+        address, client_id=client_id, user=user, password=password, ca=ca, application=application, keepalive=keepalive,
+        silence=silence,
+    )  # fmt: skip
     try:
         loop = _loop_for(address)
     except BaseException:
@@ -45,22 +46,22 @@ def connect(
     return Connection(loop, connecting)
 
 
-def _loop_for(address: str) -> Caller:
-    """A broker in this process has a loop already: a loop between would cost a change of threads more a call."""
+def _loop_for(address: str) -> LoopCaller:
+    """A broker in this process has an event loop: with another one, each call would cost one more thread switch."""
     broker = Address.parse(address).broker
     if not broker:
         return LoopThread()
-    loop = bindings.door(broker).loop
+    loop = find_listener(broker).loop
     if asyncio._get_running_loop() is loop:
-        raise MessagingError("the plain API blocks, and would block the broker's event loop: use mqlab.client.aio here")
-    return Caller(loop)
+        raise MessagingError("the blocking API would block the broker's event loop: use mqlab.client.aio here")
+    return LoopCaller(loop)
 
 
 class Connection:
-    def __init__(self, loop: Caller, connecting: Coroutine[Any, Any, aio.Connection]) -> None:
+    def __init__(self, loop: LoopCaller, connecting: Coroutine[Any, Any, aio.Connection]) -> None:
         self._loop = loop
         try:
-            self._aio = self._loop.do(connecting)
+            self._aio = self._loop.run(connecting)
         except BaseException:
             self._loop.stop()
             raise
@@ -69,56 +70,56 @@ class Connection:
 
     def session(self, acknowledge: Acknowledge = "auto") -> "Session":
         """`acknowledge`: auto, dups_ok, client, individual or transacted; see `mqlab.client.consumer`."""
-        session = Session(self._loop, self._loop.do(self._aio.session(acknowledge)))
+        session = Session(self._loop, self._loop.run(self._aio.session(acknowledge)))
         self._sessions.append(session)
         return session
 
     def temporary_queue(self) -> str:
-        """The name of a new queue that goes with this connection. Anybody can send to it, only this one receives."""
-        return self._loop.do(self._aio.temporary_queue())
+        """Create a temporary queue and return its name. Only this connection can receive from it."""
+        return self._loop.run(self._aio.temporary_queue())
 
     def unsubscribe(self, name: str) -> None:
-        """Ends a durable subscription that nobody uses now."""
-        self._loop.do(self._aio.unsubscribe(name))
+        """Delete a durable subscription that has no consumer now."""
+        self._loop.run(self._aio.unsubscribe(name))
 
     def commit(self, xid: str) -> None:
-        """The second phase of a transaction that some session prepared, maybe before a restart."""
-        self._loop.do(self._aio.commit(xid))
+        """Commit a transaction that a session has prepared, maybe before a restart of the broker."""
+        self._loop.run(self._aio.commit(xid))
 
     def rollback(self, xid: str) -> None:
-        self._loop.do(self._aio.rollback(xid))
+        self._loop.run(self._aio.rollback(xid))
 
     def prepared(self) -> list[str]:
-        """The transactions that wait for a decision."""
-        return self._loop.do(self._aio.prepared())
+        """The ids of the prepared transactions that are not decided yet."""
+        return self._loop.run(self._aio.prepared())
 
     def status(self) -> dict[str, Any]:
         """The broker's counters."""
-        return self._loop.do(self._aio.status())
+        return self._loop.run(self._aio.status())
 
-    def ask(self, asked: str, **said: Any) -> dict[str, Any]:
-        """The questions of administrators: list, show, purge, move, delete."""
-        return self._loop.do(self._aio.ask(asked, **said))
+    def ask(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """An administrative operation: list, show, purge, move, delete."""
+        return self._loop.run(self._aio.ask(operation, **arguments))
 
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            held_back: TimeoutError | None = None
+            timeout_error: TimeoutError | None = None
             try:
                 with suppress(ClosedError):
                     self._flush_all()
             except TimeoutError as error:
-                held_back = error
+                timeout_error = error
             finally:
-                # A broker in this process may have ended, and its loop with it.
+                # A local broker may have ended, and its loop with it.
                 with suppress(ClosedError):
-                    self._loop.do(self._aio.drop() if held_back else self._aio.close())
+                    self._loop.run(self._aio.drop() if timeout_error else self._aio.close())
                 self._loop.stop()
-            if held_back:
-                raise MessagingError(f"closed, but not all that was sent could leave: {held_back}")
+            if timeout_error:
+                raise MessagingError(f"closed with unsent messages: {timeout_error}")
 
     def _flush_all(self) -> None:
-        deadline = time.monotonic() + aio.LINGER_SECONDS
+        deadline = time.monotonic() + aio.CLOSE_TIMEOUT_S
         for session in self._sessions:
             session.flush(max(0.0, deadline - time.monotonic()))
 
@@ -132,9 +133,9 @@ class Connection:
 
 
 class Session:
-    """The scope of a transaction. To be used by one thread at a time."""
+    """The context of producers and consumers. One thread at a time may use it."""
 
-    def __init__(self, loop: Caller, session: aio.Session) -> None:
+    def __init__(self, loop: LoopCaller, session: aio.Session) -> None:
         self._loop = loop
         self._aio = session
         self._producers: list[Producer] = []
@@ -143,11 +144,11 @@ class Session:
         self, destination: str, *, priority: int = 4, time_to_live: int = 0, delay: int = 0, ids: bool = True,
         timestamps: bool = True,
     ) -> "Producer":  # fmt: skip
-        """`queue:NAME` or `topic:NAME`. Times are ms; `ids` and `timestamps` can be left out to save bytes."""
+        """`queue:NAME` or `topic:NAME`. Times are in ms. Without `ids` and `timestamps` frames are shorter."""
         opening = self._aio.producer(
             destination, priority=priority, time_to_live=time_to_live, delay=delay, ids=ids, timestamps=timestamps
         )
-        producer = Producer(self._loop, self._loop.do(opening), self._aio.transacted)
+        producer = Producer(self._loop, self._loop.run(opening), self._aio.transacted)
         self._producers.append(producer)
         return producer
 
@@ -160,57 +161,57 @@ class Session:
             destination, prefetch=prefetch, selector=selector, durable=durable, shared=shared, no_local=no_local,
             exclusive=exclusive,
         )  # fmt: skip
-        return Consumer(self._loop, self._loop.do(opening))
+        return Consumer(self._loop, self._loop.run(opening))
 
     def browser(self, queue: str, *, selector: str = "") -> "Consumer":
-        """Iterate over it to see what is on a queue."""
-        return Consumer(self._loop, self._loop.do(self._aio.browser(queue, selector=selector)))
+        """Iterate over the browser to read the messages of a queue."""
+        return Consumer(self._loop, self._loop.run(self._aio.browser(queue, selector=selector)))
 
     def requester(
         self, destination: str, *, reply_to: str = "", persistent: bool = False, ids: bool = True,
         timestamps: bool = True,
     ) -> "Requester":  # fmt: skip
-        """Sends requests and waits for their replies, on a queue that many share, or on a temporary one of its own."""
+        """Replies arrive on the shared queue `reply_to`, or else on a temporary queue of this requester."""
         opening = self._aio.requester(
             destination, reply_to=reply_to, persistent=persistent, ids=ids, timestamps=timestamps
         )
-        return Requester(self._loop, self._loop.do(opening))
+        return Requester(self._loop, self._loop.run(opening))
 
     def reply(self, request: Message, body: Buffer, *, persistent: bool = False, **headers: Unpack[Headers]) -> None:
-        """Answer a request where its sender waits for it."""
-        self._loop.do(self._aio.reply(request, body, persistent=persistent, **headers))
+        """Send a reply to the `reply_to` destination of a request."""
+        self._loop.run(self._aio.reply(request, body, persistent=persistent, **headers))
 
     def acknowledge(self) -> None:
-        """With `client`: all that this session has given to the application is done."""
-        self._loop.do(as_work(self._aio.acknowledge))
+        """In mode `client`: acknowledge all messages that the application has received in this session."""
+        self._loop.run(call_in_loop(self._aio.acknowledge))
 
     def recover(self) -> None:
-        """All that was received and not acknowledged comes again."""
-        self._loop.do(self._aio.recover())
+        """Have all messages that were received and not acknowledged delivered again."""
+        self._loop.run(self._aio.recover())
 
     def prepare(self, xid: str) -> None:
-        """The first of two phases: the transaction now waits, whatever happens, for `Connection.commit` or rollback."""
+        """The first phase of a two-phase commit: the transaction waits for `Connection.commit` or `rollback`."""
         self.flush()
-        self._loop.do(self._aio.prepare(xid))
+        self._loop.run(self._aio.prepare(xid))
 
     def commit(self) -> None:
-        """All sends become visible and all receipts final; durable, if anything in it is persistent."""
+        """Commit all sends and acknowledgements; durable if a message in the transaction is persistent."""
         self.flush()
-        self._loop.do(self._aio.commit())
+        self._loop.run(self._aio.commit())
 
     def rollback(self) -> None:
-        """Sends are forgotten, receipts come again."""
+        """Discard all sends, and have all received messages delivered again."""
         with suppress(RefusedError):
             self.flush()
-        self._loop.do(self._aio.rollback())
+        self._loop.run(self._aio.rollback())
 
     def close(self) -> None:
-        """An open transaction is rolled back."""
+        """Close the session. The broker rolls an open transaction back."""
         self.flush()
-        self._loop.do(self._aio.close())
+        self._loop.run(self._aio.close())
 
     def flush(self, timeout: float | None = None) -> None:
-        """Everything sent so far is on its way. Raises TimeoutError if that takes longer."""
+        """Hand everything sent so far to the connection. Raises TimeoutError after `timeout` seconds."""
         for producer in self._producers:
             producer.flush(timeout)
 
@@ -218,7 +219,7 @@ class Session:
 class Requester:
     """One request at a time."""
 
-    def __init__(self, loop: Caller, requester: aio.Requester) -> None:
+    def __init__(self, loop: LoopCaller, requester: aio.Requester) -> None:
         self.reply_to = requester.reply_to
         self._loop = loop
         self._aio = requester
@@ -227,8 +228,8 @@ class Requester:
         self, body: Buffer, timeout: float | None = None, *, properties: Mapping[str, Value] | None = None,
         **headers: Unpack[Headers],
     ) -> Message:  # fmt: skip
-        """Raises TimeoutError if no reply came in so many seconds; one that comes later is not mistaken for another."""
-        return self._loop.do(self._aio.request(body, timeout, properties=properties, **headers))
+        """Send a request and wait for its reply. Raises TimeoutError after `timeout` seconds; ignores late replies."""
+        return self._loop.run(self._aio.request(body, timeout, properties=properties, **headers))
 
     def close(self) -> None:
-        self._loop.do(self._aio.close())
+        self._loop.run(self._aio.close())

@@ -1,4 +1,4 @@
-"""Producers and consumers of the plain API: they hand over to the loop's thread, and wait for it where they must."""
+"""Producers and consumers of the blocking API: they pass work to the thread of the event loop."""
 
 import asyncio
 import threading
@@ -10,46 +10,46 @@ from typing import Final, Unpack
 
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError, MessagingError
-from mqlab.client.event_loop import Caller, as_work
+from mqlab.client.event_loop import LoopCaller, call_in_loop
 from mqlab.client.headers import Headers
 from mqlab.client.message import Delivery, Message
 from mqlab.wire.native.bodies import Buffer, Payload, as_body
 from mqlab.wire.native.columns import Value
 
-# What leaves in one frame, and what may wait in this process before `send` waits too.
-_MOST_ROWS: Final = 4096
-_MOST_BYTES: Final = 256 * 1024
-_MOST_READY: Final = 4 * _MOST_ROWS
-_MOST_READY_BYTES: Final = 16 * _MOST_BYTES
-# With automatic acknowledgement, how long the broker may not know of what was received.
-_PROMPT_SECONDS: Final = 0.002
+# Limits of one frame, and of the messages that may be unsent before `send` blocks.
+_MAX_ROWS: Final = 4096
+_MAX_BYTES: Final = 256 * 1024
+_MAX_READY: Final = 4 * _MAX_ROWS
+_MAX_READY_BYTES: Final = 16 * _MAX_BYTES
+# In mode `auto`, how long an acknowledgement may be delayed.
+_ACKNOWLEDGE_DELAY_S: Final = 0.002
 
 
 class Producer:
-    """Sends to one destination. Sends that need no answer only leave a note for the thread that does the sending."""
+    """Sends to one destination. A send without confirmation only queues the message for the thread of the loop."""
 
-    def __init__(self, loop: Caller, producer: aio.Producer, transacted: bool) -> None:
+    def __init__(self, loop: LoopCaller, producer: aio.Producer, transacted: bool) -> None:
         self.destination = producer.destination
         self._loop = loop
         self._aio = producer
         self._transacted = transacted
         self._ready: deque[bytes] = deque()
-        # Each counter is written by one thread only: what was added by the caller's, what has left by the loop's.
+        # One thread writes each counter: the caller's thread what was added, the loop's thread what was sent.
         self._added = self._added_bytes = 0
-        self._left = self._left_bytes = 0
-        self._notified = False
-        self._pump_runs = False
-        self._moved = threading.Event()
+        self._sent = self._sent_bytes = 0
+        self._start_scheduled = False
+        self._sending = False
+        self._progress = threading.Event()
         self._error: MessagingError | None = None
 
     def send(
         self, body: Buffer, *, persistent: bool = False, properties: Mapping[str, Value] | None = None,
         **headers: Unpack[Headers],
     ) -> None:  # fmt: skip
-        """One message. A persistent one outside a transaction is on the broker's disk when this returns."""
+        """Send one message. A persistent one outside a transaction is on the broker's disk when this returns."""
         if persistent or properties or headers:
             self.flush()
-            self._loop.do(self._aio.send(body, persistent=persistent, properties=properties, **headers))
+            self._loop.run(self._aio.send(body, persistent=persistent, properties=properties, **headers))
             return
         body = as_body(body)
         if self._error is not None or self._loop.stopped:
@@ -57,30 +57,30 @@ class Producer:
         self._ready.append(body)
         self._added += 1
         self._added_bytes += len(body)
-        if not self._notified:
-            self._notified = True
-            self._loop.submit(self._start_pump)
-        if self._added - self._left >= _MOST_READY or self._added_bytes - self._left_bytes >= _MOST_READY_BYTES:
-            self._wait_for_the_pump()
+        if not self._start_scheduled:
+            self._start_scheduled = True
+            self._loop.schedule(self._start_sending)
+        if self._added - self._sent >= _MAX_READY or self._added_bytes - self._sent_bytes >= _MAX_READY_BYTES:
+            self._wait_for_progress()
 
     def send_batch(self, payload: Payload, *, persistent: bool = False, confirm: bool = False) -> None:
-        """Messages that go together (see `mqlab.wire.native.bodies`); with `confirm`, returns when they are safe."""
+        """Send a batch (see `mqlab.wire.native.bodies`). With `confirm`, returns when the broker has confirmed it."""
         self.flush()
-        self._loop.do(self._aio.send_batch(payload, persistent=persistent, confirm=confirm))
+        self._loop.run(self._aio.send_batch(payload, persistent=persistent, confirm=confirm))
 
     def flush(self, timeout: float | None = None) -> None:
-        """Returns when everything sent so far is on its way. Raises TimeoutError if that takes longer."""
+        """Hand everything sent so far to the connection. Raises TimeoutError after `timeout` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while self._left < self._added:
+        while self._sent < self._added:
             if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError(f"{self._added - self._left} messages could not leave: nobody takes them")
-            self._wait_for_the_pump()
+                raise TimeoutError(f"{self._added - self._sent} messages are unsent: the broker grants no credit")
+            self._wait_for_progress()
         self._raise_error()
 
     def close(self) -> None:
-        """Returns when the broker has everything that was sent."""
+        """Close the producer. Returns when the broker has received everything that was sent."""
         self.flush()
-        self._loop.do(self._aio.close())
+        self._loop.run(self._aio.close())
 
     def _raise_error(self) -> None:
         if self._error is not None:
@@ -89,113 +89,113 @@ class Producer:
         if self._loop.stopped:
             raise ClosedError("the connection is closed")
 
-    def _wait_for_the_pump(self) -> None:
-        self._moved.clear()
-        if self._left < self._added:
-            # It may move between the two lines above: the wait is bounded, the caller looks again.
-            self._moved.wait(0.05)
+    def _wait_for_progress(self) -> None:
+        self._progress.clear()
+        if self._sent < self._added:
+            # Progress between the two lines above is missed, so the wait is bounded and the caller checks again.
+            self._progress.wait(0.05)
         self._raise_error()
 
-    # In the loop's thread
+    # In the thread of the loop
 
-    def _start_pump(self) -> None:
-        self._notified = False
-        if not self._pump_runs:
-            self._pump_runs = True
-            self._loop.keep(asyncio.ensure_future(self._pump()))
+    def _start_sending(self) -> None:
+        self._start_scheduled = False
+        if not self._sending:
+            self._sending = True
+            self._loop.keep_task(asyncio.ensure_future(self._send_ready()))
 
-    async def _pump(self) -> None:
-        """Send what is ready, until nothing is. After an error, what is ready cannot be sent."""
+    async def _send_ready(self) -> None:
+        """Send until nothing is ready. After an error, the messages that are ready are discarded."""
         try:
             while self._ready:
                 taken, size = self._take()
                 try:
-                    await self._aio.send_batch(self._aio.stamp.batch(taken))
+                    await self._aio.send_batch(self._aio.encoder.batch(taken))
                 except MessagingError as error:
                     self._error = error
-                self._left += len(taken)
-                self._left_bytes += size
-                self._moved.set()
+                self._sent += len(taken)
+                self._sent_bytes += size
+                self._progress.set()
         finally:
-            self._pump_runs = False
+            self._sending = False
 
     def _take(self) -> tuple[list[bytes], int]:
-        """What leaves in one frame."""
+        """The bodies of the next frame, and their size in bytes."""
         taken: list[bytes] = []
         size = 0
-        while self._ready and len(taken) < _MOST_ROWS and size < _MOST_BYTES:
+        while self._ready and len(taken) < _MAX_ROWS and size < _MAX_BYTES:
             taken.append(self._ready.popleft())
             size += len(taken[-1])
         return taken, size
 
 
 class Consumer:
-    """Receives from one destination. Iterating over it ends when the connection is closed."""
+    """Receives from one destination. An iteration ends when the connection is closed."""
 
-    def __init__(self, loop: Caller, consumer: aio.Consumer) -> None:
+    def __init__(self, loop: LoopCaller, consumer: aio.Consumer) -> None:
         self.destination = consumer.destination
         self._loop = loop
         self._aio = consumer
-        self._prompt = consumer.mode == "auto"
+        self._acknowledges_promptly = consumer.mode == "auto"
         self._listener: threading.Thread | None = None
-        # Held by the listener from the moment it has a message until it is done with it.
-        self._turn = threading.Lock()
+        # The listener's thread holds it while the listener handles a message.
+        self._listener_lock = threading.Lock()
         self._closing = False
 
     def receive(
         self, timeout: float | None = None, *, correlation_id: str | None = None, message_id: str | None = None
     ) -> Message:
-        """The next message, or the one with that id. Raises TimeoutError if none came in so many seconds."""
-        self._must_not_listen()
+        """The next message, or the one with that id. Raises TimeoutError after `timeout` seconds."""
+        self._check_no_listener()
         if correlation_id is not None or message_id is not None:
             receiving = self._aio.receive(timeout, correlation_id=correlation_id, message_id=message_id)
-            return self._loop.do(receiving)
-        if not self._aio.in_hand:
-            self._loop.do(self._aio.fill_hand(timeout))
-        elif self._prompt and not self._aio.settling:
-            self._settle_soon()
-        return self._aio.in_hand.pop()
+            return self._loop.run(receiving)
+        if not self._aio.buffered:
+            self._loop.run(self._aio.fill_buffer(timeout))
+        elif self._acknowledges_promptly and not self._aio.acknowledge_scheduled:
+            self._schedule_acknowledge()
+        return self._aio.buffered.pop()
 
     def receive_batch(self, timeout: float | None = None) -> Delivery:
-        """The next messages that came together."""
-        self._must_not_listen()
-        return self._loop.do(self._aio.receive_batch(timeout))
+        """The next delivery, which may have many messages. Raises TimeoutError after `timeout` seconds."""
+        self._check_no_listener()
+        return self._loop.run(self._aio.receive_batch(timeout))
 
-    def acknowledge(self, what: Message | Delivery | None = None) -> None:
-        """All that this consumer gave to the application is done; or, with `individual`, just these messages."""
-        self._loop.do(as_work(lambda: self._aio.acknowledge(what)))
+    def acknowledge(self, messages: Message | Delivery | None = None) -> None:
+        """Acknowledge all that the application has received; in mode `individual` only these messages."""
+        self._loop.run(call_in_loop(lambda: self._aio.acknowledge(messages)))
 
     def listen(self, listener: Callable[[Message], None]) -> None:
         """Call the listener for each message, in a thread of its own, until the consumer is closed.
 
-        A message is done when the listener returns. If it raises, the consumer is closed: that message and all after
-        it stay with the broker, and the thread ends with the error.
+        A message is acknowledged after the listener returns. If the listener raises, the consumer is closed: the broker
+        keeps that message and all after it, and the thread ends with the error.
         """
-        self._must_not_listen()
+        self._check_no_listener()
         self._listener = threading.Thread(target=self._listen, args=(listener,), name="mqlab-listener", daemon=True)
         self._listener.start()
 
-    def _must_not_listen(self) -> None:
+    def _check_no_listener(self) -> None:
         if self._listener is not None:
-            raise MessagingError("a listener gets the messages of this consumer")
+            raise MessagingError("this consumer has a listener, which gets its messages")
 
     def _listen(self, listener: Callable[[Message], None]) -> None:
-        """A message counts as given when it leaves the hand, so it leaves it only when its turn has come."""
+        """A message counts as received once it is popped, so it is popped only under the lock."""
         while not self._closing:
             try:
-                if not self._aio.in_hand:
-                    self._loop.do(self._aio.fill_hand())
-                elif self._prompt and not self._aio.settling:
-                    self._settle_soon()
-            except self._aio.end:
+                if not self._aio.buffered:
+                    self._loop.run(self._aio.fill_buffer())
+                elif self._acknowledges_promptly and not self._aio.acknowledge_scheduled:
+                    self._schedule_acknowledge()
+            except self._aio.end_error:
                 return
-            with self._turn:
+            with self._listener_lock:
                 if not self._closing:
-                    self._hand_over(listener)
+                    self._call_listener(listener)
 
-    def _hand_over(self, listener: Callable[[Message], None]) -> None:
+    def _call_listener(self, listener: Callable[[Message], None]) -> None:
         try:
-            message = self._aio.in_hand.pop()
+            message = self._aio.buffered.pop()
         except IndexError:
             # The session was closed meanwhile.
             return
@@ -203,35 +203,35 @@ class Consumer:
             listener(message)
         except BaseException:
             with suppress(ClosedError):
-                self._loop.do(self._aio.close(undone=1))
+                self._loop.run(self._aio.close(unprocessed=1))
             raise
 
     def __iter__(self) -> Iterator[Message]:
         while True:
             try:
                 yield self.receive()
-                # What came together is at hand: no need to ask for each.
-                while in_hand := self._aio.in_hand:
-                    if self._prompt and not self._aio.settling:
-                        self._settle_soon()
-                    yield in_hand.pop()
-            except self._aio.end:
+                # The rest of the delivery needs no call of the loop.
+                while buffered := self._aio.buffered:
+                    if self._acknowledges_promptly and not self._aio.acknowledge_scheduled:
+                        self._schedule_acknowledge()
+                    yield buffered.pop()
+            except self._aio.end_error:
                 return
 
-    def _settle(self) -> None:
-        """In the loop's thread. Not at once: to wake that thread for each message would cost more than the message."""
-        asyncio.get_running_loop().call_later(_PROMPT_SECONDS, self._aio.settle)
+    def _acknowledge_later(self) -> None:
+        """In the thread of the loop. Delayed: waking that thread for each message would cost more than the message."""
+        asyncio.get_running_loop().call_later(_ACKNOWLEDGE_DELAY_S, self._aio.acknowledge_all_but_last)
 
-    def _settle_soon(self) -> None:
-        self._aio.settling = True
-        self._loop.submit(self._settle)
+    def _schedule_acknowledge(self) -> None:
+        self._aio.acknowledge_scheduled = True
+        self._loop.schedule(self._acknowledge_later)
 
     def close(self) -> None:
-        """What was not given to the application goes back to the queue. A listener is first done with its message."""
+        """Return all messages that the application has not received to the queue. Waits for a running listener."""
         self._closing = True
         if self._listener is None or self._listener is threading.current_thread():
-            self._loop.do(self._aio.close())
+            self._loop.run(self._aio.close())
             return
-        with self._turn:
-            self._loop.do(self._aio.close())
+        with self._listener_lock:
+            self._loop.run(self._aio.close())
         self._listener.join()

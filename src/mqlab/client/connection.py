@@ -1,4 +1,4 @@
-"""The client's end of a connection: frames to the links they are for, answers to those who wait for them."""
+"""A client's connection in the native protocol: it routes frames to links, and replies to the callers that wait."""
 
 import asyncio
 from collections import deque
@@ -10,15 +10,15 @@ from mqlab.wire import native
 from mqlab.wire.native.bodies import Buffer, Payload
 from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 
-# What a broker may send at once, unless its HELLO announces a higher limit for a frame.
-_FRAME_LIMIT = 64 * 1024 * 1024
-_LARGE = 16 * 1024
-_GOODBYE_SECONDS = 1.0
+# The longest frame that a broker may send, unless its HELLO announces a higher limit.
+_FRAME_LIMIT_BYTES = 64 * 1024 * 1024
+_LARGE_BYTES = 16 * 1024
+_TLS_CLOSE_TIMEOUT_S = 1.0
 _SEND, _ACKNOWLEDGE, _RECEIVE, _REQUEST = map(int, (Kind.SEND, Kind.ACKNOWLEDGE, Kind.RECEIVE, Kind.REQUEST))
 
 
-class Link(Protocol):
-    """A producer or consumer: it gets the frames of its number, and learns when the connection is gone."""
+class ClientLink(Protocol):
+    """A producer or consumer: it gets the frames with its number, and learns when the connection is lost."""
 
     def handle(self, frame: Frame) -> None: ...
 
@@ -26,61 +26,53 @@ class Link(Protocol):
 
 
 @runtime_checkable
-class Receiving(Link, Protocol):
-    """A link to which messages are delivered."""
+class SendingLink(ClientLink, Protocol):
+    """A link that also learns when the broker refuses what it sent."""
 
-    def delivered(self, first: int, payload: Payload, delivered: int, persistent: bool, origin: str) -> None: ...
-
-
-@runtime_checkable
-class Sending(Link, Protocol):
-    """A link that also learns when the broker refused what it sent up to a sequence number."""
-
-    def refused(self, seq: int, error: MessagingError) -> None: ...
+    def refused(self, seq: int, error: MessagingError) -> None:
+        """`seq`: sequence number of the last refused message."""
 
 
-class Wire(asyncio.BufferedProtocol):
-    """One connection to a broker. All sessions of it share it."""
+class NativeClientConnection(asyncio.BufferedProtocol):
+    """One connection to a broker. All its sessions share it."""
 
     def __init__(self) -> None:
-        self._receiver = native.FrameDecoder(_FRAME_LIMIT)
+        self._decoder = native.FrameDecoder(_FRAME_LIMIT_BYTES)
         self._transport: asyncio.Transport | None = None
         self.loop = asyncio.get_running_loop()
         self._unsent: list[Buffer] = []
-        # What others want to send before anything else is.
-        self._first: list[Callable[[], None]] = []
-        # What is unsent when the next turn of the loop begins leaves then; unless it is held for somebody who is sure
-        # to call `about_to_wait` in this one.
-        self._due = False
-        self.held = False
-        # At most one was woken by what came last, and has not had his turn of the loop yet.
-        self._alone = False
-        # Something came since somebody last set it back.
-        self.heard = False
-        self._gone = asyncio.Event()
-        self._links: dict[int, Link] = {}
-        self._receivers: dict[int, Receiving] = {}
-        # Who waits for which answer, first come first served: (kind, session, link) -> futures.
-        self._asked: dict[tuple[int, int, int], deque[asyncio.Future[Frame]]] = {}
-        self._questions: dict[int, asyncio.Future[Frame]] = {}
+        # Producers' flushes, which run before the next frame is sent.
+        self._before_send: list[Callable[[], None]] = []
+        # Unsent frames leave at the next turn of the loop. With `hold_flush` they leave earlier: the caller that set it
+        # calls `flush_before_wait` in this turn.
+        self._flush_scheduled = False
+        self.hold_flush = False
+        # The last read woke at most one task, which has not run yet.
+        self._woke_one = False
+        # Bytes have arrived since the keepalive last cleared this.
+        self.traffic_seen = False
+        self._disconnected = asyncio.Event()
+        self._links: dict[int, ClientLink] = {}
+        # Callers that wait for a reply, first come first served, by (kind, session, link) of the reply.
+        self._pending_replies: dict[tuple[int, int, int], deque[asyncio.Future[Frame]]] = {}
+        self._admin_requests: dict[int, asyncio.Future[Frame]] = {}
         self._error: MessagingError | None = None
-        # The name of the broker, if it has one.
+        # The name of the broker, or "".
         self.broker = ""
-        # Bytes of the longest frame that it takes.
-        self.frame_limit = _FRAME_LIMIT
-        self._last_question = 0
+        # The longest frame that the broker accepts, in bytes.
+        self.frame_limit = _FRAME_LIMIT_BYTES
+        self._last_admin_request = 0
         self._last_session = 0
         self._last_link = 0
 
-    async def greet(self, hello: dict[str, Any]) -> None:
-        """The first thing to do. Raises LoginError if the broker does not want us."""
-        said = {"version": native.VERSION, "client": "mqlab", **{key: value for key, value in hello.items() if value}}
+    async def handshake(self, hello: dict[str, Any]) -> None:
+        """Exchange HELLO frames; nothing else may be sent before. Raises LoginError if the broker refuses the login."""
+        fields = {"version": native.VERSION, "client": "mqlab", **{key: value for key, value in hello.items() if value}}
         try:
-            greeting = await self.ask(native.frame(Kind.HELLO, said), Kind.HELLO)
-            told = greeting.json()
-            self.broker = str(told.get("name", ""))
-            self.frame_limit = int(told.get("frame_limit", _FRAME_LIMIT))
-            self._receiver.limit = max(_FRAME_LIMIT, self.frame_limit)
+            reply = (await self.call(native.frame(Kind.HELLO, fields), Kind.HELLO)).json()
+            self.broker = str(reply.get("name", ""))
+            self.frame_limit = int(reply.get("frame_limit", _FRAME_LIMIT_BYTES))
+            self._decoder.limit = max(_FRAME_LIMIT_BYTES, self.frame_limit)
         except BaseException:
             await self.close()
             raise
@@ -93,158 +85,157 @@ class Wire(asyncio.BufferedProtocol):
         self._last_link += 1
         return self._last_link
 
-    def attach(self, number: int, link: Link) -> None:
+    def attach(self, number: int, link: ClientLink) -> None:
         self._links[number] = link
-        if isinstance(link, Receiving):
-            self._receivers[number] = link
 
     def detach(self, number: int) -> None:
         self._links.pop(number, None)
-        self._receivers.pop(number, None)
 
-    def soon(self, action: Callable[[], None]) -> None:
-        """With the next turn of the loop, and before anything that is sent later than this."""
-        self._first.append(action)
-        self._flush_soon()
+    def flush_later(self, action: Callable[[], None]) -> None:
+        """Call `action` at the next turn of the loop, or before the next frame is sent."""
+        self._before_send.append(action)
+        self._schedule_flush()
 
-    def about_to_wait(self) -> None:
-        """Somebody will wait for the effect of what was sent.
+    def flush_before_wait(self) -> None:
+        """The caller is about to wait for the effect of what it sent.
 
-        Over a socket it leaves with the next turn of the loop. If it was held until now, or if nobody else was woken
-        together with him, it leaves with this one: at once, unless others who were woken may have something to say.
+        Over a socket, frames leave at the next turn of the loop. They leave now if the caller held them until now, or
+        if the last read woke no other task that may have something to send.
         """
-        if self._alone or (self.held and not self._due):
+        if self._woke_one or (self.hold_flush and not self._flush_scheduled):
             self._flush()
-        self.held = False
+        self.hold_flush = False
 
-    def send(
+    def send_frame(
         self, kind: int, flags: int, session: int, link: int, first: int, amount: int, payload: Buffer = b""
     ) -> None:
-        """A frame. See `write`."""
+        """Send a frame; see `write` for when it leaves."""
         if self._transport is None:
-            self._must_be_open()
-        if self._first:
-            self._do_first()
-        if not (self._due or self.held):
-            self._flush_soon()
+            self._check_open()
+        if self._before_send:
+            self._run_before_send()
+        if not (self._flush_scheduled or self.hold_flush):
+            self._schedule_flush()
         size = len(payload)
         self._unsent += (native.HEADER.pack(size, kind, flags, session, link, first, amount), payload)
-        if size >= _LARGE:
+        if size >= _LARGE_BYTES:
             self._flush()
 
-    # What is said most, as frames
+    # The most frequent operations. A connection inside one process overrides them by calls of the broker.
 
-    def put(self, session: int, link: int, first: int, payload: Payload, flags: int) -> None:
+    def send_messages(self, session: int, link: int, first: int, payload: Payload, flags: int) -> None:
         data, rows, form = payload
-        self.send(_SEND, flags | form, session, link, first, rows, data)
+        self.send_frame(_SEND, flags | form, session, link, first, rows, data)
 
-    def acknowledge(self, link: int, up_to: int, room: int) -> None:
-        self.send(_ACKNOWLEDGE, 0, 0, link, up_to, room)
+    def acknowledge(self, link: int, up_to: int, credit: int) -> None:
+        self.send_frame(_ACKNOWLEDGE, 0, 0, link, up_to, credit)
 
     def receive(self, link: int, correlation_id: str, done: int) -> None:
-        """The message with that id; all that was delivered up to `done` is, if that is not 0."""
-        self.send(_RECEIVE, 0, 0, link, done, 0, correlation_id.encode())
+        """Ask for the message with that correlation id, and acknowledge up to `done` unless that is 0."""
+        self.send_frame(_RECEIVE, 0, 0, link, done, 0, correlation_id.encode())
 
-    def request(self, link: int, first: int, payload: Payload, consumer: int, correlation_id: str, done: int) -> None:
-        """`put` and `receive` in one: the message has that correlation id, and `done` is all the consumer was given."""
+    def send_request(
+        self, link: int, first: int, payload: Payload, consumer: int, correlation_id: str, done: int
+    ) -> None:
+        """`send_messages` and `receive` in one frame: `done` is the last delivery id of the consumer."""
         del correlation_id, done
-        self.send(_REQUEST, payload.form, 0, link, first, consumer, payload.data)
+        self.send_frame(_REQUEST, payload.form, 0, link, first, consumer, payload.data)
 
     def write(self, *data: Buffer) -> None:
-        """A frame, as its bytes. Small ones leave together at the end of this turn of the loop, a large one at once."""
-        self._must_be_open()
-        if self._first:
-            self._do_first()
+        """Send an encoded frame. Small ones leave together at the end of this turn of the loop, a large one at once."""
+        self._check_open()
+        if self._before_send:
+            self._run_before_send()
         self._unsent += data
-        if len(data[-1]) >= _LARGE:
+        if len(data[-1]) >= _LARGE_BYTES:
             self._flush()
         else:
-            self._flush_soon()
+            self._schedule_flush()
 
-    def _must_be_open(self) -> None:
+    def _check_open(self) -> None:
         if self._transport is None:
             raise self._error or ClosedError("the connection is closed")
 
-    def _do_first(self) -> None:
-        actions, self._first = self._first, []
+    def _run_before_send(self) -> None:
+        actions, self._before_send = self._before_send, []
         for action in actions:
             action()
 
-    def _flush_soon(self) -> None:
-        if not self._due:
-            self._due = True
-            self.loop.call_soon(self._flush_due)
+    def _schedule_flush(self) -> None:
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self.loop.call_soon(self._flush_now)
 
-    def _flush_due(self) -> None:
-        self._due = self._alone = False
+    def _flush_now(self) -> None:
+        self._flush_scheduled = self._woke_one = False
         self._flush()
 
     def _flush(self) -> None:
-        if self._first:
-            self._do_first()
+        if self._before_send:
+            self._run_before_send()
         unsent, self._unsent = self._unsent, []
         if self._transport is not None and unsent:
             self._transport.writelines(unsent)
 
-    async def ask(self, data: bytes, answer: Kind, *, session: int = 0, link: int = 0) -> Frame:
-        """Write a frame and wait for the answer to it. Raises RefusedError if that is the answer."""
-        self._must_be_open()
+    async def call(self, data: bytes, reply: Kind, *, session: int = 0, link: int = 0) -> Frame:
+        """Send an encoded frame and wait for its reply. Raises RefusedError if the broker refuses."""
+        self._check_open()
         future: asyncio.Future[Frame] = self.loop.create_future()
-        self._asked.setdefault((answer, session, link), deque()).append(future)
+        self._pending_replies.setdefault((reply, session, link), deque()).append(future)
         self.write(data)
-        self.about_to_wait()
+        self.flush_before_wait()
         return await future
 
-    async def question(self, asked: str, *, session: int = 0, **said: Any) -> dict[str, Any]:
-        """Anything that is not about messages. Raises RefusedError if that is the answer."""
-        self._must_be_open()
-        self._last_question += 1
-        number = self._last_question
+    async def admin_request(self, operation: str, *, session: int = 0, **arguments: Any) -> dict[str, Any]:
+        """Any operation that is not about messages. Raises RefusedError if the broker refuses."""
+        self._check_open()
+        self._last_admin_request += 1
+        number = self._last_admin_request
         future: asyncio.Future[Frame] = self.loop.create_future()
-        self._questions[number] = future
-        self.write(native.frame(Kind.ASK, {"ask": asked, **said}, session=session, first=number))
-        self.about_to_wait()
-        answer = (await future).json()
-        if "error" in answer:
-            raise RefusedError(str(answer["error"]))
-        return answer
+        self._admin_requests[number] = future
+        self.write(native.frame(Kind.ASK, {"ask": operation, **arguments}, session=session, first=number))
+        self.flush_before_wait()
+        reply = (await future).json()
+        if "error" in reply:
+            raise RefusedError(str(reply["error"]))
+        return reply
 
     async def close(self) -> None:
         transport = self._transport
         if transport is None:
             return
-        self.lose(ClosedError("the connection was closed"))
+        self.disconnect(ClosedError("the connection was closed"))
         await asyncio.sleep(0)
         if transport.get_extra_info("sslcontext") is not None:
-            # TLS says goodbye and waits for the other side to do so, which may be in no state to.
+            # TLS waits for the peer's close notification, which a broken peer never sends.
             try:
-                async with asyncio.timeout(_GOODBYE_SECONDS):
-                    await self._gone.wait()
+                async with asyncio.timeout(_TLS_CLOSE_TIMEOUT_S):
+                    await self._disconnected.wait()
             except TimeoutError:
                 transport.abort()
                 await asyncio.sleep(0)
 
-    # From the transport
+    # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not asyncio.Transport by inheritance, only by their methods.
         self._transport = cast(asyncio.Transport, transport)
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the room is ours to choose
-        return self._receiver.get_buffer()
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the decoder chooses the size
+        return self._decoder.get_buffer()
 
     def buffer_updated(self, size: int) -> None:
         try:
-            frames = self._receiver.buffer_updated(size)
+            frames = self._decoder.buffer_updated(size)
             self.frames_received(frames)
         except ProtocolError as error:
-            self.lose(ClosedError(f"the broker broke the protocol: {error}"))
+            self.disconnect(ClosedError(f"the broker broke the protocol: {error}"))
             return
-        self.heard = True
+        self.traffic_seen = True
         if frames:
-            # Whoever it woke is in line before this: what they all say leaves with one system call.
-            self._flush_soon()
-            self._alone = len(frames) == 1
+            # The tasks that these frames woke run before this flush: all they send leaves with one system call.
+            self._schedule_flush()
+            self._woke_one = len(frames) == 1
 
     def frames_received(self, frames: Iterable[Frame]) -> None:
         """Raises ProtocolError."""
@@ -253,47 +244,48 @@ class Wire(asyncio.BufferedProtocol):
             if link is not None and frame.kind in _FOR_LINKS:
                 link.handle(frame)
             else:
-                self._answered(frame)
+                self._handle_reply(frame)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._gone.set()
-        self.lose(ClosedError(f"the connection to the broker is lost ({error or 'closed by the broker'})"))
+        self._disconnected.set()
+        self.disconnect(ClosedError(f"the connection to the broker is lost ({error or 'closed by the broker'})"))
 
-    def _answered(self, frame: Frame) -> None:
+    def _handle_reply(self, frame: Frame) -> None:
         if frame.kind == Kind.ERROR:
-            self._refused(frame)
+            self._handle_error(frame)
             return
         if frame.kind == Kind.ANSWER:
-            future = self._questions.pop(frame.first, None)
+            future = self._admin_requests.pop(frame.first, None)
         else:
-            future = self._next_asker((frame.kind, frame.session, frame.link))
+            future = self._next_waiter((frame.kind, frame.session, frame.link))
         if future is not None and not future.done():
-            # The frame's memory goes on to be filled: keep what it says.
+            # The decoder reuses the memory of the payload.
             future.set_result(frame._replace(payload=memoryview(bytes(frame.payload))))
 
-    def _next_asker(self, key: tuple[int, int, int]) -> "asyncio.Future[Frame] | None":
-        """Whose turn it is; None if nobody asked, or nobody waits any more."""
-        waiting = self._asked.get(key)
+    def _next_waiter(self, key: tuple[int, int, int]) -> "asyncio.Future[Frame] | None":
+        """The first caller that waits for this reply; None if there is none, or it has given up."""
+        waiting = self._pending_replies.get(key)
         if not waiting:
             return None
         future = waiting.popleft()
         if not waiting:
-            del self._asked[key]
+            del self._pending_replies[key]
         return None if future.done() else future
 
-    def _refused(self, frame: Frame) -> None:
-        said: dict[str, Any] = frame.json()
-        error = RefusedError(str(said.get("message", "refused")))
+    def _handle_error(self, frame: Frame) -> None:
+        details: dict[str, Any] = frame.json()
+        error = RefusedError(str(details.get("message", "refused")))
         if not frame.session and not frame.link:
-            login = said.get("code") == "login"
-            self.lose(LoginError(str(error)) if login else ClosedError(f"the broker ended the connection: {error}"))
+            login = details.get("code") == "login"
+            reason = LoginError(str(error)) if login else ClosedError(f"the broker ended the connection: {error}")
+            self.disconnect(reason)
             return
         link = self._links.get(frame.link)
-        if frame.amount and isinstance(link, Sending):
+        if frame.amount and isinstance(link, SendingLink):
             link.refused(frame.first + frame.amount - 1, error)
             return
-        for key in [key for key in self._asked if key[1:] == (frame.session, frame.link)]:
-            future = self._next_asker(key)
+        for key in [key for key in self._pending_replies if key[1:] == (frame.session, frame.link)]:
+            future = self._next_waiter(key)
             if future is not None:
                 future.set_exception(error)
 
@@ -301,20 +293,20 @@ class Wire(asyncio.BufferedProtocol):
     def is_open(self) -> bool:
         return self._transport is not None
 
-    def lose(self, error: MessagingError) -> None:
-        """Close it, for this reason: all that is waited for fails with it."""
+    def disconnect(self, error: MessagingError) -> None:
+        """Close the connection. Every pending call, and every link, fails with this error."""
         if self._transport is None:
             return
         self._flush()
         self._transport.close()
         self._transport = None
         self._error = error
-        waiting = [*self._questions.values(), *(one for futures in self._asked.values() for one in futures)]
-        for future in waiting:
+        replies = (future for futures in self._pending_replies.values() for future in futures)
+        for future in [*self._admin_requests.values(), *replies]:
             if not future.done():
                 future.set_exception(error)
-        self._asked.clear()
-        self._questions.clear()
+        self._pending_replies.clear()
+        self._admin_requests.clear()
         for link in [*self._links.values()]:
             link.lost(error)
 

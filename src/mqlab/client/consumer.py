@@ -1,176 +1,176 @@
-"""Receiving: deliveries in hand, acknowledgement, room for more."""
+"""Receiving: prefetched deliveries, acknowledgement and credit."""
 
 import asyncio
 from collections import deque
 from contextlib import suppress
 from typing import Final, Literal
 
-from mqlab.client.connection import Wire
+from mqlab.client.connection import NativeClientConnection
 from mqlab.client.errors import ClosedError, MessagingError
 from mqlab.client.message import Delivery, Message
-from mqlab.client.message_keys import asking_for
+from mqlab.client.message_keys import receive_frame
 from mqlab.wire import native
 from mqlab.wire.native.bodies import Payload
 from mqlab.wire.native.frames import FORM, Flag, Frame, Kind
 from mqlab.wire.native.payload import payload_of
 
-# auto: what was received is done when the next is asked for. dups_ok: the same, told to the broker lazily.
-# client: when the application says so, for all its session has received. individual: for each message by itself.
+# When messages are acknowledged. auto: when the application asks for the next one. dups_ok: the same, but lazily.
+# client: when the application acknowledges all that its session has received. individual: message by message.
 # transacted: with the commit.
 Acknowledge = Literal["auto", "dups_ok", "client", "individual", "transacted"]
 
 _DELIVER, _ORIGIN = map(int, (Kind.DELIVER, Kind.ORIGIN))
 _PERSISTENT = int(Flag.PERSISTENT)
-_BY_ITSELF: Final = frozenset(("auto", "dups_ok", "transacted"))
+_AUTO_ACKNOWLEDGING: Final = frozenset(("auto", "dups_ok", "transacted"))
 
 
 class Consumer:
-    """Receives from one destination, at most `prefetch` messages ahead of its application; 0: only when it asks."""
+    """Receives from one destination. It holds at most `prefetch` messages; with 0 it asks for each one."""
 
-    # What ends an iteration over it.
-    end: type[ClosedError] = ClosedError
+    # The exception that ends an iteration.
+    end_error: type[ClosedError] = ClosedError
 
     def __init__(
-        self, wire: Wire, session: int, link: int, destination: str, prefetch: int, acknowledge: Acknowledge
-    ) -> None:
+        self, connection: NativeClientConnection, session: int, link: int, destination: str, prefetch: int,
+        acknowledge: Acknowledge,
+    ) -> None:  # fmt: skip
         self.destination = destination
         self.mode = acknowledge
-        self._by_itself = acknowledge in _BY_ITSELF
-        self._wire = wire
+        self._auto_acknowledges = acknowledge in _AUTO_ACKNOWLEDGING
+        self._connection = connection
         self._session = session
         self._link = link
         self._prefetch = prefetch
         self._deliveries: deque[Delivery] = deque()
-        self._came: asyncio.Future[None] | None = None
-        # Until when somebody waits (None: for ever, or nobody does), whether that is over, and what looks after it.
-        self._until: float | None = None
-        self._late = False
+        self._arrival: asyncio.Future[None] | None = None
+        # The deadline of the waiting receive (None: none waits, or without a timeout), and the timer that checks it.
+        self._deadline: float | None = None
+        self._timed_out = False
         self._timer: asyncio.TimerHandle | None = None
-        self._looks_at = 0.0
-        # A receive was given up, and the broker has not said yet that it knows.
-        self._withdrawal: asyncio.Future[None] | None = None
+        self._timer_at = 0.0
+        # A receive was abandoned, and the broker has not replied to its CANCEL yet.
+        self._cancelling: asyncio.Future[None] | None = None
         self._error: MessagingError | None = None
-        # Where what is delivered next was sent to.
+        # The destination to which the messages of the next delivery were sent.
         self._origin = destination
-        # Delivery ids: taken from the deliveries up to `_taken`; done, as far as the broker knows, up to `_told`; the
-        # broker has room back for all up to `_roomed`.
-        self._taken = self._told = self._roomed = 0
-        # Done, and whether the broker will be told so with the next turn of the loop.
-        self._done = 0
-        self._telling = False
-        # The rest of the delivery that is given out one by one: messages in reverse order.
-        self.in_hand: list[Message] = []
-        # The broker will be told soon what is done.
-        self.settling = False
-        self._dropping = False
+        # The last delivery ids that were taken from `_deliveries`, acknowledged, and replaced by new credit.
+        self._taken_id = self._acknowledged_id = self._credited_id = 0
+        # Taken by `receive_batch`, and to be acknowledged at the next turn of the loop.
+        self._batch_done_id = 0
+        self._batch_acknowledge_scheduled = False
+        # Messages of the current delivery that the application has not received yet, in reverse order.
+        self.buffered: list[Message] = []
+        # A call of `acknowledge_all_but_last` is scheduled.
+        self.acknowledge_scheduled = False
+        self._discarding = False
 
     @property
-    def given(self) -> int:
-        """The delivery id up to which messages were given to the application."""
-        return self._taken - len(self.in_hand)
+    def last_received_id(self) -> int:
+        """The last delivery id that the application has received."""
+        return self._taken_id - len(self.buffered)
 
     async def receive_batch(self, timeout: float | None = None) -> Delivery:
-        """The next messages that came together. Raises TimeoutError if none came in so many seconds."""
-        if self.in_hand:
-            rest = self.in_hand[-1]
-            self.in_hand.clear()
+        """The next delivery, which may have many messages. Raises TimeoutError after `timeout` seconds."""
+        if self.buffered:
+            rest = self.buffered[-1]
+            self.buffered.clear()
             return rest.source.after(rest.row)
-        if self._deliveries and self._by_itself and self._error is None:
-            # Several came together: once all that are taken in this turn of the loop are done, the broker is told.
-            if not self._telling:
-                self._telling = True
-                self._wire.loop.call_soon(self._tell_done)
-            self._done = self._taken
-        elif not self._prepare():
+        if self._deliveries and self._auto_acknowledges and self._error is None:
+            # Several deliveries arrived: one acknowledgement covers all that are taken in this turn of the loop.
+            if not self._batch_acknowledge_scheduled:
+                self._batch_acknowledge_scheduled = True
+                self._connection.loop.call_soon(self._acknowledge_batches)
+            self._batch_done_id = self._taken_id
+        elif not self._request_delivery():
             await self._wait(timeout)
-        return self._take()
+        return self._take_delivery()
 
-    def came_with(self, delivery: Delivery) -> list[Delivery]:
-        """What is here already after that one, which was received last, and was delivered as often as it."""
-        found = []
+    def take_following(self, delivery: Delivery) -> list[Delivery]:
+        """Prefetched deliveries that follow the one received last and have the same delivery count."""
+        following = []
         while self._deliveries and self._deliveries[0].delivered == delivery.delivered:
-            found.append(self._take())
-        return found
+            following.append(self._take_delivery())
+        return following
 
     async def receive(
         self, timeout: float | None = None, *, correlation_id: str | None = None, message_id: str | None = None
     ) -> Message:
-        """The next message, or the one with that id. Raises TimeoutError if none came in so many seconds."""
+        """The next message, or the one with that id. Raises TimeoutError after `timeout` seconds."""
         if correlation_id is not None or message_id is not None:
             if self._prefetch:
-                raise ValueError("receiving by an id needs a consumer with prefetch 0: others get what comes next")
-            asking = None if message_id is None else asking_for(self._link, correlation_id, message_id)
-            if self._withdrawal is not None:
-                await self._withdrawn()
-            # What is left of a receive that was given up is another message.
+                raise ValueError("receiving by an id needs a consumer with prefetch 0")
+            by_message_id = None if message_id is None else receive_frame(self._link, correlation_id, message_id)
+            if self._cancelling is not None:
+                await self._wait_for_cancel()
+            # These deliveries belong to an abandoned receive.
             if self._deliveries:
-                self._give_back()
-            if not self._ask_for(correlation_id or "", asking):
+                self._return_deliveries()
+            if not self._request_message(correlation_id or "", by_message_id):
                 await self._wait(timeout)
-            return self._take().message()
-        if not self.in_hand:
-            if not self._prepare():
+            return self._take_delivery().message()
+        if not self.buffered:
+            if not self._request_delivery():
                 await self._wait(timeout)
-            self._fill_hand()
-        elif self.mode == "auto" and not self.settling:
-            self.settling = True
-            asyncio.get_running_loop().call_soon(self.settle)
-        return self.in_hand.pop()
+            self._buffer_delivery()
+        elif self.mode == "auto" and not self.acknowledge_scheduled:
+            self.acknowledge_scheduled = True
+            asyncio.get_running_loop().call_soon(self.acknowledge_all_but_last)
+        return self.buffered.pop()
 
-    # For a requester: the broker is told with the request which message it waits for
+    # For a requester: its request frame also asks for the reply
 
     @property
-    def can_expect(self) -> bool:
-        """Nothing is in its hands or on its way, and nobody waits."""
-        idle = self._came is None or self._came.done()
-        return idle and self._by_itself and not (
-            self._prefetch or self._deliveries or self._withdrawal is not None or self._error is not None
+    def can_await_reply(self) -> bool:
+        """No delivery is held or under way, and no receive waits."""
+        idle = self._arrival is None or self._arrival.done()
+        return idle and self._auto_acknowledges and not (
+            self._prefetch or self._deliveries or self._cancelling is not None or self._error is not None
         )  # fmt: skip
 
-    def expecting(self, correlation_id: str) -> tuple[int, str, int]:
-        """Its number, what it waits for, and the last delivery id, up to which all is done."""
-        done = self._told = self._taken
+    def expect_reply(self, correlation_id: str) -> tuple[int, str, int]:
+        """The link, the correlation id, and the last delivery id, which the request acknowledges."""
+        done = self._acknowledged_id = self._taken_id
         return self._link, correlation_id, done
 
-    async def expected(self, timeout: float | None) -> Delivery:
-        """What it waits for. Raises TimeoutError if it did not come in so many seconds."""
-        self._wire.about_to_wait()
+    async def await_reply(self, timeout: float | None) -> Delivery:
+        """The reply. Raises TimeoutError after `timeout` seconds."""
+        self._connection.flush_before_wait()
         if not self._deliveries:
             await self._wait(timeout)
-        return self._take()
+        return self._take_delivery()
 
-    async def fill_hand(self, timeout: float | None = None) -> None:
-        """Take the next delivery apart; `in_hand.pop()` then gives its messages one after the other."""
-        if not self._prepare():
+    async def fill_buffer(self, timeout: float | None = None) -> None:
+        """Decode the next delivery; `buffered.pop()` then gives its messages in order."""
+        if not self._request_delivery():
             await self._wait(timeout)
-        self._fill_hand()
+        self._buffer_delivery()
 
-    def _fill_hand(self) -> None:
-        messages = self._take().messages()
+    def _buffer_delivery(self) -> None:
+        messages = self._take_delivery().messages()
         messages.reverse()
-        self.in_hand = messages
+        self.buffered = messages
 
-    def settle(self) -> None:
-        """Tell the broker that all is done but the message that the application got last."""
-        self.settling = False
-        if self._error is None and not self._dropping:
-            self._tell(self.given - 1)
+    def acknowledge_all_but_last(self) -> None:
+        """Acknowledge everything but the message that the application received last."""
+        self.acknowledge_scheduled = False
+        if self._error is None and not self._discarding:
+            self._acknowledge_up_to(self.last_received_id - 1)
 
-    def acknowledge(self, what: "Message | Delivery | None" = None) -> None:
-        """All that this consumer gave to the application is done; or, with `individual`, just these messages."""
-        if what is None or self.mode != "individual":
-            self._tell(self.given)
+    def acknowledge(self, messages: "Message | Delivery | None" = None) -> None:
+        """Acknowledge all that the application has received; in mode `individual` only these messages."""
+        if messages is None or self.mode != "individual":
+            self._acknowledge_up_to(self.last_received_id)
             return
-        first, rows = (what.delivery_id, 1) if isinstance(what, Message) else (what.first, what.rows)
-        self._wire.write(native.header(Kind.ACKNOWLEDGE_ROWS, link=self._link, first=first, amount=rows))
+        first, rows = (messages.delivery_id, 1) if isinstance(messages, Message) else (messages.first, messages.rows)
+        self._connection.write(native.header(Kind.ACKNOWLEDGE_ROWS, link=self._link, first=first, amount=rows))
 
-    async def close(self, *, undone: int = 0) -> None:
-        """What was not given to the application goes back to the queue, and so do the last `undone` messages."""
+    async def close(self, *, unprocessed: int = 0) -> None:
+        """Return all messages that the application has not received, and the last `unprocessed` ones, to the queue."""
         if self._error is None:
-            if self._by_itself:
-                self._tell(self.given - undone)
-            closing = native.header(Kind.CLOSE, link=self._link, first=self.given)
-            await self._wire.ask(closing, Kind.CLOSED, link=self._link)
+            if self._auto_acknowledges:
+                self._acknowledge_up_to(self.last_received_id - unprocessed)
+            closing = native.header(Kind.CLOSE, link=self._link, first=self.last_received_id)
+            await self._connection.call(closing, Kind.CLOSED, link=self._link)
             self.detach()
 
     def __aiter__(self) -> "Consumer":
@@ -178,51 +178,51 @@ class Consumer:
 
     async def __anext__(self) -> Message:
         try:
-            if self.in_hand:
+            if self.buffered:
                 return await self.receive()
-            # As `receive` does, with a coroutine less to go through.
-            if not self._prepare():
+            # The same as `receive`, without its coroutine.
+            if not self._request_delivery():
                 await self._wait(None)
             if self._deliveries[0].payload.rows == 1:
-                return self._take().message()
-            self._fill_hand()
-            return self.in_hand.pop()
-        except self.end:
+                return self._take_delivery().message()
+            self._buffer_delivery()
+            return self.buffered.pop()
+        except self.end_error:
             raise StopAsyncIteration from None
 
-    # For the session: what is in hand, and what is still on its way, will come again.
+    # Called by the session for a rollback or recovery: the broker delivers these messages again
 
-    def drop(self) -> None:
-        self._dropping = True
+    def discard(self) -> None:
+        self._discarding = True
         self._deliveries.clear()
-        # What was in hand was not given.
-        self._taken = self.given
-        self.in_hand.clear()
+        # The application has not received the buffered messages.
+        self._taken_id = self.last_received_id
+        self.buffered.clear()
 
-    def go_on(self) -> None:
-        self._dropping = False
+    def resume(self) -> None:
+        self._discarding = False
         if self._prefetch:
-            self._give_room(self._prefetch)
+            self._grant_credit(self._prefetch)
 
-    async def take_back(self) -> None:
-        """All that is not acknowledged comes again."""
-        seen = self.given
-        self.drop()
-        asking = native.header(Kind.ROLLBACK, session=self._session, link=self._link, first=seen)
-        await self._wire.ask(asking, Kind.ROLLED_BACK, session=self._session, link=self._link)
-        self.go_on()
+    async def recover(self) -> None:
+        """Have all messages that are not acknowledged delivered again."""
+        seen_id = self.last_received_id
+        self.discard()
+        asking = native.header(Kind.ROLLBACK, session=self._session, link=self._link, first=seen_id)
+        await self._connection.call(asking, Kind.ROLLED_BACK, session=self._session, link=self._link)
+        self.resume()
 
     @property
     def closed(self) -> bool:
         return self._error is not None
 
-    # As a link of the connection
+    # Called by the connection
 
     def detach(self) -> None:
-        """The broker knows it no more; what it had in hand goes to others."""
-        self._wire.detach(self._link)
+        """The broker has closed this consumer, and delivers its prefetched messages to others."""
+        self._connection.detach(self._link)
         self._deliveries.clear()
-        self.in_hand.clear()
+        self.buffered.clear()
         self.lost(ClosedError("the consumer is closed"))
 
     def handle(self, frame: Frame) -> None:
@@ -231,13 +231,13 @@ class Consumer:
             self._origin = str(data, "utf-8")
         elif kind == _DELIVER:
             payload = payload_of((data, rows, flags & FORM))
-            self.delivered(first, payload, delivered, flags & _PERSISTENT > 0, self._origin)
+            self.on_delivery(first, payload, delivered, flags & _PERSISTENT > 0, self._origin)
 
-    def delivered(self, first: int, payload: Payload, delivered: int, persistent: bool, origin: str) -> None:
-        if self._dropping:
+    def on_delivery(self, first: int, payload: Payload, delivered: int, persistent: bool, origin: str) -> None:
+        if self._discarding:
             return
         self._deliveries.append(Delivery(first, payload, delivered, persistent, origin))
-        if self._came is not None:
+        if self._arrival is not None:
             self._wake()
 
     def lost(self, error: MessagingError) -> None:
@@ -245,140 +245,140 @@ class Consumer:
         self._stop_timer()
         self._wake()
 
-    # The parts
+    # Internals
 
-    def _prepare(self) -> bool:
-        """Say what is done, and what is wanted. Whether there is a delivery to take; if not, one has to wait for it."""
-        if self._by_itself:
-            self._tell(self._taken - len(self.in_hand))
-        elif self._prefetch and (self.given - self._roomed) * 2 >= self._prefetch:
-            self._give_room(self._room_up_to(self.given))
+    def _request_delivery(self) -> bool:
+        """Acknowledge and grant credit for the next delivery. Returns whether one is there; if not, `_wait` for it."""
+        if self._auto_acknowledges:
+            self._acknowledge_up_to(self._taken_id - len(self.buffered))
+        elif self._prefetch and (self.last_received_id - self._credited_id) * 2 >= self._prefetch:
+            self._grant_credit(self._credit_up_to(self.last_received_id))
         if self._deliveries:
             return True
-        if self._came is not None and not self._came.done():
-            self._refuse_another()
+        if self._arrival is not None and not self._arrival.done():
+            self._raise_busy()
         if not self._prefetch:
             if self._error is not None:
                 raise self._error
-            self._give_room(1)
-        self._wire.about_to_wait()
+            self._grant_credit(1)
+        self._connection.flush_before_wait()
         return bool(self._deliveries)
 
-    def _ask_for(self, correlation_id: str, by_message_id: Frame | None) -> bool:
-        """The same as `_prepare`, for just one message; what is done is said in one go with it."""
-        if self._came is not None and not self._came.done():
-            self._refuse_another()
+    def _request_message(self, correlation_id: str, by_message_id: Frame | None) -> bool:
+        """The same as `_request_delivery`, for one message by its id."""
+        if self._arrival is not None and not self._arrival.done():
+            self._raise_busy()
         if self._error is not None:
             raise self._error
-        wire, done = self._wire, 0
-        if self._by_itself and self._taken > self._told:
-            done = self._told = self._taken
+        connection, done = self._connection, 0
+        if self._auto_acknowledges and self._taken_id > self._acknowledged_id:
+            done = self._acknowledged_id = self._taken_id
         if by_message_id is None:
-            wire.receive(self._link, correlation_id, done)
+            connection.receive(self._link, correlation_id, done)
         else:
-            wire.send(*by_message_id._replace(first=done))
-        wire.about_to_wait()
+            connection.send_frame(*by_message_id._replace(first=done))
+        connection.flush_before_wait()
         return bool(self._deliveries)
 
-    def _refuse_another(self) -> None:
-        raise MessagingError("somebody waits at this consumer already: one at a time can receive")
+    def _raise_busy(self) -> None:
+        raise MessagingError("another receive already waits on this consumer: one at a time")
 
     async def _wait(self, timeout: float | None) -> None:
-        """Until there is a delivery to take."""
-        self._late = False
+        """Wait until there is a delivery to take."""
+        self._timed_out = False
         if timeout is not None:
             self._set_timer(timeout)
         try:
             while not self._deliveries:
                 if self._error is not None:
                     raise self._error
-                if self._late:
+                if self._timed_out:
                     raise TimeoutError
-                came = self._came = self._wire.loop.create_future()
-                await came
+                arrival = self._arrival = self._connection.loop.create_future()
+                await arrival
         except (TimeoutError, asyncio.CancelledError) as error:
-            self._until = None
-            await self._gave_up(error)
+            self._deadline = None
+            await self._abandon(error)
         finally:
-            self._until = None
+            self._deadline = None
 
-    async def _gave_up(self, error: BaseException) -> None:
-        """Raises what made it give up, unless a message was on its way, and is in time."""
+    async def _abandon(self, error: BaseException) -> None:
+        """Cancel the receive, and raise the error unless a message was already under way."""
         cancelled = isinstance(error, asyncio.CancelledError)
         if not self._prefetch and self._error is None:
-            self._withdrawal = asyncio.ensure_future(self._withdraw(give_back=cancelled))
-            await self._withdrawn()
-        # For one who was cancelled it goes back, or waits.
+            self._cancelling = asyncio.ensure_future(self._cancel_receive(return_deliveries=cancelled))
+            await self._wait_for_cancel()
+        # After a cancellation the message is returned, or waits for the next receive.
         if not self._deliveries or cancelled:
             raise error
 
-    async def _withdraw(self, *, give_back: bool) -> None:
-        # Whatever was wrong with the connection is told to whoever uses it next.
+    async def _cancel_receive(self, *, return_deliveries: bool) -> None:
+        # The next use of the connection raises its error.
         with suppress(MessagingError):
-            await self._wire.ask(native.header(Kind.CANCEL, link=self._link), Kind.CANCELLED, link=self._link)
-            if give_back:
-                self._give_back()
+            await self._connection.call(native.header(Kind.CANCEL, link=self._link), Kind.CANCELLED, link=self._link)
+            if return_deliveries:
+                self._return_deliveries()
 
-    async def _withdrawn(self) -> None:
-        """Nothing is on its way any more for a receive that was given up."""
-        if self._withdrawal is not None:
-            self._wire.about_to_wait()
-            await asyncio.shield(self._withdrawal)
-            self._withdrawal = None
+    async def _wait_for_cancel(self) -> None:
+        """Wait until the broker has confirmed that the abandoned receive is cancelled."""
+        if self._cancelling is not None:
+            self._connection.flush_before_wait()
+            await asyncio.shield(self._cancelling)
+            self._cancelling = None
 
-    def _give_back(self) -> None:
-        """What came for nobody goes back, as if it had never left its queue."""
+    def _return_deliveries(self) -> None:
+        """Return deliveries of an abandoned receive, as if the broker had never delivered them."""
         while self._deliveries:
             delivery = self._deliveries.popleft()
-            about = {"session": self._session, "link": self._link, "first": delivery.first, "amount": delivery.rows}
-            self._wire.write(native.header(Kind.ROLLBACK, **about))
+            fields = {"session": self._session, "link": self._link, "first": delivery.first, "amount": delivery.rows}
+            self._connection.write(native.header(Kind.ROLLBACK, **fields))
 
-    def _take(self) -> Delivery:
+    def _take_delivery(self) -> Delivery:
         delivery = self._deliveries.popleft()
-        if delivery.first != self._taken + 1:
-            # What was dropped in between came back to its queue; the room for it is given already.
-            self._told = self._roomed = delivery.first - 1
-        self._taken = delivery.first + delivery.payload.rows - 1
+        if delivery.first != self._taken_id + 1:
+            # The deliveries in between were discarded, and their credit has been granted.
+            self._acknowledged_id = self._credited_id = delivery.first - 1
+        self._taken_id = delivery.first + delivery.payload.rows - 1
         return delivery
 
-    def _tell_done(self) -> None:
-        self._telling = False
-        if self._error is None and not self._dropping:
-            self._tell(self._done)
+    def _acknowledge_batches(self) -> None:
+        self._batch_acknowledge_scheduled = False
+        if self._error is None and not self._discarding:
+            self._acknowledge_up_to(self._batch_done_id)
 
-    def _tell(self, done: int) -> None:
-        """All up to this delivery id is done; there is room for as many more as were taken."""
-        if done > self._told:
-            self._told = done
-            room = self._room_up_to(done) if self._prefetch else 0
-            self._wire.acknowledge(self._link, done, room)
+    def _acknowledge_up_to(self, done: int) -> None:
+        """Acknowledge up to this delivery id, and grant credit for as many messages."""
+        if done > self._acknowledged_id:
+            self._acknowledged_id = done
+            credit = self._credit_up_to(done) if self._prefetch else 0
+            self._connection.acknowledge(self._link, done, credit)
 
-    def _room_up_to(self, done: int) -> int:
-        room = done - self._roomed
-        if room <= 0:
+    def _credit_up_to(self, done: int) -> int:
+        credit = done - self._credited_id
+        if credit <= 0:
             return 0
-        self._roomed = done
-        return room
+        self._credited_id = done
+        return credit
 
-    def _give_room(self, messages: int) -> None:
-        self._wire.acknowledge(self._link, 0, messages)
+    def _grant_credit(self, messages: int) -> None:
+        self._connection.acknowledge(self._link, 0, messages)
 
     def _set_timer(self, timeout: float) -> None:
-        """Most receives are over long before their time: a timer that runs already is left to look again then."""
-        self._until = self._wire.loop.time() + timeout
-        if self._timer is None or self._looks_at > self._until:
+        """Most receives end long before their timeout, so a timer that already runs is kept and checks the deadline."""
+        self._deadline = self._connection.loop.time() + timeout
+        if self._timer is None or self._timer_at > self._deadline:
             self._stop_timer()
-            self._look_again(self._until)
+            self._start_timer(self._deadline)
 
-    def _look_again(self, when: float) -> None:
-        self._looks_at, self._timer = when, self._wire.loop.call_at(when, self._look_at_the_time)
+    def _start_timer(self, when: float) -> None:
+        self._timer_at, self._timer = when, self._connection.loop.call_at(when, self._on_timer)
 
-    def _look_at_the_time(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        if self._until is not None and self._until > self._wire.loop.time():
-            self._look_again(self._until)
-        elif self._until is not None:
-            self._late = True
+        if self._deadline is not None and self._deadline > self._connection.loop.time():
+            self._start_timer(self._deadline)
+        elif self._deadline is not None:
+            self._timed_out = True
             self._wake()
 
     def _stop_timer(self) -> None:
@@ -387,6 +387,6 @@ class Consumer:
             self._timer = None
 
     def _wake(self) -> None:
-        came, self._came = self._came, None
-        if came is not None and not came.done():
-            came.set_result(None)
+        arrival, self._arrival = self._arrival, None
+        if arrival is not None and not arrival.done():
+            arrival.set_result(None)

@@ -1,4 +1,4 @@
-"""What can go wrong for a client."""
+"""The exceptions of the client library."""
 
 from mqlab.errors import MqlabError
 
@@ -12,12 +12,12 @@ class ClosedError(MessagingError):
 
 
 class SeenAllError(ClosedError):
-    """A browser has seen all there was."""
+    """A browser has reached the end of its queue."""
 
 
 class RefusedError(MessagingError):
-    """The broker said no; nothing of it happened."""
+    """The broker refused the operation; nothing of it happened."""
 
 
 class LoginError(MessagingError):
-    """The broker wants a user and a password, and not these."""
+    """The broker refused the user or the password."""

@@ -1,4 +1,4 @@
-"""The event loop that does the work of callers that block: in a thread of its own, or the broker's."""
+"""Runs coroutines for blocking callers: in an event loop with a thread of its own, or in that of a local broker."""
 
 import asyncio
 import threading
@@ -12,54 +12,54 @@ from mqlab.client.errors import ClosedError
 
 T = TypeVar("T")
 
-# How often one who waits looks whether the loop is still there: it may be the broker's, which can end.
-_LOOK_SECONDS: Final = 1.0
+# How often a waiting caller checks that the loop still runs: a local broker's loop may end.
+_LOOP_CHECK_S: Final = 1.0
 
 
-class Caller:
-    """Has work done in an event loop of another thread, and waits for it."""
+class LoopCaller:
+    """Runs coroutines in the event loop of another thread, and waits for their results."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._stopped = False
-        # Between the look at `stopped` and the hand-over to the loop nobody may stop it.
+        # `stop` must not come between the check of `_stopped` and the call of the loop.
         self._lock = threading.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def stopped(self) -> bool:
-        """Nothing is done there any more."""
+        """The loop takes no more work."""
         return self._stopped or self._loop.is_closed()
 
-    def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it there and wait for its result here."""
-        call = _Call(self, work)
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run the coroutine in the loop, and wait for its result."""
+        call = _Call(self, coroutine)
         try:
-            self.submit(call.begin)
+            self.schedule(call.start)
         except ClosedError:
-            work.close()
+            coroutine.close()
             raise
         return call.result()
 
-    def submit(self, action: Callable[[], None]) -> None:
-        """Do it there, and do not wait."""
+    def schedule(self, action: Callable[[], None]) -> None:
+        """Call `action` in the loop, without waiting."""
         with self._lock:
             try:
                 if not self._stopped:
                     self._loop.call_soon_threadsafe(action)
                     return
             except RuntimeError:
-                # The broker's loop has ended.
+                # The loop of the local broker has ended.
                 pass
         raise ClosedError("the connection is closed")
 
-    def keep(self, task: asyncio.Task[Any]) -> None:
-        """Until it is done or, at the latest, until `stop`. The loop itself holds tasks only weakly."""
+    def keep_task(self, task: asyncio.Task[Any]) -> None:
+        """Hold a reference to the task until it is done: the loop itself holds tasks only weakly."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def stop(self) -> None:
-        """Whoever still waits for a result is told that there will be none."""
+        """Cancel all tasks: callers that wait for a result get ClosedError."""
         with self._lock:
             self._stopped = True
         ended = threading.Lock()
@@ -71,8 +71,8 @@ class Caller:
         self.wait(ended)
 
     def wait(self, done: threading.Lock) -> bool:
-        """Until the loop releases it. False: the loop has ended, and never will."""
-        while not done.acquire(timeout=_LOOK_SECONDS):
+        """Wait until the loop releases the lock. Returns False if the loop has ended before."""
+        while not done.acquire(timeout=_LOOP_CHECK_S):
             if self._loop.is_closed():
                 return False
         return True
@@ -87,8 +87,8 @@ class Caller:
         return self._tasks
 
 
-class LoopThread(Caller):
-    """With a loop, and a thread, of its own."""
+class LoopThread(LoopCaller):
+    """Has an event loop and a thread of its own."""
 
     def __init__(self) -> None:
         super().__init__(uvloop.new_event_loop())
@@ -110,20 +110,20 @@ class LoopThread(Caller):
 
 
 class _Call(Generic[T]):
-    """Work for the loop, and a place for its result: a lock is all that a waiting thread needs."""
+    """A coroutine that runs in the loop while a thread waits for it, by a lock: that is cheaper than a Future."""
 
-    __slots__ = ("_caller", "_done", "_task", "_work")
+    __slots__ = ("_caller", "_coroutine", "_done", "_task")
 
-    def __init__(self, caller: Caller, work: Coroutine[Any, Any, T]) -> None:
+    def __init__(self, caller: LoopCaller, coroutine: Coroutine[Any, Any, T]) -> None:
         self._caller = caller
-        self._work = work
+        self._coroutine = coroutine
         self._task: asyncio.Task[T] | None = None
         self._done = threading.Lock()
         self._done.acquire()
 
-    def begin(self) -> None:
-        self._task = asyncio.ensure_future(self._work)
-        self._caller.keep(self._task)
+    def start(self) -> None:
+        self._task = asyncio.ensure_future(self._coroutine)
+        self._caller.keep_task(self._task)
         self._task.add_done_callback(self._finished)
 
     def _finished(self, _: "asyncio.Task[T]") -> None:
@@ -132,19 +132,19 @@ class _Call(Generic[T]):
     def result(self) -> T:
         in_time = self._caller.wait(self._done)
         if not in_time:
-            self._give_up()
+            self._abandon()
         if not in_time or self._task is None or self._task.cancelled():
             raise ClosedError("the connection is closed")
         return self._task.result()
 
-    def _give_up(self) -> None:
-        """The loop has ended before this was done, or begun: nobody is to hear of it as of something forgotten."""
+    def _abandon(self) -> None:
+        """The loop has ended before the coroutine did: silence the warnings that it was never awaited or finished."""
         with suppress(RuntimeError):
-            self._work.close()
+            self._coroutine.close()
         if self._task is not None:
             self._task._log_destroy_pending = False  # type: ignore[attr-defined]
 
 
-async def as_work(action: Callable[[], None]) -> None:
-    """Something short, to be done in the loop's thread."""
+async def call_in_loop(action: Callable[[], None]) -> None:
+    """Call a short function in the thread of the loop."""
     action()

@@ -1,4 +1,4 @@
-"""What a producer says of a message beside its body, checked and put into the columns of the wire."""
+"""Encodes messages: checks their headers and properties, and adds ids and timestamps."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from mqlab.wire.native.columns import (
     layout_of_columns,
 )
 
-# Words that selectors keep for themselves.
+# The reserved words of selectors.
 _RESERVED: Final = frozenset(("NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"))
 _INTEGERS: Final = {"b": 1 << 7, "h": 1 << 15, "i": 1 << 31, "q": 1 << 63}
 _TEXTS: Final = frozenset(name for name, letter in HEADERS.items() if letter == "s")
-# With any of these added to the time of today, 64 bits are enough.
-_MOST_MILLISECONDS: Final = 1 << 61
+# The current time plus this still fits 64 bits.
+_MAX_DURATION_MS: Final = 1 << 61
 
 
 class Byte(int):
-    """A property of 8 bits; a plain int is a long, as in most languages a whole number without a suffix is not."""
+    """A property of 8 bits. A plain int becomes a long, of 64 bits."""
 
 
 class Short(int):
@@ -54,16 +54,16 @@ _LETTERS: Final[Mapping[type, str]] = {
 }  # fmt: skip
 
 
-def letter_of(name: str, value: Value) -> str:
-    """The type of a property. Raises TypeError or ValueError for what none can be."""
-    of_the_broker = name.startswith("JMS") and name[3:4] not in ("X", "_")
-    if not is_property_name(name) or name.upper() in _RESERVED or of_the_broker:
-        raise ValueError(f"{name!r} is no name of a property: an identifier, no word of selectors, not JMS in front")
+def property_type(name: str, value: Value) -> str:
+    """The type letter of a property. Raises TypeError or ValueError for an invalid name or value."""
+    is_reserved = name.startswith("JMS") and name[3:4] not in ("X", "_")
+    if not is_property_name(name) or name.upper() in _RESERVED or is_reserved:
+        raise ValueError(f"{name!r} cannot name a property: identifiers can, unless reserved by selectors or JMS")
     letter = _LETTERS.get(type(value))
     if letter is None:
         raise TypeError(
-            f"property {name}: {type(value).__name__} is no type of a property: bool, Byte, Short, Int, int, Float, "
-            "float or str"
+            f"property {name}: {type(value).__name__} cannot be a property; bool, Byte, Short, Int, int, Float, float "
+            "and str can"
         )
     if not _fits(letter, value):
         raise ValueError(f"property {name}: {value!r} does not fit its type")
@@ -71,9 +71,9 @@ def letter_of(name: str, value: Value) -> str:
 
 
 def _fits(letter: str, value: Any) -> bool:
-    most = _INTEGERS.get(letter)
-    if most is not None:
-        return bool(-most <= value < most)
+    limit = _INTEGERS.get(letter)
+    if limit is not None:
+        return bool(-limit <= value < limit)
     if letter == "f":
         try:
             struct.pack("<f", value)
@@ -83,71 +83,71 @@ def _fits(letter: str, value: Any) -> bool:
 
 
 class Headers(TypedDict, total=False):
-    """What can be said of one message. Times are milliseconds."""
+    """Headers of one message. Times are in milliseconds."""
 
     correlation_id: str | None
     reply_to: str | None
     type: str | None
     group: str | None
-    # A second message with the same id to the same destination is confirmed, and forgotten.
+    # The broker confirms and discards a second message with the same id to the same destination.
     duplicate_id: str | None
-    # In place of what the producer says of all its messages.
+    # Instead of the producer's defaults.
     priority: int | None
     time_to_live: int | None
     delay: int | None
 
 
-class Standing(NamedTuple):
-    """What a producer says of all its messages, unless it says otherwise of one."""
+class ProducerDefaults(NamedTuple):
+    """Headers of all messages of a producer, unless one has its own."""
 
     priority: int = DEFAULT_PRIORITY
-    # Milliseconds after which a message expires, and before which it is not delivered; 0: never, at once.
+    # Milliseconds until a message expires (0: never), and until it may be delivered (0: at once).
     time_to_live: int = 0
     delay: int = 0
-    # Whether each message gets an id and the time of its sending: without, the wire carries less.
+    # Whether each message gets an id and the time of its send.
     ids: bool = True
     timestamps: bool = True
 
     @property
-    def plain(self) -> bool:
+    def are_default(self) -> bool:
         return self.priority == DEFAULT_PRIORITY and not self.time_to_live and not self.delay
 
 
-class Stamp:
-    """Gives the messages of one producer their ids: 8 random bytes of the producer, and the number of the message."""
+class MessageEncoder:
+    """Encodes the messages of one producer. An id is 8 random bytes of the producer and the number of the message."""
 
-    def __init__(self, standing: Standing) -> None:
-        _check(standing.priority, standing.time_to_live, standing.delay)
-        self.standing = standing
+    def __init__(self, defaults: ProducerDefaults) -> None:
+        _check(defaults.priority, defaults.time_to_live, defaults.delay)
+        self.defaults = defaults
         self._token = secrets.token_bytes(8)
-        self._names = (("id",) if standing.ids else ()) + (("timestamp",) if standing.timestamps else ())
+        self._names = (("id",) if defaults.ids else ()) + (("timestamp",) if defaults.timestamps else ())
         self._letters = "".join(HEADERS[name] for name in self._names)
-        self._stamps_all = standing.ids and standing.timestamps
-        self._plain = standing.plain
-        # Messages say only what is said of each.
-        self.adds_nothing = standing.plain and not self._names
-        # The columns of messages with just these texts.
-        self._shapes: dict[tuple[str, ...], ColumnLayout] = {}
+        self._stamps_all = defaults.ids and defaults.timestamps
+        self._default_numbers = defaults.are_default
+        # A message has only its own headers.
+        self.adds_no_headers = defaults.are_default and not self._names
+        # Column layouts of messages by the names of their string headers.
+        self._layouts: dict[tuple[str, ...], ColumnLayout] = {}
         self._next = 1
 
     def message(self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None) -> Payload:
-        """One message. Raises TypeError or ValueError for what cannot be said of one."""
-        shape = None if properties else self._shapes.get(tuple(headers))
+        """Encode one message. Raises TypeError or ValueError for an invalid header or property."""
+        layout = None if properties else self._layouts.get(tuple(headers))
         try:
-            if shape is None:
+            if layout is None:
                 return self._any_message(body, headers, properties)
             texts: Any = headers
             for text in texts.values():
                 if type(text) is not str:
                     return self._any_message(body, headers, properties)
-            stamps = self._stamped(_now()) if self._names else {}
-            return encode_texts(body if type(body) is bytes else as_body(body), shape, stamps, texts)
+            stamps = self._next_stamp(_now_ms()) if self._names else {}
+            return encode_texts(body if type(body) is bytes else as_body(body), layout, stamps, texts)
         except UnicodeEncodeError as error:
-            raise ValueError(f"{error.object!r} is no text: it has half of a character") from error
+            raise ValueError(f"{error.object!r} is not a text: it has half of a surrogate pair") from error
 
     def _any_message(self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None) -> Payload:
-        now = _now()
-        names, letters, values = [*self._names], self._letters, [*self._stamped(now).values()]
+        now = _now_ms()
+        names, letters, values = [*self._names], self._letters, [*self._next_stamp(now).values()]
         numbers: dict[str, Any] = {}
         for name, value in headers.items():
             if value is None:
@@ -160,36 +160,42 @@ class Stamp:
                 values.append(value)
             else:
                 raise TypeError(f"{name}: a text, not {type(value).__name__}")
-        if numbers or not self._plain:
+        if numbers or not self._default_numbers:
             for name, number in self._numbers(numbers, now).items():
                 names.append(name)
                 letters += HEADERS[name]
                 values.append(number)
-        for name, one in (properties or {}).items():
-            letters += letter_of(name, one)
+        for name, property_value in (properties or {}).items():
+            letters += property_type(name, property_value)
             names.append(PROPERTY + name)
-            values.append(one)
-        if headers and self._plain and not properties and _TEXTS.issuperset(headers) and None not in headers.values():
-            # The next one with the same texts, as most are, need not be taken apart.
-            self._shapes[tuple(headers)] = layout_of_columns(tuple(names), letters)
+            values.append(property_value)
+        if (
+            headers
+            and self._default_numbers
+            and not properties
+            and _TEXTS.issuperset(headers)
+            and None not in headers.values()
+        ):
+            # The next message with the same string headers takes the shorter path.
+            self._layouts[tuple(headers)] = layout_of_columns(tuple(names), letters)
         return encode_single(as_body(body), tuple(names), letters, values)
 
     def batch(self, bodies: Sequence[Buffer]) -> Payload:
-        """Messages with nothing said of them."""
+        """Encode messages that have no headers of their own."""
         rows = len(bodies)
-        now = _now()
-        if rows == 1 and self._plain:
-            return encode_single(bodies[0], self._names, self._letters, [*self._stamped(now).values()])
+        now = _now_ms()
+        if rows == 1 and self._default_numbers:
+            return encode_single(bodies[0], self._names, self._letters, [*self._next_stamp(now).values()])
         if rows == 1:
             return self.message(bodies[0], {}, None)
-        if self._plain and not self._names:
+        if self._default_numbers and not self._names:
             return encode(bodies)
-        columns = self._stamps(rows, now)
+        columns = self._stamp_columns(rows, now)
         for name, value in self._numbers({}, now).items():
             columns[name] = pa.array(np.full(rows, value, dtype=np.int8 if name == "priority" else np.int64))
         return encode_columns(pa.array(bodies, type=BINARY), columns)
 
-    def _stamped(self, now: int) -> dict[str, Value]:
+    def _next_stamp(self, now: int) -> dict[str, Value]:
         if not self._names:
             return {}
         number = self._next
@@ -197,37 +203,37 @@ class Stamp:
         stamps: dict[str, Value] = {"id": self._token + number.to_bytes(8, "big"), "timestamp": now}
         return stamps if self._stamps_all else {name: stamps[name] for name in self._names}
 
-    def _stamps(self, rows: int, now: int) -> dict[str, pa.Array]:
+    def _stamp_columns(self, rows: int, now: int) -> dict[str, pa.Array]:
         columns = {}
-        if self.standing.ids:
+        if self.defaults.ids:
             ids = np.empty((rows, 2), dtype=">u8")
             ids[:, 0] = int.from_bytes(self._token, "big")
             ids[:, 1] = np.arange(self._next, self._next + rows)
             self._next += rows
             columns["id"] = pa.Array.from_buffers(pa.binary(16), rows, [None, pa.py_buffer(ids)])
-        if self.standing.timestamps:
+        if self.defaults.timestamps:
             columns["timestamp"] = pa.array(np.full(rows, now, dtype=np.int64))
         return columns
 
-    def _numbers(self, said: dict[str, Any], now: int) -> dict[str, int]:
-        """The headers that are numbers, as they are sent: times counted from now, nothing that goes without saying."""
-        standing = self.standing
-        priority = said.pop("priority", standing.priority)
-        time_to_live, delay = said.pop("time_to_live", standing.time_to_live), said.pop("delay", standing.delay)
-        if said:
-            raise TypeError(f"a message has no {min(said)!r}; it has: {', '.join(Headers.__annotations__)}")
+    def _numbers(self, chosen: dict[str, Any], now: int) -> dict[str, int]:
+        """The numeric headers as they are sent: absolute times, without default values."""
+        defaults = self.defaults
+        priority = chosen.pop("priority", defaults.priority)
+        time_to_live, delay = chosen.pop("time_to_live", defaults.time_to_live), chosen.pop("delay", defaults.delay)
+        if chosen:
+            raise TypeError(f"a message has no header {min(chosen)!r}; it has: {', '.join(Headers.__annotations__)}")
         _check(priority, time_to_live, delay)
-        found: dict[str, int] = {}
+        headers: dict[str, int] = {}
         if priority != DEFAULT_PRIORITY:
-            found["priority"] = priority
+            headers["priority"] = priority
         if time_to_live:
-            found["expiration"] = now + time_to_live
+            headers["expiration"] = now + time_to_live
         if delay:
-            found["deliver_at"] = now + delay
-        return found
+            headers["deliver_at"] = now + delay
+        return headers
 
 
-def _now() -> int:
+def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
@@ -235,9 +241,9 @@ def _check(priority: object, time_to_live: object, delay: object) -> None:
     if not _is_whole(priority, 9):
         raise ValueError(f"priority: {priority!r} is not a whole number from 0 to 9")
     for name, value in (("time_to_live", time_to_live), ("delay", delay)):
-        if not _is_whole(value, _MOST_MILLISECONDS):
+        if not _is_whole(value, _MAX_DURATION_MS):
             raise ValueError(f"{name}: {value!r} is not a number of milliseconds of 0 or more")
 
 
-def _is_whole(value: object, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+def _is_whole(value: object, maximum: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= maximum

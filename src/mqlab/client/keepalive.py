@@ -1,39 +1,39 @@
-"""A broker that says nothing any more, and does not answer when it is asked whether it is there."""
+"""Keepalive: a client disconnects from a broker that has stopped answering."""
 
 import asyncio
 
-from mqlab.client.connection import Wire
+from mqlab.client.connection import NativeClientConnection
 from mqlab.client.errors import ClosedError, MessagingError
 
 
-class Silence:
-    """Ends a connection over which nothing came for so many seconds, though an answer was due."""
+class Keepalive:
+    """Pings a broker that is idle, and disconnects if nothing arrives within the timeout."""
 
-    def __init__(self, wire: Wire, seconds: float) -> None:
-        self._wire = wire
-        self._seconds = seconds
-        self._asked: asyncio.Task[None] | None = None
-        self._look_later()
+    def __init__(self, connection: NativeClientConnection, timeout_s: float) -> None:
+        self._connection = connection
+        self._timeout_s = timeout_s
+        self._ping_task: asyncio.Task[None] | None = None
+        self._schedule_check()
 
-    def _look_later(self) -> None:
-        """Twice in that time: once to ask, once to hear the answer."""
-        self._wire.loop.call_later(self._seconds / 2, self._look)
+    def _schedule_check(self) -> None:
+        """Twice in the timeout: the first check pings, the second expects that something has arrived."""
+        self._connection.loop.call_later(self._timeout_s / 2, self._check)
 
-    def _look(self) -> None:
-        wire = self._wire
-        if not wire.is_open:
+    def _check(self) -> None:
+        connection = self._connection
+        if not connection.is_open:
             return
-        if wire.heard:
-            wire.heard, self._asked = False, None
-        elif self._asked is None:
-            self._asked = wire.loop.create_task(self._ask())
+        if connection.traffic_seen:
+            connection.traffic_seen, self._ping_task = False, None
+        elif self._ping_task is None:
+            self._ping_task = connection.loop.create_task(self._ping())
         else:
-            wire.lose(ClosedError(f"the broker did not answer within {self._seconds:g} s"))
+            connection.disconnect(ClosedError(f"the broker did not answer within {self._timeout_s:g} s"))
             return
-        self._look_later()
+        self._schedule_check()
 
-    async def _ask(self) -> None:
+    async def _ping(self) -> None:
         try:
-            await self._wire.question("ping")
+            await self._connection.admin_request("ping")
         except MessagingError:
-            """Whoever waits for something is told, too."""
+            """The connection is lost, which its links learn by themselves."""

@@ -1,4 +1,4 @@
-"""Messages as a consumer gets them: one by one, or as they came together."""
+"""Messages as a consumer receives them: one by one, or a delivery with many."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ ID_PREFIX: Final = "ID:"
 
 
 class Delivery:
-    """Messages that came together. Their headers are read when somebody asks for one."""
+    """Messages that the broker delivered together. Headers are decoded when they are read."""
 
     __slots__ = ("_columns", "_single", "delivered", "destination", "first", "payload", "persistent")
 
     def __init__(self, first: int, payload: Payload, delivered: int, persistent: bool, destination: str) -> None:
-        # Delivery id of the first of them.
+        # Delivery id of the first message.
         self.first = first
         self.payload = payload
-        # How often they may have been delivered before, to this consumer or another.
+        # How often the messages may have been delivered before, to any consumer.
         self.delivered = delivered
         self.persistent = persistent
-        # Where they were sent.
+        # The destination to which they were sent.
         self.destination = destination
         self._columns: dict[str, list[Any]] = {}
-        # Of a single message, once it was taken apart: all it says beside its body.
+        # Headers and properties of a single message, once it is decoded.
         self._single: Mapping[str, Any] | None = None
 
     @property
@@ -47,18 +47,18 @@ class Delivery:
         return decode(self.payload)
 
     def column(self, name: str) -> pa.Array | None:
-        """A header, or a property (its name with a full stop in front), of all of them; None if none has it."""
+        """A header, or a property (its name with a full stop in front), of all messages; None if none has it."""
         return column(self.payload, name)
 
     def batch(self) -> pa.RecordBatch:
-        """Bodies and columns as Arrow has them."""
+        """Bodies and columns as an Arrow record batch."""
         return decode_batch(self.payload)
 
-    def message(self, like: MessageTemplate | None = None, text: str = "") -> Message:
-        """The only one; it is probably of this form, with that text."""
-        body = None if like is None else like.body(self.payload, text)
-        if like is not None and body is not None:
-            self._single = {like.name: text}
+    def message(self, template: MessageTemplate | None = None, value: str = "") -> Message:
+        """The only message. It decodes faster if it fits the template, with that value of its variable header."""
+        body = None if template is None else template.body(self.payload, value)
+        if template is not None and body is not None:
+            self._single = {template.name: value}
             return _message((body, 0, self))
         if not self.payload.form & SINGLE:
             return self.messages()[0]
@@ -83,18 +83,18 @@ class Delivery:
             return None
         values = self._columns.get(name)
         if values is None:
-            found = self.column(name)
-            values = self._columns[name] = [None] * self.rows if found is None else found.to_pylist()
+            array = self.column(name)
+            values = self._columns[name] = [None] * self.rows if array is None else array.to_pylist()
         return values[row]
 
     def properties(self, row: int) -> dict[str, Value]:
         names = [name for name in column_names(self.payload) if name.startswith(PROPERTY)]
-        found = {name.removeprefix(PROPERTY): self.header(name, row) for name in names}
-        return {name: value for name, value in found.items() if value is not None}
+        values = {name.removeprefix(PROPERTY): self.header(name, row) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 class Message(NamedTuple):
-    """One message: its body, and its place in the delivery it came with."""
+    """One message: its body, and its row in a delivery."""
 
     body: bytes
     row: int
@@ -106,7 +106,7 @@ class Message(NamedTuple):
 
     @property
     def destination(self) -> str:
-        """Where it was sent: of interest where a consumer receives from many topics."""
+        """The destination to which it was sent; a consumer may receive from many topics."""
         return self.source.destination
 
     @property
@@ -125,35 +125,35 @@ class Message(NamedTuple):
 
     @property
     def id(self) -> str | None:
-        """None, if its producer leaves ids out."""
-        found = self.source.header("id", self.row)
-        return None if found is None else ID_PREFIX + found.hex()
+        """None if its producer sends no ids."""
+        value = self.source.header("id", self.row)
+        return None if value is None else ID_PREFIX + value.hex()
 
     @property
     def timestamp(self) -> int | None:
-        """When it was sent, in ms since 1970; None, if its producer leaves that out."""
-        found: int | None = self.source.header("timestamp", self.row)
-        return found
+        """When it was sent, in ms since 1970; None if its producer sends no timestamps."""
+        value: int | None = self.source.header("timestamp", self.row)
+        return value
 
     @property
     def correlation_id(self) -> str | None:
-        found: str | None = self.source.header("correlation_id", self.row)
-        return found
+        value: str | None = self.source.header("correlation_id", self.row)
+        return value
 
     @property
     def reply_to(self) -> str | None:
-        found: str | None = self.source.header("reply_to", self.row)
-        return found
+        value: str | None = self.source.header("reply_to", self.row)
+        return value
 
     @property
     def type(self) -> str | None:
-        found: str | None = self.source.header("type", self.row)
-        return found
+        value: str | None = self.source.header("type", self.row)
+        return value
 
     @property
     def priority(self) -> int:
-        found = self.source.header("priority", self.row)
-        return DEFAULT_PRIORITY if found is None else int(found)
+        value = self.source.header("priority", self.row)
+        return DEFAULT_PRIORITY if value is None else int(value)
 
     @property
     def expiration(self) -> int:
@@ -167,13 +167,13 @@ class Message(NamedTuple):
 
     @property
     def group(self) -> str | None:
-        found: str | None = self.source.header("group", self.row)
-        return found
+        value: str | None = self.source.header("group", self.row)
+        return value
 
     @property
     def properties(self) -> dict[str, Value]:
         return self.source.properties(self.row)
 
 
-# The same in a third of the time: that counts where a message is alone.
+# A third of the cost of Message(), which matters for single messages.
 _message: Callable[[tuple[bytes, int, Delivery]], Message] = partial(tuple.__new__, Message)

@@ -1,4 +1,4 @@
-"""Asking for one message by its message id."""
+"""The frame that asks for one message by its message id."""
 
 import re
 from typing import Final
@@ -10,11 +10,11 @@ _RECEIVE: Final = int(Kind.RECEIVE)
 _MESSAGE_ID: Final = re.compile(ID_PREFIX + "[0-9a-fA-F]{32}", re.ASCII)
 
 
-def asking_for(link: int, correlation_id: str | None, message_id: str) -> Frame:
-    """The frame that says which message id. Raises ValueError unless it could be one, and is all that is asked for."""
+def receive_frame(link: int, correlation_id: str | None, message_id: str) -> Frame:
+    """Raises ValueError for a malformed message id, and if a correlation id is given as well."""
     if correlation_id is not None:
-        raise ValueError("a message id or a correlation id: say one of them")
+        raise ValueError("give a message id or a correlation id, not both")
     if _MESSAGE_ID.fullmatch(message_id) is None:
-        raise ValueError(f"{message_id[:80]!r} is no message id: {ID_PREFIX} and 32 hexadecimal digits")
+        raise ValueError(f"{message_id[:80]!r} is not a message id: {ID_PREFIX} and 32 hexadecimal digits")
     value = bytes.fromhex(message_id.removeprefix(ID_PREFIX))
     return Frame(_RECEIVE, int(Flag.SINGLE), 0, link, 0, 0, value)

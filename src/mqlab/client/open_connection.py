@@ -1,28 +1,31 @@
-"""From an address to a connection that the broker has greeted."""
+"""Opens a connection to an address, up to the end of the handshake."""
 
 import asyncio
 from pathlib import Path
 from typing import Any
 
-from mqlab.client.connection import Wire
-from mqlab.client.inprocess import bindings
-from mqlab.client.keepalive import Silence
+from mqlab.client.connection import NativeClientConnection
+from mqlab.client.inprocess.listener import find_listener
+from mqlab.client.keepalive import Keepalive
 from mqlab.wire.address import Address
 from mqlab.wire.tls import client_context
 
 
-async def open_wire(address: str, hello: dict[str, Any], ca: Path | None, silence: float | None = None) -> Wire:
-    """Raises OSError if nobody listens there, LoginError if the broker does not want us."""
-    to, loop = Address.parse(address), asyncio.get_running_loop()
+async def open_connection(
+    address: str, hello: dict[str, Any], ca: Path | None, keepalive_s: float | None = None
+) -> NativeClientConnection:
+    """Raises OSError if no broker listens there, LoginError if the broker refuses the login."""
+    to, loop, make = Address.parse(address), asyncio.get_running_loop(), NativeClientConnection
     if to.broker:
-        wire = bindings.door(to.broker).enter()
+        connection = find_listener(to.broker).connect()
     elif to.path:
-        _, wire = await loop.create_unix_connection(Wire, to.path)
+        _, connection = await loop.create_unix_connection(make, to.path)
     elif to.tls:
-        _, wire = await loop.create_connection(Wire, to.host, to.port, ssl=client_context(ca), server_hostname=to.host)
+        tls = client_context(ca)
+        _, connection = await loop.create_connection(make, to.host, to.port, ssl=tls, server_hostname=to.host)
     else:
-        _, wire = await loop.create_connection(Wire, to.host, to.port)
-    if silence is not None and not to.broker:
-        Silence(wire, silence)
-    await wire.greet(hello)
-    return wire
+        _, connection = await loop.create_connection(make, to.host, to.port)
+    if keepalive_s is not None and not to.broker:
+        Keepalive(connection, keepalive_s)
+    await connection.handshake(hello)
+    return connection

@@ -5,20 +5,20 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final, Unpack
 
-from mqlab.client.connection import Wire
+from mqlab.client.connection import NativeClientConnection
 from mqlab.client.consumer import Consumer
 from mqlab.client.errors import ClosedError, MessagingError
-from mqlab.client.headers import Headers, Stamp
+from mqlab.client.headers import Headers, MessageEncoder
 from mqlab.wire import native
 from mqlab.wire.native.bodies import Buffer, Payload, as_body
 from mqlab.wire.native.coalescing import as_singles
 from mqlab.wire.native.columns import Value
 from mqlab.wire.native.frames import Flag, Frame, Kind
 
-# Plain sends that are ready together leave together, up to these bounds.
-_MOST_ROWS: Final = 4096
-_MOST_IN_A_ROW: Final = 128
-_MOST_BYTES: Final = 256 * 1024
+# Single sends are coalesced into one batch, up to these bounds.
+_MAX_ROWS: Final = 4096
+_MAX_CONSECUTIVE_SENDS: Final = 128
+_MAX_BYTES: Final = 256 * 1024
 
 _PERSISTENT, _CONFIRM = int(Flag.PERSISTENT), int(Flag.CONFIRM)
 
@@ -27,138 +27,139 @@ class Producer:
     """Sends to one destination. In a transacted session nothing is visible before the commit."""
 
     def __init__(
-        self, wire: Wire, session: int, link: int, destination: str, stamp: Stamp, *, transacted: bool
-    ) -> None:
+        self, connection: NativeClientConnection, session: int, link: int, destination: str, encoder: MessageEncoder, *,
+        transacted: bool,
+    ) -> None:  # fmt: skip
         self.destination = destination
-        # Gives plain sends their ids and times; the batch API sends what it is given.
-        self.stamp = stamp
-        self._wire = wire
+        # Adds ids and timestamps to single sends; `send_batch` sends its payload as it is.
+        self.encoder = encoder
+        self._connection = connection
         self._session = session
         self._link = link
         self._transacted = transacted
         self._next_seq = 1
         self._credit = 0
-        self._credit_came: asyncio.Future[None] | None = None
+        self._credit_arrival: asyncio.Future[None] | None = None
         self._unconfirmed: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._ready: list[Buffer] = []
-        self._ready_bytes = 0
-        # Sends since it last gave way to others.
-        self._in_a_row = 0
+        self._unsent: list[Buffer] = []
+        self._unsent_bytes = 0
+        # Sends since this producer last yielded to the event loop.
+        self._consecutive_sends = 0
         self._error: MessagingError | None = None
-        # The broker refused a send that nobody waited for.
+        # The broker refused a send without confirmation: the next use of the producer raises this.
         self._refusal: MessagingError | None = None
 
     async def send(
         self, body: Buffer, *, persistent: bool = False, properties: Mapping[str, Value] | None = None,
         **headers: Unpack[Headers],
     ) -> None:  # fmt: skip
-        """One message. A persistent one outside a transaction is on the broker's disk when this returns.
+        """Send one message. A persistent one outside a transaction is on the broker's disk when this returns.
 
-        Others leave with all that are ready by the next turn of the loop; a single one leaves with that turn.
+        Others leave with all that are unsent by the next turn of the loop; a single one leaves with that turn.
         """
-        if not persistent and (headers or properties) and self.sent_at_once(body, headers, properties):
+        if not persistent and (headers or properties) and self.try_send(body, headers, properties):
             return
         if self._error is not None or self._refusal is not None:
             self._raise_error()
         if persistent or properties or headers:
-            payload = self.stamp.message(body, headers, properties)
+            payload = self.encoder.message(body, headers, properties)
             await self.send_batch(payload, persistent=persistent, confirm=persistent and not self._transacted)
             return
         body = as_body(body)
-        self._ready.append(body)
-        self._ready_bytes += len(body)
-        if len(self._ready) == 1:
-            self._wire.soon(self._flush_if_possible)
-        elif len(self._ready) >= _MOST_ROWS or self._ready_bytes >= _MOST_BYTES:
+        self._unsent.append(body)
+        self._unsent_bytes += len(body)
+        if len(self._unsent) == 1:
+            self._connection.flush_later(self._flush_if_possible)
+        elif len(self._unsent) >= _MAX_ROWS or self._unsent_bytes >= _MAX_BYTES:
             await self._wait_for_credit()
             self._flush()
 
-    def sent_at_once(self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None = None) -> bool:
-        """`send` of what is not persistent, if nothing has to be waited for. False: nothing has happened yet."""
+    def try_send(self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None = None) -> bool:
+        """Send a non-persistent message now. Returns False, with nothing changed, if the caller would have to wait."""
         if self._must_wait():
             return False
-        self._write(self.stamp.message(body, headers, properties), 0)
+        self._write(self.encoder.message(body, headers, properties), 0)
         return True
 
-    def asked_at_once(self, payload: Payload, correlation_id: str, consumer: Consumer) -> bool:
-        """The same, for a request whose reply this consumer, which can, then waits for."""
+    def try_request(self, payload: Payload, correlation_id: str, consumer: Consumer) -> bool:
+        """The same for a request, whose reply goes to this consumer (see `Consumer.can_await_reply`)."""
         if self._must_wait():
             return False
         first = self._next_seq
         self._next_seq = first + 1
         self._credit -= len(payload.data)
-        self._wire.request(self._link, first, payload, *consumer.expecting(correlation_id))
+        self._connection.send_request(self._link, first, payload, *consumer.expect_reply(correlation_id))
         return True
 
-    def batch_sent_at_once(self, payload: Payload) -> bool:
-        """The same for `send_batch`. It leaves before what is said next, if nobody else was woken with its sender."""
+    def try_send_batch(self, payload: Payload) -> bool:
+        """The same for `send_batch`."""
         if self._must_wait():
             return False
         self._write(payload, 0)
-        self._wire.about_to_wait()
+        self._connection.flush_before_wait()
         return True
 
     def _must_wait(self) -> bool:
-        """For credit, for those that are ready already, for others to have their turn, or to hear of an error."""
-        if self._error is not None or self._refusal is not None or self._ready or self._credit <= 0:
+        """Whether a send must wait for credit, for unsent messages or for other tasks, or must raise an error."""
+        if self._error is not None or self._refusal is not None or self._unsent or self._credit <= 0:
             return True
-        self._in_a_row += 1
-        return self._in_a_row > _MOST_IN_A_ROW
+        self._consecutive_sends += 1
+        return self._consecutive_sends > _MAX_CONSECUTIVE_SENDS
 
     async def send_batch(self, payload: Payload, *, persistent: bool = False, confirm: bool = False) -> None:
-        """Messages that go together; with `confirm`, returns when the broker says that they are safe."""
-        if self._ready:
+        """Send a batch. With `confirm`, returns when the broker has confirmed it."""
+        if self._unsent:
             await self.flush()
         if self._credit <= 0 or self._error is not None or self._refusal is not None:
             await self._wait_for_credit()
         flags = _PERSISTENT if persistent else 0
         if not confirm:
             self._write(payload, flags)
-            self._in_a_row += 1
-            if self._in_a_row >= _MOST_IN_A_ROW:
-                await self._give_way()
+            self._consecutive_sends += 1
+            if self._consecutive_sends >= _MAX_CONSECUTIVE_SENDS:
+                await self._yield_to_loop()
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._unconfirmed.append((self._next_seq + payload.rows - 1, future))
         self._write(payload, flags | _CONFIRM)
-        self._wire.about_to_wait()
+        self._connection.flush_before_wait()
         await future
 
-    async def _give_way(self) -> None:
-        """Who sends in a loop and waits for nothing must not keep the loop of the program from its other work."""
-        self._in_a_row = 0
+    async def _yield_to_loop(self) -> None:
+        """A task that sends in a loop without waiting must not keep other tasks from running."""
+        self._consecutive_sends = 0
         await asyncio.sleep(0)
 
     async def flush(self) -> None:
-        """Everything sent so far is on its way."""
-        while self._ready:
+        """Hand everything sent so far to the connection."""
+        while self._unsent:
             await self._wait_for_credit()
             self._flush()
 
     async def close(self) -> None:
-        """Returns when the broker has everything that was sent."""
+        """Close the producer. Returns when the broker has received everything that was sent."""
         await self.flush()
         self._raise_error()
         closing = native.header(Kind.CLOSE, session=self._session, link=self._link)
-        await self._wire.ask(closing, Kind.CLOSED, link=self._link)
+        await self._connection.call(closing, Kind.CLOSED, link=self._link)
         refusal = self._refusal
         self.detach()
         if refusal is not None:
             raise refusal
 
-    def forget_refusal(self) -> None:
-        """The transaction it was part of is gone."""
+    def clear_refusal(self) -> None:
+        """The transaction of the refused send was rolled back."""
         self._refusal = None
 
     @property
     def closed(self) -> bool:
         return self._error is not None
 
-    # As a link of the connection
+    # Called by the connection
 
     def detach(self) -> None:
-        """The broker knows it no more."""
-        self._wire.detach(self._link)
+        """The broker has closed this producer."""
+        self._connection.detach(self._link)
         self.lost(ClosedError("the producer is closed"))
 
     def handle(self, frame: Frame) -> None:
@@ -175,7 +176,7 @@ class Producer:
                 self._flush_if_possible()
 
     def refused(self, seq: int, error: MessagingError) -> None:
-        """Whoever waits for that send is told; if nobody does, whoever uses the producer next."""
+        """Fail the send that waits for this confirmation, or else the next use of the producer."""
         for number, future in self._unconfirmed:
             if number == seq:
                 self._unconfirmed.remove((number, future))
@@ -194,11 +195,11 @@ class Producer:
                 future.set_exception(error)
 
     async def _wait_for_credit(self) -> None:
-        self._wire.about_to_wait()
+        self._connection.flush_before_wait()
         while self._credit <= 0 and self._error is None:
-            if self._credit_came is None:
-                self._credit_came = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._credit_came)
+            if self._credit_arrival is None:
+                self._credit_arrival = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._credit_arrival)
             self._raise_error()
         self._raise_error()
 
@@ -210,22 +211,22 @@ class Producer:
             raise refusal
 
     def _wake(self) -> None:
-        if self._credit_came is not None:
-            self._credit_came.set_result(None)
-            self._credit_came = None
+        if self._credit_arrival is not None:
+            self._credit_arrival.set_result(None)
+            self._credit_arrival = None
 
     def _flush_if_possible(self) -> None:
-        if self._ready and self._credit > 0 and self._error is None:
+        if self._unsent and self._credit > 0 and self._error is None:
             self._flush()
 
     def _flush(self) -> None:
-        if self._ready:
-            ready, self._ready, self._ready_bytes = self._ready, [], 0
-            self._write(as_singles(self.stamp.batch(ready)), 0)
+        if self._unsent:
+            unsent, self._unsent, self._unsent_bytes = self._unsent, [], 0
+            self._write(as_singles(self.encoder.batch(unsent)), 0)
 
     def _write(self, payload: Payload, flags: int) -> None:
         data, rows, _ = payload
         first = self._next_seq
         self._next_seq = first + rows
         self._credit -= len(data)
-        self._wire.put(self._session, self._link, first, payload, flags)
+        self._connection.send_messages(self._session, self._link, first, payload, flags)

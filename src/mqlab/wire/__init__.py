@@ -1,5 +1,5 @@
 """Sans-IO codecs: bytes <-> frames, and messages <-> the payload of a frame.
 
-Used by `client`, `drivers` and `broker` alike.
-Nothing here opens a socket, waits, or knows what a frame means to a broker.
+`client`, `drivers` and `broker` use them. A codec opens no socket, does not wait, and does not know what a broker does
+with a frame.
 """

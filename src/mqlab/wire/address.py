@@ -10,11 +10,11 @@ BROKER_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,48}", re.ASCII)
 
 
 class BadAddressError(MqlabError, ValueError):
-    """The text is no address."""
+    """The text is not an address."""
 
 
 class Address(NamedTuple):
-    """A TCP address; or the path of a Unix socket, or the name of a broker (then host is "" and port 0)."""
+    """A TCP address, the path of a Unix socket, or the name of a local broker (then host is "" and port is 0)."""
 
     host: str
     port: int
@@ -34,12 +34,12 @@ class Address(NamedTuple):
         if scheme in ("tcp", "tls") and host and port.isdecimal() and int(port) < 65536:
             return cls(host, int(port), "", scheme == "tls")
         raise BadAddressError(
-            f"{text!r} is no address; write tcp:127.0.0.1:7766, tls:HOST:PORT, unix:/path/of/it or bindings:NAME"
+            f"{text!r} is not an address; write tcp:127.0.0.1:7766, tls:HOST:PORT, unix:/path/of/it or bindings:NAME"
         )
 
     @property
     def is_local(self) -> bool:
-        """Only this machine can reach it."""
+        """Only processes of this machine can reach it."""
         if self.path or self.broker or self.host == "localhost":
             return True
         try:

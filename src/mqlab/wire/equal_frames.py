@@ -1,4 +1,4 @@
-"""Frames of a text protocol that are all alike but for their bodies: built and split without touching any alone."""
+"""Frames of a text protocol that differ only in their bodies: encoded and decoded by numpy, many at once."""
 
 import numpy as np
 
@@ -8,8 +8,8 @@ from mqlab.wire.native.payload import Bytes, equal_offsets
 
 Rows = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 
-# Looked at before all the others are: where few frames are alike, the rest is not compared in vain.
-_FIRST_LOOK = 16
+# So many frames are compared first: where few are equal, comparing all would be wasted.
+_FIRST_ROWS = 16
 
 
 class FrameTemplate:
@@ -22,43 +22,43 @@ class FrameTemplate:
         self._table: Rows = self._row.reshape(1, -1)
 
     def filled(self, bodies: Rows) -> bytes:
-        """The frames of all rows, one after the other."""
+        """The frames of all rows, joined."""
         rows = len(bodies)
         if rows > len(self._table):
             self._table = np.tile(self._row, (rows, 1))
         elif not self._table.flags.writeable:
             self._table = self._table.copy()
-        some = self._table[:rows]
-        some[:, self._before : self._before + self._size] = bodies
-        return some.tobytes()
+        frames = self._table[:rows]
+        frames[:, self._before : self._before + self._size] = bodies
+        return frames.tobytes()
 
 
 def count_equal_frames(data: Bytes, at: int, head: int, size: int, tail: int) -> int:
-    """How many frames from `at` on have the length of the first one, and its first `head` and last `tail` bytes.
+    """How many frames from `at` on equal the first one in length, in the first `head` and in the last `tail` bytes.
 
-    The first is whole. What lies between head and tail is its body.
+    The first frame is complete. Its body is between head and tail.
     """
     length = head + size + tail
     most = (len(data) - at) // length
-    if most > _FIRST_LOOK and _first_unlike(data, at, _FIRST_LOOK, head, length, tail) < _FIRST_LOOK:
-        most = _FIRST_LOOK
-    return _first_unlike(data, at, most, head, length, tail)
+    if most > _FIRST_ROWS and _equal_rows(data, at, _FIRST_ROWS, head, length, tail) < _FIRST_ROWS:
+        most = _FIRST_ROWS
+    return _equal_rows(data, at, most, head, length, tail)
 
 
-def _first_unlike(data: Bytes, at: int, rows: int, head: int, length: int, tail: int) -> int:
+def _equal_rows(data: Bytes, at: int, rows: int, head: int, length: int, tail: int) -> int:
     table = data[at : at + rows * length].reshape(rows, length)
     return count_equal_rows(table, ((0, head), (length - tail, length)))
 
 
 def equal_bodies(data: Bytes, at: int, rows: int, head: int, size: int, tail: int) -> Bodies:
-    """A copy of the bodies of frames that are alike."""
+    """A copy of the bodies of frames that `count_equal_frames` has found."""
     length = head + size + tail
     table = data[at : at + rows * length].reshape(rows, length)
     return Bodies(table[:, head : head + size].copy().reshape(-1), equal_offsets(rows, size))
 
 
 def bodies_at(data: Bytes, begins: list[int], sizes: list[int]) -> Bodies:
-    """A copy of the bodies that lie there."""
+    """A copy of the bodies at these offsets."""
     view = data.data
     offsets = np.zeros(len(sizes) + 1, dtype=np.int32)
     np.cumsum(sizes, out=offsets[1:])
@@ -66,11 +66,10 @@ def bodies_at(data: Bytes, begins: list[int], sizes: list[int]) -> Bodies:
     return Bodies(np.frombuffer(joined, dtype=np.uint8), offsets)
 
 
-def concat_bodies(some: list[Bodies]) -> Bodies:
-    """All of them as one."""
-    if len(some) == 1:
-        return some[0]
-    parts = [bodies.data[bodies.offsets[0] : bodies.offsets[-1]] for bodies in some]
+def concat_bodies(pieces: list[Bodies]) -> Bodies:
+    if len(pieces) == 1:
+        return pieces[0]
+    parts = [bodies.data[bodies.offsets[0] : bodies.offsets[-1]] for bodies in pieces]
     steps = np.cumsum([0, *(len(part) for part in parts)])
-    offsets = [bodies.offsets[:-1] + (step - int(bodies.offsets[0])) for bodies, step in zip(some, steps, strict=False)]
+    offsets = [part.offsets[:-1] + (step - int(part.offsets[0])) for part, step in zip(pieces, steps, strict=False)]
     return Bodies(np.concatenate(parts), np.concatenate((*offsets, steps[-1:])).astype(np.int32))

@@ -13,45 +13,45 @@ from mqlab.wire.native.payload import Bytes
 PING: Final = b"PING\r\n"
 PONG: Final = b"PONG\r\n"
 _END: Final = b"\r\n"
-# The server's own limit is 4 KiB for what clients write; its INFO may name a whole cluster.
-_LONGEST_LINE: Final = 64 * 1024
+# The server limits the lines of clients to 4 KiB; its own INFO may list a whole cluster.
+_MAX_LINE_BYTES: Final = 64 * 1024
 _WORD: Final = rb"([^ \t\r\n]{1,4096})"
-_MESSAGE: Final = re.compile(rb"MSG " + _WORD + rb" " + _WORD + rb" (?:" + _WORD + rb" )?(\d{1,10})\r\n")
-_HEADED: Final = re.compile(rb"HMSG " + _WORD + rb" " + _WORD + rb" (?:" + _WORD + rb" )?(\d{1,10}) (\d{1,10})\r\n")
+_MSG: Final = re.compile(rb"MSG " + _WORD + rb" " + _WORD + rb" (?:" + _WORD + rb" )?(\d{1,10})\r\n")
+_HMSG: Final = re.compile(rb"HMSG " + _WORD + rb" " + _WORD + rb" (?:" + _WORD + rb" )?(\d{1,10}) (\d{1,10})\r\n")
 _OTHER: Final = re.compile(rb"(INFO|PING|PONG|\+OK|-ERR)[ \t]*([^\r\n]*)\r\n")
 _STATUS: Final = re.compile(rb"NATS/1\.0(?: +(\d{3}))?(?: +([^\r\n]*))?\r\n")
 
 
 class MalformedNatsError(MqlabError, ValueError):
-    """What came is not what a NATS server says."""
+    """The bytes are not a valid message of a NATS server."""
 
 
 class SubscriptionBatch(NamedTuple):
-    """Messages to one subscription; `replies`: b"" of one that wants no answer."""
+    """Messages of one subscription. `replies`: the reply subject of each, or b""."""
 
     sid: bytes
     bodies: Bodies
-    # Of messages that follow one another: how many, where they were sent to, and where each wants its answer.
-    marks: list[tuple[int, bytes, bytes]]
+    # Runs of messages: how many, their subject, and their reply subject.
+    runs: list[tuple[int, bytes, bytes]]
 
     @property
     def subjects(self) -> list[bytes]:
-        return [subject for rows, subject, _ in self.marks for _ in range(rows)]
+        return [subject for rows, subject, _ in self.runs for _ in range(rows)]
 
     @property
     def replies(self) -> list[bytes]:
-        return [reply for rows, _, reply in self.marks for _ in range(rows)]
+        return [reply for rows, _, reply in self.runs for _ in range(rows)]
 
 
 class Subjects(NamedTuple):
-    """Where a message was sent to, and where its acknowledgement or answer goes."""
+    """The subject of a message, and the subject for its acknowledgement or reply."""
 
     subject: bytes
     reply: bytes
 
 
 class HeaderMessage(NamedTuple):
-    """A message with headers. The server says so that a request for messages is over: then it has a `status`."""
+    """A message with headers. With a `status`, the server ends a request for messages by it."""
 
     sid: bytes
     subject: bytes
@@ -63,14 +63,14 @@ class HeaderMessage(NamedTuple):
 
 
 class ControlLine(NamedTuple):
-    """A line without a message: INFO, PING, PONG, +OK or -ERR, and what it says."""
+    """A line without a message: INFO, PING, PONG, +OK or -ERR, and its text."""
 
     word: str
     text: str
 
 
 class ParsedNats(NamedTuple):
-    """`consumed` bytes were whole frames; the next one is whole when `needed` bytes are there (0: not known)."""
+    """`consumed` bytes were complete frames; the next frame needs `needed` bytes (0: not known)."""
 
     delivered: list[SubscriptionBatch]
     others: list[HeaderMessage | ControlLine]
@@ -91,18 +91,18 @@ def unsubscribe(sid: bytes) -> bytes:
 
 
 def publish(subject: bytes, body: bytes, reply: bytes = b"") -> bytes:
-    """One message alone."""
+    """A single message."""
     return b"%s%d\r\n%s\r\n" % (_opening(subject, reply), len(body), body)
 
 
 def publish_same(subjects: Iterable[bytes], body: bytes) -> bytes:
-    """The same body to each of them."""
+    """The same body to each subject."""
     after = b" %d\r\n%s\r\n" % (len(body), body)
     return b"".join([b"PUB " + subject + after for subject in subjects])
 
 
 def template(subject: bytes, size: int, reply: bytes = b"") -> FrameTemplate:
-    """To publish many messages of one size there."""
+    """A template of messages with bodies of one size."""
     return FrameTemplate(b"%s%d\r\n" % (_opening(subject, reply), size), _END, size)
 
 
@@ -116,19 +116,19 @@ def _opening(subject: bytes, reply: bytes) -> bytes:
     return b"PUB %s %s " % (subject, reply) if reply else b"PUB %s " % subject
 
 
-def parse(data: Bytes, most: int) -> ParsedNats:
-    """All whole frames at the beginning of what came; no message may be larger than `most` bytes.
+def parse(data: Bytes, limit: int) -> ParsedNats:
+    """Parse the complete frames at the beginning of `data`. No message may be larger than `limit` bytes.
 
-    Messages are put together by subscription: between them and other frames the order is lost, within one it is kept.
+    Messages are grouped by subscription. The order within a subscription is kept, the order between them is lost.
     Raises MalformedNatsError.
     """
-    gathered: dict[bytes, _Gathered] = {}
+    by_sid: dict[bytes, _SubscriptionMessages] = {}
     others: list[HeaderMessage | ControlLine] = []
     view, at, end, needed = data.data, 0, len(data), 0
     while at < end:
-        match = _MESSAGE.match(view, at)
+        match = _MSG.match(view, at)
         if match is None:
-            other = _other(view, at, most)
+            other = _other(view, at, limit)
             if isinstance(other, int):
                 needed = other
                 break
@@ -137,38 +137,38 @@ def parse(data: Bytes, most: int) -> ParsedNats:
             continue
         size, begin = int(match[4]), match.end()
         after = begin + size + 2
-        if size > most:
-            raise MalformedNatsError(f"a message of {size} bytes; the limit is {most}")
+        if size > limit:
+            raise MalformedNatsError(f"a message of {size} bytes; the limit is {limit}")
         if after > end:
             needed = after - at
             break
         if bytes(view[after - 2 : after]) != _END:
-            raise MalformedNatsError("a message that is longer than it says")
+            raise MalformedNatsError("a message that is longer than its announced length")
         sid = match[2]
-        to = gathered.get(sid)
-        if to is None:
-            to = gathered[sid] = _Gathered(data)
+        messages = by_sid.get(sid)
+        if messages is None:
+            messages = by_sid[sid] = _SubscriptionMessages(data)
         head = begin - at
         rows = 1
         if view[after : after + head] == view[at:begin]:
             rows = count_equal_frames(data, at, head, size, 2)
-        to.add(at, rows, head, size, match[1], match[3] or b"")
+        messages.add(at, rows, head, size, match[1], match[3] or b"")
         at += rows * (head + size + 2)
-    return ParsedNats([one.delivered(sid) for sid, one in gathered.items()], others, at, needed)
+    return ParsedNats([messages.batch(sid) for sid, messages in by_sid.items()], others, at, needed)
 
 
-class _Gathered:
-    """Messages to one subscription out of one piece of data."""
+class _SubscriptionMessages:
+    """Collects the messages of one subscription."""
 
     def __init__(self, data: Bytes) -> None:
         self._data = data
         self._done: list[Bodies] = []
         self._begins: list[int] = []
         self._sizes: list[int] = []
-        self._marks: list[tuple[int, bytes, bytes]] = []
+        self._runs: list[tuple[int, bytes, bytes]] = []
 
     def add(self, at: int, rows: int, head: int, size: int, subject: bytes, reply: bytes) -> None:
-        self._marks.append((rows, subject, reply))
+        self._runs.append((rows, subject, reply))
         if rows == 1:
             self._begins.append(at + head)
             self._sizes.append(size)
@@ -176,9 +176,9 @@ class _Gathered:
         self._finish()
         self._done.append(equal_bodies(self._data, at, rows, head, size, 2))
 
-    def delivered(self, sid: bytes) -> SubscriptionBatch:
+    def batch(self, sid: bytes) -> SubscriptionBatch:
         self._finish()
-        return SubscriptionBatch(sid, concat_bodies(self._done), self._marks)
+        return SubscriptionBatch(sid, concat_bodies(self._done), self._runs)
 
     def _finish(self) -> None:
         if self._begins:
@@ -186,25 +186,25 @@ class _Gathered:
             self._begins, self._sizes = [], []
 
 
-def _other(view: memoryview, at: int, most: int) -> tuple[int, HeaderMessage | ControlLine] | int:
-    """Where the next frame begins, and what this one is; or, if it is not whole, how long it will be (0: not known)."""
+def _other(view: memoryview, at: int, limit: int) -> tuple[int, HeaderMessage | ControlLine] | int:
+    """The offset after this frame, and the frame; or, if it is incomplete, its length in bytes (0: not known)."""
     match = _OTHER.match(view, at)
     if match is not None:
         return match.end(), ControlLine(match[1].decode(), match[2].decode(errors="replace"))
-    match = _HEADED.match(view, at)
+    match = _HMSG.match(view, at)
     if match is None:
-        line = bytes(view[at : at + _LONGEST_LINE])
-        if _END in line or len(line) == _LONGEST_LINE or not _may_begin(line):
-            raise MalformedNatsError(f"what is {line[:40]!r}?")
+        line = bytes(view[at : at + _MAX_LINE_BYTES])
+        if _END in line or len(line) == _MAX_LINE_BYTES or not _is_prefix_of_frame(line):
+            raise MalformedNatsError(f"not a frame: {line[:40]!r}")
         return 0
     headers, total, begin = int(match[4]), int(match[5]), match.end()
-    if total > most or headers > total:
-        raise MalformedNatsError(f"a message of {total} bytes with headers of {headers}; the limit is {most}")
+    if total > limit or headers > total:
+        raise MalformedNatsError(f"a message of {total} bytes with headers of {headers}; the limit is {limit}")
     after = begin + total + 2
     if after > len(view):
         return after - at
     if bytes(view[after - 2 : after]) != _END:
-        raise MalformedNatsError("a message that is longer than it says")
+        raise MalformedNatsError("a message that is longer than its announced length")
     block, body = bytes(view[begin : begin + headers]), bytes(view[begin + headers : after - 2])
     return after, _with_headers(match[2], match[1], match[3] or b"", block, body)
 
@@ -222,8 +222,8 @@ def _with_headers(sid: bytes, subject: bytes, reply: bytes, block: bytes, body: 
     return HeaderMessage(sid, subject, reply, int(first[1] or 0), words, headers, body)
 
 
-_BEGINNINGS: Final = (b"MSG ", b"HMSG ", b"INFO", b"PING", b"PONG", b"+OK", b"-ERR")
+_FRAME_PREFIXES: Final = (b"MSG ", b"HMSG ", b"INFO", b"PING", b"PONG", b"+OK", b"-ERR")
 
 
-def _may_begin(line: bytes) -> bool:
-    return any(line.startswith(word[: len(line)]) for word in _BEGINNINGS)
+def _is_prefix_of_frame(line: bytes) -> bool:
+    return any(line.startswith(word[: len(line)]) for word in _FRAME_PREFIXES)

@@ -1,7 +1,7 @@
 """RESP, version 2: commands to a Redis server, and its replies.
 
-Three things that come by the thousand are split at once: the same reply many times, what was published, and the
-entries of a stream. An entry has the field `b`, its body, and before that maybe `r`, where its reply should go.
+Three kinds of replies are frequent and parsed many at once: repeated short replies, published messages, and the entries
+of a stream. An entry has the field `b`, its body, and before that optionally `r`, the destination of its reply.
 """
 
 import re
@@ -13,8 +13,8 @@ from mqlab.wire.native.bodies import Bodies
 from mqlab.wire.native.payload import Bytes
 
 _END: Final = b"\r\n"
-_DEEPEST: Final = 8
-_LONGEST_LINE: Final = 64 * 1024
+_MAX_DEPTH: Final = 8
+_MAX_LINE_BYTES: Final = 64 * 1024
 _LINE: Final = re.compile(rb"([+\-:$*])([^\r\n]*)\r\n")
 _NUMBER: Final = re.compile(rb"-?\d{1,19}")
 _PUBLISHED: Final = re.compile(rb"\*3\r\n\$7\r\nmessage\r\n\$(\d{1,10})\r\n([^\r\n]*)\r\n\$(\d{1,10})\r\n")
@@ -28,17 +28,17 @@ _ENTRY: Final = re.compile(
 
 
 class MalformedRespError(MqlabError, ValueError):
-    """What came is not what a Redis server says."""
+    """The bytes are not a valid reply of a Redis server."""
 
 
 class ErrorReply(NamedTuple):
-    """The server's reply to a command that it did not obey."""
+    """The server's error reply to a command."""
 
     words: str
 
 
 class StreamEntries(NamedTuple):
-    """Of one stream; `replies` are where each wants its reply, b"" if it wants none."""
+    """StreamEntries of one stream; `replies`: the destination of the reply to each, or b""."""
 
     ids: list[bytes]
     replies: list[bytes]
@@ -49,7 +49,7 @@ Value = bytes | int | None | ErrorReply | StreamEntries | list["Value"]
 
 
 class ParsedResp(NamedTuple):
-    """`consumed` bytes were whole; the next reply is whole with `needed` bytes at the earliest (0: not known)."""
+    """`consumed` bytes were complete replies; the next reply needs at least `needed` bytes (0: not known)."""
 
     published: list[Bodies]
     values: list[Value]
@@ -57,8 +57,8 @@ class ParsedResp(NamedTuple):
     needed: int
 
 
-class _Torn(MqlabError):  # noqa: N818 - never leaves this file
-    """The reply goes on; it will have so many bytes at least."""
+class _IncompleteReplyError(MqlabError):
+    """The reply is incomplete: it ends at offset `until` at the earliest."""
 
     def __init__(self, until: int) -> None:
         self.until = until
@@ -69,13 +69,13 @@ def command(*words: bytes) -> bytes:
 
 
 def template(*words: bytes, size: int) -> FrameTemplate:
-    """A command that ends with a body of so many bytes."""
+    """A template of a command that ends with a body of `size` bytes."""
     head = b"*%d\r\n" % (len(words) + 1) + b"".join([b"$%d\r\n%s\r\n" % (len(word), word) for word in words])
     return FrameTemplate(head + b"$%d\r\n" % size, _END, size)
 
 
-def parse(data: Bytes, most: int) -> ParsedResp:
-    """All whole replies at the beginning of what came; none may have a string of more than `most` bytes.
+def parse(data: Bytes, limit: int) -> ParsedResp:
+    """Parse the complete replies at the beginning of `data`. No string may have more than `limit` bytes.
 
     Raises MalformedRespError.
     """
@@ -86,65 +86,65 @@ def parse(data: Bytes, most: int) -> ParsedResp:
         while at < end:
             match = _PUBLISHED.match(view, at)
             if match is not None:
-                size, begin = _checked(int(match[3]), most), match.end()
-                _ended(view, begin + size)
+                size, begin = _check_size(int(match[3]), limit), match.end()
+                _check_end(view, begin + size)
                 rows = count_equal_frames(data, at, begin - at, size, 2)
                 published.append(equal_bodies(data, at, rows, begin - at, size, 2))
                 at += rows * (begin - at + size + 2)
                 continue
-            value, after = _value(data, at, most, 0)
+            value, after = _value(data, at, limit, 0)
             rows = 1
-            # Short replies come in long rows of the same.
+            # Equal short replies often follow one another.
             if after - at < 16 and view[at:after] == view[after : after + after - at]:
                 rows = count_equal_frames(data, at, after - at, 0, 0)
             values += [value] * rows
             at += rows * (after - at)
-    except _Torn as torn:
-        needed = max(0, torn.until - at)
+    except _IncompleteReplyError as error:
+        needed = max(0, error.until - at)
     return ParsedResp(published, values, at, needed)
 
 
-def _value(data: Bytes, at: int, most: int, depth: int) -> tuple[Value, int]:
+def _value(data: Bytes, at: int, limit: int, depth: int) -> tuple[Value, int]:
     view = data.data
     match = _LINE.match(view, at)
     if match is None:
-        line = bytes(view[at : at + _LONGEST_LINE])
-        if _END in line or len(line) == _LONGEST_LINE or (line and line[:1] not in b"+-:$*"):
-            raise MalformedRespError(f"what is {line[:40]!r}?")
-        raise _Torn(0)
+        line = bytes(view[at : at + _MAX_LINE_BYTES])
+        if _END in line or len(line) == _MAX_LINE_BYTES or (line and line[:1] not in b"+-:$*"):
+            raise MalformedRespError(f"not a reply: {line[:40]!r}")
+        raise _IncompleteReplyError(0)
     kind, text, after = match[1], match[2], match.end()
     if kind == b"+":
         return text, after
     if kind == b"-":
         return ErrorReply(text.decode(errors="replace")), after
     if _NUMBER.fullmatch(text) is None:
-        raise MalformedRespError(f"{text[:40]!r} is no number")
+        raise MalformedRespError(f"{text[:40]!r} is not a number")
     number = int(text)
     if kind == b":":
         return number, after
     if number < 0:
         return None, after
     if kind == b"$":
-        _checked(number, most)
-        _ended(view, after + number)
+        _check_size(number, limit)
+        _check_end(view, after + number)
         return bytes(view[after : after + number]), after + number + 2
-    return _array(data, at, number, after, most, depth)
+    return _array(data, at, number, after, limit, depth)
 
 
-def _array(data: Bytes, at: int, count: int, after: int, most: int, depth: int) -> tuple[Value, int]:
-    if depth == _DEEPEST:
-        raise MalformedRespError(f"more than {_DEEPEST} arrays in each other")
+def _array(data: Bytes, at: int, count: int, after: int, limit: int, depth: int) -> tuple[Value, int]:
+    if depth == _MAX_DEPTH:
+        raise MalformedRespError(f"arrays nested more than {_MAX_DEPTH} deep")
     stream = _STREAM.match(data.data, at)
     if stream is not None:
-        return _entries(data, _checked(int(stream[1]), most), stream.end(), most)
+        return _entries(data, _check_size(int(stream[1]), limit), stream.end(), limit)
     values: list[Value] = []
-    for _ in range(_checked(count, most)):
-        value, after = _value(data, after, most, depth + 1)
+    for _ in range(_check_size(count, limit)):
+        value, after = _value(data, after, limit, depth + 1)
         values.append(value)
     return values, after
 
 
-def _entries(data: Bytes, count: int, at: int, most: int) -> tuple[Value, int]:
+def _entries(data: Bytes, count: int, at: int, limit: int) -> tuple[Value, int]:
     view = data.data
     ids: list[bytes] = []
     replies: list[bytes] = []
@@ -153,11 +153,11 @@ def _entries(data: Bytes, count: int, at: int, most: int) -> tuple[Value, int]:
     for _ in range(count):
         match = _ENTRY.match(view, at)
         if match is None:
-            # As a reply of any kind it is malformed, or torn.
-            _value(data, at, most, 1)
-            raise MalformedRespError("an entry of a stream that has not just a body")
-        size, begin = _checked(int(match[3]), most), match.end()
-        _ended(view, begin + size)
+            # Parsed as any other reply, it is malformed or incomplete.
+            _value(data, at, limit, 1)
+            raise MalformedRespError("a stream entry with other fields than r and b")
+        size, begin = _check_size(int(match[3]), limit), match.end()
+        _check_end(view, begin + size)
         ids.append(match[1])
         replies.append(match[2] or b"")
         begins.append(begin)
@@ -166,15 +166,15 @@ def _entries(data: Bytes, count: int, at: int, most: int) -> tuple[Value, int]:
     return StreamEntries(ids, replies, bodies_at(data, begins, sizes)), at
 
 
-def _checked(size: int, most: int) -> int:
-    if size > most:
-        raise MalformedRespError(f"{size} bytes or elements; the limit is {most}")
+def _check_size(size: int, limit: int) -> int:
+    if size > limit:
+        raise MalformedRespError(f"{size} bytes or elements; the limit is {limit}")
     return size
 
 
-def _ended(view: memoryview, at: int) -> None:
-    """A string ends there."""
+def _check_end(view: memoryview, at: int) -> None:
+    """Check that a string ends there."""
     if at + 2 > len(view):
-        raise _Torn(at + 2)
+        raise _IncompleteReplyError(at + 2)
     if bytes(view[at : at + 2]) != _END:
-        raise MalformedRespError("a string that is longer than it says")
+        raise MalformedRespError("a string that is longer than its announced length")

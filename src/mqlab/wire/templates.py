@@ -1,6 +1,6 @@
-"""Messages that are alike but for one text and the body: written in one go, and read without being taken apart.
+"""Templates of messages that differ in one header and the body: encoded and decoded faster than other messages.
 
-Where each waits for a reply, such as in request and reply, this is most of what a message costs.
+In request/reply, encoding and decoding are most of the cost of a message.
 """
 
 import struct
@@ -19,32 +19,32 @@ class MessageTemplate:
     """Single messages whose headers are these texts: the first differs from message to message, the others do not."""
 
     def __init__(self, names: Sequence[str], others: Sequence[str] = ()) -> None:
-        listed, rest = layout_of_columns(tuple(names), "s" * len(names)), [text.encode() for text in others]
+        layout, rest = layout_of_columns(tuple(names), "s" * len(names)), [text.encode() for text in others]
         self.name = names[0]
-        self._listed = listed.written
+        self._column_list = layout.written
         self._lengths = b"".join(_pack(len(text)) for text in rest)
         self._rest = b"".join(rest)
-        # Where the length of the first text is, those of the others, and the text.
-        self._length_at, self._lengths_at = listed.size, listed.size + _LENGTH.size
-        self._text_at = listed.strings_at
+        # Offsets of the length of the first text, of the lengths of the others, and of the text.
+        self._length_at, self._lengths_at = layout.size, layout.size + _LENGTH.size
+        self._text_at = layout.strings_at
 
     def message(self, text: str, body: bytes) -> Payload:
         first = text.encode()
-        parts = (self._listed, _pack(len(first)), self._lengths, first, self._rest, body)
+        parts = (self._column_list, _pack(len(first)), self._lengths, first, self._rest, body)
         return payload_of((b"".join(parts), 1, _SINGLE_COLUMNS))
 
     def body(self, payload: Payload, text: str) -> bytes | None:
-        """Of a message of this form with that text; None: this is another one."""
+        """The body of a message of this template with that text; None if the message is different."""
         data, _, form = payload
         before = self.message(text, b"").data
         size = len(before)
         return bytes(data[size:]) if form == _SINGLE_COLUMNS and data[:size] == before else None
 
     def parts(self, payload: Payload) -> tuple[str, Buffer] | None:
-        """Text and body of a message of this form; None: this is another one."""
+        """Text and body of a message of this template; None if the message is different."""
         data, _, form = payload
         lengths_at, text_at = self._lengths_at, self._text_at
-        if form != _SINGLE_COLUMNS or len(data) < text_at or data[: self._length_at] != self._listed:
+        if form != _SINGLE_COLUMNS or len(data) < text_at or data[: self._length_at] != self._column_list:
             return None
         end = text_at + _unpack(data, self._length_at)[0]
         begin = end + len(self._rest)

@@ -1,4 +1,4 @@
-"""TLS for both ends: version 1.2 or later, and the ciphers that Python and OpenSSL hold for good today."""
+"""TLS contexts for broker and client: version 1.2 or later, with the default ciphers of Python and OpenSSL."""
 
 import ssl
 from pathlib import Path
@@ -9,16 +9,16 @@ from mqlab.regular_file import open_regular
 
 
 class TlsError(MqlabError, ValueError):
-    """A file of certificates or keys cannot be used."""
+    """A certificate file or key file cannot be used."""
 
 
 def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """`certificate`: its chain in PEM, the broker's own first. Raises TlsError with the file that is wrong."""
+    """`certificate`: a chain in PEM, the broker's own first. Raises TlsError, which names the invalid file."""
     _check_readable("tls_certificate", certificate)
     _check_readable("tls_key", key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _harden(context)
-    # A client that asks for new keys again and again would cost the broker far more than itself.
+    # Renegotiation costs the broker far more than the client that asks for it.
     context.options |= ssl.OP_NO_RENEGOTIATION
     try:
         context.load_cert_chain(certificate, key, password=lambda: _encrypted(key))
@@ -31,7 +31,7 @@ def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def client_context(ca: Path | None = None) -> ssl.SSLContext:
-    """Checks the broker's certificate and name, against `ca` (certificates in PEM) or those this machine trusts."""
+    """Verifies the broker's certificate and name against `ca` (certificates in PEM) or the system's trust store."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _harden(context)
     if ca is None:
@@ -47,20 +47,20 @@ def client_context(ca: Path | None = None) -> ssl.SSLContext:
 
 def _harden(context: ssl.SSLContext) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Compressed secrets can be guessed from the length of what is sent.
+    # The length of compressed data leaks secrets.
     context.options |= ssl.OP_NO_COMPRESSION
 
 
-def _check_readable(what: str, path: Path) -> None:
+def _check_readable(option: str, path: Path) -> None:
     try:
         open_regular(path).close()
     except OSError as error:
-        raise TlsError(f"{what}: {path} cannot be read: {error.strerror}") from None
+        raise TlsError(f"{option}: {path} cannot be read: {error.strerror}") from None
 
 
 def _encrypted(key: Path) -> NoReturn:
-    """Else OpenSSL asks on the terminal, and a broker without one waits for ever."""
-    raise TlsError(f"tls_key: {key} is encrypted; a broker starts with nobody to ask, so give it the key in clear")
+    """Without this, OpenSSL asks for a passphrase on the terminal."""
+    raise TlsError(f"tls_key: {key} is encrypted; the broker cannot ask for its passphrase: give it a plain key")
 
 
 def _reason(error: ssl.SSLError) -> str:

@@ -24,7 +24,7 @@ class WallClock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = 0.0
         monkeypatch.setattr(server, "time_ns", self.time_ns)
-        monkeypatch.setattr(headers, "_now", lambda: self.time_ns() // 1_000_000)
+        monkeypatch.setattr(headers, "_now_ms", lambda: self.time_ns() // 1_000_000)
 
     def time_ns(self) -> int:
         return time.time_ns() + int(self.ahead * 1e9)

@@ -15,7 +15,7 @@ from mqlab.broker.server.inprocess.local_broker import LocalBroker
 from mqlab.broker.settings import Settings
 from mqlab.client import aio, blocking
 from mqlab.client.errors import ClosedError, MessagingError
-from mqlab.client.inprocess.pipe import End, ThreadEnd, Turns
+from mqlab.client.inprocess.transport import CrossThreadTransport, InProcessTransport, SerialDispatcher
 from mqlab.wire.address import Address
 from mqlab.wire.native.bodies import SINGLE, Payload, encode, encode_equal
 from mqlab.wire.native.frames import Frame
@@ -31,7 +31,7 @@ def frame(number: int, payload: bytes = b"") -> Frame:
     return Frame(13, 0, 0, 0, number, 0, payload)
 
 
-class Side:
+class RecordingEndpoint:
     """Notes what comes, and does what a test wants done with it."""
 
     def __init__(self) -> None:
@@ -59,10 +59,13 @@ class Side:
         self.said.append("resume")
 
 
-def joined(one: Side, other: Side) -> tuple[End, End]:
+def joined(one: RecordingEndpoint, other: RecordingEndpoint) -> tuple[InProcessTransport, InProcessTransport]:
     loop = asyncio.get_running_loop()
-    first, second = End(one, loop, Turns()), End(other, loop, Turns())
-    first.other, second.other = second, first
+    first, second = (
+        InProcessTransport(one, loop, SerialDispatcher()),
+        InProcessTransport(other, loop, SerialDispatcher()),
+    )
+    first.peer, second.peer = second, first
     return first, second
 
 
@@ -156,41 +159,41 @@ async def test_sends_that_wait_for_the_turns_end_come_before_what_is_asked_after
 
 @in_loop
 async def test_what_is_written_from_within_a_handler_comes_after_it() -> None:
-    class Answering(Side):
-        end: End
+    class Answering(RecordingEndpoint):
+        transport: InProcessTransport
 
         def handle(self, one: Frame) -> None:
             super().handle(one)
             if one.first < 10:
-                self.end.send([frame(one.first + 10), frame(one.first + 20)])
+                self.transport.send([frame(one.first + 10), frame(one.first + 20)])
 
-    one, other = Side(), Answering()
-    near, other.end = joined(one, other)
+    one, other = RecordingEndpoint(), Answering()
+    near, other.transport = joined(one, other)
     near.send([frame(1), frame(2)])
     assert (other.came, one.came) == ([1, 2], [11, 21, 12, 22])
 
     # Both answer, for ever if they could: nothing grows on the stack.
     class Counting(Answering):
         def handle(self, one: Frame) -> None:
-            Side.handle(self, one)
+            RecordingEndpoint.handle(self, one)
             if one.first < 5000:
-                self.end.send([frame(one.first + 1)])
+                self.transport.send([frame(one.first + 1)])
 
     first, second = Counting(), Counting()
-    first.end, second.end = joined(first, second)
-    first.end.send([frame(0)])
+    first.transport, second.transport = joined(first, second)
+    first.transport.send([frame(0)])
     assert sorted(first.came + second.came) == [*range(5001)]
 
 
 @in_loop
 async def test_the_failure_of_a_handler_is_not_the_writers() -> None:
-    class Failing(Side):
+    class Failing(RecordingEndpoint):
         def handle(self, one: Frame) -> None:
             raise KeyError(one.first)
 
     told: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
-    one, other = Side(), Failing()
+    one, other = RecordingEndpoint(), Failing()
     near, far = joined(one, other)
     near.send([frame(1)])
     assert [str(error) for error in told] == ["1"]
@@ -219,10 +222,10 @@ class Elsewhere:
 
 @in_loop
 async def test_who_writes_to_another_thread_pauses_until_that_has_taken_it() -> None:
-    one, other, blocked = Side(), Side(), threading.Event()
+    one, other, blocked = RecordingEndpoint(), RecordingEndpoint(), threading.Event()
     with Elsewhere() as there:
-        near, far = ThreadEnd(one, asyncio.get_running_loop()), ThreadEnd(other, there)
-        near.other, far.other = far, near
+        near, far = CrossThreadTransport(one, asyncio.get_running_loop()), CrossThreadTransport(other, there)
+        near.peer, far.peer = far, near
         near.set_write_buffer_limits(high=1000, low=100)
         there.call_soon_threadsafe(blocked.wait)
         near.send([frame(1, b"x" * 900)])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqlab.client.headers import Byte, Float, Headers, Int, Short, Stamp, Standing
+from mqlab.client.headers import Byte, Float, Headers, Int, MessageEncoder, ProducerDefaults, Short
 from mqlab.wire.native.bodies import Payload, decode, encode, select_rows, validate
 from mqlab.wire.native.coalescing import coalescible_runs, join_singles, split_batch
 from mqlab.wire.native.columns import Value, columns_of, decode_single, encode_columns
@@ -27,9 +27,11 @@ EVERY_HEADER: Headers = {
 
 @pytest.mark.parametrize("properties", [{}, EVERY_TYPE])
 @pytest.mark.parametrize("headers", [{}, EVERY_HEADER])
-@pytest.mark.parametrize("standing", [Standing(), Standing(ids=False, timestamps=False)])
-def test_each_message_is_found_again(standing: Standing, headers: Headers, properties: dict[str, Value]) -> None:
-    stamp = Stamp(standing)
+@pytest.mark.parametrize("standing", [ProducerDefaults(), ProducerDefaults(ids=False, timestamps=False)])
+def test_each_message_is_found_again(
+    standing: ProducerDefaults, headers: Headers, properties: dict[str, Value]
+) -> None:
+    stamp = MessageEncoder(standing)
     single = [stamp.message(body, headers, properties) for body in BODIES]
     joined = join_singles(single)
     validate(joined)
@@ -58,7 +60,7 @@ def test_bodies_alone_become_a_plain_batch(bodies: list[bytes]) -> None:
 
 
 def test_messages_with_the_same_columns_can_be_known_by_their_list() -> None:
-    stamp = Stamp(Standing())
+    stamp = MessageEncoder(ProducerDefaults())
     plain, told, other = (stamp.message(b"x", {}, more) for more in ({}, {"a": 1}, {"a": 2}))
     lists = [columns_of(one) for one in (plain, told, other)]
     assert lists[1] == lists[2] != lists[0]
@@ -107,7 +109,7 @@ def test_what_is_not_alike_stands_by_itself(other: dict[str, Any]) -> None:
 
 
 def test_messages_with_headers_are_a_run_as_long_as_they_have_the_same() -> None:
-    stamp, flags = Stamp(Standing()), Flag.SINGLE | Flag.COLUMNS
+    stamp, flags = MessageEncoder(ProducerDefaults()), Flag.SINGLE | Flag.COLUMNS
     kinds: list[Headers] = [{"type": "a"}, {"type": "bb"}, {"type": ""}, {}, {}, {"type": "a", "group": "g"}]
     frames = [_frame(at, flags=flags, payload=stamp.message(b"x", one, {}).data) for at, one in enumerate(kinds)]
     assert _sizes(frames) == [3, 2, 1]

@@ -23,7 +23,9 @@ class NativeDriver(Driver):
 
     async def connect(self, application: str = "") -> Connection:
         with translated():
-            return NativeConnection(await aio.connect(self.address, application=application, silence=ANSWER_TIMEOUT_S))
+            return NativeConnection(
+                await aio.connect(self.address, application=application, keepalive=ANSWER_TIMEOUT_S)
+            )
 
 
 class NativeConnection(Connection):

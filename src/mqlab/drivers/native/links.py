@@ -126,7 +126,7 @@ class NativeResponder(Responder):
     async def receive(self) -> ReceivedBatch:
         try:
             delivery = await self._consumer.receive_batch()
-            bodies, self._wanted = self._taken_apart([delivery, *self._consumer.came_with(delivery)])
+            bodies, self._wanted = self._taken_apart([delivery, *self._consumer.take_following(delivery)])
         except (MessagingError, MalformedPayloadError) as error:
             raise DriverError(str(error)) from error
         return ReceivedBatch(bodies, delivery.redelivered)
@@ -138,7 +138,7 @@ class NativeResponder(Responder):
                 for body, (to, correlation_id) in zip(bodies, self._wanted, strict=True):
                     payload = _REPLY.message(correlation_id, body)
                     producer = self._producers.get(to)
-                    if waits or producer is None or not producer.batch_sent_at_once(payload):
+                    if waits or producer is None or not producer.try_send_batch(payload):
                         await self._send(to, payload, wait)
                 return
             rows_by_queue: dict[str, list[int]] = {}

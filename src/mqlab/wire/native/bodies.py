@@ -1,8 +1,8 @@
 """The payload of a message frame: one Arrow record batch, or a single message.
 
-Encoding or decoding a record batch costs the same few microseconds for one row or for thousands, which a single
-message cannot afford: a frame with the flag SINGLE holds just its body (and its headers, if it has any). There is no
-third form. Messages with nothing but bodies, the usual case at high rates, are never taken apart by Arrow at all.
+A record batch costs a few microseconds to encode or decode, for one row or for thousands. For a single message that is
+too much: a frame with the flag SINGLE has only its headers, if any, and its body. There is no third form. Arrow never
+decodes a batch that has only bodies, the usual case at high rates.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ _NO_HEADERS: Final[Mapping[str, Value]] = {}
 
 
 def as_body(body: Buffer) -> bytes:
-    """A copy, unless it is bytes: what its owner does to it later is not sent."""
+    """A copy, unless it is bytes, so that later changes of the buffer are not sent."""
     if isinstance(body, bytes):
         return bytes(body)
     if not isinstance(body, bytearray | memoryview):
@@ -57,14 +57,14 @@ def as_body(body: Buffer) -> bytes:
 
 
 def encode(bodies: Sequence[Buffer]) -> Payload:
-    """Any bodies, one message each."""
+    """Encode any bodies, one message each."""
     if len(bodies) == 1:
         return Payload(bytes(bodies[0]), 1, SINGLE)
     return _batch(pa.array(bodies, type=BINARY))
 
 
 def encode_equal(data: Bytes, rows: int) -> Payload:
-    """`rows` bodies of one size that lie one after the other in `data`: no row is touched."""
+    """Encode `rows` bodies of one size that are contiguous in `data`, without looking at each."""
     if rows == 1:
         return Payload(data.tobytes(), 1, SINGLE)
     before, after = _around_equal(rows, len(data) // rows)
@@ -72,9 +72,9 @@ def encode_equal(data: Bytes, rows: int) -> Payload:
 
 
 def validate(payload: Payload) -> Mapping[str, Value] | None:
-    """Returns the headers and properties of a single message, which it has read; None: of others.
+    """Check that every client can decode the payload. Raises MalformedPayloadError.
 
-    Raises MalformedPayloadError unless anybody could decode it.
+    Returns the headers and properties of a single message, and None for a batch.
     """
     _, rows, form = payload
     if form & SINGLE:
@@ -92,7 +92,7 @@ def validate(payload: Payload) -> Mapping[str, Value] | None:
 
 
 def decode(payload: Payload) -> Bodies:
-    """The bodies of a payload that was checked (a broker checks before it passes on), without a copy."""
+    """The bodies of a validated payload, without a copy. The broker validates payloads before it delivers them."""
     if payload.form & COLUMNS:
         return bodies_of(payload)
     if payload.form & SINGLE:
@@ -134,7 +134,7 @@ def _offsets(payload: Payload, layout: Layout) -> Offsets:
 
 @lru_cache(maxsize=64)
 def _around_equal(rows: int, size: int) -> tuple[bytes, bytes]:
-    """What stands before and after the bodies in a record batch of so many equal ones: always the same."""
+    """The bytes before and after the bodies in a record batch of `rows` bodies of one size."""
     offsets, blank = pa.py_buffer(equal_offsets(rows, size)), pa.py_buffer(bytes(rows * size))
     whole = memoryview(_batch(pa.Array.from_buffers(BINARY, rows, [None, offsets, blank])).data)
     layout = layout_of(whole, rows)

@@ -1,4 +1,4 @@
-"""Many single messages as one batch: where they move or lie together, none should cost what a batch does."""
+"""Coalesces single messages into a batch, and splits a batch into single messages."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -14,23 +14,24 @@ from mqlab.wire.native.payload import BINARY, COALESCED, SINGLE, Buffer, Malform
 _SEND: Final = int(Kind.SEND)
 
 
-def coalescible_runs(frames: Sequence[Frame], most: int) -> Iterator[Sequence[Frame]]:
-    """All frames in their order. Those together that could be one: sends of one producer that follow one another.
+def coalescible_runs(frames: Sequence[Frame], limit_bytes: int) -> Iterator[Sequence[Frame]]:
+    """All frames in order, in runs that can be coalesced: consecutive sends of one producer.
 
-    They are single messages of less than `most` bytes each, with the same flags, and with the same columns if any.
+    A run has single messages of less than `limit_bytes` each, with the same flags and columns.
     """
     begin, count = 0, len(frames)
     while begin < count:
         kind, flags, session, link, number, rows, payload = frames[begin]
         end = begin + 1
-        is_single = kind == _SEND and flags & SINGLE and rows == 1 and len(payload) < most
-        listed = _listed_in(payload, flags) if is_single else None
-        if listed is not None:
-            size = len(listed)
+        is_single = kind == _SEND and flags & SINGLE and rows == 1 and len(payload) < limit_bytes
+        prefix = _column_list_of(payload, flags) if is_single else None
+        if prefix is not None:
+            size = len(prefix)
             while end < count:
                 number += 1
-                *said, payload = frames[end]
-                if said != [kind, flags, session, link, number, 1] or len(payload) >= most or payload[:size] != listed:
+                *fields, payload = frames[end]
+                same_fields = fields == [kind, flags, session, link, number, 1]
+                if not same_fields or len(payload) >= limit_bytes or payload[:size] != prefix:
                     break
                 end += 1
         yield frames[begin:end]
@@ -38,55 +39,55 @@ def coalescible_runs(frames: Sequence[Frame], most: int) -> Iterator[Sequence[Fr
 
 
 def column_list(payload: Payload) -> bytes:
-    """The list of its columns as it is written: payloads with the same one can be joined, and b"" is one as well.
+    """The encoded list of columns, or b"". Payloads with equal lists can be joined.
 
     Raises MalformedPayloadError.
     """
-    listed = columns_of(payload)
-    return b"" if listed is None else listed.written
+    layout = columns_of(payload)
+    return b"" if layout is None else layout.written
 
 
 def join_singles(payloads: Sequence[Payload]) -> Payload:
-    """Single messages with the same `column_list`, in their order. Raises MalformedPayloadError."""
+    """Join single messages with the same `column_list`, in order. Raises MalformedPayloadError."""
     return as_singles(_joined(payloads))
 
 
 def as_singles(payload: Payload) -> Payload:
-    """The same messages, marked as sent one by one."""
+    """The same messages, marked as single sends."""
     data, rows, form = payload
     return payload if rows == 1 else payload_of((data, rows, form | COALESCED))
 
 
 def _joined(payloads: Sequence[Payload]) -> Payload:
-    listed = columns_of(payloads[0])
-    if listed is None:
+    layout = columns_of(payloads[0])
+    if layout is None:
         return _join_bodies([payload.data for payload in payloads])
     bodies, rows = [], []
     for payload in payloads:
-        values, begin = decode_values(payload.data, listed)
+        values, begin = decode_values(payload.data, layout)
         rows.append(values)
         bodies.append(bytes(payload.data[begin:]))
-    types = [field.type for field in listed.schema][1:]
+    types = [field.type for field in layout.schema][1:]
     arrays = map(pa.array, zip(*rows, strict=True), types)
-    return encode_columns(pa.array(bodies, BINARY), dict(zip(listed.names, arrays, strict=True)))
+    return encode_columns(pa.array(bodies, BINARY), dict(zip(layout.names, arrays, strict=True)))
 
 
 def split_batch(payload: Payload) -> list[Payload]:
-    """The other way: each message of a batch as a single one."""
-    listed = columns_of(payload)
-    if listed is None:
+    """Each message of a batch as a single message."""
+    layout = columns_of(payload)
+    if layout is None:
         return [payload_of((body, 1, SINGLE)) for body in decode(payload).tolist()]
-    letters = "".join(part[0] for part in listed.written[2:].decode().split(","))
+    letters = "".join(part[0] for part in layout.written[2:].decode().split(","))
     rows = zip(*(column.to_pylist() for column in decode_batch(payload).columns), strict=True)
-    return [_single(body, listed.names, letters, values) for body, *values in rows]
+    return [_single(body, layout.names, letters, values) for body, *values in rows]
 
 
 def _single(body: bytes, names: tuple[str, ...], letters: str, values: list[Any]) -> Payload:
-    """A message has not every header that others have."""
+    """Encode a row without the headers that it does not have."""
     if None in values:
-        said = [one for one in zip(names, letters, values, strict=True) if one[2] is not None]
-        names, letters = tuple(name for name, _, _ in said), "".join(letter for _, letter, _ in said)
-        values = [value for _, _, value in said]
+        present = [field for field in zip(names, letters, values, strict=True) if field[2] is not None]
+        names, letters = tuple(name for name, _, _ in present), "".join(letter for _, letter, _ in present)
+        values = [value for _, _, value in present]
     return encode_single(body, names, letters, values)
 
 
@@ -97,8 +98,8 @@ def _join_bodies(bodies: Sequence[Buffer]) -> Payload:
     return encode(bodies)
 
 
-def _listed_in(data: Buffer, flags: int) -> bytes | None:
-    """Of a single message that anybody may have sent; None: it cannot be read."""
+def _column_list_of(data: Buffer, flags: int) -> bytes | None:
+    """The column list of an untrusted single message; None if it is malformed."""
     try:
         return column_list(payload_of((data, 1, flags & FORM)))
     except MalformedPayloadError:

@@ -1,9 +1,9 @@
-"""ColumnLayout of messages beside their bodies: headers and typed properties, and only those in use.
+"""ColumnLayout of a payload: the headers and typed properties that its messages use.
 
-A payload with columns begins with their list (length u16, then text such as `scorrelation_id,bpriority,i.count`: a
-letter for the type, and the name, which of a property begins with a full stop). What follows is, in a batch, one
-record batch of the bodies and these columns; in a single message the values, in the order of the list: all of fixed
-size, with the length of each string, then the strings, then the body.
+A payload with columns begins with the list of columns: its length as u16, then text such as
+`scorrelation_id,bpriority,i.count`, with a letter for the type, and the name; that of a property begins with a full
+stop. A batch continues with a record batch of the bodies and these columns. A single message continues with the values
+in the order of the list (those of fixed size and the length of each string), then the strings, then the body.
 """
 
 import struct
@@ -20,7 +20,7 @@ from mqlab.wire.native.payload import COLUMNS, SINGLE, Bodies, Buffer, Malformed
 
 Value = bool | int | float | str | bytes
 
-# Types by their letter: how Arrow keeps them, and how a single message does ("I": the length of a string).
+# Types by their letter: in Arrow, and in a single message ("I": the length of a string).
 _ARROW: Final = {
     "?": pa.bool_(), "b": pa.int8(), "h": pa.int16(), "i": pa.int32(), "q": pa.int64(), "f": pa.float32(),
     "d": pa.float64(), "s": pa.string(), "u": pa.binary(16),
@@ -28,33 +28,33 @@ _ARROW: Final = {
 _STRUCT: Final = {**{letter: letter for letter in "?bhiqfd"}, "s": "I", "u": "16s"}
 _LETTERS: Final = {str(kind): letter for letter, kind in _ARROW.items()}
 
-# The headers a message can have, and their types. Times are milliseconds since 1970.
+# The headers of messages and their types. Times are milliseconds since 1970.
 HEADERS: Final = {
     "id": "u", "timestamp": "q", "correlation_id": "s", "reply_to": "s", "type": "s", "priority": "b",
     "expiration": "q", "deliver_at": "q", "group": "s", "duplicate_id": "s",
 }  # fmt: skip
 PROPERTY: Final = "."
 _SINGLE_COLUMNS: Final = SINGLE | COLUMNS
-_MOST_COLUMNS: Final = 100
+_MAX_COLUMNS: Final = 100
 _LENGTH: Final = struct.Struct("<H")
-# Of what a stranger wrote, an error repeats no more.
-_TOLD: Final = 60
+# An error text quotes so many characters of untrusted input.
+_MAX_QUOTED: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnLayout:
-    """A list of columns, and what follows from it."""
+    """A parsed list of columns, and the offsets that follow from it."""
 
-    # As it is written: its length, then its text; and how long both are.
+    # The encoded list (its length, then its text), and the size of both.
     written: bytes
     size: int
     names: tuple[str, ...]
     schema: pa.Schema
-    # Of a single message: what has a fixed size, which values are strings, and where the first of these begins.
+    # Of a single message: the values of fixed size, the indexes of strings, and the offset of the first string.
     fixed: struct.Struct
     strings: tuple[int, ...]
     strings_at: int
-    # Where the batch begins: 8 bytes are a step that every type likes.
+    # The offset of the record batch, aligned to 8 bytes.
     batch_at: int
 
 
@@ -63,24 +63,24 @@ def is_property_name(name: str) -> bool:
     return name.replace("$", "_").isidentifier() and len(name.encode()) <= 255
 
 
-# What is kept for each list can be 100 KiB, if somebody wants it to be.
+# The cache is small: a peer can make the layout of one list 100 KiB large.
 @lru_cache(maxsize=256)
-def parse_columns(said: bytes) -> ColumnLayout:
-    """Reads a list of columns. Raises MalformedPayloadError."""
+def parse_columns(column_list: bytes) -> ColumnLayout:
+    """Parse a list of columns. Raises MalformedPayloadError."""
     try:
-        parts = said.decode().split(",", _MOST_COLUMNS)
+        parts = column_list.decode().split(",", _MAX_COLUMNS)
     except UnicodeDecodeError as error:
         raise MalformedPayloadError("the list of columns is not UTF-8") from error
     letters, names = [part[:1] for part in parts], tuple(part[1:] for part in parts)
-    if len(parts) > _MOST_COLUMNS or len(set(names)) < len(names):
-        raise MalformedPayloadError(f"at most {_MOST_COLUMNS} columns, each once")
+    if len(parts) > _MAX_COLUMNS or len(set(names)) < len(names):
+        raise MalformedPayloadError(f"at most {_MAX_COLUMNS} columns, each once")
     for letter, name in zip(letters, names, strict=True):
         property_ = name.startswith(PROPERTY)
         if letter not in _ARROW or (not property_ and HEADERS.get(name) != letter):
-            raise MalformedPayloadError(f"{(letter + name)[:_TOLD]!r} is no column that a message can have")
+            raise MalformedPayloadError(f"{(letter + name)[:_MAX_QUOTED]!r} is not a column of messages")
         if property_ and (letter == "u" or not is_property_name(name[1:])):
-            raise MalformedPayloadError(f"{name[1:_TOLD]!r} is no name of a property")
-    written = _LENGTH.pack(len(said)) + said
+            raise MalformedPayloadError(f"{name[1:_MAX_QUOTED]!r} is not a name of a property")
+    written = _LENGTH.pack(len(column_list)) + column_list
     fields = [pa.field(name, _ARROW[letter]) for letter, name in zip(letters, names, strict=True)]
     fixed = struct.Struct("<" + "".join(_STRUCT[letter] for letter in letters))
     strings = tuple(at for at, letter in enumerate(letters) if letter == "s")
@@ -95,34 +95,34 @@ def layout_of_columns(names: tuple[str, ...], letters: str) -> ColumnLayout:
     return parse_columns(",".join(letter + name for letter, name in zip(letters, names, strict=True)).encode())
 
 
-def encode_texts(body: bytes, listed: ColumnLayout, first: Mapping[str, Value], texts: Mapping[str, str]) -> Payload:
-    """One message whose headers are first these that are no texts, and then these that are: the shortest way.
+def encode_texts(body: bytes, layout: ColumnLayout, first: Mapping[str, Value], texts: Mapping[str, str]) -> Payload:
+    """Encode one message with the headers `first`, which are no strings, and then the string headers `texts`.
 
-    Raises TypeError if one of these is none.
+    The fastest way. Raises TypeError if one of `texts` is not a string.
     """
     strings = [*map(str.encode, texts.values())]
-    data = b"".join((listed.written, listed.fixed.pack(*first.values(), *map(len, strings)), *strings, body))
-    if len(data) <= _MOST_REMEMBERED:
+    data = b"".join((layout.written, layout.fixed.pack(*first.values(), *map(len, strings)), *strings, body))
+    if len(data) <= _MAX_REMEMBERED_BYTES:
         global _last
         _last = _single_message(({**first, **texts}, data, len(data) - len(body), body))
     return payload_of((data, 1, _SINGLE_COLUMNS))
 
 
 def encode_single(body: Buffer, names: tuple[str, ...], letters: str, values: Sequence[Value]) -> Payload:
-    """One message with these headers and properties (a property's name with a full stop in front)."""
+    """Encode one message with these headers and properties (a property's name with a full stop in front)."""
     if not names:
         return Payload(bytes(body), 1, SINGLE)
-    listed = layout_of_columns(names, letters)
+    layout = layout_of_columns(names, letters)
     packed: list[Value] = [*values]
     strings = []
-    for at in listed.strings:
+    for at in layout.strings:
         text = values[at]
         assert isinstance(text, str)
         strings.append(text.encode())
         packed[at] = len(strings[-1])
-    data = b"".join((listed.written, listed.fixed.pack(*packed), *strings, body))
-    # A property may be read as another value than was written: a short float, a type of the client's.
-    if names[-1][0] != PROPERTY and len(data) <= _MOST_REMEMBERED:
+    data = b"".join((layout.written, layout.fixed.pack(*packed), *strings, body))
+    # A property may decode to a value of another type, such as a shorter float.
+    if names[-1][0] != PROPERTY and len(data) <= _MAX_REMEMBERED_BYTES:
         _remember(SingleMessage(dict(zip(names, values)), data, len(data) - len(body)))  # noqa: B905 as below
     return Payload(data, 1, SINGLE | COLUMNS)
 
@@ -153,7 +153,7 @@ _single_message: Callable[[tuple[dict[str, Any], Buffer, int, bytes | None]], Si
 # The one that was written or read last: the parts of a broker, and a client in its process, look at the same message
 # one after the other. It is only ever replaced as a whole, so any thread may look.
 _last = SingleMessage({}, bytearray(), 0)
-_MOST_REMEMBERED: Final = 64 * 1024
+_MAX_REMEMBERED_BYTES: Final = 64 * 1024
 
 
 def _remember(single: SingleMessage) -> None:
@@ -169,24 +169,24 @@ def decode_single(payload: Payload) -> SingleMessage:
     last = _last
     if last.data is data:
         return last
-    listed = _list_of(data)
-    values, begin = decode_values(data, listed)
-    single = _single_message((dict(zip(listed.names, values)), data, begin, None))  # noqa: B905 `strict` would cost a tenth of all this
+    layout = _layout_of(data)
+    values, begin = decode_values(data, layout)
+    single = _single_message((dict(zip(layout.names, values)), data, begin, None))  # noqa: B905 `strict` would cost a tenth of all this
     # Only what can never change.
-    if isinstance(data, bytes) and len(data) <= _MOST_REMEMBERED:
+    if isinstance(data, bytes) and len(data) <= _MAX_REMEMBERED_BYTES:
         _remember(single)
     return single
 
 
-def decode_values(data: Buffer, listed: ColumnLayout) -> tuple[Sequence[Any], int]:
-    """The values of a single message, and where they end. Raises MalformedPayloadError."""
-    end = listed.strings_at
+def decode_values(data: Buffer, layout: ColumnLayout) -> tuple[Sequence[Any], int]:
+    """The values of a single message, and the offset after them. Raises MalformedPayloadError."""
+    end = layout.strings_at
     try:
-        values = listed.fixed.unpack_from(data, listed.size)
-        if not listed.strings:
+        values = layout.fixed.unpack_from(data, layout.size)
+        if not layout.strings:
             return values, end
         texts = [*values]
-        for at in listed.strings:
+        for at in layout.strings:
             begin = end
             end += values[at]
             texts[at] = str(data[begin:end], "utf-8")
@@ -197,28 +197,28 @@ def decode_values(data: Buffer, listed: ColumnLayout) -> tuple[Sequence[Any], in
     return texts, end
 
 
-def encode_columns(bodies: pa.Array, more: Mapping[str, pa.Array]) -> Payload:
-    """A batch with these columns, `bodies` of type binary. An array's type decides the type of a property."""
-    if not more:
+def encode_columns(bodies: pa.Array, columns: Mapping[str, pa.Array]) -> Payload:
+    """Encode a batch with these columns, `bodies` of type binary. The type of an array is that of its property."""
+    if not columns:
         return Payload(serialized(pa.RecordBatch.from_arrays([bodies], schema=BODY_ONLY)), len(bodies), 0)
-    letters = "".join(_LETTERS[str(array.type)] for array in more.values())
-    listed = layout_of_columns(tuple(more), letters)
-    batch = pa.RecordBatch.from_arrays([bodies, *more.values()], schema=listed.schema)
-    return Payload(b"".join((listed.written.ljust(listed.batch_at, b"\0"), serialized(batch))), len(bodies), COLUMNS)
+    letters = "".join(_LETTERS[str(array.type)] for array in columns.values())
+    layout = layout_of_columns(tuple(columns), letters)
+    batch = pa.RecordBatch.from_arrays([bodies, *columns.values()], schema=layout.schema)
+    return Payload(b"".join((layout.written.ljust(layout.batch_at, b"\0"), serialized(batch))), len(bodies), COLUMNS)
 
 
 def decode_batch(payload: Payload) -> pa.RecordBatch:
-    """Bodies and columns of any payload, also of a single message. Raises MalformedPayloadError."""
+    """Bodies and columns of a payload, also of a single message. Raises MalformedPayloadError."""
     if payload.form & SINGLE:
         message = decode_single(payload)
-        schema = _list_of(payload.data).schema if message.values else BODY_ONLY
+        schema = _layout_of(payload.data).schema if message.values else BODY_ONLY
         values = [bytes(message.body), *message.values.values()]
         arrays = [pa.array([value], field.type) for value, field in zip(values, schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
     if not payload.form & COLUMNS:
         return read_batch(payload.data, payload.rows, BODY_ONLY)
-    listed = _list_of(payload.data)
-    return read_batch(memoryview(payload.data)[listed.batch_at :], payload.rows, listed.schema)
+    layout = _layout_of(payload.data)
+    return read_batch(memoryview(payload.data)[layout.batch_at :], payload.rows, layout.schema)
 
 
 def column(payload: Payload, name: str) -> pa.Array | None:
@@ -233,12 +233,12 @@ def has_column(payload: Payload, name: str) -> bool:
 
 
 def columns_of(payload: Payload) -> ColumnLayout | None:
-    """The list of its columns; None if it has none beside its bodies."""
-    return _list_of(payload.data) if payload.form & COLUMNS else None
+    """The columns of a payload; None if it has only bodies."""
+    return _layout_of(payload.data) if payload.form & COLUMNS else None
 
 
 def column_names(payload: Payload) -> tuple[str, ...]:
-    return _list_of(payload.data).names if payload.form & COLUMNS else ()
+    return _layout_of(payload.data).names if payload.form & COLUMNS else ()
 
 
 def bodies_of(payload: Payload) -> Bodies:
@@ -254,7 +254,7 @@ def bodies_of(payload: Payload) -> Bodies:
 
 
 def take(payload: Payload, index: "range | np.ndarray[Any, Any]") -> Payload:
-    """These rows of a payload, as a payload of their own. A row alone becomes a single message."""
+    """These rows of a payload, as a payload. One row becomes a single message."""
     if len(index) == payload.rows:
         return payload
     batch = decode_batch(payload)
@@ -275,7 +275,7 @@ def _as_single(batch: pa.RecordBatch, row: int) -> Payload:
     return encode_single(batch.column(0)[row].as_py(), tuple(names), letters, values)
 
 
-def _list_of(data: Buffer) -> ColumnLayout:
+def _layout_of(data: Buffer) -> ColumnLayout:
     try:
         (length,) = _LENGTH.unpack_from(data)
     except struct.error as error:

@@ -1,4 +1,4 @@
-"""What a message frame carries, and the bodies in it as they lie in memory."""
+"""The payload of a message frame, and its bodies in memory."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -23,23 +23,23 @@ BINARY: Final = pa.binary()
 
 
 class MalformedPayloadError(MqlabError, ValueError):
-    """The payload is not what its frame announced."""
+    """The payload is invalid, or not what its frame announced."""
 
 
 class Payload(NamedTuple):
-    """What a message frame carries: `rows` messages, encoded in a form that its bits tell."""
+    """`rows` messages, encoded as the bits of `form` say."""
 
     data: Buffer
     rows: int
     form: int
 
 
-# The same in a third of the time, for whoever makes one for each message.
+# A third of the cost of Payload(), which matters once per message.
 payload_of: Callable[[tuple[Buffer, int, int]], Payload] = partial(tuple.__new__, Payload)
 
 
 class Bodies:
-    """Message bodies as they lie in memory: body i is `data[offsets[i]:offsets[i + 1]]`."""
+    """Message bodies in one array: body i is `data[offsets[i]:offsets[i + 1]]`."""
 
     __slots__ = ("data", "offsets")
 
@@ -49,7 +49,7 @@ class Bodies:
 
     @classmethod
     def of(cls, bodies: Sequence[Buffer]) -> "Bodies":
-        """These, one after the other: several in a copy of them, a single one where it is."""
+        """From separate bodies. Several are copied, a single one is not."""
         if len(bodies) == 1:
             return cls(np.frombuffer(bodies[0], dtype=np.uint8), equal_offsets(1, len(bodies[0])))
         data, sizes = np.frombuffer(b"".join(bodies), dtype=np.uint8), {*map(len, bodies)}
@@ -79,7 +79,7 @@ class Bodies:
         return pa.Array.from_buffers(BINARY, len(self), [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)])
 
     def table(self) -> "np.ndarray[tuple[int, int], np.dtype[np.uint8]] | None":
-        """The bodies as the rows of one matrix, if they all have the same size."""
+        """The bodies as the rows of a matrix; None unless all have the same size."""
         rows, begin = len(self), int(self.offsets[0])
         size, rest = divmod(self.nbytes, rows) if rows else (0, 0)
         offsets, steps = self.offsets - begin if begin else self.offsets, equal_offsets(rows, size)
@@ -89,18 +89,18 @@ class Bodies:
 
 
 def equal_offsets(rows: int, size: int) -> Offsets:
-    """Of so many bodies of one size: a part of the longest that was ever wanted, since what comes has any length."""
-    known = _longest_steps(size)
-    steps = known[0]
+    """The offsets of `rows` bodies of one size. They are a prefix of a cached array, since `rows` varies."""
+    cached = _cached_offsets(size)
+    steps = cached[0]
     if len(steps) == rows + 1:
         return steps
     if len(steps) <= rows:
-        most = min(2 * rows, 0x7FFFFFFF // size) if len(steps) and size else rows
-        steps = known[0] = np.arange(max(rows, most) + 1, dtype=np.int32) * np.int32(size)
+        capacity = min(2 * rows, 0x7FFFFFFF // size) if len(steps) and size else rows
+        steps = cached[0] = np.arange(max(rows, capacity) + 1, dtype=np.int32) * np.int32(size)
         steps.flags.writeable = False
     return steps[: rows + 1]
 
 
 @lru_cache(maxsize=64)
-def _longest_steps(size: int) -> list[Offsets]:  # noqa: ARG001 - what it is remembered by
+def _cached_offsets(size: int) -> list[Offsets]:  # noqa: ARG001 - the key of the cache
     return [np.empty(0, dtype=np.int32)]

@@ -1,4 +1,4 @@
-"""STOMP 1.0, 1.1 and 1.2 without a socket: `frames` one at a time, `splitting` a stream, `runs` many equal at once."""
+"""STOMP 1.0, 1.1 and 1.2: `frames` encodes one frame, `decoder` decodes a stream, `runs` decodes many equal frames."""
 
 from mqlab.wire.stomp.batch_encoder import decimals, encode_batch, equal_widths, paste
 from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder

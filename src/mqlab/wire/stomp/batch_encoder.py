@@ -1,4 +1,4 @@
-"""Thousands of frames of one size at once: a matrix with a row for each, constant columns and pasted ones."""
+"""Encodes thousands of frames of one size at once, as a matrix with a row for each frame."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -10,13 +10,13 @@ Matrix = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 
 
 def encode_batch(command_head: bytes, bodies: Matrix) -> bytes:
-    """Frames with the same head (see `encode_head`), and each row of the matrix as the body of one."""
+    """Encode frames with the same head (see `encode_head`); each row of `bodies` is the body of one frame."""
     rows, size = bodies.shape
     return paste(rows, (command_head, b"content-length:%d\n\n" % size, bodies, b"\0"))
 
 
 def paste(rows: int, parts: "Sequence[bytes | Matrix]") -> bytes:
-    """Rows one after the other: of `bytes` every row has the same, of a matrix its own."""
+    """Rows of these parts, joined: every row has the same `bytes`, and its own row of a matrix."""
     width = sum(len(part) if isinstance(part, bytes) else part.shape[1] for part in parts)
     whole = np.empty((rows, width), dtype=np.uint8)
     begin = 0
@@ -29,7 +29,7 @@ def paste(rows: int, parts: "Sequence[bytes | Matrix]") -> bytes:
 
 
 def equal_widths(*columns: "np.ndarray[tuple[int], np.dtype[Any]]") -> Iterator[tuple[int, int]]:
-    """Begin and end of each stretch of rows in which each column has numbers of one width and one sign."""
+    """Begin and end of each run of rows in which each column has numbers of one width and one sign."""
     widths = np.stack([_widths_and_signs(values) for values in columns])
     breaks = np.flatnonzero((widths[:, 1:] != widths[:, :-1]).any(axis=0)) + 1
     return pairwise((0, *breaks.tolist(), widths.shape[1]))

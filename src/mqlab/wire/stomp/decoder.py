@@ -1,33 +1,33 @@
-"""A stream of bytes, cut anywhere, becomes frames."""
+"""Decodes a stream of bytes into frames."""
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from mqlab.wire.stomp.frames import COMMANDS, GREETINGS, WITH_BODY, StompError, StompFrame, unescape
+from mqlab.wire.stomp.frames import COMMANDS, CONNECT_COMMANDS, WITH_BODY, StompError, StompFrame, unescape
 from mqlab.wire.stomp.runs import MIN_ROWS, FrameRun, Shape, Span, find_run
 
 _LINE_ENDS: Final = re.compile(rb"[\r\n]*")
 _HEADER: Final = re.compile(r"^([^:\n]+):([^\n]*)", re.MULTILINE)
 _CONTENT_LENGTH: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
-# No command is longer than UNSUBSCRIBE: what has no line end by then is another protocol.
-_COMMAND: Final = 32
-# Heads that were read before are not read again; so many are remembered, and never large ones.
-_HEADS: Final = 64
-_HEAD_KEPT: Final = 512
-# After a search for a run that found none, so many frames are taken one by one.
+# No command is longer than UNSUBSCRIBE: without a line end by then, the peer uses another protocol.
+_MAX_COMMAND: Final = 32
+# Decoded heads are cached: so many, and of so many bytes at most.
+_MAX_CACHED_HEADS: Final = 64
+_MAX_CACHED_BYTES: Final = 512
+# After a search for a run that found none, so many frames are decoded one by one.
 _PAUSE: Final = 32
-# 1.0 has values with blanks around them that are not meant.
+# In 1.0, blanks around a value are not part of it, so values of equal width cannot be compared.
 _WITH_RUNS: Final = ("1.1", "1.2")
-# Of what is wrong, in a message.
-_SHOWN: Final = 80
+# An error text quotes so many characters of untrusted input.
+_MAX_QUOTED: Final = 80
 _LINE_END: Final = ord("\n")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bytes, except `headers`: those of one header line, of all of them together, and of the body."""
+    """The number of headers; and the bytes of one header line, of the head and of the body."""
 
     headers: int = 100
     line: int = 8 * 1024
@@ -38,12 +38,12 @@ class Limits:
 class StompHead(NamedTuple):
     command: str
     headers: Mapping[str, str]
-    # Of the body; -1: it ends with the first NUL.
+    # Length of the body; -1: it ends with the first NUL.
     length: int
 
 
 class StompFrameDecoder:
-    """`version` is "" until both sides know it; it may be set, as the limits, while frames are taken from `feed`.
+    """Bytes in, frames out. `version` is "" until it is negotiated; it and `limits` may be set between two frames.
 
     Values of the headers in `varying` may differ between the frames of one run.
     """
@@ -54,7 +54,7 @@ class StompFrameDecoder:
         self._version = version
         self._parts: list[bytes] = []
         self._held = 0
-        # Nothing can be split before so many bytes are there; and, if a NUL is awaited, before it has come.
+        # The next frame is incomplete before so many bytes have arrived and, with `_awaits_nul`, before a NUL has.
         self._needed = 0
         self._awaits_nul = False
         self._heads: dict[bytes, StompHead] = {}
@@ -62,7 +62,7 @@ class StompFrameDecoder:
 
     @property
     def unfinished(self) -> int:
-        """Bytes of a frame that has not arrived whole."""
+        """The bytes of an incomplete frame."""
         return self._held
 
     @property
@@ -75,17 +75,17 @@ class StompFrameDecoder:
         self._heads.clear()
 
     def feed(self, data: bytes) -> Iterator[StompFrame]:
-        """All frames that are whole now. Raises StompError after the last good one; nothing can be split after that."""
-        for found in self._split(data, runs=False):
-            assert isinstance(found, StompFrame)
-            yield found
+        """All complete frames. Raises StompError after the last valid one, and is not usable after that."""
+        for frame in self._split(data, runs=False):
+            assert isinstance(frame, StompFrame)
+            yield frame
 
     def feed_runs(self, data: bytes) -> Iterator[StompFrame | FrameRun]:
-        """The same, in the same order, but frames of the same shape that follow one another as one run."""
+        """The same, with consecutive frames of the same shape as one run."""
         return self._split(data, runs=True)
 
     def _split(self, data: bytes, *, runs: bool) -> Iterator[StompFrame | FrameRun]:
-        whole = self._gathered(data)
+        whole = self._buffered(data)
         if whole is None:
             return
         begin, size = 0, len(whole)
@@ -110,8 +110,8 @@ class StompFrameDecoder:
             if begin < size:
                 self._parts, self._held = [whole[begin:]], size - begin
 
-    def _gathered(self, data: bytes) -> bytes | None:
-        """All bytes that are there; None while it is certain that no frame ends in them."""
+    def _buffered(self, data: bytes) -> bytes | None:
+        """All bytes that have arrived; None while they cannot hold a complete frame."""
         if self._held:
             awaited = self._held + len(data) < self._needed
             if not awaited and self._awaits_nul:
@@ -128,13 +128,13 @@ class StompFrameDecoder:
         return data
 
     def _after_line_ends(self, whole: bytes, begin: int) -> int:
-        """Between frames they are heart-beats."""
-        found = _LINE_ENDS.match(whole, begin)
-        assert found is not None
-        return found.end()
+        """Line ends between frames are heart-beats."""
+        match = _LINE_ENDS.match(whole, begin)
+        assert match is not None
+        return match.end()
 
     def _next(self, whole: bytes, begin: int) -> tuple[StompHead, int, int]:
-        """The head of the frame that begins here, where its body begins, and its NUL: -1 if that is not there."""
+        """The head of the frame, the offset of its body, and that of its NUL: -1 if the frame is incomplete."""
         head_end, body_at = self._blank_line(whole, begin)
         if head_end < 0:
             self._check_unfinished(whole, begin)
@@ -159,8 +159,9 @@ class StompFrameDecoder:
         return head, body_at, end
 
     def _blank_line(self, whole: bytes, begin: int) -> Span:
-        """Where the headers end and the body begins; -1 if it is not there."""
-        end, body_at = (found := whole.find(b"\n\n", begin)), found + 2
+        """The offsets of the end of the headers (-1: incomplete) and of the body."""
+        end = whole.find(b"\n\n", begin)
+        body_at = end + 2
         if self._version not in ("1.0", "1.1"):
             carriage = whole.find(b"\n\r\n", begin, end if end >= 0 else len(whole))
             if carriage >= 0:
@@ -168,9 +169,9 @@ class StompFrameDecoder:
         return end, body_at
 
     def _check_unfinished(self, whole: bytes, begin: int) -> None:
-        """A head that is not whole yet could become one."""
-        if whole.find(b"\n", begin, begin + _COMMAND) < 0 and len(whole) - begin >= _COMMAND:
-            raise StompError(f"not a frame: {whole[begin : begin + _COMMAND]!r}")
+        """Raises StompError if the incomplete head cannot become a valid one."""
+        if whole.find(b"\n", begin, begin + _MAX_COMMAND) < 0 and len(whole) - begin >= _MAX_COMMAND:
+            raise StompError(f"not a frame: {whole[begin : begin + _MAX_COMMAND]!r}")
         if whole.find(b"\0", begin) >= 0:
             raise StompError("a frame without an empty line after its headers")
         if len(whole) - begin > self.limits.head:
@@ -190,24 +191,24 @@ class StompFrameDecoder:
             text = f"{text}\n".replace("\r\n", "\n")[:-1]
         command, _, lines = text.partition("\n")
         if command not in COMMANDS:
-            raise StompError(f"not a frame: {command[:_COMMAND]!r}")
-        headers = _headers(lines, "1.0" if command in GREETINGS else version, limits)
+            raise StompError(f"not a frame: {command[:_MAX_COMMAND]!r}")
+        headers = _headers(lines, "1.0" if command in CONNECT_COMMANDS else version, limits)
         head = StompHead(command, headers, _length(headers))
-        if len(written) <= _HEAD_KEPT:
-            if len(self._heads) >= _HEADS:
+        if len(written) <= _MAX_CACHED_BYTES:
+            if len(self._heads) >= _MAX_CACHED_HEADS:
                 self._heads.clear()
             self._heads[written] = head
         return head
 
     def _run(self, whole: bytes, begin: int, head: StompHead, body_at: int, end: int) -> FrameRun | None:
-        """From this frame on, if enough others are like it."""
+        """The run that begins with this frame, if enough frames have its shape."""
         following = end + 1
         while following < len(whole) and whole[following] == _LINE_END:
             following += 1
         step = following - begin
-        # The rows of a run may have any body: of a command that has none it must be empty.
+        # The rows of a run may have any body, so a frame of a command without a body must not have one.
         if self._version in _WITH_RUNS and (head.length >= 0 if head.command in WITH_BODY else end == body_at):
-            # A quick look before the long one: the next, and one farther off, begin as this one.
+            # A cheap test first: the next frame, and a later one, begin with the same command.
             far, word = begin + (MIN_ROWS - 1) * step, f"{head.command}\n".encode()
             likely = whole.startswith(word, following) and whole.startswith(word, far)
             body = (body_at - begin, end - begin)
@@ -229,7 +230,7 @@ def _headers(lines: str, version: str, limits: Limits) -> dict[str, str]:
         raise StompError(f"{count} headers; the limit is {limits.headers}")
     if len(pairs) != count:
         wrong = next(line for line in lines.split("\n") if not _HEADER.match(line))
-        raise StompError(f"not a header: {wrong[:_SHOWN]!r}")
+        raise StompError(f"not a header: {wrong[:_MAX_QUOTED]!r}")
     if len(lines) > limits.line and (longest := max(map(len, lines.split("\n")))) > limits.line:
         raise StompError(f"a header of {longest} characters; the limit is {limits.line}")
     if version == "1.0":
@@ -240,7 +241,7 @@ def _headers(lines: str, version: str, limits: Limits) -> dict[str, str]:
             for name, value in pairs
         ]
     headers = dict(pairs)
-    # Of those that are repeated the first counts.
+    # The first of repeated headers counts.
     return headers if len(headers) == count else dict(reversed(pairs))
 
 
@@ -249,19 +250,19 @@ def _length(headers: Mapping[str, str]) -> int:
     if text is None:
         return -1
     if not _CONTENT_LENGTH.fullmatch(text):
-        raise StompError(f"content-length {text[:_SHOWN]!r} is no length")
+        raise StompError(f"content-length {text[:_MAX_QUOTED]!r} is not a length")
     return int(text)
 
 
 def _shape(written: bytes, head: StompHead, body: Span, version: str) -> Shape | None:
-    """None if a line ends in some other way than most do."""
+    """None if a line ends with CR LF."""
     if b"\r" in written:
         return None
     spans: dict[str, Span] = {}
     at = written.index(b"\n") + 1
     while (line_end := written.index(b"\n", at)) > at:
         colon = written.index(b":", at)
-        # Of those that are repeated the first counts.
+        # The first of repeated headers counts.
         spans.setdefault(unescape(written[at:colon].decode(), version), (colon + 1, line_end))
         at = line_end + 1
     return Shape(head.command, head.headers, spans, body)

@@ -1,4 +1,4 @@
-"""One frame: a command, headers and a body; and how each version of the protocol writes the headers."""
+"""One frame: a command, headers and a body. Each version of the protocol escapes the headers in its own way."""
 
 import re
 from collections.abc import Mapping
@@ -8,33 +8,33 @@ from typing import Final, NamedTuple
 from mqlab.errors import MqlabError
 
 VERSIONS: Final = ("1.0", "1.1", "1.2")
-_SAID_BY_CLIENTS: Final = (
+_CLIENT_COMMANDS: Final = (
     "CONNECT", "STOMP", "SEND", "SUBSCRIBE", "UNSUBSCRIBE", "ACK", "NACK", "BEGIN", "COMMIT", "ABORT", "DISCONNECT",
 )  # fmt: skip
-_SAID_BY_SERVERS: Final = ("CONNECTED", "MESSAGE", "RECEIPT", "ERROR")
-COMMANDS: Final = frozenset((*_SAID_BY_CLIENTS, *_SAID_BY_SERVERS))
-# Of the others, a body of line ends is ignored: some clients write one after the headers' empty line.
+_SERVER_COMMANDS: Final = ("CONNECTED", "MESSAGE", "RECEIPT", "ERROR")
+COMMANDS: Final = frozenset((*_CLIENT_COMMANDS, *_SERVER_COMMANDS))
+# Other frames may have line ends as a body, which is ignored: some clients write them after the empty line.
 WITH_BODY: Final = frozenset(("SEND", "MESSAGE", "ERROR"))
-# Their headers are never escaped, so that every version can read them. STOMP is another word for CONNECT.
-GREETINGS: Final = frozenset(("CONNECT", "STOMP", "CONNECTED"))
+# Their headers are never escaped, so that every version can read them. STOMP is an alias of CONNECT.
+CONNECT_COMMANDS: Final = frozenset(("CONNECT", "STOMP", "CONNECTED"))
 
 _ESCAPES: Final = {
     "1.1": {"\\": "\\\\", "\n": "\\n", ":": "\\c"},
     "1.2": {"\\": "\\\\", "\n": "\\n", ":": "\\c", "\r": "\\r"},
 }
 _TABLES: Final = {version: str.maketrans(escapes) for version, escapes in _ESCAPES.items()}
-_BACK: Final = {version: {code: plain for plain, code in escapes.items()} for version, escapes in _ESCAPES.items()}
+_UNESCAPES: Final = {version: {code: plain for plain, code in escapes.items()} for version, escapes in _ESCAPES.items()}
 _ESCAPED: Final = re.compile(r"\\.?", re.DOTALL)
-# What would end the line, or the frame, where nothing can be escaped.
+# Characters that would end the line or the frame, in a version without escapes.
 _UNSAFE: Final = re.compile("[\r\n\0]")
 
 
 class StompError(MqlabError):
-    """The peer does not speak STOMP, or breaks its rules or a limit; or a header cannot be written in this version."""
+    """The peer breaks the protocol or a limit, or this version of the protocol cannot encode a header."""
 
 
 class StompFrame(NamedTuple):
-    """Frames that were split may share their headers: they are not to be changed."""
+    """Decoded frames may share their headers, which must not be changed."""
 
     command: str
     headers: Mapping[str, str] = MappingProxyType({})
@@ -42,7 +42,7 @@ class StompFrame(NamedTuple):
 
 
 def escape(text: str, version: str) -> str:
-    """A name or value of a header as it is written. 1.0 has no escapes: raises StompError where one is needed."""
+    """Escape a name or value of a header. Raises StompError where 1.0, which has no escapes, would need one."""
     if version in _TABLES:
         return text.translate(_TABLES[version])
     if _UNSAFE.search(text):
@@ -52,24 +52,24 @@ def escape(text: str, version: str) -> str:
 
 def unescape(text: str, version: str) -> str:
     """Raises StompError for an escape that the version does not have."""
-    if "\\" not in text or version not in _BACK:
+    if "\\" not in text or version not in _UNESCAPES:
         return text
-    # Most that are escaped are colons; a backslash before one of them would be left over.
+    # Most escapes are colons. If a backslash is left, there are other escapes.
     if "\\" not in (quick := text.replace("\\c", ":")):
         return quick
-    known = _BACK[version]
+    known = _UNESCAPES[version]
 
-    def plain(found: re.Match[str]) -> str:
-        if found[0] not in known:
-            raise StompError(f"STOMP {version} has no escape {found[0]!r}")
-        return known[found[0]]
+    def plain(match: re.Match[str]) -> str:
+        if match[0] not in known:
+            raise StompError(f"STOMP {version} has no escape {match[0]!r}")
+        return known[match[0]]
 
     return _ESCAPED.sub(plain, text)
 
 
 def encode_head(command: str, headers: Mapping[str, str], version: str) -> bytes:
-    """Up to the end of the last header: an empty line and the body must follow."""
-    plain = "1.0" if command in GREETINGS else version
+    """Encode command and headers. An empty line and the body must follow."""
+    plain = "1.0" if command in CONNECT_COMMANDS else version
     lines = [command]
     for name, value in headers.items():
         written = escape(name, plain)
@@ -80,7 +80,7 @@ def encode_head(command: str, headers: Mapping[str, str], version: str) -> bytes
 
 
 def encode(frame: StompFrame, version: str) -> bytes:
-    """A whole frame; the length of the body is added to its headers unless they have it."""
+    """Encode a frame, with a content-length header."""
     command, headers, body = frame
     head = encode_head(command, headers, version)
     if command not in WITH_BODY:

@@ -1,4 +1,4 @@
-"""Frames that follow one another and have the same shape: found and kept as one matrix, without a look at each."""
+"""Runs of consecutive frames of the same shape, decoded together as one matrix."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -8,7 +8,7 @@ import numpy as np
 from mqlab.wire.stomp.batch_encoder import Matrix
 from mqlab.wire.stomp.frames import StompFrame, unescape
 
-# Below this, a frame at a time is cheaper.
+# Shorter runs are cheaper to decode frame by frame.
 MIN_ROWS: Final = 8
 _BACKSLASH: Final = ord("\\")
 _SPACE: Final = ord(" ")
@@ -18,20 +18,20 @@ Span = tuple[int, int]
 
 
 class Shape(NamedTuple):
-    """Where the parts of one frame lie, from its first byte: what others must be like to be in one run with it."""
+    """The offsets of the parts of a frame. All frames of a run have the same shape."""
 
     command: str
     headers: Mapping[str, str]
-    # Of the values of the headers, in their order, as they are written.
+    # The spans of the encoded header values, in order.
     spans: Mapping[str, Span]
     body: Span
 
 
 class FrameRun(NamedTuple):
-    """Frames of one command with the same headers, of which some differ in their values; row i is frame i."""
+    """Frames with the same command and header names. Row i of `table` is frame i."""
 
     command: str
-    # Of the first frame; only the headers in `varying` may have other values in other rows.
+    # The headers of the first frame. Only those in `varying` may have other values in other rows.
     headers: Mapping[str, str]
     varying: frozenset[str]
     version: str
@@ -48,7 +48,7 @@ class FrameRun(NamedTuple):
         return self.table[:, begin:end]
 
     def written(self, name: str) -> Matrix:
-        """A header of each row as it was written, with its escapes. Raises KeyError."""
+        """A header of each row, with escapes. Raises KeyError."""
         begin, end = self.spans[name]
         return self.table[:, begin:end]
 
@@ -62,7 +62,7 @@ class FrameRun(NamedTuple):
         return [unescape(row, self.version) for row in rows] if "\\" in text else rows
 
     def frames(self) -> list[StompFrame]:
-        """Each as a frame of its own."""
+        """The rows as frames."""
         names = [name for name in self.spans if name in self.varying]
         values = zip(*(self.values(name) for name in names), strict=True) if names else [()] * self.rows
         bodies, size = self.bodies().tobytes(), self.body[1] - self.body[0]
@@ -75,38 +75,37 @@ class FrameRun(NamedTuple):
 def find_run(
     data: bytes, begin: int, step: int, shape: Shape, varying: frozenset[str], version: str
 ) -> FrameRun | None:
-    """As many frames like that of `shape` as follow one another, `step` bytes from one to the next, from `begin` on.
-
-    None if there are too few of them.
-    """
+    """The run of frames of this shape that begins at `begin`, each `step` bytes long; None if it is too short."""
     rows = (len(data) - begin) // step
     if rows < MIN_ROWS:
         return None
     table = np.frombuffer(data, dtype=np.uint8, count=rows * step, offset=begin).reshape(rows, step)
     varying -= {"content-length"}
-    like = _like(table, shape, varying)
-    if not like.all():
-        rows = int(like.argmin())
+    has_shape = _has_shape(table, shape, varying)
+    if not has_shape.all():
+        rows = int(has_shape.argmin())
         if rows < MIN_ROWS:
             return None
         table = table[:rows]
     return FrameRun(shape.command, shape.headers, varying, version, table, shape.spans, shape.body)
 
 
-def _like(table: Matrix, shape: Shape, varying: frozenset[str]) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    """For each row, whether it is read just as the first."""
+def _has_shape(table: Matrix, shape: Shape, varying: frozenset[str]) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    """For each row, whether it has the shape of the first."""
     first = table[0]
     same = np.ones(len(first), dtype=np.bool_)
     free = np.zeros(len(first), dtype=np.bool_)
     for name, (begin, end) in shape.spans.items():
         if name in varying:
-            # An escape stays where it is, and the same.
+            # Escapes must be equal in all rows.
             escapes = first[begin:end] == _BACKSLASH
             escapes[1:] |= escapes[:-1]
             same[begin:end], free[begin:end] = escapes, ~escapes
     same[slice(*shape.body)] = False
     values = table[:, free]
-    # ASCII without a line end, a NUL, or an escape that the first has not.
+    # ASCII without a line end, a NUL, or an escape that the first row does not have.
     plain = (values >= _SPACE) & (values <= _LAST_ASCII) & (values != _BACKSLASH)
-    like: np.ndarray[tuple[int], np.dtype[np.bool_]] = (table[:, same] == first[same]).all(axis=1) & plain.all(axis=1)
-    return like
+    has_shape: np.ndarray[tuple[int], np.dtype[np.bool_]] = (table[:, same] == first[same]).all(axis=1) & plain.all(
+        axis=1
+    )
+    return has_shape

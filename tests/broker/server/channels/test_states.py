@@ -19,7 +19,7 @@ from mqlab.broker.server.channels.status import ChannelState
 from mqlab.broker.server.http.prometheus import PrometheusMetrics
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError, MessagingError
-from mqlab.client.open_connection import open_wire
+from mqlab.client.open_connection import open_connection
 from mqlab.wire import native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Kind
@@ -245,8 +245,10 @@ async def test_nobody_takes_over_a_connection_of_somebody_else(tmp_path: Path, m
         first = await pair.client("B", user="ann", password=word, client_id="here")
 
         async def again(name: str, **more: object) -> None:
-            wire = await open_wire(address, {"client_id": "here", "user": name, "password": word, **more}, None)
-            await wire.close()
+            native_connection = await open_connection(
+                address, {"client_id": "here", "user": name, "password": word, **more}, None
+            )
+            await native_connection.close()
 
         for more in ({}, {"take_over": "yes"}):
             with pytest.raises(ClosedError, match="connected already"):

@@ -6,7 +6,7 @@ import pytest
 
 from broker.server.talking import Raw, client, in_loop, local
 from mqlab.broker.server.startup import running
-from mqlab.client.headers import Stamp, Standing
+from mqlab.client.headers import MessageEncoder, ProducerDefaults
 from mqlab.wire import native
 from mqlab.wire.native.bodies import Buffer, Payload, decode, encode
 from mqlab.wire.native.columns import column
@@ -70,7 +70,7 @@ async def test_they_arrive_in_order_and_together(destination: str) -> None:
 
 @in_loop
 async def test_headers_and_sizes_stay_those_of_each() -> None:
-    stamp = Stamp(Standing(ids=False, timestamps=False))
+    stamp = MessageEncoder(ProducerDefaults(ids=False, timestamps=False))
     sent = [stamp.message(b"x" * at, {"correlation_id": f"c{at}"}, {"number": at}) for at in range(MANY)]
     async with running(local()) as (_, (address,)):
         raw = await talker(address, "queue:q")
@@ -150,7 +150,7 @@ async def test_what_came_before_a_broken_one_is_taken() -> None:
         raw = await Raw.connect(address)
         await raw.open_session()
         await raw.open_producer("queue:q")
-        message = Stamp(Standing()).message(b"x", {"type": "t"}, None)
+        message = MessageEncoder(ProducerDefaults()).message(b"x", {"type": "t"}, None)
         broken = message._replace(data=bytes(message.data)[:-3])
         raw.say(sends([*[message] * 100, broken, *[message] * 100]))
         assert "header" in await raw.is_ended()

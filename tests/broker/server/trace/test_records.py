@@ -10,7 +10,7 @@ import pytest
 
 from mqlab.broker.server.trace.detail import BODY_BYTES, HIGH, PERSISTENT, RawDetail, detail_prefix, kept_message
 from mqlab.broker.server.trace.records import MOST, SCHEMA, BadRecordsError, RawRecords, RecordLabels, decoded, encoded
-from mqlab.client.headers import Float, Stamp, Standing
+from mqlab.client.headers import Float, MessageEncoder, ProducerDefaults
 from mqlab.events.schema import TABLES
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, encode
 from mqlab.wire.native.columns import encode_columns
@@ -20,7 +20,7 @@ PUT = RecordLabels(7, "Requester0", "put", "queue:a")
 
 def message(body: bytes, **headers: Any) -> Payload:
     properties = headers.pop("properties", None)
-    return Stamp(Standing(ids=False, timestamps=False)).message(body, headers, properties)  # type: ignore[arg-type]
+    return MessageEncoder(ProducerDefaults(ids=False, timestamps=False)).message(body, headers, properties)  # type: ignore[arg-type]
 
 
 def said(payload: Payload, *, high: bool) -> dict[str, Any]:

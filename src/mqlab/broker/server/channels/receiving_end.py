@@ -14,7 +14,7 @@ from mqlab.broker.server.channels.batch import ChannelBatch
 from mqlab.broker.server.channels.token import ChannelToken
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError, RefusedError
-from mqlab.client.open_connection import open_wire
+from mqlab.client.open_connection import open_connection
 from mqlab.regular_file import read_regular
 from mqlab.wire.native.bodies import Payload, select_rows
 from mqlab.wire.native.frames import Frame
@@ -63,12 +63,12 @@ class ReceivingEnd:
         name = f"{TOKENS}{own}"
         hello = {"client_id": name, "take_over": True, "user": channel.user, "password": password, "application": name}
         async with asyncio.timeout(ANSWER_SECONDS):
-            wire = await open_wire(channel.address, hello, channel.ca)
-            connection, watch = aio.Connection(wire), ConnectionLossWatch()
-            wire.attach(wire.new_link(), watch)
+            native_connection = await open_connection(channel.address, hello, channel.ca)
+            connection, watch = aio.Connection(native_connection), ConnectionLossWatch()
+            native_connection.attach(native_connection.new_link(), watch)
             try:
-                if wire.broker != channel.to:
-                    called = f"is called {wire.broker}" if wire.broker else "has no name"
+                if native_connection.broker != channel.to:
+                    called = f"is called {native_connection.broker}" if native_connection.broker else "has no name"
                     raise ChannelError(f"the broker at {channel.address} {called}, not {channel.to}")
                 session = await connection.session("transacted")
                 tokens = await session.consumer(f"queue:{name}", prefetch=2)
@@ -76,7 +76,7 @@ class ReceivingEnd:
             except BaseException:
                 await connection.drop()
                 raise
-        return cls(connection, session, tokens, writer, watch, wire.frame_limit)
+        return cls(connection, session, tokens, writer, watch, native_connection.frame_limit)
 
     async def token(self) -> ChannelToken | None:
         """What the token says, which is in hand from now on. None: there was none, and there is one now."""

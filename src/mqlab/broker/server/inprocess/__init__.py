@@ -1,1 +1,1 @@
-"""The server side of the in-process transport, and the broker that an application hosts."""
+"""The broker's side of the in-process transport (`mqlab.client.inprocess`), and the broker that a program hosts."""

@@ -1,4 +1,4 @@
-"""The broker's side of a connection without a socket: frames in, frames out, and all rules of the native protocol."""
+"""The broker's endpoint of an in-process connection: the native protocol without a socket."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -11,8 +11,8 @@ from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.native.frame_reader import BROKEN_RULES
 from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
-from mqlab.client.connection import Receiving
-from mqlab.client.inprocess.pipe import End, frames_of
+from mqlab.client.inprocess.endpoint import DeliveryReceiver
+from mqlab.client.inprocess.transport import InProcessTransport, read_frames
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Buffer, Payload, validate
 from mqlab.wire.native.columns import decode_single
 from mqlab.wire.native.frames import Frame, Kind, ProtocolError
@@ -21,41 +21,41 @@ _WITH_HEADERS: Final = SINGLE | COLUMNS
 
 
 class InProcessConnection(NativeServerConnection):
-    """A client in the broker's process. What it is given is the broker's own memory, so it can only read it."""
+    """A connection of a client in the broker's process. The client gets read-only views of the broker's memory."""
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
         self._frame_limit = broker.settings.frame_limit
-        self._ready: list[Frame] = []
-        # The links of a client in the broker's own event loop, and who wants to know whether it takes calls.
-        self._receivers: Mapping[int, Receiving] = {}
-        self._changed: Callable[[], None] | None = None
-        self.takes_calls = False
+        self._unsent_frames: list[Frame] = []
+        # Of a client in the broker's event loop: its consumers by link, and its callback for `accepts_calls`.
+        self._receivers: Mapping[int, DeliveryReceiver] = {}
+        self._on_change: Callable[[], None] | None = None
+        self.accepts_calls = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, End)
-        self._end = transport
+        assert isinstance(transport, InProcessTransport)
+        self._frame_transport = transport
         super().connection_made(transport)
 
     def _guard_reading(self) -> None:
-        """There is no socket of its own to be read."""
+        """There is no socket to read from."""
 
     def _has_time(self) -> bool:
-        """Whoever hands frames over goes on when they are handled: the time is looked at there."""
+        """The client that wrote the frames waits for them to be handled, so it needs no read budget."""
         return True
 
-    # From a client in the same event loop: calls in place of frames
+    # Called by a client in the same event loop, see DirectEndpoint
 
-    def meet(self, receivers: Mapping[int, Receiving], changed: Callable[[], None]) -> None:
-        self._receivers, self._changed = receivers, changed
+    def attach_client(self, receivers: Mapping[int, DeliveryReceiver], on_change: Callable[[], None]) -> None:
+        self._receivers, self._on_change = receivers, on_change
 
     def _update_fast_path(self) -> None:
         super()._update_fast_path()
-        self.takes_calls = self._changed is not None and self._untraced
-        if self._changed is not None:
-            self._changed()
+        self.accepts_calls = self._on_change is not None and self._untraced
+        if self._on_change is not None:
+            self._on_change()
 
-    def put(self, link: int, first: int, payload: Payload, flags: int) -> None:
+    def send(self, link: int, first: int, payload: Payload, flags: int) -> None:
         self._broker.update_clock()
         producer = self._producers.get(link)
         _, rows, form = payload
@@ -63,7 +63,7 @@ class InProcessConnection(NativeServerConnection):
             if producer is None or flags or form != _WITH_HEADERS or rows != 1:
                 self._take(link, first, payload, flags, validate(payload))
             else:
-                # As `_take` does, for what is sent most: that it can be read is all there is to check.
+                # The same as `_take` for the most frequent sends; decoding the headers is all the validation they need.
                 headers = decode_single(payload).values
                 self._core.send(producer, payload, first, persistent=False, confirm=False, headers=headers)
         except REFUSALS as error:
@@ -72,18 +72,18 @@ class InProcessConnection(NativeServerConnection):
             self.fail("protocol", str(error))
         self._broker.run_effects()
 
-    def acknowledge(self, link: int, up_to: int, room: int, at_once: bool) -> None:
+    def acknowledge(self, link: int, up_to: int, credit: int, immediate: bool) -> None:
         self._broker.update_clock()
         try:
-            self._core.acknowledge(self._consumers.get(link) or self._consumer_of(link), up_to, room)
+            self._core.acknowledge(self._consumers.get(link) or self._consumer_of(link), up_to, credit)
         except REFUSALS as error:
-            self._write(refusal(Frame(Kind.ACKNOWLEDGE, 0, 0, link, up_to, room, b""), error))
+            self._write(refusal(Frame(Kind.ACKNOWLEDGE, 0, 0, link, up_to, credit, b""), error))
         except BROKEN_RULES as error:
             self.fail("protocol", str(error))
-        if at_once and (self._core.effects or self._broker.unsent or self._core.wake_times):
+        if immediate and (self._core.effects or self._broker.unsent or self._core.wake_times):
             self._broker.run_effects()
 
-    def receive(self, link: int, correlation_id: str, done: int, at_once: bool) -> None:
+    def receive(self, link: int, correlation_id: str, done: int, immediate: bool) -> None:
         self._broker.update_clock()
         try:
             consumer = self._consumers.get(link) or self._consumer_of(link)
@@ -94,7 +94,7 @@ class InProcessConnection(NativeServerConnection):
             self._write(refusal(Frame(Kind.RECEIVE, 0, 0, link, 0, 0, b""), error))
         except BROKEN_RULES as error:
             self.fail("protocol", str(error))
-        if at_once and (self._core.effects or self._broker.unsent or self._core.wake_times):
+        if immediate and (self._core.effects or self._broker.unsent or self._core.wake_times):
             self._broker.run_effects()
 
     def run_effects(self) -> None:
@@ -112,16 +112,16 @@ class InProcessConnection(NativeServerConnection):
         consumer, first, span = effect
         link, payload = consumer.link, span.encoded()
         receiver = self._receivers.get(link)
-        if receiver is None or self._ready or not self.takes_calls or type(payload.data) is not bytes:
+        if receiver is None or self._unsent_frames or not self.accepts_calls or type(payload.data) is not bytes:
             super().deliver(effect)
         else:
-            receiver.delivered(first, payload, span.delivered, span.persistent, span.origin or self._names[link])
+            receiver.on_delivery(first, payload, span.delivered, span.persistent, span.origin or self._names[link])
 
     def flush(self) -> None:
-        ready, self._ready = self._ready, []
+        frames, self._unsent_frames = self._unsent_frames, []
         if self.call_recorder is not None:
-            self.call_recorder.frames_sent(ready)
-        self._end.send(ready)
+            self.call_recorder.frames_sent(frames)
+        self._frame_transport.send(frames)
 
     def _kept(self, view: Buffer) -> Buffer:
         if len(view) > self._frame_limit:
@@ -129,12 +129,12 @@ class InProcessConnection(NativeServerConnection):
         return view
 
     def _put(self, kind: int, flags: int, session: int, link: int, first: int, amount: int, payload: Buffer) -> None:
-        if not self._ready:
+        if not self._unsent_frames:
             self._broker.unsent.append(self)
         if type(payload) is memoryview:
             payload = payload.toreadonly()
-        self._ready.append(Frame(kind, flags, session, link, first, amount, payload))
+        self._unsent_frames.append(Frame(kind, flags, session, link, first, amount, payload))
 
     def _write(self, data: Buffer) -> None:
-        for frame in frames_of((data,)):
+        for frame in read_frames((data,)):
             self._put(*frame)

@@ -1,4 +1,4 @@
-"""A broker inside a program: its applications use it without a socket, as `bindings:NAME`.
+"""A broker inside a program, whose clients connect to it without a socket, as `bindings:NAME`.
 
 async with LocalBroker(Settings(name="shop", listen=())):
     connection = await aio.connect("bindings:shop")
@@ -20,20 +20,20 @@ from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.inprocess.connection import InProcessConnection
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import SettingError, Settings
-from mqlab.client.inprocess.bindings import Door
+from mqlab.client.inprocess.listener import InProcessListener
 from mqlab.wire.address import Address
 
 
 class LocalBroker:
-    """Runs in the event loop that starts it. It listens where its settings say, which may be nowhere."""
+    """A broker in the running event loop. It also listens on the addresses of its settings, if there are any."""
 
     broker: Broker
-    # What it listens on, with the ports that were free.
+    # The addresses it listens on, with the actual ports.
     addresses: list[Address]
 
     def __init__(self, settings: Settings) -> None:
         if not settings.name:
-            raise SettingError("name: a broker inside a program needs one: its clients use bindings:NAME")
+            raise SettingError("name: a broker inside a program needs a name: its clients connect to bindings:NAME")
         self.name = settings.name
         self._settings = settings
         self._parts = AsyncExitStack()
@@ -47,13 +47,13 @@ class LocalBroker:
     async def __aenter__(self) -> "LocalBroker":
         async with AsyncExitStack() as parts:
             broker, self.addresses = await parts.enter_async_context(running(self._settings))
-            door = Door(self.name, lambda: InProcessConnection(broker))
+            listener = InProcessListener(self.name, lambda: InProcessConnection(broker))
             try:
-                door.open()
+                listener.open()
             except ValueError as error:
                 raise SettingError(f"name: {error}") from None
-            # Last in, first out: nobody comes in while the broker closes.
-            parts.callback(door.close)
+            # The exit stack closes the listener first, so no client connects while the broker closes.
+            parts.callback(listener.close)
             self._parts = parts.pop_all()
         self.broker = broker
         broker.failure.add_done_callback(self._failed)
@@ -65,18 +65,18 @@ class LocalBroker:
         await self.close()
 
     async def close(self) -> None:
-        """Its clients learn that it is gone."""
+        """Stop the broker, and close the connections of its clients."""
         await self._parts.aclose()
 
     def _failed(self, failure: "asyncio.Future[BaseException]") -> None:
-        """It has let its clients go, and must not let others in."""
+        """The broker has failed and closed its connections: accept no others."""
         if not failure.cancelled():
             self._ending = asyncio.ensure_future(self.close())
 
     @classmethod
     @contextmanager
     def in_thread(cls, settings: Settings) -> Iterator["LocalBroker"]:
-        """For programs that block: it gets a thread, and an event loop, of its own."""
+        """For blocking programs: the broker gets a thread and an event loop of its own."""
         local, started, stop = cls(settings), Future[asyncio.AbstractEventLoop](), asyncio.Event()
 
         async def live() -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from mqlab.client.inprocess.pipe import End
+from mqlab.client.inprocess.transport import InProcessTransport
 from mqlab.wire.native.frames import Frame
 
 
@@ -16,7 +16,7 @@ class Translator(Protocol):
     def end(self) -> None: ...
 
 
-class StompTransport(End):
+class StompTransport(InProcessTransport):
     """Frames go to the translator, all else to the socket."""
 
     def __init__(self, translator: Translator, socket: asyncio.Transport) -> None:

@@ -61,10 +61,10 @@ async def test_who_is_traced_speaks_in_frames_as_long_as_that_lasts(monkeypatch:
         pair = await Pair().open()
         await pair.trip(b"0")
         kinds = came(monkeypatch)
-        local.broker.activity.change("low", None)
+        local.broker.activity.set_level("low", None)
         assert await pair.trip(b"1") == b"1"
         assert {Kind.SEND, Kind.RECEIVE, Kind.ACKNOWLEDGE} <= {*kinds}
-        local.broker.activity.change("off", None)
+        local.broker.activity.set_level("off", None)
         # What was under way as a frame ends as one.
         await pair.trip(b"2")
         kinds.clear()
