@@ -26,7 +26,7 @@ class ClientLink(Protocol):
 
 
 @runtime_checkable
-class SendingLink(ClientLink, Protocol):
+class ProducerLink(ClientLink, Protocol):
     """A link that also learns when the broker refuses what it sent."""
 
     def refused(self, seq: int, error: MessagingError) -> None:
@@ -281,7 +281,7 @@ class NativeClientConnection(asyncio.BufferedProtocol):
             self.disconnect(reason)
             return
         link = self._links.get(frame.link)
-        if frame.amount and isinstance(link, SendingLink):
+        if frame.amount and isinstance(link, ProducerLink):
             link.refused(frame.first + frame.amount - 1, error)
             return
         for key in [key for key in self._pending_replies if key[1:] == (frame.session, frame.link)]:

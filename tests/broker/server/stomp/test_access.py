@@ -48,7 +48,7 @@ class Client:
 
 
 def test_every_command_of_stomp_is_in_the_table() -> None:
-    assert {*STOMP} == {*frames._SAID_BY_CLIENTS}
+    assert {*STOMP} == {*frames._CLIENT_COMMANDS}
     assert {name for made in STOMP.values() for name in made} <= {*FRAMES, *ADMIN_REQUESTS}
 
 

@@ -93,7 +93,7 @@ AFTER = [
     (b"\0\0\0\0" * 20, "not a frame"),
     (b"SEND\n\nx\0", "SEND needs a destination"),
     (b"SEND\ndestination:/queue/x\ncontent-length:3\n\nabcd\0", "no NUL"),
-    (b"SEND\ndestination:/queue/x\ncontent-length:-1\n\n\0", "is no length"),
+    (b"SEND\ndestination:/queue/x\ncontent-length:-1\n\n\0", "is not a length"),
     (b"SEND\ndestination:/queue/x\ncontent-length:99999999999\n\n", "the limit is"),
     (b"SEND\ndestination:/queue/x\nbad\\escape:x\n\n\0", "escape"),
     (b"SEND\ndestination:/queue/\n\n\0", "1 to 255 bytes"),
