@@ -19,6 +19,8 @@ class GoodClients:
         self._stopped = self._all_sent = False
         # Seconds of each request, and of each confirmation.
         self.requests: list[float] = []
+        # Processor time of the broker in each request: what it did for others before, as well.
+        self.work: list[float] = []
         self.confirmations: list[float] = []
         self.sent = 0
         self.received: Counter[int] = Counter()
@@ -73,9 +75,10 @@ class GoodClients:
             while not self._stopped:
                 asked += 1
                 body = b"%d %d" % (number, asked)
-                began = time.perf_counter()
+                began, used = time.perf_counter(), self._target.cpu_seconds()
                 reply = await requester.request(body, PATIENCE_SECONDS)
                 self.requests.append(time.perf_counter() - began)
+                self.work.append(self._target.cpu_seconds() - used)
                 assert reply.body == body
                 await asyncio.sleep(self._pause)
 

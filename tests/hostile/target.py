@@ -69,6 +69,11 @@ class Target:
         assert self._process is not None
         return psutil.Process(self._process.pid)
 
+    def cpu_seconds(self) -> float:
+        """Processor time of the broker's event loop since its start."""
+        assert self._process is not None
+        return int(Path(f"/proc/{self._process.pid}/schedstat").read_text().split()[0]) / 1e9
+
     @property
     def address(self) -> str:
         return f"tcp:127.0.0.1:{self.port}"

@@ -60,6 +60,7 @@ class Figures:
         self.counts: Counter[str] = Counter()
         self.attacks: Counter[str] = Counter()
         self.requests: list[float] = []
+        self.work: list[float] = []
         self.confirmations: list[float] = []
         self.control: list[float] = []
         self.peak_percent = 0
@@ -77,6 +78,7 @@ class Figures:
             "rounds": self.counts["rounds"], "attacks": self.attacks.total(), "kinds": len(self.attacks),
             "requests": len(self.requests), "confirmed": len(self.confirmations),
             "p50_ms": _ms(self.requests, 0.5), "p99_ms": p99, "max_ms": _ms(self.requests, 1.0),
+            "work_p50_ms": _ms(self.work, 0.5), "work_p99_ms": _ms(self.work, 0.99),
             "control_requests": len(self.control), "control_p99_ms": control_p99,
             "control_max_ms": _ms(self.control, 1.0),
             "confirm_p99_ms": _ms(self.confirmations, 0.99), "longest_turn_ms": round(self.longest_turn_ms, 1),
@@ -115,6 +117,7 @@ async def under_attack(target: Target, control: Target | None, seconds: float, f
         figures.control += beside.requests
     watching.cancel()
     figures.requests += good.requests
+    figures.work += good.work
     figures.confirmations += good.confirmations
     figures.counts.update(lost=good.lost, duplicated=good.duplicated)
     async with await aio.connect(target.address, **target.login) as connection:
