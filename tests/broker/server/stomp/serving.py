@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import stomp
-from stomp.utils import StompFrame as StompPyFrame
+from stomp.utils import Frame as StompPyFrame
 from websocket import WebSocketException
 
 from mqlab.wire.stomp import Limits, StompFrame, StompFrameDecoder
