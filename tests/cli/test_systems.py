@@ -291,6 +291,6 @@ class TestStart:
 async def _only_start(one: Any, as_json: bool) -> None:
     running = await one.start(data_folder(os.getpid()))
     try:
-        starting._print(starting._note(one, running), as_json)
+        starting._print(starting._started(one, running), as_json)
     finally:
         await running.stop()

@@ -3,19 +3,16 @@
 So `no` and `0755` mean what the key that holds them says. An error quotes no value by itself: it may be a password.
 """
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import yaml
 
 from mqlab.broker import limits
 from mqlab.broker.settings import SettingError
 from mqlab.regular_file import read_regular
-
-_QUOTED: Final = re.compile(r"'[^']{2,}'")
+from mqlab.yaml_nodes import YamlError, compose
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +53,9 @@ class YamlNode:
 def read_yaml(path: Path) -> YamlNode:
     """The whole file. Raises SettingError for what is no text, no YAML or says a thing twice."""
     try:
-        node = yaml.compose(_read_text(path), Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else None
-        problem = _QUOTED.sub("...", error.problem or error.context or "")
-        raise _error(problem if isinstance(error, _AnchorError) else f"is not YAML: {problem}", path, line) from None
-    except (yaml.YAMLError, RecursionError) as error:
-        raise _error(f"is not YAML: {' '.join(str(error).split())}", path) from None
-    if not isinstance(node, yaml.Node):
-        raise _error("is empty", path)
+        node = compose(_read_text(path), "write it out")
+    except YamlError as error:
+        raise _error(str(error), path, error.line) from None
     return _part(node, path, node.start_mark.line + 1, "")
 
 
@@ -98,15 +89,3 @@ def _error(message: str, path: Path, line: int | None = None) -> SettingError:
     """On one line, and with nothing that a terminal would obey: names come from the file."""
     text = f"{path}: {message}" if line is None else f"{path}:{line}: {message}"
     return SettingError("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
-
-
-class _AnchorError(yaml.MarkedYAMLError):
-    """Good YAML, but not accepted here: a few lines can stand for gigabytes."""
-
-
-class _Loader(yaml.SafeLoader):
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs of PyYAML leave it out
-        if getattr(event, "anchor", None) is not None:
-            raise _AnchorError(None, None, "anchors are not accepted; write it out", event.start_mark)
-        return super().compose_node(parent, index)

@@ -4,17 +4,14 @@ Scalars stay text, so that the type of the key decides the meaning of `no`, `1.1
 them. Anchors are not accepted: `defaults` holds the parameters that scenarios share.
 """
 
-import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
 from mqlab.study.errors import StudyError
 from mqlab.study.language.text_file import read_text
-
-# Quotations of the file in messages of PyYAML, single characters excepted.
-_QUOTED: Final = re.compile(r"'[^']{2,}'")
+from mqlab.yaml_nodes import YamlError, compose
 
 # The path to a part of the data: keys, and positions in lists.
 Place = tuple[str | int, ...]
@@ -47,17 +44,9 @@ class YamlFile:
 
     def _compose(self) -> yaml.Node:
         try:
-            node = yaml.compose(read_text(self.path), Loader=_Loader)
-        except yaml.MarkedYAMLError as error:
-            line = error.problem_mark.line + 1 if error.problem_mark else None
-            prefix = "" if isinstance(error, _AnchorError) else "is not YAML: "
-            problem = _QUOTED.sub("...", error.problem or error.context or "")
-            raise StudyError(f"{prefix}{problem}", self.path, line) from None
-        except (yaml.YAMLError, RecursionError) as error:
-            raise StudyError(f"is not YAML: {' '.join(str(error).split())}", self.path) from None
-        if not isinstance(node, yaml.Node):
-            raise StudyError("is empty", self.path)
-        return node
+            return compose(read_text(self.path), "put shared parameters under defaults")
+        except YamlError as error:
+            raise StudyError(str(error), self.path, error.line) from None
 
     def _plain(self, node: yaml.Node, place: Place) -> Any:
         self._lines.setdefault(place, node.start_mark.line + 1)
@@ -79,16 +68,3 @@ class YamlFile:
             self._lines[here] = line
             mapping[key.value] = self._plain(value, here)
         return mapping
-
-
-class _AnchorError(yaml.MarkedYAMLError):
-    """The file uses an anchor: valid YAML, but not accepted in a study."""
-
-
-class _Loader(yaml.SafeLoader):
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs of PyYAML leave it out
-        if getattr(event, "anchor", None) is not None:
-            message = "anchors are not accepted; put shared parameters under defaults"
-            raise _AnchorError(None, None, message, event.start_mark)
-        return super().compose_node(parent, index)
