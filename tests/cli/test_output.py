@@ -17,7 +17,7 @@ from typer.testing import Result
 from mqlab.cli.report import exit_with_status
 from mqlab.events.checksums import EventFile
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.sources import Sources
+from mqlab.pipeline.sources import EventSources
 from mqlab.runner.agents.process import Agent
 from mqlab.runner.conductor import Conductor
 from mqlab.study import load_study
@@ -97,8 +97,8 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 class TestMeasure:
-    def measured(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch, outcome: Sources | Exception) -> Result:
-        def pipeline(*_: object) -> Sources:
+    def measured(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch, outcome: EventSources | Exception) -> Result:
+        def pipeline(*_: object) -> EventSources:
             if isinstance(outcome, Exception):
                 raise outcome
             return outcome
@@ -125,7 +125,7 @@ class TestMeasure:
 
     def test_a_damaged_file_and_its_run_are_named(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
         old = EventFile(folder.events / "sends" / "run-00001.parquet", "")
-        sources = Sources({"sends": [old]}, {2: "damaged: events/sends/x.parquet does not match its checksum"})
+        sources = EventSources({"sends": [old]}, {2: "damaged: events/sends/x.parquet does not match its checksum"})
         result = self.measured(folder, monkeypatch, sources)
         assert result.exit_code == 0
         assert result.stderr.splitlines()[1:3] == [

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.pipeline.cases import COST, EXHIBITS, OTHER
 
-from mqlab.pipeline.exhibit_inputs import wanted
+from mqlab.pipeline.exhibit_inputs import exhibit_inputs
 from mqlab.study.statistics import t975
 
 Tables = dict[str, list[dict[str, Any]]]
@@ -119,6 +119,6 @@ def test_peaks_of_two_systems_are_compared_wherever_they_are(tables: Tables) -> 
 
 
 def test_what_exhibits_ask_for() -> None:
-    found = wanted(EXHIBITS)
+    found = exhibit_inputs(EXHIBITS)
     assert found.compared == ("rate.received", "latency.max")
     assert found.peaks == (("rate.received", ("threads",)), ("rate.received", ("clients", "threads")))

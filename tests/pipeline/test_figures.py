@@ -11,7 +11,7 @@ from tests.pipeline.cases import CASES, DELAYS
 
 from mqlab.pipeline.kernels.histogram import GROWTH, bucket, upper_edge
 from mqlab.pipeline.tables.calibrations import calibrations
-from mqlab.pipeline.tables.resources import bounds
+from mqlab.pipeline.tables.resources import bottlenecks
 from mqlab.study import METRICS
 from mqlab.study.statistics import t975
 
@@ -151,7 +151,7 @@ def test_a_full_core_shared_by_all_is_held_by_who_uses_more(spark: SparkSession)
         "systems": [{"name": "a", "driver": "other"}, {"name": "b", "driver": "native"}],
         "calibrations": [{"driver": "native", "size": 12, "batch": 10, "sent": 100.0, "received": None}],
     })  # fmt: skip
-    found = {row.run: (row.bound_by, row.client_cpu) for row in bounds(used, totals, points, most, 1).collect()}
+    found = {row.run: (row.bound_by, row.client_cpu) for row in bottlenecks(used, totals, points, most, 1).collect()}
     assert found == {
         0: ("broker", False), 1: ("client", True), 2: (None, None), 3: ("disk", None), 4: ("broker", None),
         5: ("client", None), 6: ("broker", None),

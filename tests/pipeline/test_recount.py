@@ -11,10 +11,9 @@ from tests.pipeline.random_runs import SEED
 from tests.pipeline.recount import percentile, recount
 from tests.pipeline.synthetic_runs import Run, write
 
-from mqlab.pipeline.kernels.delivery_classes import CLASSES
 from mqlab.pipeline.measure import measure
 from mqlab.pipeline.measure_tables import read_table
-from mqlab.pipeline.schema import TABLES
+from mqlab.pipeline.schema import DELIVERY_CLASSES, TABLES
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -25,11 +24,11 @@ def test_classes_are_those_of_the_recount(chance_runs: list[Run], tables: Tables
     for run in chance_runs:
         truth = recount(run)
         row = audits[run.number]
-        assert {name: row[name] for name in (*CLASSES, "status")} == {
-            name: truth[name] for name in (*CLASSES, "status")
+        assert {name: row[name] for name in (*DELIVERY_CLASSES, "status")} == {
+            name: truth[name] for name in (*DELIVERY_CLASSES, "status")
         }, f"run {run.number} of seed {SEED}"
-        seen |= {name for name in CLASSES if truth[name]} | {truth["status"]}
-    assert seen >= {*CLASSES, "clean", "failed"}, "the random runs leave something untried"
+        seen |= {name for name in DELIVERY_CLASSES if truth[name]} | {truth["status"]}
+    assert seen >= {*DELIVERY_CLASSES, "clean", "failed"}, "the random runs leave something untried"
 
 
 def test_figures_are_those_of_the_recount(chance_runs: list[Run], tables: Tables) -> None:

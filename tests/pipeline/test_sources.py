@@ -14,7 +14,7 @@ from mqlab.events.recorder import event_table
 from mqlab.pipeline.measure import measure
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.pipeline.schema import TABLES
-from mqlab.pipeline.sources import NotMeasuredError, check, examined, has_unchecked_events
+from mqlab.pipeline.sources import NotMeasuredError, check_measures, examine_events, has_unchecked_events
 
 
 def flip(path: Path) -> None:
@@ -78,7 +78,7 @@ class TestDamage:
         assert found == [row for row in tables["run_measures"] if row["run"] in sound]
 
     def test_the_measures_of_damaged_events_are_those_of_the_events(self, damaged: RunFolder) -> None:
-        check(damaged)
+        check_measures(damaged)
 
 
 class TestStaleMeasures:
@@ -89,28 +89,28 @@ class TestStaleMeasures:
     def test_events_that_changed(self, folder: RunFolder, clean_runs: list[Run]) -> None:
         flip(file_of(folder, "sends", clean_runs[0].number))
         with pytest.raises(NotMeasuredError, match=r"sends/run-\S+ has changed since the events were measured"):
-            check(folder)
+            check_measures(folder)
 
     def test_events_that_came_or_went(self, folder: RunFolder, clean_runs: list[Run]) -> None:
         file_of(folder, "sends", clean_runs[0].number).unlink()
-        with pytest.raises(NotMeasuredError, match="has come or gone since the events were measured"):
-            check(folder)
+        with pytest.raises(NotMeasuredError, match="was added or removed since the events were measured"):
+            check_measures(folder)
 
     @pytest.mark.parametrize("table", TABLES)
     def test_measures_that_are_damaged(self, folder: RunFolder, table: str) -> None:
         flip(folder.measures / table / "part.parquet")
         with pytest.raises(NotMeasuredError, match=f"the table {table} of its measures is damaged"):
-            check(folder)
+            check_measures(folder)
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"complete": true}', '{"complete": false}'])
     def test_a_record_of_the_sources_that_is_damaged(self, folder: RunFolder, text: str) -> None:
         (folder.measures / "sources.json").write_text(text)
         with pytest.raises(NotMeasuredError, match=r"its measures are (damaged|unfinished)"):
-            check(folder)
+            check_measures(folder)
 
     def test_measures_of_an_older_version_are_taken_as_they_are(self, folder: RunFolder) -> None:
         (folder.measures / "sources.json").unlink()
-        check(folder)
+        check_measures(folder)
 
 
 def test_events_without_checksums_are_read_and_said_to_be_unchecked(tmp_path: Path, clean_runs: list[Run]) -> None:
@@ -119,14 +119,14 @@ def test_events_without_checksums_are_read_and_said_to_be_unchecked(tmp_path: Pa
     path = file_of(folder, "sends", clean_runs[0].number)
     path.rename(path.with_name(f"run-{clean_runs[0].number:05d}.parquet"))
     assert has_unchecked_events(folder)
-    found = examined(folder)
+    found = examine_events(folder)
     assert (found.unchecked, found.damaged) == (1, {})
 
 
 def test_a_damaged_file_without_a_run_voids_all_runs(tmp_path: Path, clean_runs: list[Run]) -> None:
     folder = written(tmp_path / "run", clean_runs[:2])
     (folder.events / "sends" / "part-0.parquet").write_bytes(b"PAR1")
-    found = examined(folder)
+    found = examine_events(folder)
     assert [*found.damaged] == [None]
     assert found.usable("sends") == []
     assert len(found.usable("runs")) == 2

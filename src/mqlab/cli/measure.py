@@ -9,7 +9,7 @@ from mqlab.cli.console import Exit, fail, io_reason, say
 from mqlab.cli.interrupt import exit_on_signal
 from mqlab.cli.progress import ProgressBars
 from mqlab.events.folder import NotARunFolderError, RunFolder
-from mqlab.pipeline.exhibit_inputs import exhibits_of
+from mqlab.pipeline.exhibit_inputs import load_exhibits
 from mqlab.pipeline.measure import measure as run_pipeline
 from mqlab.pipeline.session import SPARK_ERRORS, SparkUnavailableError, spark_session
 from mqlab.study import StudyError
@@ -31,7 +31,7 @@ def measure(folder: FolderArgument, master: MasterOption = None) -> None:
 def run_measure(folder: RunFolder, master: str | None, bars: ProgressBars) -> None:
     """Run the pipeline on the folder and show its progress. Ends the command on an error."""
     try:
-        exhibits = exhibits_of(folder)
+        exhibits = load_exhibits(folder)
     except StudyError as error:
         fail(str(error), Exit.USAGE)
     bars.start_measures()

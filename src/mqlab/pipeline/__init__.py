@@ -1,5 +1,5 @@
-"""MEASURE: PySpark from the events of a run folder to its measures; nothing else computes a reported number.
+"""MEASURE: PySpark computes the measure tables of a run folder from its events; no other package computes a figure.
 
-One pure DataFrame -> DataFrame function a table, its last `select` the table's contract; `measure` runs them all.
-Nothing here sends, receives or samples anything, and nothing here draws.
+Each table is a pure function from DataFrames to a DataFrame with the columns of `schema`; `measure` runs them all.
+This package sends, receives, samples and draws nothing.
 """

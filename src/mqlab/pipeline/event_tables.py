@@ -1,4 +1,4 @@
-"""The event tables of a run folder as DataFrames: explicit schemas, every time on the controller's clock."""
+"""The event tables of a run folder as DataFrames, with explicit schemas and all times on the controller's clock."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -19,11 +19,11 @@ from pyspark.sql.types import (
 )
 
 from mqlab.events.schema import MEASURE, TABLES, WARM_UP
-from mqlab.pipeline.sources import Sources
+from mqlab.pipeline.sources import EventSources
 
 NANOSECONDS: Final = 1_000_000_000
 
-# A few rows a run or a second, in a file of their own for each run.
+# Tables of a few rows for each run or second; each run has a file of its own.
 _SMALL: Final = ("runs", "roles", "samples", "phases", "clocks")
 
 _TYPES: Final[dict[pa.DataType, DataType]] = {
@@ -36,8 +36,8 @@ _TYPES: Final[dict[pa.DataType, DataType]] = {
 
 
 @dataclass(frozen=True)
-class Events:
-    """One DataFrame a table. Times of sends, receipts and round trips have their agent's clock offset added."""
+class EventTables:
+    """One DataFrame for each table. The agent's clock offset is added to times of sends, receipts and round trips."""
 
     runs: DataFrame
     roles: DataFrame
@@ -50,15 +50,15 @@ class Events:
     clocks: DataFrame
 
 
-def read_events(spark: SparkSession, sources: Sources) -> Events:
-    """The events of all runs whose files are intact; every run is in `runs`, the damaged ones marked."""
+def read_events(spark: SparkSession, sources: EventSources) -> EventTables:
+    """Read the events of all runs whose files are intact. `runs` has every run, damaged ones with that status."""
     clocks = _read(spark, sources, "clocks")
-    return Events(
+    return EventTables(
         runs=_read(spark, sources, "runs"),
         roles=_read(spark, sources, "roles"),
-        sends=on_one_clock(_read(spark, sources, "sends"), clocks, "t_planned", "t_sent", "t_confirmed"),
-        receipts=on_one_clock(_read(spark, sources, "receipts"), clocks, "t_received", "t_acknowledged"),
-        round_trips=on_one_clock(_read(spark, sources, "round_trips"), clocks, "t_planned", "t_sent", "t_received"),
+        sends=align_clocks(_read(spark, sources, "sends"), clocks, "t_planned", "t_sent", "t_confirmed"),
+        receipts=align_clocks(_read(spark, sources, "receipts"), clocks, "t_received", "t_acknowledged"),
+        round_trips=align_clocks(_read(spark, sources, "round_trips"), clocks, "t_planned", "t_sent", "t_received"),
         operations=_read(spark, sources, "operations"),
         samples=_read(spark, sources, "samples"),
         phases=_read(spark, sources, "phases"),
@@ -66,64 +66,64 @@ def read_events(spark: SparkSession, sources: Sources) -> Events:
     )
 
 
-def on_one_clock(events: DataFrame, clocks: DataFrame, *times: str) -> DataFrame:
-    """The same rows with each agent's offset added to `times`.
+def align_clocks(events: DataFrame, clocks: DataFrame, *times: str) -> DataFrame:
+    """Return the same rows with each agent's clock offset added to the columns `times`.
 
-    An agent without an offset was cut off: its times stay as they are, and the audit makes its run incomplete.
+    Times of an agent without an offset stay as they are; the audit marks its run as incomplete.
     """
     offsets = fn.broadcast(clocks.select("run", "agent", "offset"))
     offset = fn.coalesce(fn.col("offset"), fn.lit(0))
-    moved = {time: fn.col(time) + offset for time in times}
-    return events.join(offsets, ["run", "agent"], "left").withColumns(moved).select(*events.columns)
+    aligned = {time: fn.col(time) + offset for time in times}
+    return events.join(offsets, ["run", "agent"], "left").withColumns(aligned).select(*events.columns)
 
 
-def spans(phases: DataFrame) -> DataFrame:
-    """One row a run: when its load began, and its measure phase [measure_start, measure_end)."""
+def measure_windows(phases: DataFrame) -> DataFrame:
+    """One row for each run: the start of its load, and its measure phase [measure_start, measure_end)."""
 
-    def of(phase: str, time: str) -> Column:
+    def in_phase(phase: str, time: str) -> Column:
         return fn.when(fn.col("phase") == phase, fn.col(time))
 
     return (
         phases.groupBy("run")
         .agg(
-            # A fixed amount of work has no warm-up; what fills the queues before is not the load.
-            fn.coalesce(fn.min(of(WARM_UP, "t_start")), fn.min(of(MEASURE, "t_start")), fn.min("t_start")).alias(
-                "begin"
-            ),
-            fn.min(of(MEASURE, "t_start")).alias("measure_start"),
-            fn.max(of(MEASURE, "t_end")).alias("measure_end"),
+            # A run with a fixed number of messages has no warm-up. Filling the queues is not part of the load.
+            fn.coalesce(
+                fn.min(in_phase(WARM_UP, "t_start")), fn.min(in_phase(MEASURE, "t_start")), fn.min("t_start")
+            ).alias("load_start"),
+            fn.min(in_phase(MEASURE, "t_start")).alias("measure_start"),
+            fn.max(in_phase(MEASURE, "t_end")).alias("measure_end"),
         )
-        .select("run", "begin", "measure_start", "measure_end")
+        .select("run", "load_start", "measure_start", "measure_end")
     )
 
 
 def within_measure(time: Column) -> Column:
-    """Whether a time lies in the measure phase of its run's `spans`; false where there is none."""
+    """Whether a time lies in the measure phase of its run, by `measure_windows`; false where there is none."""
     inside = (time >= fn.col("measure_start")) & (time < fn.col("measure_end"))
     return fn.coalesce(inside, fn.lit(False))
 
 
-def local(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Rows that travel with the plan, in one partition: small tables joined and grouped with no shuffle at all."""
+def local_table(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Make a DataFrame of one partition that is part of the plan: joins and groupings of it need no shuffle."""
     return spark.createDataFrame(rows).coalesce(1)
 
 
-def _read(spark: SparkSession, sources: Sources, table: str) -> DataFrame:
+def _read(spark: SparkSession, sources: EventSources, table: str) -> DataFrame:
     schema = TABLES[table]
-    files = sources.usable(table)
+    files = sources.readable_files(table)
     if table == "runs":
         rows = ds.dataset(files, schema=schema, format="parquet").to_table() if files else schema.empty_table()
-        return local(spark, sources.marked(rows))
+        return local_table(spark, sources.mark_damaged(rows))
     if not files:
-        return local(spark, pa.schema([f.with_type(_plain(f.type)) for f in schema]).empty_table())
+        return local_table(spark, pa.schema([f.with_type(_value_type(f.type)) for f in schema]).empty_table())
     if table in _SMALL:
-        return local(spark, ds.dataset(files, schema=schema, format="parquet").to_table())
+        return local_table(spark, ds.dataset(files, schema=schema, format="parquet").to_table())
     return spark.read.schema(_struct(schema)).parquet(*files)
 
 
 def _struct(schema: pa.Schema) -> StructType:
-    return StructType([StructField(field.name, _TYPES[_plain(field.type)]) for field in schema])
+    return StructType([StructField(field.name, _TYPES[_value_type(field.type)]) for field in schema])
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
+def _value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind

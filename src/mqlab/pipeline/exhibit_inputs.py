@@ -1,4 +1,4 @@
-"""Which comparisons and peaks the exhibits of a study show: of a grid of a thousand points they are a handful."""
+"""The comparisons and peaks that the exhibits of a study show: only these are computed, a few of all points."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,26 +6,26 @@ from dataclasses import dataclass
 from mqlab.events.folder import RunFolder
 from mqlab.study import Exhibit, load_study
 
-# A metric, and the parameters over which it is the greatest.
-Peak = tuple[str, tuple[str, ...]]
+# A metric, and the swept parameters over which its greatest value is taken.
+PeakRequest = tuple[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Wanted:
-    compared: tuple[str, ...] = ()  # metrics of points, between systems
-    peaks: tuple[Peak, ...] = ()
+class ExhibitInputs:
+    compared_metrics: tuple[str, ...] = ()  # compared between systems at every point
+    peaks: tuple[PeakRequest, ...] = ()
 
 
-def exhibits_of(folder: RunFolder) -> tuple[Exhibit, ...]:
-    """Those of the study as it was run; none for records without a study."""
+def load_exhibits(folder: RunFolder) -> tuple[Exhibit, ...]:
+    """The exhibits of the study as it was run; none for a folder without a study."""
     return load_study(folder.study, own=True).exhibits if (folder.study / "study.yaml").is_file() else ()
 
 
-def wanted(exhibits: Iterable[Exhibit]) -> Wanted:
-    figures = [figure for exhibit in exhibits for figure in exhibit.views]
-    between = [figure for figure in figures if figure.kind in ("ratio", "faster")]
-    peaks = [(figure.metric, figure.over) for figure in figures if figure.kind == "peak" or figure.over]
-    return Wanted(
-        compared=tuple(dict.fromkeys(figure.metric for figure in between if not figure.over)),
+def exhibit_inputs(exhibits: Iterable[Exhibit]) -> ExhibitInputs:
+    views = [view for exhibit in exhibits for view in exhibit.views]
+    comparisons = [view for view in views if view.kind in ("ratio", "faster")]
+    peaks = [(view.metric, view.over) for view in views if view.kind == "peak" or view.over]
+    return ExhibitInputs(
+        compared_metrics=tuple(dict.fromkeys(view.metric for view in comparisons if not view.over)),
         peaks=tuple(dict.fromkeys(peaks)),
     )

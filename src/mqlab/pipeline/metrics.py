@@ -1,17 +1,17 @@
-"""Figures of a run as rows: the one shape in which rates, latencies and resources meet."""
+"""Metrics of a run as rows (run, metric, value): the form that rates, latencies and resources share."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 
-def as_metrics(wide: DataFrame, columns: dict[str, Column], *kept: str) -> DataFrame:
-    """(run, `kept`, metric, value) for each metric of `columns`; what was not measured (null) has no row."""
+def to_metric_rows(wide: DataFrame, metrics: dict[str, Column], *keys: str) -> DataFrame:
+    """Return rows (run, `keys`, metric, value) for each of `metrics`; a null value has no row."""
     pairs = [
         fn.struct(fn.lit(metric).alias("metric"), value.cast("double").alias("value"))
-        for metric, value in columns.items()
+        for metric, value in metrics.items()
     ]
     return (
-        wide.select("run", *kept, fn.explode(fn.array(*pairs)).alias("pair"))
+        wide.select("run", *keys, fn.explode(fn.array(*pairs)).alias("pair"))
         .where(fn.col("pair.value").isNotNull())
-        .select("run", *kept, "pair.metric", "pair.value")
+        .select("run", *keys, "pair.metric", "pair.value")
     )

@@ -1,33 +1,33 @@
-"""What the runs' points say that their figures depend on: read from the declaration that each run carries with it."""
+"""The points of the runs: the parameters that their figures depend on, from the declaration that each run carries."""
 
 from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-# The keys of study.Point that are needed here. A run that leaves one out has what Point would give it.
-_POINT: Final = (
+# The keys of study.Point that the pipeline needs. A missing key has the default of Point.
+_POINT_SCHEMA: Final = (
     "pattern string, domain string, load string, size bigint, batch bigint, producers int, consumers int, "
     "client_cpu double, base string, parameters map<string, string>"
 )
 
 
 def points(runs: DataFrame) -> DataFrame:
-    """One row a run, whatever became of it. `parameters` are shown as in the names of points."""
-    said = fn.from_json("parameters", _POINT)
-    return runs.withColumn("said", said).select(
+    """One row for each run, valid or not. `parameters` are written as in the names of points."""
+    declared = fn.from_json("parameters", _POINT_SCHEMA)
+    return runs.withColumn("declared", declared).select(
         "run",
         "scenario",
         "point",
         "system",
-        fn.coalesce("said.pattern", fn.lit("one-way")).alias("pattern"),
-        "said.domain",
-        fn.coalesce("said.load", fn.lit("both")).alias("load"),
-        "said.size",
-        "said.batch",
-        "said.producers",
-        "said.consumers",
-        "said.client_cpu",
-        "said.base",
-        "said.parameters",
+        fn.coalesce("declared.pattern", fn.lit("one-way")).alias("pattern"),
+        "declared.domain",
+        fn.coalesce("declared.load", fn.lit("both")).alias("load"),
+        "declared.size",
+        "declared.batch",
+        "declared.producers",
+        "declared.consumers",
+        "declared.client_cpu",
+        "declared.base",
+        "declared.parameters",
     )

@@ -1,6 +1,6 @@
-"""Which events the measures of a run folder come from: checked before the pipeline, and again before a report.
+"""The event files that the measures of a run folder come from, checked before the pipeline and before a report.
 
-`measures/sources.json` holds the checksum of each event file that was measured, and of each table of measures.
+`measures/sources.json` holds the checksum of each event file that was measured, and of each measure table.
 """
 
 import json
@@ -18,32 +18,32 @@ from mqlab.events.folder import RunFolder
 from mqlab.events.schema import DAMAGED, TABLES
 from mqlab.regular_file import read_regular
 
-# A line for each event file; some ten a run.
+# The file has a line for each event file, about ten for each run.
 _SOURCES_BYTES: Final = 256_000_000
 _THREADS: Final = 4
 _UNKNOWN: Final = "unknown"
 
 
 class NotMeasuredError(MqlabError, ValueError):
-    """The run folder has no measures, or none of the events that are there now."""
+    """The run folder has no measures, or they do not belong to its present events."""
 
 
 @dataclass(frozen=True)
-class Sources:
-    """The event files by table, and why runs are void: a file of theirs is damaged. None stands for every run."""
+class EventSources:
+    """The event files by table, and for each run with a damaged file the reason; the key None means every run."""
 
     files: dict[str, Sequence[EventFile]]
     damaged: dict[int | None, str] = field(default_factory=dict)
 
-    def usable(self, table: str) -> list[str]:
-        """Files of a table without those of damaged runs; of the table `runs`, all that can be read."""
-        return [str(file.path) for file in self.files[table] if not file.damage and not self._left_out(table, file)]
+    def readable_files(self, table: str) -> list[str]:
+        """The files of a table, without those of damaged runs; of the table `runs`, all undamaged files."""
+        return [str(file.path) for file in self.files[table] if not file.damage and not self._is_excluded(table, file)]
 
-    def _left_out(self, table: str, file: EventFile) -> bool:
+    def _is_excluded(self, table: str, file: EventFile) -> bool:
         return table != "runs" and (None in self.damaged or file.run in self.damaged)
 
-    def marked(self, runs: pa.Table) -> pa.Table:
-        """The table `runs`, with the damaged ones marked, also those whose own row cannot be read."""
+    def mark_damaged(self, runs: pa.Table) -> pa.Table:
+        """Return the table `runs` with the status of damaged runs set; adds runs whose own row cannot be read."""
         if not self.damaged:
             return runs
         rows = runs.to_pylist()
@@ -62,66 +62,66 @@ class Sources:
         return sum(not file.has_checksum for files in self.files.values() for file in files)
 
 
-def examined(folder: RunFolder) -> Sources:
-    """Reads every event file of the folder once."""
+def examine_events(folder: RunFolder) -> EventSources:
+    """Read every event file of the folder once and check it."""
     paths = [(table, path) for table in TABLES for path in folder.event_files(table)]
     with ThreadPoolExecutor(_THREADS) as threads:
-        found = [*threads.map(examine, (path for _, path in paths))]
+        examined = [*threads.map(examine, (path for _, path in paths))]
     files: dict[str, list[EventFile]] = {table: [] for table in TABLES}
     damaged: dict[int | None, str] = {}
-    for (table, path), file in zip(paths, found, strict=True):
+    for (table, path), file in zip(paths, examined, strict=True):
         files[table].append(file)
         if file.damage:
             damaged.setdefault(file.run, f"damaged: {path.relative_to(folder.path)} {file.damage}")
-    return Sources({**files}, damaged)
+    return EventSources({**files}, damaged)
 
 
 def has_unchecked_events(folder: RunFolder) -> bool:
-    """Whether event files carry no checksum, as those of older versions; by their names alone."""
+    """Whether event files have no checksum in their names, as those of older versions."""
     return any(not expected_checksum(path) for table in TABLES for path in folder.event_files(table))
 
 
-def begin(folder: RunFolder) -> None:
-    """The measures are being written: until `complete` they are none."""
+def begin_measures(folder: RunFolder) -> None:
+    """Record that the measures are being written: they are invalid until `complete_measures`."""
     _write(folder, {"complete": False})
 
 
-def complete(folder: RunFolder, sources: Sources, tables: dict[str, Path]) -> None:
+def complete_measures(folder: RunFolder, sources: EventSources, tables: dict[str, Path]) -> None:
     events = {_name(folder, file.path): file.checksum for files in sources.files.values() for file in files}
     measures = {name: checksum(path) for name, path in tables.items()}
     _write(folder, {"complete": True, "events": events, "measures": measures})
 
 
-def check(folder: RunFolder) -> None:
-    """Raises NotMeasuredError if the measures are not those of the events that are there, or are damaged.
+def check_measures(folder: RunFolder) -> None:
+    """Raise NotMeasuredError if the measures are damaged or do not belong to the present events.
 
-    Measures of older versions do not tell what they come from: those are taken as they are.
+    Measures of older versions have no sources.json and are accepted.
     """
     path = _path(folder)
     if not path.exists():
         return
     try:
-        noted = json.loads(read_regular(path, _SOURCES_BYTES))
-        if not noted["complete"]:
+        record = json.loads(read_regular(path, _SOURCES_BYTES))
+        if not record["complete"]:
             raise NotMeasuredError(f"{folder.path}: its measures are unfinished")
-        for name, known in noted["measures"].items():
+        for name, known in record["measures"].items():
             if checksum(folder.measures / name / "part.parquet") != known:
                 raise NotMeasuredError(f"{folder.path}: the table {name} of its measures is damaged")
-        events = dict(noted["events"])
+        events = dict(record["events"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, NotMeasuredError):
             raise
         raise NotMeasuredError(f"{folder.path}: its measures are damaged") from error
     now = {_name(folder, path): path for table in TABLES for path in folder.event_files(table)}
     for name in sorted(now.keys() ^ events.keys()):
-        raise NotMeasuredError(f"{folder.path}: {name} has come or gone since the events were measured")
+        raise NotMeasuredError(f"{folder.path}: {name} was added or removed since the events were measured")
     for name, known in events.items():
         if _checksum_now(now[name]) != known:
             raise NotMeasuredError(f"{folder.path}: {name} has changed since the events were measured")
 
 
 def _checksum_now(path: Path) -> str:
-    """As `examine` notes it: "" for a file that cannot be read."""
+    """The checksum as `examine` gives it: "" for a file that cannot be read."""
     try:
         return checksum(path)
     except OSError:
@@ -142,8 +142,8 @@ def _path(folder: RunFolder) -> Path:
     return folder.measures / "sources.json"
 
 
-def _write(folder: RunFolder, noted: dict[str, Any]) -> None:
+def _write(folder: RunFolder, record: dict[str, Any]) -> None:
     folder.measures.mkdir(exist_ok=True)
     unfinished = _path(folder).with_name(".sources.unfinished")
-    unfinished.write_text(json.dumps(noted, indent=1) + "\n")
+    unfinished.write_text(json.dumps(record, indent=1) + "\n")
     unfinished.replace(_path(folder))

@@ -6,7 +6,7 @@ import pytest
 from tests.pipeline.cases import CASES, INJECTED
 from tests.pipeline.synthetic_runs import Run
 
-from mqlab.pipeline.kernels.delivery_classes import CLASSES
+from mqlab.pipeline.schema import DELIVERY_CLASSES
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -68,7 +68,7 @@ def audit(tables: Tables, name: str) -> dict[str, Any]:
 def test_classes(tables: Tables, name: str) -> None:
     status, counts = EXPECTED[name]
     row = audit(tables, name)
-    found = {column: row[column] for column in ("sent", "expected", *CLASSES) if row[column]}
+    found = {column: row[column] for column in ("sent", "expected", *DELIVERY_CLASSES) if row[column]}
     assert (row["status"], found) == (status, counts)
 
 

@@ -1,10 +1,10 @@
-"""The heart: what became of every message, for every subscription that had to get it, without a row for each message.
+"""Matching of sends and receipts: the delivery of every message to every subscription, without a row for each message.
 
-Sends and receipts are ranges of sequence numbers that may lie over each other in any way. Every range is cut wherever
-any range of its producer, destination and subscription begins or ends. Two pieces then either are the same stretch of
-messages or share none, so that grouping equal pieces counts exactly how often each stretch was sent and received, and
-finds the first time of each. This costs one shuffle and two sorts; a join of overlapping ranges could cost the square.
-Where every message moved alone, as with requests and replies, there is nothing to cut, and grouping is all.
+Sends and receipts are ranges of sequence numbers that overlap in any way. Every range is cut wherever a range of the
+same producer, destination and subscription begins or ends. Two pieces are then either the same segment of messages or
+disjoint, so that grouping equal pieces counts exactly how often each segment was sent and received, and finds the
+first time of each. This costs one shuffle and two sorts; a join of overlapping ranges could cost the square.
+Where all rows are of single messages, as with requests and replies, no range is cut; grouping is enough.
 """
 
 from typing import Final
@@ -14,9 +14,9 @@ from pyspark.sql import functions as fn
 
 from mqlab.events.schema import CONFIRMED, UNKNOWN
 
-# A producer's sequence is also cut at every 2^22 messages, so that one busy producer is work for many tasks.
+# The sequence of a producer is also cut every 2^22 messages, so that several tasks share the work of one producer.
 BLOCK_BITS: Final = 22
-# The subscription of a receipt whose consumer had no business at that destination: nothing is ever sent to it.
+# The subscription of a receipt from a destination that its consumer does not read: no send has it.
 NO_SUBSCRIPTION: Final = -1
 
 _KEY: Final = ("run", "destination", "producer", "subscription", "block")
@@ -25,30 +25,31 @@ _TIMES: Final = ("t_planned", "t_received")
 _RANGE: Final = ("run", "destination", "producer", "subscription", "first", "end", *_COPIES, *_TIMES)
 
 
-def segments(sends: DataFrame, receipts: DataFrame, roles: DataFrame, alone: bool = False) -> DataFrame:
-    """Stretches [first, end) of messages with one fate at one subscription.
+def segments(sends: DataFrame, receipts: DataFrame, roles: DataFrame, single: bool = False) -> DataFrame:
+    """Return segments [first, end) of messages that were sent and received alike at one subscription.
 
-    With `alone`, every row of `sends` and `receipts` must be of a single message: it is several times as fast.
+    With `single`, every row of `sends` and `receipts` must be of a single message; this is several times as fast.
 
-    `confirmed`, `unknown`: how often they were sent so; what was refused or rolled back counts as not sent.
-    `fresh`, `marked`: copies received without and with the redelivered mark; `late`: fresh copies that a consumer
-    got after it already had a later message. `t_planned`, `t_received`: the first of each, null where there is none.
+    `confirmed`, `unknown`: how often they were sent with this outcome (sends that were refused or rolled back do not
+    count). `fresh`, `marked`: copies received without and with the redelivered mark. `late`: fresh copies that a
+    consumer received after a later message. `t_planned`, `t_received`: the first of each, or null.
     """
     consumers = roles.where(fn.col("role") == "consumer").select(
         "run", fn.col("number").alias("consumer"), "destination", "subscription"
     )
-    ranges = _sent(sends, consumers).unionByName(_received(receipts, consumers))
-    found = _grouped(ranges) if alone else _laid_over(_cut(_merged(_in_blocks(ranges))))
-    return found.select(*_RANGE)
+    ranges = _sent_ranges(sends, consumers).unionByName(_received_ranges(receipts, consumers))
+    if single:
+        return _group_singles(ranges).select(*_RANGE)
+    return _combine_pieces(_cut_at_edges(_merge_equal(_split_into_blocks(ranges)))).select(*_RANGE)
 
 
-def _sent(sends: DataFrame, consumers: DataFrame) -> DataFrame:
-    """Each send once for every subscription of its destination, whether or not that ever received anything."""
+def _sent_ranges(sends: DataFrame, consumers: DataFrame) -> DataFrame:
+    """Each send once for every subscription of its destination, even if the subscription received no message."""
     subscriptions = consumers.select("run", "destination", "subscription").distinct()
     return (
         sends.where(fn.col("outcome").isin(CONFIRMED, UNKNOWN))
         .join(fn.broadcast(subscriptions), ["run", "destination"])
-        .withColumns(_extent() | _nothing())
+        .withColumns(_extent() | _no_copies())
         .withColumn("confirmed", (fn.col("outcome") == CONFIRMED).cast("int"))
         .withColumn("unknown", (fn.col("outcome") == UNKNOWN).cast("int"))
         .withColumn("t_received", fn.lit(None).cast("long"))
@@ -56,22 +57,22 @@ def _sent(sends: DataFrame, consumers: DataFrame) -> DataFrame:
     )
 
 
-def _received(receipts: DataFrame, consumers: DataFrame) -> DataFrame:
-    """Each receipt as its late part and the part that came in its turn."""
+def _received_ranges(receipts: DataFrame, consumers: DataFrame) -> DataFrame:
+    """Each receipt as two ranges: its late messages, and those in order."""
     earlier = (
         Window.partitionBy("run", "consumer", "destination", "producer")
         .orderBy("ordinal", "first")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    # Late is all below the highest that had come before, unless it is marked: what is redelivered may come late.
+    # A message below the highest one received before is late, unless it is marked as redelivered.
     latest_before = fn.coalesce(fn.max("end").over(earlier) - 1, fn.col("first"))
-    in_turn_from = fn.greatest(fn.col("first"), fn.least(fn.col("end"), fn.col("latest_before")))
+    in_order_from = fn.greatest(fn.col("first"), fn.least(fn.col("end"), fn.col("latest_before")))
     return (
         receipts.join(fn.broadcast(consumers), ["run", "consumer", "destination"], "left")
-        .withColumns(_extent() | _nothing())
+        .withColumns(_extent() | _no_copies())
         .withColumn("latest_before", latest_before)
-        .withColumn("turn", fn.when(fn.col("redelivered"), fn.col("first")).otherwise(in_turn_from))
-        .withColumn("part", fn.explode(fn.array(_part("first", "turn", 1), _part("turn", "end", 0))))
+        .withColumn("order_start", fn.when(fn.col("redelivered"), fn.col("first")).otherwise(in_order_from))
+        .withColumn("part", fn.explode(fn.array(_part("first", "order_start", 1), _part("order_start", "end", 0))))
         .withColumn("first", fn.col("part.first"))
         .withColumn("end", fn.col("part.end"))
         .withColumn("late", fn.col("part.late"))
@@ -87,7 +88,7 @@ def _extent() -> dict[str, Column]:
     return {"first": fn.col("first_seq"), "end": fn.col("first_seq") + fn.col("count")}
 
 
-def _nothing() -> dict[str, Column]:
+def _no_copies() -> dict[str, Column]:
     return {name: fn.lit(0) for name in _COPIES}
 
 
@@ -95,8 +96,8 @@ def _part(first: str, end: str, late: int) -> Column:
     return fn.struct(fn.col(first).alias("first"), fn.col(end).alias("end"), fn.lit(late).alias("late"))
 
 
-def _in_blocks(ranges: DataFrame) -> DataFrame:
-    """The ranges that hold anything, cut at the edges of the blocks."""
+def _split_into_blocks(ranges: DataFrame) -> DataFrame:
+    """Return the ranges that are not empty, cut at the edges of the blocks."""
     first_block = fn.shiftright("first", BLOCK_BITS)
     last_block = fn.shiftright(fn.col("end") - 1, BLOCK_BITS)
     return (
@@ -109,30 +110,30 @@ def _in_blocks(ranges: DataFrame) -> DataFrame:
     )
 
 
-def _merged(ranges: DataFrame) -> DataFrame:
-    """One row for equal ranges. Batches mostly arrive as they left, so this halves the work of the cutting."""
-    # All that follows happens within a key: with this one shuffle Spark needs no other.
-    return ranges.repartition(*_KEY).groupBy(*_KEY, "first", "end").agg(*_content())
+def _merge_equal(ranges: DataFrame) -> DataFrame:
+    """Return one row for equal ranges. Most batches are received as they were sent: this halves the work of cutting."""
+    # All later steps stay within a key, so this is the only shuffle.
+    return ranges.repartition(*_KEY).groupBy(*_KEY, "first", "end").agg(*_aggregates())
 
 
-def _grouped(singles: DataFrame) -> DataFrame:
+def _group_singles(singles: DataFrame) -> DataFrame:
     return (
         singles.where(fn.col("first") < fn.col("end"))
         .groupBy("run", "destination", "producer", "subscription", "first", "end")
-        .agg(*_content())
+        .agg(*_aggregates())
     )
 
 
-def _content() -> list[Column]:
-    """Of equal ranges: how often they were sent and received, and the first time of each."""
+def _aggregates() -> list[Column]:
+    """The aggregates over equal ranges: how often they were sent and received, and the first time of each."""
     return [fn.sum(name).alias(name) for name in _COPIES] + [fn.min(name).alias(name) for name in _TIMES]
 
 
-def _cut(ranges: DataFrame) -> DataFrame:
-    """Every range as a row for each stretch between two neighbouring edges (`place`) that it covers.
+def _cut_at_edges(ranges: DataFrame) -> DataFrame:
+    """Return, for every range, a row for each piece between two neighbouring edges (`place`) that it covers.
 
-    A range is a row at its first edge, which carries its content, and a row at its end, which carries nothing but is
-    needed to know where the stretch that begins there lies. `own` marks the row that knows the stretch's edges.
+    A range becomes a row at its first edge, which has its counts, and a row at its end, which has none but gives the
+    edges of the piece that begins there. `own` marks the row that has the edges of the piece.
     """
     along = Window.partitionBy(*_KEY).orderBy("edge")
     same_end = Window.partitionBy(*_KEY, "end")
@@ -151,14 +152,14 @@ def _cut(ranges: DataFrame) -> DataFrame:
     )
 
 
-def _laid_over(pieces: DataFrame) -> DataFrame:
-    """Equal pieces as one row. Between rows at the same edge `next_edge` repeats the edge: the highest is the next."""
+def _combine_pieces(pieces: DataFrame) -> DataFrame:
+    """Return one row for equal pieces. Rows at the same edge repeat it as `next_edge`: the highest is the next edge."""
 
-    def content(name: str) -> Column:
+    def if_begins(name: str) -> Column:
         return fn.when(fn.col("begins"), fn.col(name))
 
-    copies = [fn.coalesce(fn.sum(content(name)), fn.lit(0)).alias(name) for name in _COPIES]
-    times = [fn.min(content(name)).alias(name) for name in _TIMES]
+    copies = [fn.coalesce(fn.sum(if_begins(name)), fn.lit(0)).alias(name) for name in _COPIES]
+    times = [fn.min(if_begins(name)).alias(name) for name in _TIMES]
     first = fn.max(fn.when(fn.col("own"), fn.col("edge"))).alias("first")
     end = fn.max(fn.when(fn.col("own"), fn.col("next_edge"))).alias("end")
     sent = fn.col("confirmed") + fn.col("unknown")

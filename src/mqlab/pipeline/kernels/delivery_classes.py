@@ -1,6 +1,6 @@
-"""How many messages of a run shared one fate: the classes of the audit, and how long the delivery took.
+"""The number of messages of a run in each delivery class of the audit and each bucket of latency.
 
-Small however long the run was, since messages of the same classes and the same latency bucket are one row.
+The table is small even for a long run: messages of one latency bucket are one row.
 """
 
 from pyspark.sql import DataFrame
@@ -11,19 +11,19 @@ from mqlab.pipeline.kernels.histogram import bucket, exact_total
 from mqlab.pipeline.schema import DELIVERY_CLASSES
 
 
-def fates(segments: DataFrame, spans: DataFrame) -> DataFrame:
-    """The messages of each class, by run and latency `bucket`.
+def delivery_classes(segments: DataFrame, windows: DataFrame) -> DataFrame:
+    """Count the messages of each class, by run and latency `bucket`.
 
-    The bucket is null unless they were planned in the measure phase, sent and received. `messages` counts each once,
-    `nanoseconds` is the sum of their latencies, `longest` the highest.
+    The bucket is null unless the messages were planned in the measure phase, sent and received. `messages` counts each
+    message once, `nanoseconds` is the sum of their latencies, `longest` the highest.
     """
     latency_counts = fn.col("was_sent") & fn.col("was_received") & within_measure(fn.col("t_planned"))
-    # A receipt before its plan is within the error of the clocks.
+    # A receipt before the planned time is an error of the clocks.
     latency = fn.greatest(fn.col("t_received") - fn.col("t_planned"), fn.lit(0))
     in_class = [fn.sum(fn.when(fn.col(name), fn.col("messages")).otherwise(0)).alias(name) for name in DELIVERY_CLASSES]
     return (
-        _classed(segments)
-        .join(fn.broadcast(spans), "run", "left")
+        _classify(segments)
+        .join(fn.broadcast(windows), "run", "left")
         .withColumn("latency", fn.when(latency_counts, latency))
         .withColumn("bucket", bucket(fn.col("latency")))
         .groupBy("run", "bucket")
@@ -37,7 +37,7 @@ def fates(segments: DataFrame, spans: DataFrame) -> DataFrame:
     )
 
 
-def _classed(segments: DataFrame) -> DataFrame:
+def _classify(segments: DataFrame) -> DataFrame:
     was_confirmed = fn.col("confirmed") > 0
     several = fn.col("was_sent") & (fn.col("copies") > 1)
     unmarked_extra = fn.col("fresh") > 1

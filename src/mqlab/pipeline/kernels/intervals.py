@@ -1,6 +1,6 @@
-"""95 % intervals from the values of runs: of a mean, and of a ratio of two.
+"""95 % intervals of means, from the values of runs.
 
-Values come as arrays in the order of the runs, since the last digit of a sum of fractions depends on it.
+Values are arrays in the order of the runs, since the last digit of a floating-point sum depends on the order.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ from pyspark.sql import functions as fn
 
 from mqlab.study.statistics import t975
 
-# From here on Student's t hardly falls: the last quantile stands, a little wide, for all longer rows of runs.
+# Beyond this number of degrees of freedom Student's t hardly falls; the last quantile serves, a little too wide.
 _QUANTILES: Final = 100
 
 
@@ -19,7 +19,7 @@ def mean(values: Column) -> Column:
 
 
 def half_width(values: Column) -> Column:
-    """Of the interval of the mean; null for a single value."""
+    """Half the width of the interval of the mean; null for a single value."""
     count = fn.size(values)
     return fn.when(count > 1, quantile(count - 1) * fn.sqrt(square_error(values)))
 
@@ -31,10 +31,10 @@ def square_error(values: Column) -> Column:
     return _sum(fn.transform(values, lambda value: fn.pow(value - centre, 2))) / ((count - 1) * count)
 
 
-def quantile(freedom: Column) -> Column:
+def quantile(degrees_of_freedom: Column) -> Column:
     """The 97.5 % quantile of Student's t, for one degree of freedom or more."""
     quantiles = fn.array(*(fn.lit(t975(degrees)) for degrees in range(1, _QUANTILES + 1)))
-    return fn.element_at(quantiles, fn.least(freedom, fn.lit(_QUANTILES)).cast("int"))
+    return fn.element_at(quantiles, fn.least(degrees_of_freedom, fn.lit(_QUANTILES)).cast("int"))
 
 
 def _sum(values: Column) -> Column:

@@ -1,11 +1,11 @@
-"""How many times as much: the ratio of two points' or two systems' means, with its 95 % interval.
+"""The ratio of two points' or two systems' means, with its 95 % interval.
 
-It is a ratio of geometric means, and the interval is taken on the logarithms: so the ratio of A to B is exactly one
-over that of B to A, and an interval never reaches below zero.
+It is a ratio of geometric means, and the interval is computed on the logarithms: the ratio of A to B is exactly one
+over that of B to A, and no interval reaches below zero.
 
-Where the two were run in turns and both have the same repetitions, each repetition gives one ratio, in which what
-the machine did at that time falls out: Student's t of the logarithms of these ratios (`paired`). Otherwise the two
-spreads add up as Welch does it, with his degrees of freedom rounded down, which makes the interval a little wider.
+Where the runs of the two were interleaved and both have the same repetitions, each repetition gives one ratio, which
+cancels what the machine did at that time: the interval is Student's t of the logarithms of these ratios (`paired`).
+Otherwise it is Welch's interval, with the degrees of freedom rounded down, which makes it a little wider.
 """
 
 from typing import Final
@@ -18,8 +18,8 @@ from mqlab.pipeline.kernels.intervals import half_width, mean, quantile, square_
 RATIO: Final = ("ratio", "low", "high", "paired", "runs")
 
 
-def values_of(run_measures: DataFrame) -> DataFrame:
-    """The figures of each point, system and metric as `values`, by repetition, where all are above zero."""
+def run_values(run_measures: DataFrame) -> DataFrame:
+    """The values of each point, system and metric as an array `values` by repetition, where all are above zero."""
     in_order = fn.array_sort(fn.collect_list(fn.struct("repetition", "run", "value")))
     return (
         run_measures.groupBy("scenario", "point", "system", "metric")
@@ -29,15 +29,15 @@ def values_of(run_measures: DataFrame) -> DataFrame:
     )
 
 
-def with_ratio(pairs: DataFrame, in_turns: Column) -> DataFrame:
-    """`pairs` with RATIO: of its columns `first` and `second`, each as in `values_of`.
+def add_ratio(pairs: DataFrame, interleaved: Column) -> DataFrame:
+    """Add the columns RATIO to `pairs`, from its columns `first` and `second`, which are as in `run_values`.
 
-    `low` and `high` are null where one of them has a single run, unless they are paired. `runs`: the fewer of both.
+    `low` and `high` are null where one side has a single run, unless they are paired. `runs` is the lower number.
     """
     same = fn.transform("first", lambda run: run["repetition"]) == fn.transform("second", lambda run: run["repetition"])
     half = fn.when(fn.col("paired"), half_width(fn.col("differences"))).otherwise(_welch())
     return (
-        pairs.withColumn("paired", in_turns & same)
+        pairs.withColumn("paired", interleaved & same)
         .withColumn("logs_first", fn.transform("first", lambda run: fn.log(run["value"])))
         .withColumn("logs_second", fn.transform("second", lambda run: fn.log(run["value"])))
         .withColumn("differences", fn.zip_with("logs_first", "logs_second", lambda first, second: first - second))
@@ -51,13 +51,13 @@ def with_ratio(pairs: DataFrame, in_turns: Column) -> DataFrame:
     )
 
 
-def wider_half(value: Column, low: Column, high: Column) -> Column:
-    """For readers of one number: `value` give or take it holds the interval."""
+def wider_half_width(value: Column, low: Column, high: Column) -> Column:
+    """The wider half of an interval: `value` plus or minus it covers the interval."""
     return fn.when(low.isNotNull(), fn.greatest(high - value, value - low))
 
 
 def _welch() -> Column:
-    """Half of the interval of the difference of two means of logarithms; null where one is of a single run."""
+    """Half the width of the interval of the difference of two means of logarithms; null if one has a single run."""
     first, second = fn.col("logs_first"), fn.col("logs_second")
     several = (fn.size(first) > 1) & (fn.size(second) > 1)
     error_first, error_second = square_error(first), square_error(second)

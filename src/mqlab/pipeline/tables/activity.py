@@ -1,4 +1,4 @@
-"""What was sent and received when: counts a slot and a run, small however many messages a run moved."""
+"""Messages sent and received over time: counts for each run and slot of a fifth of a second."""
 
 from typing import Final
 
@@ -7,44 +7,44 @@ from pyspark.sql import functions as fn
 
 from mqlab.pipeline.event_tables import NANOSECONDS, within_measure
 
-# As fine as the samples: what is drawn over time shows both.
+# As fine as the samples: charts over time show both.
 SLOTS_A_SECOND: Final = 5
 SLOT: Final = NANOSECONDS // SLOTS_A_SECOND
 
 
-def activity(sends: DataFrame, receipts: DataFrame, spans: DataFrame) -> DataFrame:
-    """Messages (and bytes received) by `slot` since the warm-up began, apart by whether they count as `measured`.
+def activity(sends: DataFrame, receipts: DataFrame, windows: DataFrame) -> DataFrame:
+    """Count messages and bytes by `slot` since the start of the load, and by whether the measure phase has them.
 
-    A send counts when it left and whatever became of it; a receipt counts for every copy. `most_together` is the
-    highest number of messages that moved in one piece.
+    A send counts at the time of the send, with any outcome; of receipts every copy counts. `largest_batch` is the
+    highest number of messages in one row of events.
     """
-    nothing = fn.lit(0).cast("long")
+    zero = fn.lit(0).cast("long")
     sent = sends.select(
         "run",
         fn.col("t_sent").alias("t"),
         "count",
         fn.col("count").alias("sent"),
-        nothing.alias("received"),
-        nothing.alias("bytes_received"),
+        zero.alias("received"),
+        zero.alias("bytes_received"),
     )
     received = receipts.select(
         "run",
         fn.col("t_received").alias("t"),
         "count",
-        nothing.alias("sent"),
+        zero.alias("sent"),
         fn.col("count").alias("received"),
         fn.col("bytes").alias("bytes_received"),
     )
-    slot = fn.floor((fn.col("t") - fn.col("begin")) / SLOT).cast("int")
+    slot = fn.floor((fn.col("t") - fn.col("load_start")) / SLOT).cast("int")
     return (
         sent.unionByName(received)
-        .join(fn.broadcast(spans), "run", "left")
+        .join(fn.broadcast(windows), "run", "left")
         .withColumn("slot", slot)
         .withColumn("measured", within_measure(fn.col("t")))
         .groupBy("run", "slot", "measured")
         .agg(
             *(fn.sum(name).alias(name) for name in ("sent", "received", "bytes_received")),
-            fn.max("count").alias("most_together"),
+            fn.max("count").alias("largest_batch"),
         )
-        .select("run", "slot", "measured", "sent", "received", "bytes_received", "most_together")
+        .select("run", "slot", "measured", "sent", "received", "bytes_received", "largest_batch")
     )

@@ -1,4 +1,4 @@
-"""The delivery audit: how many messages are in each class, and whether the run may give any figure."""
+"""The delivery audit: the number of messages in each delivery class, and whether the run is valid."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.events.schema import COMPLETE, DAMAGED
-from mqlab.pipeline.metrics import as_metrics
+from mqlab.pipeline.metrics import to_metric_rows
 from mqlab.pipeline.schema import CLEAN, DELIVERY_CLASSES, FAILED, FAULTS, INCOMPLETE, VOID, AuditRow, RunRow, columns
 
 _FAULT_LABELS: Final = {
@@ -16,52 +16,52 @@ _FAULT_LABELS: Final = {
     "out_of_order": "out of order",
     "unexpected": "unexpected",
 }
-# What the agents count as well, in words.
-_COUNTED: Final = {"sent": "messages sent", "received": "messages received", "round_trips": "round trips"}
+# The counts that the agents keep as well.
+_COUNT_LABELS: Final = {"sent": "messages sent", "received": "messages received", "round_trips": "round trips"}
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the other tables say of the runs."""
+class EventCounts:
+    """Tables counted over all events, small beside them; all other tables are made from these."""
 
     points: DataFrame
-    spans: DataFrame
-    fates: DataFrame
+    windows: DataFrame
+    delivery_classes: DataFrame
     activity: DataFrame
     round_trips: DataFrame
 
 
-def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, found: Found) -> DataFrame:
-    """One row a run, whether or not it has any events."""
-    of_class = found.fates.groupBy("run").agg(*(fn.sum(name).alias(name) for name in DELIVERY_CLASSES))
-    answered = found.round_trips.groupBy("run").agg(fn.sum("arrived").alias("measured_round_trips"))
-    counts = [f"measured_{name}" for name in _COUNTED]
+def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, tables: EventCounts) -> DataFrame:
+    """One row for each run, with or without events."""
+    of_class = tables.delivery_classes.groupBy("run").agg(*(fn.sum(name).alias(name) for name in DELIVERY_CLASSES))
+    answered = tables.round_trips.groupBy("run").agg(fn.sum("arrived").alias("measured_round_trips"))
+    counts = [f"measured_{name}" for name in _COUNT_LABELS]
     facts = (
         runs.join(fn.broadcast(of_class), "run", "left")
-        .join(fn.broadcast(_counts(found.activity)), "run", "left")
+        .join(fn.broadcast(_counts(tables.activity)), "run", "left")
         .join(fn.broadcast(answered), "run", "left")
-        .join(fn.broadcast(_cut_off(roles, clocks)), "run", "left")
-        .join(fn.broadcast(found.spans), "run", "left")
-        .join(fn.broadcast(found.points.select("run", "load")), "run", "left")
+        .join(fn.broadcast(_agents_without_clock(roles, clocks)), "run", "left")
+        .join(fn.broadcast(tables.windows), "run", "left")
+        .join(fn.broadcast(tables.points.select("run", "load")), "run", "left")
         .fillna(0, ["sent", *counts, *DELIVERY_CLASSES])
     )
     first_reason = fn.coalesce(_why_damaged(), _why_incomplete(), _why_void(), _why_failed(), fn.lit(""))
     return (
         facts.withColumn("expected", fn.col("delivered") + fn.col("lost"))
-        .withColumns({"status": _status(), "reason": first_reason})  # at once: both are made of what was there
+        .withColumns({"status": _status(), "reason": first_reason})  # one step: both read the old columns
         .select(*columns(AuditRow))
     )
 
 
-def valid(audits: DataFrame) -> DataFrame:
-    """The runs that give figures, with what names them."""
+def valid_runs(audits: DataFrame) -> DataFrame:
+    """The runs whose audit is clean."""
     return audits.where(fn.col("status") == CLEAN).select(*columns(RunRow))
 
 
-def copies(audits: DataFrame) -> DataFrame:
-    """(run, metric, value): how often each message was delivered; to how many, that is, where none comes twice."""
+def copies_per_message(audits: DataFrame) -> DataFrame:
+    """(run, metric, value): the number of deliveries of each message."""
     sent = audits.where(fn.col("sent") > 0)
-    return as_metrics(sent, {"copies": fn.col("delivered") / fn.col("sent")}).select("run", "metric", "value")
+    return to_metric_rows(sent, {"copies": fn.col("delivered") / fn.col("sent")}).select("run", "metric", "value")
 
 
 def _counts(activity: DataFrame) -> DataFrame:
@@ -75,11 +75,11 @@ def _counts(activity: DataFrame) -> DataFrame:
     )
 
 
-def _cut_off(roles: DataFrame, clocks: DataFrame) -> DataFrame:
-    """The agents of a run whose clock is not known: their times cannot stand beside those of the others."""
+def _agents_without_clock(roles: DataFrame, clocks: DataFrame) -> DataFrame:
+    """The agents of a run whose clock offset is unknown: their times cannot be compared with those of others."""
     agents = roles.select("run", "agent").distinct()
     silent = agents.join(fn.broadcast(clocks.select("run", "agent")), ["run", "agent"], "left_anti")
-    return silent.groupBy("run").agg(fn.array_sort(fn.collect_list("agent")).alias("cut_off"))
+    return silent.groupBy("run").agg(fn.array_sort(fn.collect_list("agent")).alias("unclocked"))
 
 
 def _status() -> Column:
@@ -97,37 +97,37 @@ def _why_damaged() -> Column:
 
 
 def _why_incomplete() -> Column:
-    said = fn.when(fn.col("reason") != "", fn.col("reason")).otherwise("the run did not come to its end")
-    names = fn.array_join(fn.col("cut_off").cast("array<string>"), ", ")
+    recorded = fn.when(fn.col("reason") != "", fn.col("reason")).otherwise("the run did not come to its end")
+    names = fn.array_join(fn.col("unclocked").cast("array<string>"), ", ")
     no_measure = fn.coalesce(fn.col("measure_end") <= fn.col("measure_start"), fn.lit(True))
     return (
-        fn.when(fn.col("status") != COMPLETE, said)
-        .when(fn.col("cut_off").isNotNull(), fn.concat(fn.lit("no clock offset from agent "), names))
+        fn.when(fn.col("status") != COMPLETE, recorded)
+        .when(fn.col("unclocked").isNotNull(), fn.concat(fn.lit("no clock offset from agent "), names))
         .when(no_measure, "no measure phase was recorded")
     )
 
 
 def _why_void() -> Column:
-    """A measure phase in which nothing moved proves nothing: that it is clean must not be read from silence."""
+    """The agents' counts differ from the events, or no message was counted: an empty run is not a clean one."""
     only_sends = fn.col("load") == "send"
     nothing_sent = only_sends & (fn.col("measured_sent") == 0)
     nothing_received = ~only_sends & (fn.col("measured_received") == 0)
     return fn.coalesce(
-        *(_disagreement(name) for name in _COUNTED),
+        *(_disagreement(name) for name in _COUNT_LABELS),
         fn.when(nothing_sent, "no message was sent in the measure phase"),
         fn.when(nothing_received, "no message was received in the measure phase"),
     )
 
 
 def _disagreement(name: str) -> Column:
-    counted, found = fn.col(f"counted_{name}"), fn.col(f"measured_{name}")
-    words = fn.concat(
+    counted, recorded = fn.col(f"counted_{name}"), fn.col(f"measured_{name}")
+    reason = fn.concat(
         fn.lit("the agents counted "),
         fn.format_number(counted, 0),
-        fn.lit(f" {_COUNTED[name]} in the measure phase, the events show "),
-        fn.format_number(found, 0),
+        fn.lit(f" {_COUNT_LABELS[name]} in the measure phase, the events show "),
+        fn.format_number(recorded, 0),
     )
-    return fn.when(counted != found, words)
+    return fn.when(counted != recorded, reason)
 
 
 def _why_failed() -> Column:

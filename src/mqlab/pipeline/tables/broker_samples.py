@@ -1,28 +1,28 @@
-"""What the samples say of a broker over time: how full it was, and since when it held producers back."""
+"""Samples of the brokers over time: their depth, and since when flow control held producers back."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.event_tables import NANOSECONDS
-from mqlab.pipeline.metrics import as_metrics
+from mqlab.pipeline.metrics import to_metric_rows
 from mqlab.pipeline.schema import DepthRow, columns
 
 
 def is_broker(source: Column) -> Column:
-    """A run has one broker ("broker"), or several ("broker-b", ...)."""
+    """Whether a source is a broker: "broker", or "broker-b", ... where a run has several."""
     return (source == "broker") | source.startswith("broker-")
 
 
-def looks(samples: DataFrame, spans: DataFrame) -> DataFrame:
-    """Every look at a broker after the load began, `nanoseconds` since then.
+def broker_samples(samples: DataFrame, windows: DataFrame) -> DataFrame:
+    """Return every sample of a broker after the start of the load, `nanoseconds` since then.
 
-    `holds` and `held_seconds` have grown by that much since the last look before the load; since the first look after
-    its beginning where there was none before.
+    `holds` and `held_seconds` are the increase since the last sample before the load, or since the first sample after
+    its start where there is none before.
     """
     of_source = Window.partitionBy("run", "source")
-    before = fn.col("t") <= fn.col("begin")
+    before = fn.col("t") <= fn.col("load_start")
 
-    def gained(counter: str) -> Column:
+    def increase(counter: str) -> Column:
         at_start = fn.coalesce(
             fn.max_by(counter, fn.when(before, fn.col("t"))).over(of_source), fn.min_by(counter, "t").over(of_source)
         )
@@ -30,11 +30,11 @@ def looks(samples: DataFrame, spans: DataFrame) -> DataFrame:
 
     return (
         samples.where(is_broker(fn.col("source")))
-        .join(fn.broadcast(spans), "run")
-        .withColumn("holds_gained", gained("holds"))
-        .withColumn("held_gained", gained("held_seconds"))
+        .join(fn.broadcast(windows), "run")
+        .withColumn("holds_gained", increase("holds"))
+        .withColumn("held_gained", increase("held_seconds"))
         .where(~before)
-        .withColumn("nanoseconds", fn.col("t") - fn.col("begin"))
+        .withColumn("nanoseconds", fn.col("t") - fn.col("load_start"))
         .select(
             "run",
             "source",
@@ -47,19 +47,19 @@ def looks(samples: DataFrame, spans: DataFrame) -> DataFrame:
     )
 
 
-def onset(looks: DataFrame) -> DataFrame:
-    """(run, metric, value): from the start of the load to the first look at which a producer had been held back.
+def onset(broker_samples: DataFrame) -> DataFrame:
+    """(run, metric, value): from the start of the load to the first sample after a producer was held back.
 
-    As fine as the looks: it was held back before that look and after the one before. None if none was held back.
+    No row for a run in which no producer was held back. The resolution is that of the samples.
     """
-    first = looks.where(fn.col("holds") > 0).groupBy("run").agg(fn.min("nanoseconds").alias("nanoseconds"))
-    return as_metrics(first, {"onset": fn.col("nanoseconds") / NANOSECONDS}).select("run", "metric", "value")
+    first = broker_samples.where(fn.col("holds") > 0).groupBy("run").agg(fn.min("nanoseconds").alias("nanoseconds"))
+    return to_metric_rows(first, {"onset": fn.col("nanoseconds") / NANOSECONDS}).select("run", "metric", "value")
 
 
-def depths(looks: DataFrame, valid: DataFrame) -> DataFrame:
-    """The looks at the brokers of valid runs; `blocked` are the producers held back just then."""
+def depths(broker_samples: DataFrame, valid: DataFrame) -> DataFrame:
+    """The samples of the brokers of valid runs."""
     return (
-        looks.join(fn.broadcast(valid), "run")
+        broker_samples.join(fn.broadcast(valid), "run")
         .withColumn("seconds", fn.col("nanoseconds") / NANOSECONDS)
         .select(*columns(DepthRow))
     )

@@ -1,4 +1,4 @@
-"""What the drivers of a run reach at most, for each system that was reached by them: from the record of the run."""
+"""The highest rates of the drivers of a run, for each system, from the record of the run."""
 
 from typing import Any, Final
 
@@ -8,11 +8,11 @@ _SCHEMA: Final = "system string, size bigint, batch bigint, of_domain string, se
 
 
 def calibrations(spark: SparkSession, meta: dict[str, Any]) -> DataFrame:
-    """One row for each system, size and batch that its driver was calibrated with, maybe by domain ("": both)."""
+    """One row for each system, size and batch of its driver's calibrations, maybe by domain ("": both)."""
     rows = [
-        (system["name"], one["size"], one["batch"], one.get("domain", ""), one["sent"], one["received"])
+        (system["name"], rate["size"], rate["batch"], rate.get("domain", ""), rate["sent"], rate["received"])
         for system in meta.get("systems") or ()
-        for one in meta.get("calibrations") or ()
-        if one["driver"] == system.get("driver")
+        for rate in meta.get("calibrations") or ()
+        if rate["driver"] == system.get("driver")
     ]
     return spark.createDataFrame(rows, _SCHEMA)

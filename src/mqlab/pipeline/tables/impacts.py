@@ -1,18 +1,18 @@
-"""What a setting costs: the change of every figure against the point that differs in that setting alone."""
+"""Impacts: the change of every metric against the point that differs in one setting alone."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.kernels.ratios import values_of, wider_half, with_ratio
+from mqlab.pipeline.kernels.ratios import add_ratio, run_values, wider_half_width
 from mqlab.pipeline.schema import ImpactRow, columns
 
 
 def impacts(run_measures: DataFrame, points: DataFrame) -> DataFrame:
-    """Of every point that has a base: `value` in percent, negative where the figure is less than the base's.
+    """The change in percent of every point that has a base, negative where the value is below the base's.
 
-    Points and their bases are run in turns; see ratios.py for the interval [low, high]. `ci95` is its wider half.
+    Runs of points and their bases are interleaved; see kernels/ratios.py for the interval. `ci95` is its wider half.
     """
-    values = values_of(run_measures)
+    values = run_values(run_measures)
     based = points.where(fn.col("base").isNotNull()).select("scenario", "point", "base").distinct()
     of_base = values.select(
         "scenario", fn.col("point").alias("base"), "system", "metric", fn.col("values").alias("second")
@@ -26,8 +26,8 @@ def impacts(run_measures: DataFrame, points: DataFrame) -> DataFrame:
         name: 100 * (fn.col(column) - 1) for name, column in (("value", "ratio"), ("low", "low"), ("high", "high"))
     }
     return (
-        with_ratio(pairs, in_turns=fn.lit(True))
+        add_ratio(pairs, interleaved=fn.lit(True))
         .withColumns(percent)
-        .withColumn("ci95", wider_half(fn.col("value"), fn.col("low"), fn.col("high")))
+        .withColumn("ci95", wider_half_width(fn.col("value"), fn.col("low"), fn.col("high")))
         .select(*columns(ImpactRow))
     )

@@ -1,8 +1,7 @@
-"""How long things took: latency from the planned time to the first delivery at each subscription, response from the
-planned time to the reply, confirmation from a send to its answer.
+"""Durations: latency from the planned time to the first delivery at each subscription, response time from the planned
+time to the reply, confirmation from a send to its answer.
 
-All are of the messages planned in the measure phase, also when they arrive after it: leaving those out would leave
-out the slowest. A message whose first delivery never reached a consumer counts with the one that did.
+All messages planned in the measure phase count, also those received after it: they are the slowest ones.
 """
 
 from typing import Final
@@ -13,20 +12,20 @@ from pyspark.sql import functions as fn
 from mqlab.events.schema import CONFIRMED
 from mqlab.pipeline.event_tables import NANOSECONDS, within_measure
 from mqlab.pipeline.kernels.histogram import bucket, exact_total, percentiles, upper_edge
-from mqlab.pipeline.metrics import as_metrics
+from mqlab.pipeline.metrics import to_metric_rows
 from mqlab.pipeline.schema import LatencyRow, columns
 from mqlab.study.metric import METRICS
 
-_SHARES: Final = {"p50": 500, "p90": 900, "p99": 990, "p99_9": 999}
+_PER_MILLE: Final = {"p50": 500, "p90": 900, "p99": 990, "p99_9": 999}
 
 
-def confirmations(sends: DataFrame, spans: DataFrame) -> DataFrame:
-    """The sends that got a confirmation, by run and `bucket`: messages, the sum of their durations, the longest."""
+def confirmations(sends: DataFrame, windows: DataFrame) -> DataFrame:
+    """Confirmed sends by run and `bucket`: messages, the sum of their durations, the longest."""
     confirmed = (fn.col("outcome") == CONFIRMED) & fn.col("t_confirmed").isNotNull()
     duration = fn.greatest(fn.col("t_confirmed") - fn.col("t_sent"), fn.lit(0))
     return (
         sends.where(confirmed)
-        .join(fn.broadcast(spans), "run")
+        .join(fn.broadcast(windows), "run")
         .where(within_measure(fn.col("t_planned")))
         .withColumn("duration", duration)
         .withColumn("bucket", bucket(fn.col("duration")))
@@ -40,20 +39,20 @@ def confirmations(sends: DataFrame, spans: DataFrame) -> DataFrame:
     )
 
 
-def durations(fates: DataFrame, round_trips: DataFrame, confirmations: DataFrame) -> DataFrame:
-    """(run, metric, value) in seconds of latency.*, response.* and confirm.*: percentiles, exact highest and mean."""
+def durations(delivery_classes: DataFrame, round_trips: DataFrame, confirmations: DataFrame) -> DataFrame:
+    """(run, metric, value) in seconds of latency.*, response.* and confirm.*: percentiles, exact maximum and mean."""
     timed = (
-        _named(fates, "latency")
-        .unionByName(_named(round_trips, "response"))
-        .unionByName(_named(confirmations, "confirm"))
+        _of_kind(delivery_classes, "latency")
+        .unionByName(_of_kind(round_trips, "response"))
+        .unionByName(_of_kind(confirmations, "confirm"))
     )
     mean = fn.sum("nanoseconds").cast("double") / fn.sum("messages")
     exact = timed.groupBy("run", "kind").agg(fn.max("longest").alias("max"), mean.alias("mean"))
-    figures = (*_SHARES, "max", "mean")
+    figures = (*_PER_MILLE, "max", "mean")
     return (
-        as_metrics(
-            percentiles(timed, _SHARES, ("run", "kind")).join(fn.broadcast(exact), ["run", "kind"]),
-            # A dot in a column's name would be read as a path into it.
+        to_metric_rows(
+            percentiles(timed, _PER_MILLE, ("run", "kind")).join(fn.broadcast(exact), ["run", "kind"]),
+            # Spark reads a dot in a column's name as a path.
             {name.replace("_", "."): fn.col(name) / NANOSECONDS for name in figures},
             "kind",
         )
@@ -64,9 +63,9 @@ def durations(fates: DataFrame, round_trips: DataFrame, confirmations: DataFrame
 
 
 def latencies(counts: DataFrame, valid: DataFrame) -> DataFrame:
-    """The histogram of a point on a system over its valid runs, from `fates` or from `round_trips`.
+    """The histogram of a point on a system over its valid runs, from `delivery_classes` or `round_trips`.
 
-    `latency` is the bucket's upper edge in seconds.
+    `latency` is the upper edge of the bucket in seconds.
     """
     return (
         counts.where(fn.col("bucket").isNotNull())
@@ -78,6 +77,6 @@ def latencies(counts: DataFrame, valid: DataFrame) -> DataFrame:
     )
 
 
-def _named(counts: DataFrame, kind: str) -> DataFrame:
+def _of_kind(counts: DataFrame, kind: str) -> DataFrame:
     timed = counts.where(fn.col("bucket").isNotNull())
     return timed.select("run", fn.lit(kind).alias("kind"), "bucket", "messages", "nanoseconds", "longest")

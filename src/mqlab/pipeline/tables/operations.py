@@ -1,4 +1,4 @@
-"""What applications did, as the system traced it: how often, how fast, and how much went wrong."""
+"""Operations of applications, as the system traced them: counts, rates, durations and failures."""
 
 from typing import Final
 
@@ -10,25 +10,25 @@ from mqlab.pipeline.kernels.histogram import bucket, exact_total, percentiles
 from mqlab.pipeline.schema import OperationRow, columns
 
 _POINT: Final = ("scenario", "point", "system")
-_WHAT: Final = ("application", "operation")
-_SHARES: Final = {"p50": 500, "p90": 900, "p99": 990}
-# What a traced operation that went well has for a code.
-_WELL: Final = ("", "0", "ok")
+_OPERATION: Final = ("application", "operation")
+_PER_MILLE: Final = {"p50": 500, "p90": 900, "p99": 990}
+# The codes of operations that succeeded.
+_SUCCESS_CODES: Final = ("", "0", "ok")
 
 
-def traced(operations: DataFrame) -> DataFrame:
-    """Operations by run, kind of application and duration `bucket`: small, however many were traced.
+def operation_counts(operations: DataFrame) -> DataFrame:
+    """Count operations by run, kind of application and duration `bucket`.
 
-    Applications whose names differ in their last number only are of one kind: hundreds of requesters do the same.
+    Applications whose names differ only in their last number are of one kind.
     """
     kind = fn.regexp_replace("application", r"\d+$", "")
-    failed = ~fn.coalesce(fn.col("code"), fn.lit("")).isin(*_WELL)
+    failed = ~fn.coalesce(fn.col("code"), fn.lit("")).isin(*_SUCCESS_CODES)
     duration = fn.greatest(fn.col("duration"), fn.lit(0))
     return (
         operations.withColumn("application", kind)
         .withColumn("duration", duration)
         .withColumn("bucket", bucket(fn.col("duration")))
-        .groupBy("run", *_WHAT, "bucket")
+        .groupBy("run", *_OPERATION, "bucket")
         .agg(
             fn.count(fn.lit(1)).alias("count"),
             exact_total(fn.col("duration"), fn.lit(1)).alias("nanoseconds"),
@@ -40,20 +40,20 @@ def traced(operations: DataFrame) -> DataFrame:
             fn.max("t").alias("last"),
         )
         .select(
-            *("run", *_WHAT, "bucket", "count", "nanoseconds", "longest", "messages", "bytes", "failed"),
+            *("run", *_OPERATION, "bucket", "count", "nanoseconds", "longest", "messages", "bytes", "failed"),
             *("first", "last"),
         )
     )
 
 
-def operations(traced: DataFrame, valid: DataFrame) -> DataFrame:
-    """Over the valid runs of a point on a system. Durations are in seconds; `rate` is in operations a second.
+def operations(counts: DataFrame, valid: DataFrame) -> DataFrame:
+    """Summarize operations over the valid runs of a point on a system.
 
-    The times are the system's own, which no phase can be laid over: a run's time is that from its first traced
-    operation to its last, and the rate that of all runs together.
+    Their times are of the system's own clock, which the phases cannot be compared with: the length of a run is the
+    time from its first traced operation to its last, and `rate` is over all runs together.
     """
-    of_runs = traced.join(fn.broadcast(valid), "run")
-    key = (*_POINT, *_WHAT)
+    of_runs = counts.join(fn.broadcast(valid), "run")
+    key = (*_POINT, *_OPERATION)
     lengths = (
         of_runs.groupBy("run", *_POINT)
         .agg((fn.max("last") - fn.min("first")).alias("length"))
@@ -65,12 +65,12 @@ def operations(traced: DataFrame, valid: DataFrame) -> DataFrame:
         (fn.sum("nanoseconds").cast("double") / fn.sum("count") / NANOSECONDS).alias("mean"),
         (fn.max("longest") / NANOSECONDS).alias("max"),
     )
-    shares = percentiles(of_runs.withColumn("messages", fn.col("count")), _SHARES, key)
+    shares = percentiles(of_runs.withColumn("messages", fn.col("count")), _PER_MILLE, key)
     rate = fn.when(fn.col("length") > 0, fn.col("count") / (fn.col("length") / NANOSECONDS))
     return (
         totals.join(fn.broadcast(lengths), list(_POINT))
         .join(fn.broadcast(shares), list(key))
         .withColumn("rate", rate)
-        .withColumns({name: fn.col(name) / NANOSECONDS for name in _SHARES})
+        .withColumns({name: fn.col(name) / NANOSECONDS for name in _PER_MILLE})
         .select(*columns(OperationRow))
     )

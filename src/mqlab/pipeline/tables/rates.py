@@ -4,34 +4,35 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.event_tables import NANOSECONDS
-from mqlab.pipeline.metrics import as_metrics
+from mqlab.pipeline.metrics import to_metric_rows
 
 
-def totals(activity: DataFrame, round_trips: DataFrame, spans: DataFrame, points: DataFrame) -> DataFrame:
-    """One row a run with a measure phase: its `seconds`, and what moved in them; null where its point moves no such.
+def totals(activity: DataFrame, round_trips: DataFrame, windows: DataFrame, points: DataFrame) -> DataFrame:
+    """One row for each run with a measure phase: its `seconds` and counts; null where its point has no such count.
 
-    `work` is what the point is about: round trips; with load: send what was sent; otherwise what was received.
+    `work` is what the point is about: round trips; with `load: send` messages sent; otherwise messages received.
     """
-    moved = (
+    counts = (
         activity.where(fn.col("measured"))
         .groupBy("run")
         .agg(*(fn.sum(name).alias(name) for name in ("sent", "received", "bytes_received")))
     )
-    answered = round_trips.groupBy("run").agg(fn.sum("arrived").alias("arrived"))
-    asks = fn.col("pattern") == "request-reply"
+    replies = round_trips.groupBy("run").agg(fn.sum("arrived").alias("arrived"))
+    is_request_reply = fn.col("pattern") == "request-reply"
     sends, receives = fn.col("load") != "receive", fn.col("load") != "send"
-    work = fn.when(asks, fn.col("round_trips")).when(~receives, fn.col("sent")).otherwise(fn.col("received"))
+    one_way = fn.when(receives, fn.col("received")).otherwise(fn.col("sent"))
+    work = fn.when(is_request_reply, fn.col("round_trips")).otherwise(one_way)
     return (
-        points.join(fn.broadcast(spans), "run")
+        points.join(fn.broadcast(windows), "run")
         .where(fn.col("measure_end") > fn.col("measure_start"))
-        .join(fn.broadcast(moved), "run", "left")
-        .join(fn.broadcast(answered), "run", "left")
+        .join(fn.broadcast(counts), "run", "left")
+        .join(fn.broadcast(replies), "run", "left")
         .fillna(0, ["sent", "received", "bytes_received", "arrived"])
         .withColumn("seconds", (fn.col("measure_end") - fn.col("measure_start")) / NANOSECONDS)
         .withColumn("sent", fn.when(sends, fn.col("sent")))
         .withColumn("received", fn.when(receives, fn.col("received")))
         .withColumn("bytes_received", fn.when(receives, fn.col("bytes_received")))
-        .withColumn("round_trips", fn.when(asks, fn.col("arrived")))
+        .withColumn("round_trips", fn.when(is_request_reply, fn.col("arrived")))
         .withColumn("bytes_round_trips", fn.col("round_trips") * fn.col("size"))
         .withColumn("work", work)
         .select("run", "seconds", "sent", "received", "bytes_received", "round_trips", "bytes_round_trips", "work")
@@ -49,4 +50,4 @@ def rates(totals: DataFrame) -> DataFrame:
         "bytes.round_trips": "bytes_round_trips",
     }
     values = {metric: fn.col(column) / fn.col("seconds") for metric, column in metrics.items()}
-    return as_metrics(totals, values).select("run", "metric", "value")
+    return to_metric_rows(totals, values).select("run", "metric", "value")

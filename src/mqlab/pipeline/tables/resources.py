@@ -1,4 +1,4 @@
-"""What the broker and the agents used during the measure phase, and which of it held the run back."""
+"""Resources of the broker and the agents during the measure phase, and the bottleneck of each run."""
 
 from typing import Final
 
@@ -6,31 +6,31 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.event_tables import NANOSECONDS, within_measure
-from mqlab.pipeline.metrics import as_metrics
+from mqlab.pipeline.metrics import to_metric_rows
 from mqlab.pipeline.tables.broker_samples import is_broker
 
-# A core this busy has no room left for more: the rest goes to the scheduler and to waiting between batches.
-BUSY: Final = 85.0
-# This near to what a driver reaches with a peer that does nothing, the rate is the driver's.
-CALIBRATED: Final = 0.85
-# Above this share of its time inside a sync, a broker waits for the disk more than for anything else.
-SYNCING: Final = 60.0
-# Of the line's speed; a part of it goes to what the interface does not count.
-FULL: Final = 90.0
+# A process that uses this much of a core is at its limit: the rest is scheduling and waiting between batches.
+BUSY_PERCENT: Final = 85.0
+# A rate above this share of what the driver reaches with a null server is limited by the driver.
+DRIVER_SHARE: Final = 0.85
+# A broker that is inside a sync for a greater share of the time is limited by the disk.
+SYNC_PERCENT: Final = 60.0
+# Of the speed of the line; the interface does not count all that the line carries.
+NETWORK_PERCENT: Final = 90.0
 
-_USED: Final = (
+_USAGE: Final = (
     "cpu_broker", "cpu_busiest_broker", "cpu_agents", "cpu_busiest_agent", "cpu_all", "rss_broker", "rss_agents",
     "syncs", "sync_share", "disk_share", "network_share", "holds", "held_seconds",
 )  # fmt: skip
 
 
-def usage(samples: DataFrame, spans: DataFrame) -> DataFrame:
-    """One row a run: percent of one core, bytes, syncs a second, percent of the time inside a sync; null if unknown.
+def usage(samples: DataFrame, windows: DataFrame) -> DataFrame:
+    """One row for each run: percent of one core, bytes, syncs a second, percent of the time inside a sync; or null.
 
-    Counters are taken between the first and the last sample of a source within the measure phase. Several brokers
-    count together; `sync_share` is of the one that syncs most, `disk_share` the time that anybody on the machine
-    waited for the disk, `network_share` how much of the line to a system elsewhere was used, the busier way of it. An
-    agent that hosts a broker is sampled as the broker.
+    Counters are the increase between the first and the last sample of a source within the measure phase, summed over
+    several brokers. `sync_share` is that of the broker that syncs most, `disk_share` the share of the time in which any
+    process of the machine waited for the disk, `network_share` the use of the line to a remote system in its busier
+    direction. An agent that hosts a broker is sampled as the broker.
     """
     is_agent = fn.col("source").startswith("agent-")
 
@@ -41,38 +41,38 @@ def usage(samples: DataFrame, spans: DataFrame) -> DataFrame:
         return fn.when(is_agent, fn.col(name))
 
     return (
-        _by_source(samples, spans)
+        _by_source(samples, windows)
         .groupBy("run")
         .agg(
-            _steady_sum(brokers("cpu")).alias("cpu_broker"),
+            _ordered_sum(brokers("cpu")).alias("cpu_broker"),
             fn.max(brokers("cpu")).alias("cpu_busiest_broker"),
-            _steady_sum(agents("cpu")).alias("cpu_agents"),
+            _ordered_sum(agents("cpu")).alias("cpu_agents"),
             fn.max(agents("cpu")).alias("cpu_busiest_agent"),
-            _steady_sum(fn.col("cpu")).alias("cpu_all"),
+            _ordered_sum(fn.col("cpu")).alias("cpu_all"),
             fn.sum(brokers("rss")).alias("rss_broker"),
             fn.sum(agents("rss")).alias("rss_agents"),
-            _steady_sum(brokers("syncs")).alias("syncs"),
+            _ordered_sum(brokers("syncs")).alias("syncs"),
             fn.max(brokers("sync_share")).alias("sync_share"),
             fn.max(fn.when(fn.col("source") == "disk", fn.col("sync_share"))).alias("disk_share"),
             fn.max(fn.when(fn.col("source").startswith("network-"), fn.col("sync_share"))).alias("network_share"),
-            _steady_sum(brokers("holds")).alias("holds"),
-            _steady_sum(brokers("held_seconds")).alias("held_seconds"),
+            _ordered_sum(brokers("holds")).alias("holds"),
+            _ordered_sum(brokers("held_seconds")).alias("held_seconds"),
         )
-        .select("run", *_USED)
+        .select("run", *_USAGE)
     )
 
 
 def resources(usage: DataFrame, totals: DataFrame) -> DataFrame:
-    """(run, metric, value): cpu.*, rss.*, syncs, sync.share, and how producers were held back: holds, held.seconds."""
-    # Of a system that cannot be sampled, what a message costs is not known.
+    """(run, metric, value): cpu.*, rss.*, syncs, sync.share, holds and held.seconds."""
+    # Without samples of the system, the CPU time of a message is unknown.
     cores_used = fn.when(fn.col("cpu_broker").isNotNull(), fn.col("cpu_all")) / 100
-    worked = fn.when(fn.col("work") > 0, fn.col("work") / fn.col("seconds"))
-    return as_metrics(
+    work_rate = fn.when(fn.col("work") > 0, fn.col("work") / fn.col("seconds"))
+    return to_metric_rows(
         usage.join(fn.broadcast(totals), "run", "left"),
         {
             "cpu.broker": fn.col("cpu_broker"),
             "cpu.agents": fn.col("cpu_agents"),
-            "cpu.message": cores_used / worked,
+            "cpu.message": cores_used / work_rate,
             "rss.broker": fn.col("rss_broker"),
             "rss.agents": fn.col("rss_agents"),
             "syncs": fn.col("syncs"),
@@ -83,78 +83,80 @@ def resources(usage: DataFrame, totals: DataFrame) -> DataFrame:
     ).select("run", "metric", "value")
 
 
-def bounds(usage: DataFrame, totals: DataFrame, points: DataFrame, calibrations: DataFrame, cores: int) -> DataFrame:
-    """(run, bound_by, client_cpu): network, disk, client or broker, null where none of them was at its limit; and
-    whether an agent was above what its point allows a client, null where that is not said or not known.
+def bottlenecks(
+    usage: DataFrame, totals: DataFrame, points: DataFrame, calibrations: DataFrame, cores: int
+) -> DataFrame:
+    """(run, bound_by, client_cpu): the bottleneck (network, disk, client, broker or null: none was at its limit), and
+    whether an agent used more CPU than its point allows (null where there is no limit, or no sample).
 
-    A system that does not count its syncs is bound by the disk if the machine waited for it as long; the disk of one
-    that cannot be sampled may be elsewhere. A network is the limit only where the speed of the line is known.
+    For a system that does not count its syncs, the waiting time of the machine's disk decides, unless the system cannot
+    be sampled: its disk may be on another machine. The network counts only where the speed of the line is known.
     """
     busiest_agent = fn.coalesce(fn.col("cpu_busiest_agent"), fn.lit(0.0))
     busiest_broker = fn.coalesce(fn.col("cpu_busiest_broker"), fn.lit(0.0))
     agents = fn.coalesce(fn.col("cpu_agents"), fn.lit(0.0))
     broker = fn.coalesce(fn.col("cpu_broker"), fn.lit(0.0))
-    machines_disk = fn.when(fn.col("cpu_broker").isNotNull(), fn.col("disk_share"))
-    # All cores shared by all: neither side need fill one of its own to hold the other back.
-    machine_full = fn.col("cpu_all") >= BUSY * cores
+    machine_disk = fn.when(fn.col("cpu_broker").isNotNull(), fn.col("disk_share"))
+    # All cores are busy: a side can limit the other without filling a core of its own.
+    machine_full = fn.col("cpu_all") >= BUSY_PERCENT * cores
     bound_by = (
-        fn.when(fn.col("network_share") >= FULL, "network")
-        .when(fn.coalesce(fn.col("sync_share"), machines_disk) >= SYNCING, "disk")
-        .when(fn.col("at_driver"), "client")
-        .when((busiest_agent >= BUSY) & (busiest_agent >= busiest_broker), "client")
-        .when(busiest_broker >= BUSY, "broker")
+        fn.when(fn.col("network_share") >= NETWORK_PERCENT, "network")
+        .when(fn.coalesce(fn.col("sync_share"), machine_disk) >= SYNC_PERCENT, "disk")
+        .when(fn.col("driver_limited"), "client")
+        .when((busiest_agent >= BUSY_PERCENT) & (busiest_agent >= busiest_broker), "client")
+        .when(busiest_broker >= BUSY_PERCENT, "broker")
         .when(machine_full & (agents > broker), "client")
         .when(machine_full, "broker")
     )
     allowed = points.select("run", fn.col("client_cpu").alias("allowed"))
     return (
         usage.join(fn.broadcast(allowed), "run", "left")
-        .join(fn.broadcast(_at_driver(totals, points, calibrations)), "run", "left")
+        .join(fn.broadcast(_driver_limited(totals, points, calibrations)), "run", "left")
         .withColumn("bound_by", bound_by)
         .withColumn("client_cpu", fn.col("cpu_busiest_agent") > fn.col("allowed"))
         .select("run", "bound_by", "client_cpu")
     )
 
 
-def _at_driver(totals: DataFrame, points: DataFrame, calibrations: DataFrame) -> DataFrame:
-    """(run, at_driver): whether a producer or a consumer moved nearly what its driver moves at most."""
+def _driver_limited(totals: DataFrame, points: DataFrame, calibrations: DataFrame) -> DataFrame:
+    """(run, driver_limited): whether a producer or a consumer came near the highest rate of its driver."""
     names = ("system", "size", "batch", "of_domain")
     most = calibrations.select(*names, *(fn.col(n).alias(f"most_{n}") for n in ("sent", "received")))
     moved = totals.select("run", "seconds", "sent", "received")
 
-    def near(what: str, roles: str) -> Column:
-        # Requesters and responders are neither producers nor consumers.
-        each = fn.try_divide(fn.col(what) / fn.col("seconds"), fn.col(roles))
-        return each >= CALIBRATED * fn.col(f"most_{what}")
+    def is_near(direction: str, roles: str) -> Column:
+        # Null for requesters and responders: their points have no producers or consumers.
+        each = fn.try_divide(fn.col(direction) / fn.col("seconds"), fn.col(roles))
+        return each >= DRIVER_SHARE * fn.col(f"most_{direction}")
 
-    at_driver = fn.coalesce(near("sent", "producers"), fn.lit(False)) | fn.coalesce(
-        near("received", "consumers"), fn.lit(False)
+    driver_limited = fn.coalesce(is_near("sent", "producers"), fn.lit(False)) | fn.coalesce(
+        is_near("received", "consumers"), fn.lit(False)
     )
     return (
         points.select("run", "system", "size", "batch", "domain", "producers", "consumers")
         .join(fn.broadcast(most), ["system", "size", "batch"])
         .where(fn.col("of_domain").isin("", fn.col("domain")))
         .join(fn.broadcast(moved), "run")
-        .select("run", at_driver.alias("at_driver"))
+        .select("run", driver_limited.alias("driver_limited"))
     )
 
 
-def _by_source(samples: DataFrame, spans: DataFrame) -> DataFrame:
-    def gain(counter: str) -> Column:
+def _by_source(samples: DataFrame, windows: DataFrame) -> DataFrame:
+    def increase(counter: str) -> Column:
         return fn.max_by(counter, "t") - fn.min_by(counter, "t")
 
     seconds = fn.col("nanoseconds") / NANOSECONDS
     return (
-        samples.join(fn.broadcast(spans), "run")
+        samples.join(fn.broadcast(windows), "run")
         .where(within_measure(fn.col("t")))
         .groupBy("run", "source")
         .agg(
             (fn.max("t") - fn.min("t")).alias("nanoseconds"),
-            gain("cpu_seconds").alias("cpu_seconds"),
-            gain("syncs").alias("sync_count"),
-            gain("sync_seconds").alias("sync_seconds"),
-            gain("holds").cast("double").alias("holds"),
-            gain("held_seconds").alias("held_seconds"),
+            increase("cpu_seconds").alias("cpu_seconds"),
+            increase("syncs").alias("sync_count"),
+            increase("sync_seconds").alias("sync_seconds"),
+            increase("holds").cast("double").alias("holds"),
+            increase("held_seconds").alias("held_seconds"),
             fn.max("rss").alias("rss"),
         )
         .where(fn.col("nanoseconds") > 0)
@@ -165,8 +167,8 @@ def _by_source(samples: DataFrame, spans: DataFrame) -> DataFrame:
     )
 
 
-def _steady_sum(values: Column) -> Column:
-    """A sum of fractions whose last digit does not depend on the order of the rows; null without any."""
+def _ordered_sum(values: Column) -> Column:
+    """A floating-point sum whose last digit does not depend on the order of the rows; null without rows."""
     in_order = fn.array_sort(fn.collect_list(values))
     total = fn.aggregate(in_order, fn.lit(0.0), lambda total, value: total + value)
     return fn.when(fn.size(in_order) > 0, total)

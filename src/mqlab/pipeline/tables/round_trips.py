@@ -1,6 +1,6 @@
-"""Requests and their replies: how many came back within the measure phase, and how long those planned in it took.
+"""Round trips: the replies received within the measure phase, and the response times of requests planned in it.
 
-A request whose reply never came has no time here, and none is invented: the audit of its two legs finds it lost.
+A request without a reply has no response time; the audit counts it as lost.
 """
 
 from pyspark.sql import DataFrame
@@ -10,17 +10,17 @@ from mqlab.pipeline.event_tables import within_measure
 from mqlab.pipeline.kernels.histogram import bucket, exact_total
 
 
-def round_trips(trips: DataFrame, spans: DataFrame) -> DataFrame:
-    """Round trips by run and response `bucket`: small, however many there were.
+def round_trips(trips: DataFrame, windows: DataFrame) -> DataFrame:
+    """Count round trips by run and `bucket` of the response time.
 
-    `arrived` are those whose reply came in the measure phase. The bucket is null unless the request was planned in it
-    and answered: `messages` counts these, `nanoseconds` is the sum of their responses, `longest` the highest.
+    `arrived` counts replies received in the measure phase. The bucket is null unless the request was planned in it and
+    has a reply: `messages` counts these, `nanoseconds` is the sum of their response times, `longest` the highest.
     """
     counts = fn.col("t_received").isNotNull() & within_measure(fn.col("t_planned"))
-    # As with latencies: the planned time counts, and a reply before it is within the error of the clocks.
+    # As with latencies: from the planned time; a reply before it is an error of the clocks.
     duration = fn.when(counts, fn.greatest(fn.col("t_received") - fn.col("t_planned"), fn.lit(0)))
     return (
-        trips.join(fn.broadcast(spans), "run", "left")
+        trips.join(fn.broadcast(windows), "run", "left")
         .withColumn("duration", duration)
         .withColumn("bucket", bucket(fn.col("duration")))
         .groupBy("run", "bucket")

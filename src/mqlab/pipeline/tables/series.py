@@ -1,4 +1,4 @@
-"""Messages against time, since the start of the load: by the second, and finer."""
+"""Messages over time since the start of the load: by second, and by slot."""
 
 from typing import Final
 
@@ -12,22 +12,22 @@ from mqlab.pipeline.tables.activity import SLOT, SLOTS_A_SECOND
 _RUN: Final = columns(RunRow)
 
 
-def paces(activity: DataFrame, phases: DataFrame, spans: DataFrame, valid: DataFrame) -> DataFrame:
-    """Messages a second by slots, of which `seconds` is the beginning, up to the last message of a valid run.
+def paces(activity: DataFrame, phases: DataFrame, windows: DataFrame, valid: DataFrame) -> DataFrame:
+    """Messages a second in each slot of a valid run, up to its last message.
 
-    A slot in which nothing moved is a row of zeros. `phase` is the one in its middle; after the last phase, the last.
+    A slot without messages has zeros. `phase` is the phase in the middle of the slot; after the last phase, the last.
     """
-    moved = (
+    counts = (
         activity.where(fn.col("slot") >= 0)
         .groupBy("run", "slot")
         .agg(fn.sum("sent").alias("sent"), fn.sum("received").alias("received"))
     )
     phase_starts = phases.select("run", "phase", "t_start")
-    middle = fn.col("begin") + fn.col("slot").cast("long") * SLOT + SLOT // 2
+    middle = fn.col("load_start") + fn.col("slot").cast("long") * SLOT + SLOT // 2
     return (
-        _slots(moved, spans)
+        _slots(counts, windows)
         .join(fn.broadcast(valid), "run")
-        .join(fn.broadcast(moved), ["run", "slot"], "left")
+        .join(fn.broadcast(counts), ["run", "slot"], "left")
         .join(fn.broadcast(phase_starts), "run")
         .where(fn.col("t_start") <= middle)
         .groupBy(*_RUN, "slot", "sent", "received")
@@ -40,9 +40,9 @@ def paces(activity: DataFrame, phases: DataFrame, spans: DataFrame, valid: DataF
     )
 
 
-def series(paces: DataFrame, looks: DataFrame) -> DataFrame:
-    """The same by the second: messages, the phase in its middle, and the depth at its last look."""
-    in_middle = fn.when(fn.round(fn.col("seconds") % 1 * SLOTS_A_SECOND) == SLOTS_A_SECOND // 2, fn.col("phase"))
+def series(paces: DataFrame, broker_samples: DataFrame) -> DataFrame:
+    """Messages in each second, the phase in its middle, and the depth at its last sample."""
+    phase_in_middle = fn.when(fn.round(fn.col("seconds") % 1 * SLOTS_A_SECOND) == SLOTS_A_SECOND // 2, fn.col("phase"))
     return (
         paces.withColumn("second", fn.floor("seconds").cast("int"))
         .groupBy(*_RUN, "second")
@@ -50,28 +50,28 @@ def series(paces: DataFrame, looks: DataFrame) -> DataFrame:
             (fn.sum("sent") / SLOTS_A_SECOND).alias("sent"),
             (fn.sum("received") / SLOTS_A_SECOND).alias("received"),
             # The last second may end before its middle.
-            fn.coalesce(fn.max(in_middle), fn.max_by("phase", "seconds")).alias("phase"),
+            fn.coalesce(fn.max(phase_in_middle), fn.max_by("phase", "seconds")).alias("phase"),
         )
-        .join(fn.broadcast(_depth(looks)), ["run", "second"], "left")
+        .join(fn.broadcast(_depth(broker_samples)), ["run", "second"], "left")
         .select(*columns(SeriesRow))
     )
 
 
-def _slots(moved: DataFrame, spans: DataFrame) -> DataFrame:
-    last_active = moved.groupBy("run").agg(fn.max("slot").alias("last_active"))
-    last_measured = fn.ceil((fn.col("measure_end") - fn.col("begin")) / SLOT).cast("int") - 1
+def _slots(counts: DataFrame, windows: DataFrame) -> DataFrame:
+    last_active = counts.groupBy("run").agg(fn.max("slot").alias("last_active"))
+    last_measured = fn.ceil((fn.col("measure_end") - fn.col("load_start")) / SLOT).cast("int") - 1
     return (
-        spans.join(fn.broadcast(last_active), "run", "left")
+        windows.join(fn.broadcast(last_active), "run", "left")
         .withColumn("last", fn.greatest("last_active", last_measured))
         .withColumn("slot", fn.explode(fn.sequence(fn.lit(0), fn.col("last"))))
-        .select("run", "begin", "slot")
+        .select("run", "load_start", "slot")
     )
 
 
-def _depth(looks: DataFrame) -> DataFrame:
-    """The messages in all brokers of a run at the last look of each second."""
+def _depth(broker_samples: DataFrame) -> DataFrame:
+    """The messages in all brokers of a run at the last sample of each second."""
     return (
-        looks.where(fn.col("depth").isNotNull())
+        broker_samples.where(fn.col("depth").isNotNull())
         .withColumn("second", fn.floor(fn.col("nanoseconds") / NANOSECONDS).cast("int"))
         .groupBy("run", "source", "second")
         .agg(fn.max_by("depth", "nanoseconds").alias("depth"))

@@ -1,4 +1,4 @@
-"""From runs to points: the figures of each valid run, and their mean with its 95 % interval."""
+"""The metrics of each valid run, and their means over the runs of a point with 95 % intervals."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _POINT: Final = columns(PointRow)
 
 
 def run_measures(values: DataFrame, valid: DataFrame) -> DataFrame:
-    """The figures of the valid runs, from (run, metric, value)."""
+    """The metrics of the valid runs, from (run, metric, value)."""
     units = fn.create_map(*(fn.lit(text) for metric in METRICS.values() for text in (metric.name, metric.unit)))
     return (
         values.join(fn.broadcast(valid), "run")
@@ -22,12 +22,12 @@ def run_measures(values: DataFrame, valid: DataFrame) -> DataFrame:
     )
 
 
-def measures(run_measures: DataFrame, runs: DataFrame, bounds: DataFrame, valid: DataFrame) -> DataFrame:
-    """One row a point, system and metric. `runs` are those with a figure, `void` those that may give none."""
+def measures(run_measures: DataFrame, runs: DataFrame, bottlenecks: DataFrame, valid: DataFrame) -> DataFrame:
+    """One row for each point, system and metric."""
     return (
         _means(run_measures)
         .join(fn.broadcast(_attempts(runs, valid)), list(_POINT))
-        .join(fn.broadcast(_bound(bounds, valid)), list(_POINT), "left")
+        .join(fn.broadcast(_bottleneck(bottlenecks, valid)), list(_POINT), "left")
         .select(*columns(MeasureRow))
     )
 
@@ -56,13 +56,13 @@ def _attempts(runs: DataFrame, valid: DataFrame) -> DataFrame:
     )
 
 
-def _bound(bounds: DataFrame, valid: DataFrame) -> DataFrame:
-    """What held back more than half of the valid runs of a point; and whether a client used too much in any."""
-    holders = ("network", "disk", "client", "broker")
-    votes = {name: fn.count(fn.when(fn.col("bound_by") == name, 1)) for name in holders}
-    most = fn.coalesce(*(fn.when(votes[name] * 2 > fn.count("run"), name) for name in holders))
+def _bottleneck(bottlenecks: DataFrame, valid: DataFrame) -> DataFrame:
+    """The bottleneck of more than half of the valid runs of a point; and whether an agent used too much CPU in any."""
+    resources = ("network", "disk", "client", "broker")
+    votes = {name: fn.count(fn.when(fn.col("bound_by") == name, 1)) for name in resources}
+    most = fn.coalesce(*(fn.when(votes[name] * 2 > fn.count("run"), name) for name in resources))
     return (
-        valid.join(fn.broadcast(bounds), "run", "left")
+        valid.join(fn.broadcast(bottlenecks), "run", "left")
         .groupBy(*_POINT)
         .agg(most.alias("bound_by"), fn.max("client_cpu").alias("client_cpu"))
         .select(*_POINT, "bound_by", "client_cpu")

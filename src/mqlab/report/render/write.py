@@ -19,7 +19,7 @@ def write_report(folder: RunFolder) -> Path:
 
     Raises NotMeasuredError, also where the events have changed since they were measured.
     """
-    sources.check(folder)
+    sources.check_measures(folder)
     page = build(Findings.of(folder))
     folder.report.mkdir(exist_ok=True)
     for old in folder.report.glob("*.svg"):
