@@ -134,7 +134,7 @@ def sweeps(folder: Path, **changed: Any) -> SyntheticRuns:
     (folder / "published.csv").write_text(_printed())
     made = fabricated(load_study(folder), rate=rate)
     if "flow" in made.study.scenarios:
-        add_courses(made)
+        add_time_series(made)
     return made
 
 
@@ -144,7 +144,7 @@ def one_scenario(folder: Path, **changed: Any) -> SyntheticRuns:
     return sweeps(folder, **{"scenarios": kept, "exhibits": [], "claims": [], **changed})
 
 
-def add_courses(made: SyntheticRuns) -> None:
+def add_time_series(made: SyntheticRuns) -> None:
     """Two seconds of the first run of each system: a burst, then held back."""
     for system in (OURS, SCAN):
         run = next(a["run"] for a in made.rows["audits"] if (a["scenario"], a["system"]) == ("flow", system))

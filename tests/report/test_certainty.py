@@ -8,7 +8,7 @@ import yaml
 
 from mqlab.events.folder import RunFolder
 from mqlab.report import write_index, write_report
-from mqlab.report.data.findings import Findings
+from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.cells import ONE_RUN, SAME, half_width, why_unknown
 from mqlab.report.exhibits.headline import headline, rate_tiles
 from mqlab.study import load_study
@@ -56,7 +56,7 @@ def test_a_rate_of_nothing_is_not_known_anywhere(small: SyntheticRuns, write: Wr
     page = ReadPage.of(write_report(folder))
     assert "\u2265 0" not in page.text
     assert "not known" in page.text
-    assert [*rate_tiles(Findings.of(folder))] == []
+    assert [*rate_tiles(RunResults.of(folder))] == []
 
 
 def mixed(folder: Path) -> SyntheticRuns:
@@ -87,9 +87,9 @@ def test_a_headline_counts_a_request_and_its_reply_once(tmp_path: Path) -> None:
     }.items():
         for metric, value in metrics.items():
             made.measure(scenario, metric, value, value * 0.01)
-    findings = Findings.of(made.write(tmp_path / "run"))
-    assert headline(findings) == "rate.work"
-    (tile,) = rate_tiles(findings)
+    results = RunResults.of(made.write(tmp_path / "run"))
+    assert headline(results) == "rate.work"
+    (tile,) = rate_tiles(results)
     assert tile.figure == "1.5 k messages/s"
 
 

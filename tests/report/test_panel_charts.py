@@ -1,4 +1,4 @@
-"""Charts in panels: sweeps, groups of bars and courses, as SVG."""
+"""Charts in panels: sweeps, groups of bars and time series, as SVG."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 from mqlab.report.charts.drawing import PALETTE
 from mqlab.report.charts.group_charts import GroupBar, GroupPanel, groups
 from mqlab.report.charts.sweep_charts import Axes, Line, Mark, Panel, sweep
-from mqlab.report.charts.time_charts import Course, Onset, course
+from mqlab.report.charts.time_charts import Onset, TimeSeries, time_series_chart
 
 from .charts.test_bar_charts import labels, texts
 
@@ -88,8 +88,8 @@ class TestGroups:
 
 class TestCourse:
     def test_rates_and_depth_stand_on_one_axis_of_time(self) -> None:
-        one = Course("embedded", "1", [(0.0, 900.0, 100.0), (0.2, 100.0, 100.0)], [(0.0, 0.0), (0.2, 160.0)])
-        picture = course([one], [Onset("embedded", 0.1, "producers held back after 100 ms")], ["embedded"])
+        one = TimeSeries("embedded", "1", [(0.0, 900.0, 100.0), (0.2, 100.0, 100.0)], [(0.0, 0.0), (0.2, 160.0)])
+        picture = time_series_chart([one], [Onset("embedded", 0.1, "producers held back after 100 ms")], ["embedded"])
         shown = texts(picture)
         assert {"messages/s", "messages waiting", "sent", "received", "producers held back after 100 ms"} <= set(shown)
         assert shown.count("seconds since the start of the load") == 2
@@ -97,6 +97,8 @@ class TestCourse:
 
     @pytest.mark.parametrize("onsets", [[], [Onset("embedded", 5.0, "late")]])
     def test_without_depth_or_onset_it_is_still_a_chart(self, onsets: list[Onset]) -> None:
-        picture = course([Course("embedded", "1", [(0.0, 1.0, 1.0), (1.0, 2.0, 2.0)], [])], onsets, ["embedded"])
+        picture = time_series_chart(
+            [TimeSeries("embedded", "1", [(0.0, 1.0, 1.0), (1.0, 2.0, 2.0)], [])], onsets, ["embedded"]
+        )
         assert "messages waiting" not in texts(picture)
         assert "NaN" not in picture

@@ -1,4 +1,4 @@
-"""What the report says of the systems: what their word is worth, and what they cannot do."""
+"""Systems in the report: the durability of their confirmations, and unsupported features."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.broker.server.broker import _LAZY_SECONDS
-from mqlab.report.data.findings import Findings
+from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.headline import rate_tiles
 from mqlab.report.exhibits.lab_tables import calibration_table, durability_table, points_table, systems_table
 from mqlab.report.render.page import build
@@ -26,19 +26,19 @@ WORDS = {
 def test_the_ledger_has_every_system_with_what_was_seen(made: SyntheticRuns, write: Write) -> None:
     made.meta["systems"][0] |= {"durability": WORDS, "witnessed": "confirms before it syncs: 0 of 40"}
     made.meta["systems"].append({"name": "other", "version": "1", "settings": {}, "stamps": ["never syncs"]})
-    first, second = durability_table(Findings.of(write(made))).rows
+    first, second = durability_table(RunResults.of(write(made))).rows
     assert [cell.text for cell in first.cells] == ["embedded", *WORDS.values(), "confirms before it syncs: 0 of 40"]
     assert second.cells[0].stamps == ("never syncs",)
-    assert (second.cells[-1].text, second.cells[-1].note) == ("n/a", "nobody looked")
+    assert (second.cells[-1].text, second.cells[-1].note) == ("n/a", "not observed")
 
 
 def test_how_far_ahead_free_producers_were_stands_beside_the_rate(made: SyntheticRuns, write: Write) -> None:
     made.meta["systems"][0] |= {"ahead_seconds": 0.1}
     made.meta["systems"].append({"name": "other", "version": "1", "settings": {}, "stamps": []})
-    findings = Findings.of(write(made))
-    table = points_table(findings)
-    free = {point.label for point in findings.points if point.is_unthrottled}
-    confirmed = {point.label for point in findings.points if point.send == "confirmed"}
+    results = RunResults.of(write(made))
+    table = points_table(results)
+    free = {point.label for point in results.points if point.is_unthrottled}
+    confirmed = {point.label for point in results.points if point.send == "confirmed"}
     assert free
     assert confirmed
     at = table.head.index("Send")
@@ -48,37 +48,37 @@ def test_how_far_ahead_free_producers_were_stands_beside_the_rate(made: Syntheti
     assert {said[label, "embedded"] for label in confirmed} == {"confirmed"}
 
 
-def test_rehearsals_are_told(made: SyntheticRuns, write: Write) -> None:
-    assert len(systems_table(Findings.of(write(made))).notes) == 1
+def test_warm_up_runs_are_noted(made: SyntheticRuns, write: Write) -> None:
+    assert len(systems_table(RunResults.of(write(made))).notes) == 1
     made.meta["systems"][0] |= {"rehearsals": 7}
-    assert systems_table(Findings.of(write(made))).notes[1].endswith("these seconds count nowhere: embedded 7.")
+    assert systems_table(RunResults.of(write(made))).notes[1].endswith("no figure counts them: embedded 7.")
 
 
 def test_the_ledger_is_in_the_report(made: SyntheticRuns, write: Write) -> None:
-    page = build(Findings.of(write(made)))
+    page = build(RunResults.of(write(made)))
     section = next(section for section in page.sections if section.title == "Systems")
-    assert [getattr(block, "title", "") for block in section.blocks][1] == "What a system's word is worth"
+    assert [getattr(block, "title", "") for block in section.blocks][1] == "Durability of confirmations"
 
 
 def test_what_a_system_lacks_stands_in_place_of_a_figure(made: SyntheticRuns, write: Write) -> None:
     made.meta["systems"].append({"name": "other", "version": "1", "settings": {}, "stamps": []})
     reason = "transactions: MQTT has none"
     made.meta["absences"] = [{"system": "other", "scenario": "F", "point": "", "reason": reason}]
-    findings = Findings.of(write(made))
-    point = next(point for point in findings.points if point.scenario == "F")
-    assert findings.absence("other", point) == reason
+    results = RunResults.of(write(made))
+    point = next(point for point in results.points if point.scenario == "F")
+    assert results.absence("other", point) == reason
     row = next(
-        row.cells for row in points_table(findings).rows
+        row.cells for row in points_table(results).rows
         if row.cells[0].text == point.label and row.cells[1].text == "other"
     )  # fmt: skip
     assert (row[2].text, row[2].note) == ("n/a", reason)
 
 
 def test_what_the_drivers_reach_is_shown_and_what_was_not_found_is_not(made: SyntheticRuns, write: Write) -> None:
-    assert calibration_table(Findings.of(write(made))) is None
+    assert calibration_table(RunResults.of(write(made))) is None
     found = {"driver": "native", "size": 12, "batch": 32768, "sent": 31_000_000.0, "received": None}
     made.meta["calibrations"] = [found]
-    table = calibration_table(Findings.of(write(made)))
+    table = calibration_table(RunResults.of(write(made)))
     assert table is not None
     cells = table.rows[0].cells
     assert [cell.text for cell in cells] == ["native", "12 B", "32,768", "31,000,000", "n/a"]
@@ -89,7 +89,7 @@ def test_a_driver_that_cannot_be_calibrated_is_named_with_the_reason(made: Synth
     found = {"driver": "resp", "size": 12, "batch": 1, "domain": "queue", "sent": 1.0, "received": 2.0}
     made.meta["calibrations"] = [found]
     made.meta["uncalibrated"] = {"kafka": "its library does more"}
-    table = calibration_table(Findings.of(write(made)))
+    table = calibration_table(RunResults.of(write(made)))
     assert table is not None
     assert [[cell.text for cell in one.cells] for one in table.rows] == [
         ["resp queue", "12 B", "1", "1", "2"], ["kafka", "n/a", "n/a", "n/a", "n/a"],
@@ -102,7 +102,7 @@ def test_of_many_systems_the_two_highest_come_first(made: SyntheticRuns, write: 
     for name, factor in (("slow", 0.1), ("best", 3.0), ("slower", 0.01)):
         made.meta["systems"].append({"name": name, "version": "1", "settings": {}, "stamps": []})
         made.rows["measures"] += [row | {"system": name, "value": row["value"] * factor} for row in rates]
-    tiles = [tile.note.split(",")[0] for tile in rate_tiles(Findings.of(write(made)))]
+    tiles = [tile.note.split(",")[0] for tile in rate_tiles(RunResults.of(write(made)))]
     assert tiles == ["best", "embedded"]
 
 
@@ -112,7 +112,7 @@ def test_report_and_manual_say_the_same_of_the_embedded_brokers_durability(
 ) -> None:
     durability = system(f"embedded:sync={sync}").durability()
     made.meta["systems"][0] |= {"durability": asdict(durability)}
-    reported = [cell.text for cell in durability_table(Findings.of(write(made))).rows[0].cells]
+    reported = [cell.text for cell in durability_table(RunResults.of(write(made))).rows[0].cells]
     manual, systems = ((DOCS / name).read_text(encoding="utf-8") for name in ("broker.md", "systems.md"))
     for text in (durability.persistent, durability.confirmed, durability.acknowledged):
         assert text in reported

@@ -1,7 +1,7 @@
-"""SHOW: the study's exhibits, the verdicts on its claims, and the report of a run in every form.
+"""SHOW: the study's exhibits, the verdicts on its claims, and the report of a run in every format.
 
-Everything shown comes from the measures and from what the study published; only verdicts and ratios to published
-figures are computed here. Nothing here runs, records or measures.
+All figures come from the measure tables and from the published values; this package computes only verdicts and ratios
+to published figures. It runs, records and measures nothing.
 """
 
 from mqlab.report.render.json_document import as_json

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.report.claims.evaluation import MissingError, best_of, evaluate
+from mqlab.report.claims.evaluation import MissingValueError, best_of, evaluate
 from mqlab.report.claims.interval import Interval
 from mqlab.study import Point, load_study
 from mqlab.study.language.expression import parse
@@ -26,24 +26,24 @@ class Known:
     standing: Mapping[str, str] = field(default_factory=dict)
     grid: list[Point] = field(default_factory=list)
 
-    def one(self, wanted: Reference, within: bool) -> Interval:  # noqa: ARG002
-        return self.values[", ".join((wanted.scenario, *(value for _, value in wanted.where)))]
+    def value(self, reference: Reference, within: bool) -> Interval:  # noqa: ARG002
+        return self.values[", ".join((reference.scenario, *(value for _, value in reference.where)))]
 
-    def every(self, wanted: Reference) -> Mapping[str, Interval]:
+    def values_by_system(self, reference: Reference) -> Mapping[str, Interval]:
         assert self.systems is not None
-        return {name: values[wanted.scenario] for name, values in self.systems.items()}
+        return {name: values[reference.scenario] for name, values in self.systems.items()}
 
-    def impact(self, wanted: Reference) -> Interval:
-        return self.values[f"impact {wanted.scenario}"]
+    def impact(self, reference: Reference) -> Interval:
+        return self.values[f"impact {reference.scenario}"]
 
-    def known_as(self, name: str) -> str | None:
+    def resolve_system(self, name: str) -> str | None:
         return self.standing.get(name, name)
 
-    def points(self, wanted: Reference) -> list[Point]:
-        return [point for point in self.grid if wanted.matches(point)]
+    def points(self, reference: Reference) -> list[Point]:
+        return [point for point in self.grid if reference.matches(point)]
 
-    def greatest(self, wanted: Reference) -> Interval | None:
-        return self.values.get(f"greatest {wanted.scenario}")
+    def peak(self, reference: Reference) -> Interval | None:
+        return self.values.get(f"greatest {reference.scenario}")
 
 
 def around(value: float, half: float = 0.0) -> Interval:
@@ -132,12 +132,12 @@ def test_an_open_interval_is_said_to_be_unbounded() -> None:
 
 @pytest.mark.parametrize("check", ["1 / rate.received[A] > 1", "rate.received[B] / rate.received[A] > 1"])
 def test_division_by_zero_has_no_result(check: str) -> None:
-    with pytest.raises(MissingError, match="zero"):
+    with pytest.raises(MissingValueError, match="zero"):
         truth(check, A=Interval.exactly(0), B=Interval.exactly(1))
 
 
 def test_too_large_figures_have_no_result() -> None:
-    with pytest.raises(MissingError, match="too large"):
+    with pytest.raises(MissingValueError, match="too large"):
         truth("rate.received[A] * rate.received[A] > 1", A=Interval.exactly(1e300))
 
 
@@ -241,6 +241,6 @@ def test_what_is_decided_is_so_for_values_inside(check: str, known: dict[str, tu
     try:
         outcome = evaluate(parse(check), Known({scenario: known[scenario][0] for scenario in SCENARIOS}))
         pointwise = eval(text, {f"inside_{scenario}": known[scenario][1] for scenario in SCENARIOS})
-    except (MissingError, ZeroDivisionError):
+    except (MissingValueError, ZeroDivisionError):
         return
     assert outcome.truth is None or outcome.truth is pointwise

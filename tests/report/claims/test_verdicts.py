@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.report.claims.verdicts import ALL_SYSTEMS, HOLDS, INCONCLUSIVE, NOT_TESTABLE, REFUTED, Verdict, judge
-from mqlab.report.data.findings import Findings
+from mqlab.report.data.run_results import RunResults
 from mqlab.study import Claim
 from report.conftest import Write
 from report.sweeping import FIRST, SCAN, SECOND, sweeps
@@ -15,9 +15,9 @@ from report.synthetic_runs import SyntheticRuns, add_system, whole_study
 
 def judged(made: SyntheticRuns, write: Write, check: str | None, **claim: str) -> list[Verdict]:
     """The verdicts on one claim of our own in place of the study's."""
-    findings = Findings.of(write(made))
+    results = RunResults.of(write(made))
     ours = Claim("ours", "we say so", "here", check, **claim)
-    return judge(replace(findings, study=replace(findings.study, claims=(ours,))))
+    return judge(replace(results, study=replace(results.study, claims=(ours,))))
 
 
 def on_ours(made: SyntheticRuns, write: Write, check: str) -> Verdict:
@@ -31,7 +31,7 @@ def by_system(verdicts: list[Verdict], claim: str, basis: str) -> dict[str, str]
 
 
 def test_published_values_are_judged_for_each_published_system(whole_run) -> None:
-    verdicts = judge(Findings.of(whole_run))
+    verdicts = judge(RunResults.of(whole_run))
     assert by_system(verdicts, "transactions-raise", "published") == {
         "HornetQ 2.1.1": HOLDS,
         "ActiveMQ 5.3.2": HOLDS,
@@ -46,15 +46,15 @@ def test_published_values_are_judged_for_each_published_system(whole_run) -> Non
 def test_measured_values_are_judged_for_each_system_that_was_run(made: SyntheticRuns, write: Write) -> None:
     made.meta["systems"].append({"name": "other", "version": "1", "settings": {}, "stamps": []})
     add_system(made, "other", 0.5)
-    verdicts = judge(Findings.of(write(made)))
+    verdicts = judge(RunResults.of(write(made)))
     assert by_system(verdicts, "transactions-raise", "measured") == {"embedded": HOLDS, "other": HOLDS}
     assert by_system(verdicts, "persistent-wide-range", "measured") == {ALL_SYSTEMS: REFUTED}
 
 
 def test_every_claim_has_a_verdict_on_both_bases(whole_run) -> None:
-    findings = Findings.of(whole_run)
-    verdicts = judge(findings)
-    for claim in findings.study.claims:
+    results = RunResults.of(whole_run)
+    verdicts = judge(results)
+    for claim in results.study.claims:
         assert {v.basis for v in verdicts if v.claim == claim.id} == {"published", "measured"}
         assert {(v.says, v.source) for v in verdicts if v.claim == claim.id} == {(claim.says, claim.source)}
 

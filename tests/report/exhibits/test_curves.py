@@ -3,7 +3,7 @@
 import pytest
 
 from mqlab.report.charts.line_charts import Band, Curve, Steps
-from mqlab.report.data.findings import Findings
+from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.curves import latency_figure, series_figure
 from report.conftest import Write
 from report.synthetic_runs import SyntheticRuns
@@ -36,8 +36,8 @@ def histogram(made: SyntheticRuns, *buckets: tuple[float, int]) -> None:
 
 
 def curve(made: SyntheticRuns, write: Write, caught: Caught) -> Curve:
-    findings = Findings.of(write(made))
-    assert latency_figure(findings, findings.points[0]) is not None
+    results = RunResults.of(write(made))
+    assert latency_figure(results, results.points[0]) is not None
     curves = caught.given[0]
     assert isinstance(curves, list)
     found = curves[0]
@@ -77,8 +77,8 @@ def test_points_on_the_same_pixel_are_left_out_but_for_the_last(
 
 
 def series(made: SyntheticRuns, write: Write, caught: Caught) -> tuple[list[Steps], list[Band]]:
-    findings = Findings.of(write(made))
-    assert series_figure(findings, findings.points[0]) is not None
+    results = RunResults.of(write(made))
+    assert series_figure(results, results.points[0]) is not None
     lines, bands, _ = caught.given
     assert isinstance(lines, list)
     assert isinstance(bands, list)
@@ -99,6 +99,6 @@ def test_phases_other_than_measure_are_bands(made: SyntheticRuns, write: Write, 
 
 def test_nothing_measured_is_no_figure(made: SyntheticRuns, write: Write) -> None:
     made.drop("A")
-    findings = Findings.of(write(made))
-    assert latency_figure(findings, findings.points[0]) is None
-    assert series_figure(findings, findings.points[0]) is None
+    results = RunResults.of(write(made))
+    assert latency_figure(results, results.points[0]) is None
+    assert series_figure(results, results.points[0]) is None

@@ -6,7 +6,7 @@ import pytest
 
 from mqlab.events.folder import RunFolder
 from mqlab.report import write_report
-from mqlab.report.data.findings import Findings
+from mqlab.report.data.run_results import RunResults
 from report.conftest import Write
 from report.reading import ReadPage
 from report.synthetic_runs import RATES, SyntheticRuns, add_system
@@ -21,7 +21,7 @@ def page_of(made: SyntheticRuns, write: Write) -> ReadPage:
 
 
 def test_every_exhibit_is_there_under_its_title(whole_run: RunFolder, whole_page: ReadPage) -> None:
-    study = Findings.of(whole_run).study
+    study = RunResults.of(whole_run).study
     tables = {table.title for table in whole_page.tables}
     for exhibit in study.exhibits:
         for title in [exhibit.title_for(name) for name in study.scenarios] if exhibit.each else [exhibit.title]:
@@ -38,7 +38,7 @@ def test_scenarios_have_latency_and_second_by_second_charts(whole_page: ReadPage
 def test_published_figures_stand_in_the_matrix_as_printed(whole_run: RunFolder, whole_page: ReadPage) -> None:
     table = whole_page.table(MATRIX)
     assert table.head == ["System", *"ABCDEFGH"]
-    printed = [value for value in Findings.of(whole_run).study.published if value.table == MATRIX]
+    printed = [value for value in RunResults.of(whole_run).study.published if value.table == MATRIX]
     assert len(printed) == 32
     for value in printed:
         row = table.row(value.system)
@@ -57,11 +57,11 @@ def test_measured_figures_stand_in_the_matrix_with_their_interval(whole_page: Re
 
 
 def test_every_figure_of_the_matrix_stands_in_its_bar_chart(whole_run: RunFolder, whole_page: ReadPage) -> None:
-    findings = Findings.of(whole_run)
+    results = RunResults.of(whole_run)
     for scenario, rate in RATES.items():
         picture = next(says for says in whole_page.pictures if says.startswith(f"Benchmark {scenario}, messages/s"))
-        for system in findings.study.systems_published:
-            value = findings.study.published_value(system, findings.points_of(scenario)[0], "rate.received")
+        for system in results.study.systems_published:
+            value = results.study.published_value(system, results.points_of(scenario)[0], "rate.received")
             assert f"{system}, published: {value:,.0f}" in picture
         assert re.search(rf"embedded, measured here: (≥ )?{rate:,.0f}", picture)
 

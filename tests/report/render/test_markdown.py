@@ -54,7 +54,7 @@ def test_figures_stand_with_their_label(whole_run: RunFolder) -> None:
 def test_pictures_are_files_beside_it(whole_run: RunFolder) -> None:
     text = (whole_run.report / "report.md").read_text()
     links = re.findall(r"!\[[^\n]*\]\(([^)]*)\)", text)
-    assert len(links) == 34  # at a glance, the set-up, and four for each scenario
+    assert len(links) == 34  # the overview, the set-up, and four for each scenario
     assert {path.name for path in whole_run.report.glob("*.svg")} == set(links)
 
 

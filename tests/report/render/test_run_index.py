@@ -8,7 +8,7 @@ import yaml
 from rich.console import Console
 
 from mqlab.report import print_summary, write_index, write_report
-from mqlab.report.data.findings import Findings
+from mqlab.report.data.run_results import RunResults
 from mqlab.report.render.page import DRAWN, drawn_points
 from mqlab.study import load_study
 from report.fabricated import fabricated
@@ -40,30 +40,30 @@ def many(folder: Path, clients: int = 10) -> SyntheticRuns:
 
 
 @pytest.fixture(scope="module")
-def findings(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+def results(tmp_path_factory: pytest.TempPathFactory) -> RunResults:
     made = many(tmp_path_factory.mktemp("declared") / "many")
-    return Findings.of(made.write(tmp_path_factory.mktemp("runs") / "many"))
+    return RunResults.of(made.write(tmp_path_factory.mktemp("runs") / "many"))
 
 
 class TestManyPoints:
-    def test_only_some_points_are_drawn_those_with_the_highest_rates(self, findings: Findings) -> None:
-        drawn = drawn_points(findings)
-        assert len(drawn) == DRAWN < len(findings.points) == 100
-        rates = {point.name: findings.measure("embedded", point, "rate.round_trips") for point in findings.points}
+    def test_only_some_points_are_drawn_those_with_the_highest_rates(self, results: RunResults) -> None:
+        drawn = drawn_points(results)
+        assert len(drawn) == DRAWN < len(results.points) == 100
+        rates = {point.name: results.measure("embedded", point, "rate.round_trips") for point in results.points}
         ranked = sorted((found.value for found in rates.values() if found), reverse=True)
         assert sorted((rates[point.name].value for point in drawn), reverse=True) == ranked[:DRAWN]  # type: ignore[union-attr]
 
-    def test_the_page_folds_what_is_long_and_says_what_is_left_out(self, findings: Findings) -> None:
-        page = ReadPage.of(write_report(findings.folder))
+    def test_the_page_folds_what_is_long_and_says_what_is_left_out(self, results: RunResults) -> None:
+        page = ReadPage.of(write_report(results.folder))
         assert f"Times and seconds are drawn for {DRAWN} of 100 points" in page.text
         assert "Highest rate of round trips of every scenario" in page.figures
         assert len(page.figures) < 30
         assert len(page.table("Every point, measured here, with what shaped its rate").rows) == 100
         assert page.source.count("<details>") >= 3
 
-    def test_the_summary_stays_short(self, findings: Findings) -> None:
+    def test_the_summary_stays_short(self, results: RunResults) -> None:
         out = io.StringIO()
-        print_summary(findings.folder, Console(file=out))
+        print_summary(results.folder, Console(file=out))
         lines = out.getvalue().splitlines()
         assert sum(line.strip().startswith("grid (clients=") for line in lines) == 40
         assert "and 60 more points: see the report" in lines

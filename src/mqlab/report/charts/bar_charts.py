@@ -1,4 +1,4 @@
-"""Charts of one figure a system: bars for one point, dots for all points at a glance."""
+"""Charts of one figure for each system: bars for one point, dots for all points."""
 
 import math
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _SHAPES: Final = ("diamond", "square", "triangle-up")
 
 @dataclass(frozen=True)
 class Bar:
-    """`value` None leaves its place empty but for `label`. A line break in `system` is kept."""
+    """Without a `value` only the label is drawn. A line break in `system` is kept."""
 
     system: str
     value: float | None
@@ -41,16 +41,16 @@ class Bar:
 
     @property
     def name(self) -> str:
-        """Of the system, in one line."""
+        """The name of the system in one line."""
         return " ".join(self.system.split())
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"{self.name}, {self.origin}: {self.label}"
 
 
 def bars(given: Sequence[Bar], unit: str) -> str:
-    """One bar a system, in the order given, with a whisker for its 95 % interval and its figure at the end."""
+    """One bar for each system, in the order given, with a whisker for its 95 % interval and its figure at the end."""
     log = needs_log([bar.value for bar in given if bar.value is not None])
     start, end = _domain(given, log)
     scale = alt.Scale(type="log" if log else "linear", domain=[start, end], nice=False)
@@ -68,7 +68,7 @@ def bars(given: Sequence[Bar], unit: str) -> str:
             x=x,
             x2=alt.X2Datum(start),
             color=by_origin(bar.origin for bar in given),
-            description=alt.Description("says:N"),
+            description=alt.Description("description:N"),
         ),
         known.mark_rule(strokeWidth=1.5, color=FAINT).encode(x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q")),
         known.mark_tick(**end_marks).encode(x=alt.X("low:Q", scale=scale)),
@@ -80,21 +80,21 @@ def bars(given: Sequence[Bar], unit: str) -> str:
 
 
 def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
-    """All points at a glance: a row a point, a dot a system. At least one bar has a value above zero."""
+    """One row for each point, one dot for each system. At least one bar must have a value above zero."""
     shown = [(row, bar, bar.value) for row, bar in given if bar.value]
     values = [value for _, _, value in shown]
     log = needs_log(values)
     start, end = (min(values) / 1.6, max(values) * 1.6) if log else (0.0, max(values) * 1.05)
-    # Of several systems that were measured here each has a colour of its own.
+    # Each of several measured systems has its own colour.
     measured = list(dict.fromkeys(bar.name for _, bar in given if bar.origin == MEASURED))
-    whose = {PUBLISHED: PUBLISHED_COLOUR}
-    whose |= {name: PALETTE[n % len(PALETTE)] for n, name in enumerate(measured if len(measured) > 1 else [MEASURED])}
+    series = {PUBLISHED: PUBLISHED_COLOUR}
+    series |= {name: PALETTE[n % len(PALETTE)] for n, name in enumerate(measured if len(measured) > 1 else [MEASURED])}
     rows: list[dict[str, Any]] = [
         {
             "row": row,
             "value": value,
-            "whose": bar.name if bar.origin == MEASURED and len(measured) > 1 else bar.origin,
-            "says": f"{row}: {bar.words}",
+            "series": bar.name if bar.origin == MEASURED and len(measured) > 1 else bar.origin,
+            "description": f"{row}: {bar.description}",
         }
         for row, bar, value in shown
     ]
@@ -110,20 +110,22 @@ def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
         ),
         y=alt.Y("row:N", title=None, scale=alt.Scale(domain=names), axis=names_axis(names, grid=True)),
         color=alt.Color(
-            "whose:N",
+            "series:N",
             title=None,
-            scale=alt.Scale(domain=[*whose], range=[*whose.values()]),
-            legend=legend("top", (row["whose"] for row in rows), columns=4),
+            scale=alt.Scale(domain=[*series], range=[*series.values()]),
+            legend=legend("top", (row["series"] for row in rows), columns=4),
         ),
-        # Told apart without colour too.
-        shape=alt.Shape("whose:N", scale=alt.Scale(domain=[*whose], range=["circle", *_diamonds(len(whose) - 1)])),
-        description=alt.Description("says:N"),
+        # Shapes distinguish the systems without colour too.
+        shape=alt.Shape(
+            "series:N", scale=alt.Scale(domain=[*series], range=["circle", *_marker_shapes(len(series) - 1)])
+        ),
+        description=alt.Description("description:N"),
     )
     return draw(layered([chart], width=720, height={"step": 26}), sheet)
 
 
-def _diamonds(systems: int) -> list[str]:
-    """A shape for each: diamonds, and others where the colours begin again."""
+def _marker_shapes(systems: int) -> list[str]:
+    """A shape for each system: diamonds, and other shapes where the colours repeat."""
     return [_SHAPES[n // len(PALETTE) % len(_SHAPES)] for n in range(systems)]
 
 
@@ -136,7 +138,7 @@ def _row(bar: Bar, start: float, end: float) -> dict[str, Any]:
         "low": None,
         "high": None,
         "at": start,
-        "says": bar.words,
+        "description": bar.description,
     }
     if bar.value is not None:
         row["at"] = max(bar.value, start)
@@ -147,7 +149,7 @@ def _row(bar: Bar, start: float, end: float) -> dict[str, Any]:
 
 
 def _domain(given: Sequence[Bar], log: bool) -> tuple[float, float]:
-    """From below the least to beyond the greatest end, with room for the figures written there."""
+    """The ends of the axis, with room for the figures at the end of the bars."""
     ends = [bar.value + (bar.ci95 or 0.0) for bar in given if bar.value is not None]
     top = max(ends, default=0.0) or 1.0
     if not log:

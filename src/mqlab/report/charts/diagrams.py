@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from mqlab.report.charts.flow_diagrams import distributed_diagram, frame, kind, moves, reply_diagram
-from mqlab.report.charts.shapes import BOX, arrow, picture, rect, words_at
+from mqlab.report.charts.flow_diagrams import distributed_diagram, frame, kind, message_caption, reply_diagram
+from mqlab.report.charts.shapes import BOX, arrow, picture, rect, text_at
 from mqlab.report.render import formatting
 from mqlab.study import Point
 
@@ -14,7 +14,7 @@ _WIDE, _WIDER = 84, 114
 
 
 def point_diagram(point: Point) -> str:
-    """How messages go in this point; many roles of one kind are drawn as few."""
+    """The flow of messages in this point; of many roles of one kind a few are drawn."""
     if point.topology == "distributed":
         return distributed_diagram(point)
     return reply_diagram(point) if point.pattern == "request-reply" else one_way_diagram(point)
@@ -33,26 +33,26 @@ def one_way_diagram(point: Point) -> str:
         *_boxes(left, at["left"], _LEFT, _WIDE, "producer"),
         *_boxes(middle, at["middle"], _MIDDLE, _WIDER, point.domain, kind(point)),
         *_boxes(right, at["right"], _RIGHT, _WIDE, "consumer"),
-        words_at(_LEFT, 16, formatting.count(point.producers, "producer"), "caption"),
-        words_at(_MIDDLE, 16, formatting.count(point.destinations, point.domain), "caption"),
-        words_at(_RIGHT, 16, receivers, "caption"),
-        words_at(_LEFT, height - 10, moves(point), "small"),
+        text_at(_LEFT, 16, formatting.count(point.producers, "producer"), "caption"),
+        text_at(_MIDDLE, 16, formatting.count(point.destinations, point.domain), "caption"),
+        text_at(_RIGHT, 16, receivers, "caption"),
+        text_at(_LEFT, height - 10, message_caption(point), "small"),
         *frame(point, 454, height),
     ]
     return picture(454, height, parts)
 
 
 def setup_diagram(places: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """One frame a machine: its caption and the boxes inside it, from left to right."""
+    """One frame for each machine: its caption and the boxes inside it, from left to right."""
     parts: list[str] = []
     x = 12
     for caption, boxes in places:
         wide = 24 + len(boxes) * 132
         parts.append(rect(x, 30, wide, 76, "machine"))
-        parts.append(words_at(x, 20, caption, "caption"))
+        parts.append(text_at(x, 20, caption, "caption"))
         for n, box in enumerate(boxes):
             parts.append(rect(x + 18 + n * 132, 52, 120, 34, "box"))
-            parts.append(words_at(x + 78 + n * 132, 73, box, "inside"))
+            parts.append(text_at(x + 78 + n * 132, 73, box, "inside"))
             if n:
                 parts.append(arrow(x + 6 + n * 132, 69, x + 18 + n * 132, 69))
         x += wide + 34
@@ -76,16 +76,16 @@ def _boxes(
     parts = []
     for number, top in zip(shown, tops, strict=True):
         if number is None:
-            parts.append(words_at(x + wide // 2, top + 16, "\u22ee", "gap"))
+            parts.append(text_at(x + wide // 2, top + 16, "\u22ee", "gap"))
             continue
         parts.append(rect(x, top, wide, BOX, look))
         text = f"{name} {number}" if len(shown) > 1 else name
-        parts.append(words_at(x + wide // 2, top + 15, text, "inside"))
+        parts.append(text_at(x + wide // 2, top + 15, text, "inside"))
     return parts
 
 
 def _arrows(point: Point, at: dict[str, list[int]], across: tuple[int, int], side: str) -> list[str]:
-    """A line for each drawn pair that talks: role n uses destination n modulo the number of destinations."""
+    """One arrow for each drawn role and its destination: role n uses destination n modulo their number."""
     roles = _shown(point.producers if side == "left" else point.consumers)
     middle = _shown(point.destinations)
     pairs = [

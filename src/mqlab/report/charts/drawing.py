@@ -1,4 +1,4 @@
-"""What all charts share: colours, axes, legends, and the way from a chart to SVG."""
+"""Parts that all charts share: colours, axes, legends, and the conversion to SVG."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,13 +9,13 @@ import vl_convert
 
 from mqlab.report.render.content import MEASURED, PUBLISHED
 
-# The page's style sheet finds these two by value, to give them a tone that suits a dark ground.
+# The style sheet of the page selects these two by value to change them on a dark background.
 PUBLISHED_COLOUR: Final = "#9aa5b1"
 MEASURED_COLOUR: Final = "#1f6feb"
 FAINT: Final = "#808a96"
-# Lines of several systems, told apart by lightness as well as hue.
+# Colours of several systems, which differ in lightness as well as hue.
 PALETTE: Final = (MEASURED_COLOUR, "#d9730d", "#0f9d7a", "#a855c8", "#d6336c", "#5b8c2a", "#b0893b", "#7c6fd6")
-# Beyond this ratio the shortest bar of a linear axis is thinner than a line.
+# Above this ratio of values the axis is logarithmic: the shortest bar would be invisible.
 LOG_FROM: Final = 50.0
 _PREFIXED: Final = "format(datum.value, '~s')"
 TIME_LABELS: Final = (
@@ -48,42 +48,42 @@ Spec = dict[str, Any]
 
 
 class Sheet:
-    """The rows of a chart, by name: Altair copies whatever stands inside a chart with every step of building it."""
+    """The rows of a chart by name, kept outside it: Altair copies inline data with every step of building a chart."""
 
     def __init__(self) -> None:
         self.rows: dict[str, list[Row]] = {}
 
     def chart(self, rows: Iterable[Row]) -> alt.Chart:
-        """A chart of these rows, to be given its marks."""
+        """Return a chart of these rows, without marks."""
         name = f"rows{len(self.rows)}"
         self.rows[name] = list(rows)
         return alt.Chart(alt.NamedData(name))
 
 
 def draw(chart: Spec, sheet: Sheet) -> str:
-    """SVG as Vega makes it; `svg.clean` must see it before a page does."""
-    made = {**chart, "config": _LOOK, "datasets": sheet.rows}
-    # No base URL is allowed: a chart holds its data and reads nothing else.
-    drawn: str = vl_convert.vegalite_to_svg(made, allowed_base_urls=[])
+    """Return the SVG that Vega draws; pass it to `svg.clean` before use in a page."""
+    specification = {**chart, "config": _LOOK, "datasets": sheet.rows}
+    # No base URL is allowed: a chart contains all its data.
+    drawn: str = vl_convert.vegalite_to_svg(specification, allowed_base_urls=[])
     return drawn
 
 
 def layered(charts: Iterable[alt.Chart], **of_all: object) -> Spec:
-    """One above the other, with what is said of them as a whole, in the words of Vega-Lite.
+    """Return a Vega-Lite specification with the charts as layers and the properties `of_all`.
 
-    Put together here: Altair would copy every chart many times over. For the same reason what charts encode is given
-    as `alt.Text("label:N")` and not as "label:N" alone, for which Altair searches all classes it has.
+    This avoids Altair's own layers, which copy every chart many times. For the same reason charts encode with
+    `alt.Text("label:N")` and not with "label:N", for which Altair searches all its classes.
     """
     return {"layer": [_spec(chart) for chart in charts], **of_all}
 
 
 def _spec(chart: alt.Chart) -> Spec:
-    made: Spec = chart.to_dict(validate=False)
-    return {key: value for key, value in made.items() if key not in ("$schema", "config", "datasets")}
+    specification: Spec = chart.to_dict(validate=False)
+    return {key: value for key, value in specification.items() if key not in ("$schema", "config", "datasets")}
 
 
 def side_by_side(panels: Sequence[Spec], columns: int, spacing: int, shared: Sequence[str]) -> Spec:
-    """Panels in rows of so many."""
+    """Return panels in rows of `columns`."""
     if len(panels) == 1:
         return panels[0]
     resolve = {"scale": dict.fromkeys(shared, "shared")}
@@ -91,7 +91,7 @@ def side_by_side(panels: Sequence[Spec], columns: int, spacing: int, shared: Seq
 
 
 def quantity_labels(unit: str) -> str | None:
-    """How Vega labels an axis of that unit; None where the number alone is enough."""
+    """The Vega expression that labels an axis of that unit; None for plain numbers."""
     return {"s": TIME_LABELS, "bytes/s": f"{_BYTE_LABELS} + '/s'", "bytes": _BYTE_LABELS}.get(unit)
 
 
@@ -101,7 +101,7 @@ def needs_log(values: Sequence[float]) -> bool:
 
 
 def amounts() -> alt.Axis:
-    """A linear axis of rates. Each label has a prefix of its own, so that zero is 0 and not 0M."""
+    """A linear axis of rates. Each label has its own SI prefix, so that zero is 0 and not 0M."""
     return alt.Axis(labelExpr=_PREFIXED, tickCount=5)
 
 
@@ -112,7 +112,7 @@ def powers(start: float, end: float) -> alt.Axis:
 
 
 def names_axis(names: Sequence[str], grid: bool = False) -> alt.Axis:
-    """Names at the side of their rows; a line break in one, before its stamps, is kept."""
+    """An axis of names beside their rows; a line break before the stamps is kept."""
     return alt.Axis(
         labelLimit=300,
         ticks=False,
@@ -125,7 +125,7 @@ def names_axis(names: Sequence[str], grid: bool = False) -> alt.Axis:
 
 
 def extent(names: Sequence[str]) -> float:
-    """A reader's font may be wider than the one the chart is measured with: room for the longest line is kept."""
+    """The room for the longest line of the names: a reader's font may be wider than the one that Vega measures with."""
     longest = max((len(line) for name in names for line in name.split("\n")), default=0)
     return min(longest, 36) * 7.2
 
@@ -136,7 +136,7 @@ def by_origin(shown: Iterable[str]) -> alt.Color:
 
 
 def by_system(systems: Sequence[str], shown: Sequence[str]) -> alt.Color:
-    """A system has the same colour in every chart, whoever else is in it; the legend names those that are."""
+    """A system has the same colour in every chart; the legend names the systems of this chart."""
     scale = alt.Scale(domain=list(systems), range=[PALETTE[n % len(PALETTE)] for n in range(len(systems))])
     present = list(dict.fromkeys(shown))
     named = alt.Legend(orient="top", direction="vertical", labelLimit=400, symbolStrokeWidth=2, values=present)
@@ -144,7 +144,7 @@ def by_system(systems: Sequence[str], shown: Sequence[str]) -> alt.Color:
 
 
 def legend(side: Literal["top", "bottom"], shown: Iterable[str], columns: int = 0) -> alt.Legend:
-    """In one line, or in so many columns."""
+    """A legend in one line, or in `columns`."""
     present = list(dict.fromkeys(shown))
     return alt.Legend(
         orient=side, direction="horizontal", symbolStrokeWidth=2, columnPadding=18, values=present, columns=columns,

@@ -1,4 +1,4 @@
-"""Charts of groups of bars: what was published and what was measured here, each on an axis of its own from zero."""
+"""Charts of groups of bars: published and measured values, each on its own axis from zero."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ from mqlab.report.charts.drawing import (
 
 _WIDTH: Final = 300
 _BAR: Final = 15
-# Beside the longest bar there must be room for its figure.
+# Room for the figure beside the longest bar.
 _ROOM: Final = 1.42
 
 
 @dataclass(frozen=True)
 class GroupBar:
-    """One bar: its group, the `key` that is its colour, and the figure at its end. Without a value, `label` alone."""
+    """One bar: its group, the `key` that decides its colour, and the label at its end. The value may be missing."""
 
     group: str
     key: str
     value: float | None
     ci95: float | None
     label: str
-    says: str
+    description: str
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class GroupPanel:
 
 
 def groups(panels: Sequence[GroupPanel], keys: Sequence[str], unit: str) -> str:
-    """Groups from top to bottom; the names stand once, at the left."""
+    """Draw the groups from top to bottom; only the first panel has the names."""
     names = list(dict.fromkeys(bar.group for panel in panels for bar in panel.bars))
     drawn = []
     sheet = Sheet()
@@ -80,7 +80,7 @@ def _panel(
         bars.encode(
             x=alt.X("value:Q", scale=scale, axis=axis, title=unit),
             color=_colour(keys),
-            description=alt.Description("says:N"),
+            description=alt.Description("description:N"),
         ),
         known.mark_rule(strokeWidth=1.5, color=FAINT).encode(x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q")),
         base.mark_text(align="left", dx=5, fontSize=10).encode(x=alt.X("at:Q", scale=scale), text=alt.Text("label:N")),
@@ -106,5 +106,5 @@ def _row(bar: GroupBar) -> dict[str, Any]:
         "high": high,
         "at": high or bar.value or 0.0,
         "label": bar.label,
-        "says": bar.says,
+        "description": bar.description,
     }

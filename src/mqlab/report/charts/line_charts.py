@@ -1,4 +1,4 @@
-"""Charts of many values a system: the distribution of its latencies, and its messages second by second."""
+"""Charts of latency distributions, and of messages in each second."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import altair as alt
 from mqlab.report.charts.drawing import FAINT, TIME_LABELS, Sheet, amounts, by_system, draw, layered, legend
 
 _SIZE: Final = {"width": 400, "height": 200}
-# One message in a hundred thousand: what lies beyond is drawn at the edge.
+# One message in 10^5: greater shares are drawn at the edge.
 _FARTHEST: Final = 5
 _SHARE_LABELS: Final = (
     "datum.value < 1 ? '50 %' : datum.value == 1 ? '90 %' : "
@@ -20,7 +20,7 @@ _SHARE_LABELS: Final = (
 
 @dataclass(frozen=True)
 class Curve:
-    """Points (share of messages, latency in seconds) of one system; `marks` are the percentiles that are reported."""
+    """Points (share of messages, latency in seconds) of one system; `marks` are the reported percentiles."""
 
     system: str
     points: Sequence[tuple[float, float]]
@@ -45,13 +45,15 @@ class Band:
 
 
 def latencies(curves: Sequence[Curve], systems: Sequence[str]) -> str:
-    """Latency against the share of messages that took no longer, stretched so that the slowest are seen.
+    """Latency against the share of messages that took no longer, on an axis that stretches the slowest messages.
 
-    `systems` are all of the run's, whether they are in this chart or not.
+    `systems` are all systems of the run.
     """
     lines = [(curve.system, stretched(share), latency) for curve in curves for share, latency in curve.points]
     marks = [
-        (curve.system, stretched(share), latency, says) for curve in curves for share, latency, says in curve.marks
+        (curve.system, stretched(share), latency, description)
+        for curve in curves
+        for share, latency, description in curve.marks
     ]
     far = max([x for _, x, _ in lines] + [x for _, x, _, _ in marks], default=1.0)
     ticks = _thirds([y for _, _, y in lines] + [y for _, _, y, _ in marks])
@@ -74,34 +76,39 @@ def latencies(curves: Sequence[Curve], systems: Sequence[str]) -> str:
     )
     colour = by_system(systems, [curve.system for curve in curves])
     drawn = [{"system": name, "x": across, "y": up, "n": n} for n, (name, across, up) in enumerate(lines)]
-    dotted = [{"system": name, "x": across, "y": up, "says": f"{name}: {says}"} for name, across, up, says in marks]
+    dotted = [
+        {"system": name, "x": across, "y": up, "description": f"{name}: {description}"}
+        for name, across, up, description in marks
+    ]
     sheet = Sheet()
     line = sheet.chart(drawn).mark_line(strokeWidth=2)
     dots = sheet.chart(dotted).mark_circle(size=36, opacity=1)
     layers = [
         line.encode(x=x, y=y, color=colour, order=alt.Order("n:Q")),
-        dots.encode(x=x, y=y, color=colour, description=alt.Description("says:N")),
+        dots.encode(x=x, y=y, color=colour, description=alt.Description("description:N")),
     ]
     return draw(layered(layers, **_SIZE), sheet)
 
 
 def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]) -> str:
-    """Messages in each second of every run; the phases that do not count lie under a veil."""
+    """Messages in each second of every run; phases other than measure are shaded."""
     rows = [
         {"system": line.system, "run": f"{line.run} {line.side}", "side": line.side, "x": x, "y": y}
         for line in lines
         for x, y in _with_last_edge(line.seconds)
     ]
-    veils = [{"phase": band.phase, "start": band.start, "end": band.end} for band in bands]
+    shaded = [{"phase": band.phase, "start": band.start, "end": band.end} for band in bands]
     sheet = Sheet()
-    veil = sheet.chart(veils)
+    shade = sheet.chart(shaded)
     dashes = alt.Scale(domain=["received", "sent"], range=[[1, 0], [4, 3]])
     steps = sheet.chart(rows).mark_line(interpolate="step-after", strokeWidth=1.6, opacity=0.85)
     layers = [
-        veil.mark_rect(color=FAINT, opacity=0.16).encode(
+        shade.mark_rect(color=FAINT, opacity=0.16).encode(
             x=alt.X("start:Q"), x2=alt.X2("end:Q"), description=alt.Description("phase:N")
         ),
-        veil.mark_text(align="left", dx=3, dy=8, y=0, fontSize=10).encode(x=alt.X("start:Q"), text=alt.Text("phase:N")),
+        shade.mark_text(align="left", dx=3, dy=8, y=0, fontSize=10).encode(
+            x=alt.X("start:Q"), text=alt.Text("phase:N")
+        ),
         steps.encode(
             x=alt.X(
                 "x:Q",
@@ -126,22 +133,22 @@ def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]
 
 
 def stretched(share: float) -> float:
-    """Where a share lies on the axis: every further nine has the same width."""
+    """The position of a share on the axis: 90 %, 99 %, 99.9 % have equal distances."""
     return min(_FARTHEST, -math.log10(max(1.0 - share, 10.0**-_FARTHEST)))
 
 
 def _with_last_edge(seconds: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """A second is a step, not an instant: the last one too reaches to its end."""
+    """Add the end of the last second: each second is a step."""
     return [*seconds, (seconds[-1][0] + 1, seconds[-1][1])]
 
 
 def _thirds(values: Sequence[float]) -> list[float]:
-    """1, 3, 10, 30 ... around all values, so that a log axis of a decade or two has lines enough to read."""
+    """The ticks 1, 3, 10, 30 ... around all values."""
     positive = [value for value in values if value > 0]
     low, high = min(positive, default=1e-3), max(positive, default=1.0)
     steps = [float(f"{digit}e{power}") for power in range(-10, 7) for digit in (1, 3)]
     below = max((step for step in steps if step <= low), default=steps[0])
     above = min((step for step in steps if step >= high and step > below), default=steps[-1])
     inside = [step for step in steps if below <= step <= above]
-    # Over many decades the tens alone are lines enough; the ends stay, so that the axis still holds every value.
+    # Over many decades only powers of ten; the ends stay, so that the axis covers every value.
     return inside if len(inside) <= 9 else [s for s in inside if f"{s:e}".startswith("1") or s in (below, above)]

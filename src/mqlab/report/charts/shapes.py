@@ -1,4 +1,4 @@
-"""The shapes of diagrams as SVG: boxes, words and arrows, in colours that suit a light and a dark ground."""
+"""The shapes of diagrams as SVG: boxes, texts and arrows, in colours for light and dark backgrounds."""
 
 from collections.abc import Sequence
 from html import escape
@@ -10,14 +10,14 @@ def rect(x: int, y: int, width: int, height: int, kind: str) -> str:
     look = {
         "box": 'rx="4" fill="#808a96" fill-opacity="0.10" stroke="#808a96"',
         "destination": 'rx="11" fill="#1f6feb" fill-opacity="0.12" stroke="#1f6feb"',
-        # Square and heavy: what lies here lies on the disk.
+        # Square and bold: a destination of persistent messages.
         "stored destination": 'rx="3" fill="#1f6feb" fill-opacity="0.12" stroke="#1f6feb" stroke-width="2.2"',
         "machine": 'rx="8" fill="none" stroke="#808a96" stroke-dasharray="4 3"',
     }[kind]
     return f'<rect x="{x}" y="{y}" width="{width}" height="{height}" {look}/>'
 
 
-def words_at(x: int, y: int, text: str, kind: str) -> str:
+def text_at(x: int, y: int, text: str, kind: str) -> str:
     look = {
         "inside": 'font-size="11px" text-anchor="middle"',
         "gap": 'font-size="14px" text-anchor="middle"',
@@ -28,7 +28,7 @@ def words_at(x: int, y: int, text: str, kind: str) -> str:
 
 
 def box(x: int, y: int, width: int, text: str, kind: str = "box") -> list[str]:
-    return [rect(x, y, width, BOX, kind), words_at(x + width // 2, y + 15, text, "inside")]
+    return [rect(x, y, width, BOX, kind), text_at(x + width // 2, y + 15, text, "inside")]
 
 
 def arrow(x1: int, y1: int, x2: int, y2: int) -> str:

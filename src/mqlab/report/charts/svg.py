@@ -1,4 +1,4 @@
-"""Pictures made safe and small: only known elements and attributes pass, and nothing in them refers outside."""
+"""Safe SVG: only known elements and attributes remain, and no reference leads outside the picture."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -15,19 +15,19 @@ ATTRIBUTES: Final = frozenset((
     "marker-end", "markerWidth", "markerHeight", "refX", "refY", "orient",
 ))
 # fmt: on
-INSIDE: Final = re.compile(r"url\(#[\w.-]+\)")
+LOCAL_URL: Final = re.compile(r"url\(#[\w.-]+\)")
 
-# A file shown by itself, or as an image in Markdown, has no page around it to colour its words.
-_ALONE: Final = (
+# The style of a picture in a file of its own: there is no page around it that colours its texts.
+_FILE_STYLE: Final = (
     "svg{color:#1f2933;font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}"
     "text{fill:currentColor}@media(prefers-color-scheme:dark){svg{color:#e4e7eb}}"
 )
 
 
 def clean(markup: str, name: str, description: str) -> str:
-    """The picture for use inside a page. Its ids begin with `name`, so that two pictures never share one."""
+    """Return the picture for use inside a page. Its ids begin with `name`, so that they are unique in the page."""
     root = ET.fromstring(markup)
-    _keep_known(root)
+    _remove_unknown(root)
     _rename_ids(root, name)
     root.set("role", "img")
     root.set("aria-label", description)
@@ -36,28 +36,28 @@ def clean(markup: str, name: str, description: str) -> str:
 
 
 def as_file(picture: str) -> str:
-    """The picture for use alone: with its namespace, and words that suit a light or a dark ground."""
+    """Return the picture for use as a file: with its namespace and a style for light and dark backgrounds."""
     start = picture.index(">") + 1
     head = picture[:start].replace("<svg", f'<svg xmlns="{NAMESPACE}"', 1)
-    return f"{head}<style>{_ALONE}</style>{picture[start:]}\n"
+    return f"{head}<style>{_FILE_STYLE}</style>{picture[start:]}\n"
 
 
-def _keep_known(element: ET.Element) -> None:
+def _remove_unknown(element: ET.Element) -> None:
     element.tag = element.tag.rpartition("}")[2]
     for attribute in list(element.attrib):
         value = element.attrib[attribute]
-        outside = "url(" in value and not INSIDE.fullmatch(value) and not attribute.startswith("aria-")
+        outside = "url(" in value and not LOCAL_URL.fullmatch(value) and not attribute.startswith("aria-")
         if attribute not in ATTRIBUTES or outside:
             del element.attrib[attribute]
     for child in list(element):
-        if child.tag.rpartition("}")[2] not in ELEMENTS or _unseen(child):
+        if child.tag.rpartition("}")[2] not in ELEMENTS or _is_invisible(child):
             element.remove(child)
         else:
-            _keep_known(child)
+            _remove_unknown(child)
 
 
-def _unseen(element: ET.Element) -> bool:
-    """Vega leaves frames without a shape and labels it chose not to show."""
+def _is_invisible(element: ET.Element) -> bool:
+    """Whether an element is invisible: Vega writes empty frames and labels that it does not show."""
     return (
         element.get("display") == "none"
         or element.get("opacity") == "0"
@@ -70,5 +70,5 @@ def _rename_ids(root: ET.Element, name: str) -> None:
         for attribute, value in element.attrib.items():
             if attribute == "id":
                 element.set("id", f"{name}-{value}")
-            elif INSIDE.fullmatch(value) and not attribute.startswith("aria-"):
+            elif LOCAL_URL.fullmatch(value) and not attribute.startswith("aria-"):
                 element.set(attribute, f"url(#{name}-{value[5:]}")

@@ -1,4 +1,4 @@
-"""Charts of one or two figures against a swept parameter: a line for each setting, in panels side by side."""
+"""Charts of one or two metrics against a swept parameter: a line for each setting, in panels."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,23 +23,23 @@ _WIDE: Final = 620
 _NARROW: Final = 330
 _HEIGHT: Final = 240
 _DASHES: Final = [5, 4]
-# A legend of lines that have names this long stands in one column.
+# A legend with longer names has one column.
 _LONG: Final = 34
 
 
 @dataclass(frozen=True)
 class Mark:
-    """One figure of a line; `x` is the number that was swept, or its place among names. `says` is its text."""
+    """One value of a line; `x` is the swept number, or the position of a name."""
 
     x: float
     y: float
     ci95: float | None
-    says: str
+    description: str
 
 
 @dataclass(frozen=True)
 class Line:
-    """`key` is its colour and its entry in the legend; `second` lines belong to the axis on the right."""
+    """`key` decides its colour and is its entry in the legend; `second` lines use the axis on the right."""
 
     key: str
     marks: Sequence[Mark]
@@ -48,7 +48,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """`joined` says whether the marks are joined by a line. All panels of a `family` share their axes."""
+    """`joined`: a line connects the marks. All panels of a `family` share their axes."""
 
     title: str
     family: str
@@ -58,9 +58,9 @@ class Panel:
 
 @dataclass(frozen=True)
 class Axes:
-    """What stands beside the axes. `labels` are the values of x as the study writes them.
+    """The titles and units of the axes. `labels` are the values of x as the study writes them.
 
-    Where these are no numbers, `named` is set: the axis has a place for each in their order.
+    With `named` the values of x are names: the axis has a position for each, in their order.
     """
 
     x: str
@@ -73,7 +73,7 @@ class Axes:
 
 
 def sweep(panels: Sequence[Panel], axes: Axes, keys: Sequence[str]) -> str:
-    """`keys` are all lines in the order of the legend: a key has one colour in all panels."""
+    """Draw the panels. `keys` are all lines in the order of the legend; a key has the same colour in all panels."""
     width = _WIDE if len(panels) == 1 else _NARROW
     sheet = Sheet()
     size = {"width": width, "height": _HEIGHT}
@@ -82,21 +82,21 @@ def sweep(panels: Sequence[Panel], axes: Axes, keys: Sequence[str]) -> str:
 
 
 def _panel(sheet: Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys: Sequence[str]) -> Spec:
-    kin = [other for other in panels if other.family == panel.family]
+    family = [other for other in panels if other.family == panel.family]
     sides = [_side(sheet, panel, panels, axes, keys, second=False)]
-    if any(line.second for other in kin for line in other.lines):
+    if any(line.second for other in family for line in other.lines):
         sides.append(_side(sheet, panel, panels, axes, keys, second=True))
     title = {"text": panel.title, "fontSize": 12, "anchor": "start"}
     return {"layer": sides, "title": title, "resolve": {"scale": {"y": "independent"}}}
 
 
 def _side(sheet: Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys: Sequence[str], second: bool) -> Spec:
-    kin = [other for other in panels if other.family == panel.family]
+    family = [other for other in panels if other.family == panel.family]
     lines = [line for line in panel.lines if line.second == second]
-    every = [mark for other in kin for line in other.lines if line.second == second for mark in line.marks]
+    every = [mark for other in family for line in other.lines if line.second == second for mark in line.marks]
     named = axes.second if second else axes.y
     rows = [_row(line, mark, named if axes.second else "") for line in lines for mark in line.marks]
-    up = _up(every, axes, second)
+    vertical = _y(every, axes, second)
     encoded = {
         "x": _x(panels, axes),
         "color": _colour(keys, axes),
@@ -107,12 +107,12 @@ def _side(sheet: Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys:
     if panel.joined:
         line = base.mark_line(strokeWidth=1.4 if second else 2)
         dashed = {"order": alt.Order("x:Q"), "strokeDash": _dash(keys, axes)}
-        layers.append(line.encode(y=alt.Y("y:Q", **up), **dashed, **encoded))
+        layers.append(line.encode(y=alt.Y("y:Q", **vertical), **dashed, **encoded))
     shape = "square" if second else "circle"
     points = base.mark_point(shape=shape, filled=not second, size=26 if second else 38, opacity=1, strokeWidth=1.4)
-    layers.append(points.encode(y=alt.Y("y:Q", **up), description=alt.Description("says:N"), **encoded))
+    layers.append(points.encode(y=alt.Y("y:Q", **vertical), description=alt.Description("description:N"), **encoded))
     whisker = base.transform_filter("datum.low !== null").mark_rule(strokeWidth=1, opacity=0.6)
-    layers.append(whisker.encode(y=alt.Y("low:Q", **up), y2=alt.Y2("high:Q"), **encoded))
+    layers.append(whisker.encode(y=alt.Y("low:Q", **vertical), y2=alt.Y2("high:Q"), **encoded))
     return layered(layers)
 
 
@@ -123,12 +123,12 @@ def _row(line: Line, mark: Mark, named: str) -> dict[str, Any]:
         "y": mark.y,
         "low": None if mark.ci95 is None else max(0.0, mark.y - mark.ci95),
         "high": None if mark.ci95 is None else mark.y + mark.ci95,
-        "says": mark.says,
+        "description": mark.description,
     }
 
 
 def entry(key: str, named: str) -> str:
-    """A line in the legend: with two figures, the line of each stands beside that of the other."""
+    """The name of a line in the legend, with its metric where the chart has two."""
     return ": ".join(part for part in (key, named) if part)
 
 
@@ -147,17 +147,17 @@ def _x(panels: Sequence[Panel], axes: Axes) -> alt.X:
 
 
 def _spread(values: Sequence[float], log: bool) -> list[float]:
-    """Labels at the values that were swept, as far as they do not fall on each other."""
+    """The swept values that get a label, so that labels do not overlap."""
     room = 0.06 * (values[-1] - values[0])
-    kept: list[float] = []
+    labelled: list[float] = []
     for value in values:
-        if not kept or (value > 1.5 * kept[-1] if log else value - kept[-1] >= room):
-            kept.append(value)
-    return kept
+        if not labelled or (value > 1.5 * labelled[-1] if log else value - labelled[-1] >= room):
+            labelled.append(value)
+    return labelled
 
 
-def _up(every: Sequence[Mark], axes: Axes, second: bool) -> dict[str, Any]:
-    """The axis upwards, from zero; the same for all panels of a family."""
+def _y(every: Sequence[Mark], axes: Axes, second: bool) -> dict[str, Any]:
+    """The vertical axis, from zero; the same for all panels of a family."""
     top = max((mark.y + (mark.ci95 or 0.0) for mark in every), default=0.0) or 1.0
     unit = axes.second_unit if second else axes.unit
     labels = quantity_labels(unit)

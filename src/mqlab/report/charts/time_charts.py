@@ -1,4 +1,4 @@
-"""Charts against time within a run: rates of sending and receiving, what waits in the system, and when it held back."""
+"""Charts over the time of a run: messages sent and received, messages in the system, and the onset of flow control."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ _ONSET: Final = "#b4232c"
 
 
 @dataclass(frozen=True)
-class Course:
-    """One run of a system: (seconds, sent a second, received a second), and (seconds, messages in the system)."""
+class TimeSeries:
+    """One run of a system: (seconds, sent/s, received/s), and (seconds, messages in the system)."""
 
     system: str
     run: str
@@ -29,9 +29,9 @@ class Onset:
     label: str
 
 
-def course(courses: Sequence[Course], onsets: Sequence[Onset], systems: Sequence[str]) -> str:
-    """The rates above, the depth below, on one axis of time; a line across both where the system held back first."""
-    end = max((row[0] for one in courses for row in (*one.paces, *one.depths)), default=1.0)
+def time_series_chart(runs: Sequence[TimeSeries], onsets: Sequence[Onset], systems: Sequence[str]) -> str:
+    """Rates above and depth below, with the same time axis; a vertical line marks the onset of flow control."""
+    end = max((row[0] for run in runs for row in (*run.paces, *run.depths)), default=1.0)
     x = alt.X(
         "x:Q",
         title="seconds since the start of the load",
@@ -39,19 +39,19 @@ def course(courses: Sequence[Course], onsets: Sequence[Onset], systems: Sequence
         axis=alt.Axis(tickCount=8, grid=False),
     )
     sheet = Sheet()
-    above = (*_rates(sheet, courses, systems, x), *_marks(sheet, onsets, x, named=True))
+    above = (*_rates(sheet, runs, systems, x), *_marks(sheet, onsets, x, named=True))
     panels = [layered(above, width=_WIDTH, height=200)]
-    if any(one.depths for one in courses):
-        below = (_depths(sheet, courses, systems, x), *_marks(sheet, onsets, x, named=False))
+    if any(run.depths for run in runs):
+        below = (_depths(sheet, runs, systems, x), *_marks(sheet, onsets, x, named=False))
         panels.append(layered(below, width=_WIDTH, height=90))
     return draw(side_by_side(panels, 1, 14, ("color",)), sheet)
 
 
-def _rates(sheet: Sheet, courses: Sequence[Course], systems: Sequence[str], x: alt.X) -> list[alt.Chart]:
+def _rates(sheet: Sheet, runs: Sequence[TimeSeries], systems: Sequence[str], x: alt.X) -> list[alt.Chart]:
     rows = [
-        {"system": one.system, "run": f"{one.run} {side}", "side": side, "x": seconds, "y": rate}
-        for one in courses
-        for seconds, sent, received in one.paces
+        {"system": run.system, "run": f"{run.run} {side}", "side": side, "x": seconds, "y": rate}
+        for run in runs
+        for seconds, sent, received in run.paces
         for side, rate in (("sent", sent), ("received", received))
     ]
     dashes = alt.Scale(domain=["received", "sent"], range=[[1, 0], [4, 3]])
@@ -61,24 +61,24 @@ def _rates(sheet: Sheet, courses: Sequence[Course], systems: Sequence[str], x: a
             x=x,
             y=alt.Y("y:Q", title="messages/s", scale=alt.Scale(zero=True, nice=True), axis=amounts()),
             detail=alt.Detail("run:N"),
-            color=by_system(systems, [one.system for one in courses]),
+            color=by_system(systems, [run.system for run in runs]),
             strokeDash=alt.StrokeDash("side:N", title=None, legend=legend("top", ["received", "sent"]), scale=dashes),
         )
     ]
 
 
-def _depths(sheet: Sheet, courses: Sequence[Course], systems: Sequence[str], x: alt.X) -> alt.Chart:
+def _depths(sheet: Sheet, runs: Sequence[TimeSeries], systems: Sequence[str], x: alt.X) -> alt.Chart:
     rows = [
-        {"system": one.system, "run": one.run, "x": seconds, "y": depth}
-        for one in courses
-        for seconds, depth in one.depths
+        {"system": run.system, "run": run.run, "x": seconds, "y": depth}
+        for run in runs
+        for seconds, depth in run.depths
     ]
     line = sheet.chart(rows).mark_line(strokeWidth=1.6)
     return line.encode(
         x=x,
         y=alt.Y("y:Q", title="messages waiting", scale=alt.Scale(zero=True, nice=True), axis=amounts()),
         detail=alt.Detail("run:N"),
-        color=by_system(systems, [one.system for one in courses]),
+        color=by_system(systems, [run.system for run in runs]),
     )
 
 

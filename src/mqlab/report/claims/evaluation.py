@@ -1,6 +1,6 @@
-"""The value of a claim's check: true, false, or undecided by what is known of the measures.
+"""Evaluation of a claim's check over intervals: true, false, or undecided by the measures.
 
-`study.expression` says which texts are accepted; here the accepted tree is walked over intervals.
+`study.language.expression` defines and checks the syntax; this module evaluates its tree.
 """
 
 import ast
@@ -35,64 +35,64 @@ ARITHMETIC: Final[dict[type[ast.operator], Callable[[Interval, Interval], Interv
 }
 
 
-class MissingError(MqlabError, LookupError):
-    """A value the expression needs is not there; the message says why, for a reader of the report."""
+class MissingValueError(MqlabError, LookupError):
+    """A value that the check needs is missing; the message tells the reader of the report why."""
 
 
-class Values(Protocol):
-    """Where the values come from: the measures, or what the study printed."""
+class CheckValues(Protocol):
+    """The values of a check: measured, or published."""
 
-    def one(self, wanted: Reference, within: bool) -> Interval:
-        """The value of the system under judgement; raises MissingError.
+    def value(self, reference: Reference, within: bool) -> Interval:
+        """The value of the system that is judged; raises MissingValueError.
 
-        `within` says that the comparison stays inside one point and so speaks of what happened in its runs;
-        a comparison of several points speaks of what the system can do in each.
+        `within`: the comparison stays inside one point, so it is about what happened in its runs. A comparison of
+        several points is about what the system can do in each.
         """
 
-    def impact(self, wanted: Reference) -> Interval:
-        """The change of that value against its base point, in percent; raises MissingError."""
+    def impact(self, reference: Reference) -> Interval:
+        """The change of that value against its base point, in percent; raises MissingValueError."""
 
-    def every(self, wanted: Reference) -> Mapping[str, Interval]:
-        """The values of all systems by name; raises MissingError when there are fewer than two."""
+    def values_by_system(self, reference: Reference) -> Mapping[str, Interval]:
+        """The values of all systems by name; raises MissingValueError when there are fewer than two."""
 
-    def known_as(self, name: str) -> str | None:
+    def resolve_system(self, name: str) -> str | None:
         """The system that a claim means by a name; None where there is none."""
 
-    def points(self, wanted: Reference) -> list[Point]:
-        """All points that an open reference stands for; raises MissingError when there are none."""
+    def points(self, reference: Reference) -> list[Point]:
+        """All points that match an open reference; raises MissingValueError when there are none."""
 
-    def greatest(self, wanted: Reference) -> Interval | None:
-        """The greatest over all these points, where it is known as such; None where each must be looked at."""
+    def peak(self, reference: Reference) -> Interval | None:
+        """The peak over all these points, where it was published; None where each point must be evaluated."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckResult:
     truth: Truth
     figures: tuple[str, ...]
 
 
-def evaluate(expression: Expression, values: Values) -> Outcome:
-    """Raises MissingError when a value is missing or the arithmetic has no result."""
-    walk = _Walk(values)
+def evaluate(expression: Expression, values: CheckValues) -> CheckResult:
+    """Raises MissingValueError when a value is missing or the arithmetic has no result."""
+    evaluator = _Evaluator(values)
     try:
-        truth = walk.truth(expression.tree.body)
+        truth = evaluator.truth(expression.tree.body)
     except ZeroDivisionError:
-        raise MissingError("a divisor is zero") from None
+        raise MissingValueError("a divisor is zero") from None
     except OverflowError:
-        raise MissingError("the figures are too large to compute with") from None
-    return Outcome(truth, tuple(dict.fromkeys(walk.figures)))
+        raise MissingValueError("the figures are too large to compute with") from None
+    return CheckResult(truth, tuple(dict.fromkeys(evaluator.figures)))
 
 
 def best_of(metric: str, values: Mapping[str, Interval]) -> frozenset[str]:
-    """The systems that may be the best: one name when it is known, more when their intervals overlap."""
-    worth = {name: -value if _less_is_better(metric) else value for name, value in values.items()}
-    bar = greatest(worth.values())
-    return frozenset(name for name, value in worth.items() if value.high >= bar.low)
+    """The systems that may be the best: one, or several whose intervals overlap."""
+    scores = {name: -value if _lower_is_better(metric) else value for name, value in values.items()}
+    top = greatest(scores.values())
+    return frozenset(name for name, value in scores.items() if value.high >= top.low)
 
 
 @dataclass
-class _Walk:
-    values: Values
+class _Evaluator:
+    values: CheckValues
     figures: list[str] = field(default_factory=list)
     within: bool = False
     bound_to: Point | None = None  # inside of min, max or mean over points
@@ -110,25 +110,25 @@ class _Walk:
             case ast.Compare(left=ast.Call() as call, ops=[ast.NotEq()], comparators=[name]):
                 return _negated(self._is_first(call, name))
             case ast.Compare(left=left, ops=relations, comparators=others):
-                # Two systems are compared by what each can do, even at one point.
+                # Two systems at one point are compared by what each can do.
                 self.within = len({(r.scenario, r.point, r.where, r.system) for r in references(node)}) <= 1
                 sides = [self._side(side) for side in (left, *others)]
                 pairs = zip(sides[:-1], relations, sides[1:], strict=True)
                 return _all([_ordered(*pair) for pair in pairs])
-        raise TypeError(f"not accepted by study.expression: {ast.dump(node)}")
+        raise TypeError(f"not accepted by study.language.expression: {ast.dump(node)}")
 
     def _side(self, node: ast.expr) -> Interval:
         value = self._number(node)
         if references(node):
-            self.figures.append(f"{text_of(node)} = {in_words(value)}")
+            self.figures.append(f"{text_of(node)} = {format_interval(value)}")
         return value
 
     def _is_first(self, call: ast.Call, name: ast.expr) -> Truth:
-        assert isinstance(name, ast.Constant)  # study.expression accepts nothing else there
-        wanted = self._argument(call)
-        candidates = best_of(wanted.metric, self.values.every(wanted))
+        assert isinstance(name, ast.Constant)  # study.language.expression accepts no other argument
+        argument = self._argument(call)
+        candidates = best_of(argument.metric, self.values.values_by_system(argument))
         self.figures.append(f"{text_of(call)} = {' or '.join(sorted(candidates))}")
-        if self.values.known_as(str(name.value)) not in candidates:
+        if self.values.resolve_system(str(name.value)) not in candidates:
             return False
         return True if len(candidates) == 1 else None
 
@@ -141,10 +141,10 @@ class _Walk:
             case ast.BinOp(left=left, op=sign, right=right):
                 return ARITHMETIC[type(sign)](self._number(left), self._number(right))
             case ast.Subscript():
-                return self.values.one(self._reference(node), self.within)
+                return self.values.value(self._reference(node), self.within)
             case ast.Call():
                 return self._call(node)
-        raise TypeError(f"not accepted by study.expression: {ast.dump(node)}")
+        raise TypeError(f"not accepted by study.language.expression: {ast.dump(node)}")
 
     def _call(self, node: ast.Call) -> Interval:
         name = function_name(node)
@@ -158,18 +158,18 @@ class _Walk:
         return abs(numbers[0]) if name == "abs" else least(numbers) if name == "min" else greatest(numbers)
 
     def _over_points(self, name: str, node: ast.expr) -> Interval:
-        """Every point that the first open reference stands for is put into all of them in turn."""
+        """Evaluate the expression for every point that matches its first open reference."""
         first = next(open_references(node))
-        if name == "max" and isinstance(node, ast.Subscript) and (known := self.values.greatest(first)) is not None:
-            return known
-        found = []
+        if name == "max" and isinstance(node, ast.Subscript) and (peak := self.values.peak(first)) is not None:
+            return peak
+        values = []
         for point in self.values.points(first):
             self.bound_to = point
-            found.append(self._number(node))
+            values.append(self._number(node))
         self.bound_to = None
         if name == "mean":
-            return reduce(operator.add, found) / Interval.exactly(float(len(found)))
-        return least(found) if name == "min" else greatest(found)
+            return reduce(operator.add, values) / Interval.exactly(float(len(values)))
+        return least(values) if name == "min" else greatest(values)
 
     def _reference(self, node: ast.Subscript) -> Reference:
         found = parse_reference(node)
@@ -177,36 +177,38 @@ class _Walk:
 
     def _argument(self, call: ast.Call) -> Reference:
         argument = call.args[0]
-        assert isinstance(argument, ast.Subscript)  # study.expression accepts nothing else there
+        assert isinstance(argument, ast.Subscript)  # study.language.expression accepts no other argument
         return self._reference(argument)
 
-    def _over_systems(self, name: str, wanted: Reference) -> Interval:
-        """How many times as good the best is as the worst (spread) or the second (lead): never below 1."""
-        found = list(self.values.every(wanted).values())
-        place = 1 if name == "lead" else len(found) - 1
-        upwards = _less_is_better(wanted.metric)
-        best, other = _placed(found, 0, upwards), _placed(found, place, upwards)
-        ratio = other / best if upwards else best / other
+    def _over_systems(self, name: str, reference: Reference) -> Interval:
+        """The best value over the worst (spread) or the second best (lead), at least 1."""
+        values = list(self.values.values_by_system(reference).values())
+        rank = 1 if name == "lead" else len(values) - 1
+        ascending = _lower_is_better(reference.metric)
+        best, other = _ranked(values, 0, ascending), _ranked(values, rank, ascending)
+        ratio = other / best if ascending else best / other
         return Interval(max(1.0, ratio.value), max(1.0, ratio.low), max(1.0, ratio.high))
 
 
-def in_words(value: Interval) -> str:
+def format_interval(value: Interval) -> str:
     if value.exact:
         return formatting.number(value.value)
     low = "unbounded below" if value.low == -float("inf") else formatting.number(value.low)
     return f"{formatting.number(value.value)} ({low} to {formatting.number(value.high)})"
 
 
-def _placed(found: list[Interval], place: int, upwards: bool) -> Interval:
-    """What is known of the n-th best value: it never falls when one of the values grows, so its ends are known."""
+def _ranked(intervals: list[Interval], rank: int, ascending: bool) -> Interval:
+    """The interval of the n-th best value: it is monotone in every value, so its ends are those of the ends."""
 
     def nth(values: list[float]) -> float:
-        return sorted(values, reverse=not upwards)[place]
+        return sorted(values, reverse=not ascending)[rank]
 
-    return Interval(nth([i.value for i in found]), nth([i.low for i in found]), nth([i.high for i in found]))
+    return Interval(
+        nth([i.value for i in intervals]), nth([i.low for i in intervals]), nth([i.high for i in intervals])
+    )
 
 
-def _less_is_better(metric: str) -> bool:
+def _lower_is_better(metric: str) -> bool:
     return METRICS[metric].better == "lower"
 
 

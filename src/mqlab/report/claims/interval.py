@@ -1,7 +1,7 @@
-"""Intervals: what is known of a value, and sound arithmetic on it.
+"""Interval arithmetic.
 
-A result holds every value that the operation gives for values inside its operands. Ends are computed by the same
-floating-point operation as the values themselves; rounding keeps order, so this stays true after rounding.
+A result contains every value that the operation gives for values inside its operands. Ends are computed by the same
+floating-point operation as the values; rounding keeps their order.
 """
 
 import math
@@ -14,7 +14,7 @@ Real = Callable[[float, float], float]
 
 @dataclass(frozen=True)
 class Interval:
-    """From `low` to `high`, either of which may be infinite; `value` is the best single figure inside, and finite."""
+    """From `low` to `high`, each maybe infinite; `value` is the best estimate inside, and finite."""
 
     value: float
     low: float
@@ -22,7 +22,7 @@ class Interval:
 
     def __post_init__(self) -> None:
         if math.isinf(self.value) or math.isnan(self.value + self.low) or math.isnan(self.value + self.high):
-            raise OverflowError("a figure beyond what a float can hold")
+            raise OverflowError("a figure exceeds the range of a float")
         if not self.low <= self.value <= self.high:
             raise ValueError(f"{self.value} does not lie between {self.low} and {self.high}")
 
@@ -62,13 +62,13 @@ class Interval:
 
 
 def least(intervals: Iterable[Interval]) -> Interval:
-    every = list(intervals)
-    return Interval(min(i.value for i in every), min(i.low for i in every), min(i.high for i in every))
+    given = list(intervals)
+    return Interval(min(i.value for i in given), min(i.low for i in given), min(i.high for i in given))
 
 
 def greatest(intervals: Iterable[Interval]) -> Interval:
-    every = list(intervals)
-    return Interval(max(i.value for i in every), max(i.low for i in every), max(i.high for i in every))
+    given = list(intervals)
+    return Interval(max(i.value for i in given), max(i.low for i in given), max(i.high for i in given))
 
 
 def less(left: Interval, right: Interval) -> bool | None:
@@ -84,14 +84,14 @@ def _from_corners(left: Interval, right: Interval, operation: Real) -> Interval:
     for a in (left.low, left.high):
         for b in (right.low, right.high):
             corner = operation(a, b)
-            # 0 x infinity: the other end is only approached, so values next to this corner stay next to zero.
+            # 0 x infinity: infinity is never reached, so values near this corner are near zero.
             corners.append(0.0 if math.isnan(corner) else corner)
     value = operation(left.value, right.value)
     return Interval(value, min(corners), max(corners))
 
 
 def _quotient(a: float, b: float) -> float:
-    # The divisor reaches down to zero (never up to it, see __truediv__): the quotient grows without bound.
+    # The divisor is positive and its lower end is zero (see __truediv__): the quotient has no bound.
     if b == 0:
         return math.copysign(math.inf, a) if a else 0.0
     return a / b

@@ -1,30 +1,30 @@
-"""The verdicts as tables: one row a claim, and the figures behind every verdict."""
+"""Tables of the verdicts: one row for each claim, and the figures behind every verdict."""
 
 from collections.abc import Sequence
 
 from mqlab.report.claims.verdicts import ALL_SYSTEMS, NOT_TESTABLE, REFUTED, VERDICTS, Verdict
-from mqlab.report.data.findings import Findings, stamped
+from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits.cells import system_cell
 from mqlab.report.render.content import MEASURED, PUBLISHED, Cell, Table, row
 from mqlab.report.render.formatting import listed
 
 
-def verdict_table(findings: Findings, verdicts: Sequence[Verdict]) -> Table:
-    """What the published figures say of a claim, then what each system measured here says of it."""
-    systems = [system.name for system in findings.systems]
+def verdict_table(results: RunResults, verdicts: Sequence[Verdict]) -> Table:
+    """The verdicts of each claim: on the published values, then on each system that was measured."""
+    systems = [system.name for system in results.systems]
     head = (
         "Claim",
         f"On the {PUBLISHED} figures",
-        *(f"{stamped(name, findings.stamps_of(name))}, {MEASURED}" for name in systems),
+        *(f"{stamped(name, results.stamps_of(name))}, {MEASURED}" for name in systems),
     )
     rows = []
-    for claim in findings.study.claims:
-        said = [verdict for verdict in verdicts if verdict.claim == claim.id]
-        published = [verdict for verdict in said if verdict.basis == "published"]
-        ours = [_measured_cell(said, name, first=name == systems[0]) for name in systems]
+    for claim in results.study.claims:
+        given = [verdict for verdict in verdicts if verdict.claim == claim.id]
+        published = [verdict for verdict in given if verdict.basis == "published"]
+        ours = [_measured_cell(given, name, first=name == systems[0]) for name in systems]
         # Where the study's own figures speak against it, or words were read one way of several, the note says so.
         read = (Cell("", claim.note),) if claim.note else ()
-        rows.append(row(Cell(claim.says, claim.source, below=read), _published_cell(published, findings), *ours))
+        rows.append(row(Cell(claim.says, claim.source, below=read), _published_cell(published, results), *ours))
     note = (
         "Holds and refuted are decided for the whole 95 % interval of every figure involved; anything else is "
         "inconclusive. Claims compare shapes and ratios within one machine, never our rates with theirs."
@@ -32,12 +32,12 @@ def verdict_table(findings: Findings, verdicts: Sequence[Verdict]) -> Table:
     return Table("Each claim, on the published figures and on ours", head, tuple(rows), (note,))
 
 
-def figures_table(findings: Findings, verdicts: Sequence[Verdict]) -> Table:
-    claims = {claim.id: claim for claim in findings.study.claims}
+def figures_table(results: RunResults, verdicts: Sequence[Verdict]) -> Table:
+    claims = {claim.id: claim for claim in results.study.claims}
     rows = tuple(
         row(
             Cell(verdict.claim),
-            _subject(findings, verdict),
+            _subject(results, verdict),
             Cell(verdict.verdict, tone=tone(verdict.verdict)),
             Cell(verdict.figures or verdict.reason, verdict.reason if verdict.figures else ""),
             Cell(claims[verdict.claim].check or "none", claims[verdict.claim].note or ""),
@@ -54,30 +54,30 @@ def tone(verdict: str) -> str:
     return "untestable" if verdict == NOT_TESTABLE else verdict
 
 
-def _subject(findings: Findings, verdict: Verdict) -> Cell:
+def _subject(results: RunResults, verdict: Verdict) -> Cell:
     if verdict.basis == "published":
-        return system_cell(findings, verdict.subject, PUBLISHED)
+        return system_cell(results, verdict.subject, PUBLISHED)
     if verdict.subject == ALL_SYSTEMS:
-        names = [system.name for system in findings.systems]
-        return Cell(ALL_SYSTEMS, MEASURED, "measured", findings.stamps_of(*names))
-    return system_cell(findings, verdict.subject, MEASURED)
+        names = [system.name for system in results.systems]
+        return Cell(ALL_SYSTEMS, MEASURED, "measured", results.stamps_of(*names))
+    return system_cell(results, verdict.subject, MEASURED)
 
 
-def _published_cell(verdicts: Sequence[Verdict], findings: Findings) -> Cell:
-    """One line a verdict, with the systems it is given for."""
+def _published_cell(verdicts: Sequence[Verdict], results: RunResults) -> Cell:
+    """One line for each verdict, with its systems."""
     lines = []
     for word in VERDICTS:
         given = [verdict for verdict in verdicts if verdict.verdict == word]
         if given:
-            lines.append(Cell(word, _for_whom(given, len(findings.study.systems_published)), tone(word)))
+            lines.append(Cell(word, _subjects(given, len(results.study.systems_published)), tone(word)))
     if verdicts and all(verdict.verdict == REFUTED for verdict in verdicts):
         lines.append(Cell("", "The study's own figures contradict it."))
     return _stacked(lines)
 
 
-def _for_whom(given: Sequence[Verdict], published: int) -> str:
+def _subjects(given: Sequence[Verdict], published: int) -> str:
     if given[0].subject == ALL_SYSTEMS:
-        # One verdict has room for its figures; a reason why nothing was judged stands beside our systems.
+        # The only verdict: its figures have room here; a reason stands in the columns of the measured systems.
         return given[0].figures
     return f"for all {published}" if len(given) == published > 1 else f"for {listed([v.subject for v in given])}"
 

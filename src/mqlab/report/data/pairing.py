@@ -1,8 +1,8 @@
-"""Which system of this run stands for which published one: figures of the two are shown side by side."""
+"""Pairs of published systems and the systems of this run that stand for them: their figures are side by side."""
 
 from dataclasses import dataclass
 
-from mqlab.report.data.findings import Findings, stamped
+from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.render.content import MEASURED, PUBLISHED
 from mqlab.report.render.formatting import listed
 
@@ -10,8 +10,8 @@ Subject = tuple[str, str]  # a system and its origin
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A published system and the one that was run in its place; one of them may be missing."""
+class SystemPair:
+    """A published system and its stand-in in this run; one of them may be missing."""
 
     published: str | None
     measured: str | None
@@ -22,50 +22,50 @@ class Pair:
         return [(name, origin) for name, origin in names if name is not None]
 
 
-def pairs(findings: Findings) -> list[Pair]:
-    """The published systems in their order, each with the one run in its place; then those that stand for none."""
-    run = [system.name for system in findings.systems]
-    found = [Pair(name, in_place_of(findings, name)) for name in findings.study.systems_published]
-    taken = {pair.measured for pair in found}
-    return found + [Pair(None, name) for name in run if name not in taken]
+def pairs(results: RunResults) -> list[SystemPair]:
+    """The published systems in their order with their stand-ins; then the systems that stand for none."""
+    run = [system.name for system in results.systems]
+    published = [SystemPair(name, stand_in(results, name)) for name in results.study.systems_published]
+    stand_ins = {pair.measured for pair in published}
+    return published + [SystemPair(None, name) for name in run if name not in stand_ins]
 
 
-def pair_name(findings: Findings, pair: Pair) -> str:
+def pair_name(results: RunResults, pair: SystemPair) -> str:
     """Both names, for a legend that serves published and measured figures."""
-    ours = None if pair.measured is None else stamped(pair.measured, findings.stamps_of(pair.measured))
-    if pair.published is None or ours is None or pair.published == pair.measured:
-        return ours or pair.published or ""
-    return f"{pair.published} (here: {ours})"
+    measured = None if pair.measured is None else stamped(pair.measured, results.stamps_of(pair.measured))
+    if pair.published is None or measured is None or pair.published == pair.measured:
+        return measured or pair.published or ""
+    return f"{pair.published} (here: {measured})"
 
 
-def subjects(findings: Findings) -> list[Subject]:
+def subjects(results: RunResults) -> list[Subject]:
     """All systems, the published ones first."""
-    return [(name, PUBLISHED) for name in findings.study.systems_published] + [
-        (system.name, MEASURED) for system in findings.systems
+    return [(name, PUBLISHED) for name in results.study.systems_published] + [
+        (system.name, MEASURED) for system in results.systems
     ]
 
 
-def two(findings: Findings, origin: str) -> tuple[str, str] | None:
-    """The two systems that ratios compare, in the study's order; None where there are not two."""
+def compared_systems(results: RunResults, origin: str) -> tuple[str, str] | None:
+    """The two systems that ratios compare, in the study's order; None where there are fewer."""
     if origin == PUBLISHED:
-        names = list(findings.study.systems_published)
+        names = list(results.study.systems_published)
     else:
-        ours = [pair.measured for pair in pairs(findings) if pair.measured is not None]
-        names = list(dict.fromkeys(ours))
+        measured = [pair.measured for pair in pairs(results) if pair.measured is not None]
+        names = list(dict.fromkeys(measured))
     return (names[0], names[1]) if len(names) > 1 else None
 
 
-def stands_for(findings: Findings, system: str) -> str:
+def stands_for(results: RunResults, system: str) -> str:
     """ "in place of A and B", or "" for a system that stands for itself or for none."""
-    named = [pair.published for pair in pairs(findings) if pair.measured == system and pair.published]
-    others = [name for name in named if name != system]
+    published = [pair.published for pair in pairs(results) if pair.measured == system and pair.published]
+    others = [name for name in published if name != system]
     return f"in place of {listed(others)}" if others else ""
 
 
-def in_place_of(findings: Findings, published: str) -> str | None:
-    """The system of this run that a name of the study means: itself, or the one that stands for it."""
-    run = [system.name for system in findings.systems]
+def stand_in(results: RunResults, published: str) -> str | None:
+    """The system of this run that a published name means: itself, or its stand-in."""
+    run = [system.name for system in results.systems]
     if published in run:
         return published
-    text = findings.study.stand_ins.get(published)
-    return text if text in run else None
+    name = results.study.stand_ins.get(published)
+    return name if name in run else None

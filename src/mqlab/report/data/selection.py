@@ -1,71 +1,71 @@
-"""Which points an exhibit is about, and how they make rows: by the values of the parameters that it names."""
+"""The points of an exhibit, grouped into rows by the values of the parameters that it names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from mqlab.report.data.findings import Findings
+from mqlab.report.data.run_results import RunResults
 from mqlab.study import Exhibit, Point
 
 SCENARIO: Final = "scenario"
-# How long a point is looked at is no part of what it is.
+# The lengths of a run do not distinguish points.
 _LENGTHS: Final = frozenset(("warmup", "measure", "drain"))
 
 Key = tuple[str, ...]  # the values of the parameters that make a row
 
 
 @dataclass
-class Spot:
-    """The points of one row in one scenario: those of this run's scale, and those of the study in full length.
+class RowPoints:
+    """The points of one row in one scenario: those of this run's scale, and those at full scale.
 
-    A study printed its values for the latter; a shorter scale may have left some of them out.
+    Published values belong to the latter; a shorter scale may lack some of them.
     """
 
     scenario: str
-    ours: list[Point] = field(default_factory=list)
+    measured: list[Point] = field(default_factory=list)
     full: list[Point] = field(default_factory=list)
 
     @property
     def point(self) -> Point | None:
-        """The point of this run; None where the scale has none, or the row leaves several."""
-        return self.ours[0] if len(self.ours) == 1 else None
+        """The point of this run; None where the scale has none, or the row has several."""
+        return self.measured[0] if len(self.measured) == 1 else None
 
     @property
     def declared(self) -> Point | None:
-        """The point that printed values belong to."""
-        found = self.full or self.ours
-        return found[0] if found else None
+        """The point that published values belong to."""
+        points = self.full or self.measured
+        return points[0] if points else None
 
-    def absence(self, findings: Findings) -> str:
-        return "several points" if self.ours else f"not part of the scale {findings.scale}"
+    def absence(self, results: RunResults) -> str:
+        return "several points" if self.measured else f"not part of the scale {results.scale}"
 
 
-def row_names(exhibit: Exhibit, points: Sequence[Point], apart: Sequence[str] = ()) -> Key:
-    """The parameters that make a row: those it names, and any other in which two points of a row would differ.
+def row_names(exhibit: Exhibit, points: Sequence[Point], varied: Sequence[str] = ()) -> Key:
+    """The parameters that make a row: those of `by`, and any other in which points of a row would differ.
 
-    `apart` are those that vary inside a row on purpose.
+    `varied` are parameters that may differ inside a row.
     """
     names = list(exhibit.by)
     for name in dict.fromkeys(name for point in points for name in swept(point)):
-        if name not in names and name not in apart and name not in _LENGTHS and _differs(points, names, name):
+        if name not in names and name not in varied and name not in _LENGTHS and _differs(points, names, name):
             names.append(name)
     return tuple(names)
 
 
 def swept(point: Point) -> list[str]:
-    """The parameters that the study varies, as the point's name has them; others only follow from these."""
+    """The parameters that the study sweeps: those in the point's name. All others depend on them."""
     return [name for name, value in point.parameters.items() if f"{name}={value}" in point.name]
 
 
-def rows(findings: Findings, exhibit: Exhibit, names: Key) -> dict[Key, dict[str, Spot]]:
-    """The spots of each row by scenario, in the order of the study."""
-    found: dict[Key, dict[str, Spot]] = {}
-    for points, own in ((findings.declared, False), (findings.points, True)):
+def rows(results: RunResults, exhibit: Exhibit, names: Key) -> dict[Key, dict[str, RowPoints]]:
+    """The points of each row by scenario, in the order of the study."""
+    table: dict[Key, dict[str, RowPoints]] = {}
+    for points, own in ((results.declared, False), (results.points, True)):
         for point in exhibit.select_points(points):
-            spots = found.setdefault(key_of(point, names), {})
-            spot = spots.setdefault(point.scenario, Spot(point.scenario))
-            (spot.ours if own else spot.full).append(point)
-    return found
+            by_scenario = table.setdefault(key_of(point, names), {})
+            row_points = by_scenario.setdefault(point.scenario, RowPoints(point.scenario))
+            (row_points.measured if own else row_points.full).append(point)
+    return table
 
 
 def key_of(point: Point, names: Sequence[str]) -> Key:

@@ -1,10 +1,10 @@
-"""Measures as cells: a figure never stands without its interval, its bound, its flag and its system's stamps."""
+"""Table cells of measures: every figure with its interval, lower-bound mark, flag and the stamps of its system."""
 
 from collections.abc import Iterable
 from typing import Final
 
 from mqlab.pipeline.schema import is_lower_bound
-from mqlab.report.data.findings import Findings
+from mqlab.report.data.run_results import RunResults
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, number
 from mqlab.study import METRICS, Point, PublishedValue
@@ -12,20 +12,20 @@ from mqlab.study.metric import is_throughput
 
 ONE_RUN: Final = "one run, no interval"
 SAME: Final = "the same in every run"
-# Percent: a change whose interval is wider may as well be its opposite.
+# Percent: with a wider interval even the sign of the change is unknown.
 _WIDEST_CHANGE: Final = 100.0
 NOT_PRINTED: Final = "not published"
 
 
-def system_cell(findings: Findings, name: str, origin: str) -> Cell:
+def system_cell(results: RunResults, name: str, origin: str) -> Cell:
     """A system's name with its origin, and the stamps it must carry wherever it appears."""
-    stamps = findings.stamps_of(name) if origin == MEASURED else ()
+    stamps = results.stamps_of(name) if origin == MEASURED else ()
     return Cell(name, origin, "measured" if origin == MEASURED else "published", stamps)
 
 
-def own_cell(findings: Findings, name: str) -> Cell:
-    """The same in a table whose title says that all of it was measured here."""
-    return Cell(name, tone="measured", stamps=findings.stamps_of(name))
+def own_cell(results: RunResults, name: str) -> Cell:
+    """A system's name in a table of which all figures were measured here."""
+    return Cell(name, tone="measured", stamps=results.stamps_of(name))
 
 
 def absent(reason: str) -> Cell:
@@ -33,14 +33,14 @@ def absent(reason: str) -> Cell:
 
 
 def unknown(reason: str) -> Cell:
-    """In place of a figure that says nothing."""
+    """A cell in place of a figure that is not significant."""
     return Cell(formatting.NOT_KNOWN, reason, "absent")
 
 
 def why_unknown(metric: str, value: float, ci95: float | None) -> str:
-    """Why a figure says nothing: it is a rate of nothing, or its interval is wider than itself. "": it says something.
+    """Why a value is not significant: it is a rate of zero, or its interval is wider than itself. "": it is.
 
-    `metric` is one of METRICS, or `impact` (a change in percent: near zero it says a lot) or `ratio`.
+    `metric` is one of METRICS, or `impact` (a change in percent, which may be near zero) or `ratio`.
     """
     if metric == "impact":
         return "the interval is wider than 100 %" if ci95 is not None and ci95 >= _WIDEST_CHANGE else ""
@@ -49,19 +49,21 @@ def why_unknown(metric: str, value: float, ci95: float | None) -> str:
     return "the interval is wider than the figure" if ci95 is not None and ci95 >= abs(value) > 0 else ""
 
 
-def measured(findings: Findings, system: str, point: Point, metric: str, unit: bool = True, brief: bool = True) -> Cell:
-    """The figure with its interval as small print, or n/a with the reason. `unit` is off where the head names it."""
-    found = findings.measure(system, point, metric)
-    if found is None:
-        return absent(findings.absence(system, point, brief))
-    if why := why_unknown(metric, found.value, found.ci95):
+def measured(
+    results: RunResults, system: str, point: Point, metric: str, unit: bool = True, brief: bool = True
+) -> Cell:
+    """The measured value with its interval as small print, or n/a with the reason."""
+    measure = results.measure(system, point, metric)
+    if measure is None:
+        return absent(results.absence(system, point, brief))
+    if why := why_unknown(metric, measure.value, measure.ci95):
         return unknown(why)
-    text = figure_text(found.value, found.unit if unit else "", found.lower_bound, findings.busy(system, point))
-    return number(text, half_width(found.value, found.unit if unit else "", found.ci95))
+    text = figure_text(measure.value, measure.unit if unit else "", measure.lower_bound, results.busy(system, point))
+    return number(text, half_width(measure.value, measure.unit if unit else "", measure.ci95))
 
 
 def printed(value: PublishedValue | None, unit: bool = True) -> Cell:
-    """A published value as it was printed; its unit only where the head does not name it."""
+    """A published value as it was printed."""
     if value is None:
         return absent(NOT_PRINTED)
     if value.value is None:
@@ -71,28 +73,28 @@ def printed(value: PublishedValue | None, unit: bool = True) -> Cell:
 
 
 def figure_text(value: float, unit: str, lower_bound: bool, busy: bool) -> str:
-    """A figure in the unit that suits it ("": in the one that the head names), with the marks that it must carry."""
+    """A value in a unit scaled to its size ("": the head of the column names the unit), with its marks."""
     text = formatting.quantity(value, unit)
     return f"{formatting.LOWER_BOUND + ' ' if lower_bound else ''}{text}{' ' + formatting.FLAG if busy else ''}"
 
 
 def half_width(value: float, unit: str, ci95: float | None) -> str:
-    """The interval as small print, in the unit that suits the figure."""
+    """The interval as small print, in the unit of the figure."""
     if ci95 is None:
         return ONE_RUN
-    factor, _ = formatting.suited(value, unit)
+    factor, _ = formatting.scaled_unit(value, unit)
     half = formatting.number(ci95 / factor)
     return SAME if half == "0" else f"{formatting.PLUS_MINUS} {half}"
 
 
 def needs_unit(metric: str) -> bool:
-    """Whether a figure stands with a unit of its own: one that suits its size."""
+    """Whether each figure has its own unit, scaled to its size."""
     return METRICS[metric].unit in formatting.SCALED
 
 
-def flag_notes(findings: Findings, points: Iterable[Point]) -> tuple[str, ...]:
-    """What the flag means, where one of these points carries it; for a table or figure that shows them."""
-    if any(findings.busy(system.name, point) for point in points for system in findings.systems):
+def flag_notes(results: RunResults, points: Iterable[Point]) -> tuple[str, ...]:
+    """The explanation of the flag, if one of these points has it."""
+    if any(results.busy(system.name, point) for point in points for system in results.systems):
         return (FLAG_NOTE,)
     return ()
 

@@ -1,38 +1,38 @@
-"""What the study does not show and a reader asks next: how long messages took, and how steady the rate was."""
+"""Figures that the lab adds to a study: latency distributions, and messages in each second."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mqlab.pipeline.schema import LatencyRow, SeriesRow
 from mqlab.report.charts import line_charts, svg
-from mqlab.report.data.findings import Findings, stamped
+from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits.cells import flag_notes
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Figure, Prose
 from mqlab.study import Point
 
 SHARES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
-# Points closer than this on the stretched axis would fall on the same pixel.
+# Closer points on the stretched axis would be the same pixel.
 _STEP: Final = 0.01
-# A few messages that took next to nothing would stretch the log axis of all the others.
+# The fastest messages are left out: they would stretch the log axis.
 _FROM: Final = 0.01
 
 
-def latency_figure(findings: Findings, point: Point) -> Figure | Prose | None:
-    """The pipeline's histogram as a running share; None where no latency was measured."""
-    curves = [curve for system in findings.systems if (curve := _curve(findings, system.name, point))]
+def latency_figure(results: RunResults, point: Point) -> Figure | Prose | None:
+    """The cumulative histogram of latencies; None where no latency was measured."""
+    curves = [curve for system in results.systems if (curve := _curve(results, system.name, point))]
     if not curves:
         return None
-    name = findings.figure_name("latency", point)
+    name = results.figure_name("latency", point)
     title = f"{point.label}: {_kind(point)}, {MEASURED}"
     if all(len(curve.points) < 2 and len({value for _, value, _ in curve.marks}) < 2 for curve in curves):
         return Prose(f"{title}: not drawn, the histogram has a single bucket.")
-    says = f"{title}. " + ". ".join(
+    description = f"{title}. " + ". ".join(
         f"{curve.system}: " + ", ".join(text for _, _, text in curve.marks) for curve in curves
     )
     note = f"{_counted(point)} The line is the running sum of the pipeline's histogram, the dots its percentiles."
-    picture = svg.clean(line_charts.latencies(curves, findings.names()), name, says)
-    return Figure(name, title, picture, says, (note, *flag_notes(findings, (point,))))
+    picture = svg.clean(line_charts.latencies(curves, results.names()), name, description)
+    return Figure(name, title, picture, description, (note, *flag_notes(results, (point,))))
 
 
 def _kind(point: Point) -> str:
@@ -47,39 +47,43 @@ def _counted(point: Point) -> str:
     return "Counted from send to receipt; sent as fast as the system takes it, so time in line is part of it."
 
 
-def series_figure(findings: Findings, point: Point) -> Figure | Prose | None:
+def series_figure(results: RunResults, point: Point) -> Figure | Prose | None:
     place = (point.scenario, point.name)
-    rows = [row for row in findings.series if (row.scenario, row.point) == place and row.run in findings.valid_runs]
-    lines = [line for system in findings.systems for line in _lines(rows, system.name, system.stamps)]
+    rows = [row for row in results.series if (row.scenario, row.point) == place and row.run in results.valid_runs]
+    lines = [line for system in results.systems for line in _lines(rows, system.name, system.stamps)]
     if not lines:
         return None
     title = f"{point.label}: second by second, {MEASURED}"
     if all(len(line.seconds) < 2 for line in lines):
         return Prose(f"{title}: not drawn, the runs have a single second; the tables have its rate.")
-    name = findings.figure_name("series", point)
-    says = f"{point.label}: messages in each second of every run, {MEASURED}."
-    picture = svg.clean(line_charts.series(lines, _bands(rows), findings.names()), name, says)
+    name = results.figure_name("series", point)
+    description = f"{point.label}: messages in each second of every run, {MEASURED}."
+    picture = svg.clean(line_charts.series(lines, _bands(rows), results.names()), name, description)
     note = "Every valid run is a line. Shaded seconds lie mostly outside the measure phase, which alone counts."
-    notes = (note, *flag_notes(findings, (point,)))
-    return Figure(name, title, picture, says, notes)
+    notes = (note, *flag_notes(results, (point,)))
+    return Figure(name, title, picture, description, notes)
 
 
-def _curve(findings: Findings, system: str, point: Point) -> line_charts.Curve | None:
+def _curve(results: RunResults, system: str, point: Point) -> line_charts.Curve | None:
     place = (system, point.scenario, point.name)
     replies = point.pattern == "request-reply"
-    histogram = findings.responses if replies else findings.latencies
+    histogram = results.responses if replies else results.latencies
     buckets = [bucket for bucket in histogram if (bucket.system, bucket.scenario, bucket.point) == place]
     marks = []
     for rank, share in SHARES.items():
         metric = f"{'response' if replies else 'latency'}.{rank}"
-        found = findings.measure(system, point, metric)
-        if found is not None:
+        measure = results.measure(system, point, metric)
+        if measure is not None:
             marks.append(
-                (share, found.value, f"{formatting.metric(metric)}: {formatting.quantity(found.value, found.unit)}")
+                (
+                    share,
+                    measure.value,
+                    f"{formatting.metric(metric)}: {formatting.quantity(measure.value, measure.unit)}",
+                )
             )
     if not buckets and not marks:
         return None
-    return line_charts.Curve(stamped(system, findings.stamps_of(system)), _thinned(_shares(buckets)), marks)
+    return line_charts.Curve(stamped(system, results.stamps_of(system)), _thinned(_shares(buckets)), marks)
 
 
 def _shares(buckets: Sequence[LatencyRow]) -> Iterable[tuple[float, float]]:
@@ -88,20 +92,20 @@ def _shares(buckets: Sequence[LatencyRow]) -> Iterable[tuple[float, float]]:
     below = 0
     for bucket in buckets:
         below += bucket.count
-        # The slowest message stands at the share that it alone exceeds: nothing is beyond 100 %.
+        # The slowest message is drawn below 100 %, which the axis cannot show.
         share = min(below, total - 0.5) / total
         if share >= _FROM:
             yield share, bucket.latency
 
 
 def _thinned(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    every = list(points)
+    all_points = list(points)
     kept: list[tuple[float, float]] = []
-    for share, latency in every:
+    for share, latency in all_points:
         if not kept or line_charts.stretched(share) - line_charts.stretched(kept[-1][0]) >= _STEP:
             kept.append((share, latency))
-    if every and kept[-1] != every[-1]:
-        kept.append(every[-1])
+    if all_points and kept[-1] != all_points[-1]:
+        kept.append(all_points[-1])
     return kept
 
 
@@ -111,16 +115,16 @@ def _lines(rows: Sequence[SeriesRow], system: str, stamps: tuple[str, ...]) -> l
         if row.system == system:
             runs.setdefault(row.run, []).append(row)
     name = stamped(system, stamps)
-    found = []
+    lines = []
     for run, seconds in runs.items():
         for side in ("received", "sent"):
             steps = [(row.second, value) for row in seconds if (value := getattr(row, side)) is not None]
-            found.append(line_charts.Steps(name, str(run), side, steps))
-    return [line for line in found if line.seconds]
+            lines.append(line_charts.Steps(name, str(run), side, steps))
+    return [line for line in lines if line.seconds]
 
 
 def _bands(rows: Sequence[SeriesRow]) -> list[line_charts.Band]:
-    """The phases other than measure, as the first run has them: every run of a point has the same phases."""
+    """The phases other than measure, from the first run: all runs of a point have the same phases."""
     bands: list[line_charts.Band] = []
     for row in rows:
         if row.run != rows[0].run or row.phase == "measure":

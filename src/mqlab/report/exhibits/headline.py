@@ -1,4 +1,4 @@
-"""What a reader is told first: the highest figures, the audit, the verdicts, and what to beware of."""
+"""The headline of a report: the highest values, the audit, the verdicts and the warnings."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,8 +7,8 @@ from typing import Final
 from mqlab.pipeline.schema import CLEAN, FAILED, FAULTS, VOID, MeasureRow
 from mqlab.pipeline.sources import has_unchecked_events
 from mqlab.report.claims.verdicts import HOLDS, INCONCLUSIVE, NOT_TESTABLE, REFUTED, Verdict
-from mqlab.report.data.findings import Findings, stamped
-from mqlab.report.data.records import System
+from mqlab.report.data.measured_system import MeasuredSystem
+from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits.cells import why_unknown
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Tile
@@ -19,13 +19,13 @@ _SYSTEMS: Final = 2
 _LENGTHS: Final = 3
 
 
-def headline(findings: Findings) -> str:
-    """The metric the study is about: the first that its exhibits show and that was measured."""
-    known = {measure.metric for measure in findings.measures}
-    shown = [metric for exhibit in findings.study.exhibits for metric in _shown(exhibit)]
+def headline(results: RunResults) -> str:
+    """The main metric of the study: the first that its exhibits show and that was measured."""
+    known = {measure.metric for measure in results.measures}
+    shown = [metric for exhibit in results.study.exhibits for metric in _shown(exhibit)]
     metric = next((metric for metric in (*shown, "rate.work") if metric in known), (*shown, "rate.received")[0])
-    # Side by side, one-way messages and requests with their replies are counted as work: each request once.
-    mixed = {point.work for point in findings.points} > {metric}
+    # A study with one-way messages and with requests counts both as work: each request once.
+    mixed = {point.work for point in results.points} > {metric}
     return "rate.work" if mixed and "rate.work" in known else metric
 
 
@@ -34,19 +34,19 @@ def _shown(exhibit: Exhibit) -> list[str]:
     return [exhibit.value] if exhibit.value else figures
 
 
-def rate_tiles(findings: Findings) -> Iterator[Tile]:
-    """The highest figure of each system; of more than two systems, those of the two highest: exhibits have the rest."""
-    metric = headline(findings)
-    best: list[tuple[System, MeasureRow]] = []
-    for system in findings.systems:
-        found = [
-            m for m in findings.measures
+def rate_tiles(results: RunResults) -> Iterator[Tile]:
+    """The highest value of each system; of more than two systems, the two highest."""
+    metric = headline(results)
+    best: list[tuple[MeasuredSystem, MeasureRow]] = []
+    for system in results.systems:
+        candidates = [
+            m for m in results.measures
             if m.system == system.name and m.metric == metric and not why_unknown(metric, m.value, m.ci95)
         ]  # fmt: skip
-        if found:
-            best.append((system, max(found, key=lambda measure: measure.value)))
+        if candidates:
+            best.append((system, max(candidates, key=lambda measure: measure.value)))
     if len(best) > _SYSTEMS:
-        best.sort(key=lambda one: -one[1].value)
+        best.sort(key=lambda entry: -entry[1].value)
     for system, highest in best[:_SYSTEMS]:
         yield Tile(
             f"Highest {formatting.metric(metric)}, {MEASURED}",
@@ -62,66 +62,66 @@ def _figure(best: MeasureRow) -> str:
     return f"{bound}{text}{' ' + formatting.FLAG if best.client_cpu else ''}"
 
 
-def audit_tile(findings: Findings) -> Tile:
-    states = Counter(audit.status for audit in findings.audits)
+def audit_tile(results: RunResults) -> Tile:
+    states = Counter(audit.status for audit in results.audits)
     total = sum(states.values())
     if not total:
         return Tile("Delivery audit", "no run", "nothing was audited", VOID)
-    found = {
-        name: sum(getattr(audit, name) or 0 for audit in findings.audits if audit.status in (CLEAN, FAILED))
+    faults = {
+        name: sum(getattr(audit, name) or 0 for audit in results.audits if audit.status in (CLEAN, FAILED))
         for name in FAULTS
     }
-    said = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in found.items())
+    fault_counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in faults.items())
     others = "".join(f", {count:,} {state}" for state, count in states.items() if state != CLEAN)
     tone = CLEAN if states[CLEAN] == total else FAILED
-    return Tile("Delivery audit", f"{states[CLEAN]:,} of {total:,} runs clean", said + others, tone)
+    return Tile("Delivery audit", f"{states[CLEAN]:,} of {total:,} runs clean", fault_counts + others, tone)
 
 
 def verdict_tile(verdicts: Sequence[Verdict]) -> Tile:
     counts = Counter(verdict.verdict for verdict in verdicts if verdict.basis == "measured")
-    said = ", ".join(f"{counts[word]} {word}" for word in (REFUTED, INCONCLUSIVE, NOT_TESTABLE))
+    others = ", ".join(f"{counts[word]} {word}" for word in (REFUTED, INCONCLUSIVE, NOT_TESTABLE))
     held = f"{counts[HOLDS]} {'holds' if counts[HOLDS] == 1 else 'hold'}"
-    return Tile(f"Verdicts on the study's claims, {MEASURED}", held, said)
+    return Tile(f"Verdicts on the study's claims, {MEASURED}", held, others)
 
 
-def warnings(findings: Findings) -> Iterator[str]:
+def warnings(results: RunResults) -> Iterator[str]:
     """What a reader must know before the first figure."""
-    if findings.meta.get("status") != "complete":
+    if results.meta.get("status") != "complete":
         yield "This run is incomplete: it was ended before all its points were measured."
-    spoiled = [audit for audit in findings.audits if audit.status != CLEAN]
-    if spoiled:
+    rejected = [audit for audit in results.audits if audit.status != CLEAN]
+    if rejected:
         yield (
-            f"{formatting.count(len(spoiled), 'run')} of {len(findings.audits):,} did not pass the audit and "
-            f"{'counts' if len(spoiled) == 1 else 'count'} for no figure."
+            f"{formatting.count(len(rejected), 'run')} of {len(results.audits):,} did not pass the audit and "
+            f"{'counts' if len(rejected) == 1 else 'count'} for no figure."
         )
-    if has_unchecked_events(findings.folder):
+    if has_unchecked_events(results.folder):
         yield "Not checked: event files of this run carry no checksums, so damage to them may show in the figures."
-    for system in findings.systems:
+    for system in results.systems:
         if system.stamps:
             yield f"{system.name} was run with: {formatting.listed(list(system.stamps))}."
-    busy = sum(findings.busy(system.name, point) for point in findings.points for system in findings.systems)
+    busy = sum(results.busy(system.name, point) for point in results.points for system in results.systems)
     if busy:
         yield (
             f"{formatting.count(busy, 'point')} ran with an agent busier than the study allows its clients: "
             f"the figures are marked {formatting.FLAG}."
         )
-    if findings.scale != "full":
-        yield from _shorter(findings)
+    if results.scale != "full":
+        yield from _scale_warnings(results)
 
 
-def _shorter(findings: Findings) -> Iterator[str]:
-    """What a shorter scale leaves out."""
-    ours, own = lengths(findings.points), lengths(findings.declared)
-    if ours != own:
-        yield f"Scale {findings.scale}: {ours} measured a run, not the study's own {own}."
-    if len(findings.points) < len(findings.declared):
-        yield f"Scale {findings.scale}: {len(findings.points):,} of the study's {len(findings.declared):,} points."
+def _scale_warnings(results: RunResults) -> Iterator[str]:
+    """Warnings about a scale shorter than the study's declared."""
+    measured, declared = lengths(results.points), lengths(results.declared)
+    if measured != declared:
+        yield f"Scale {results.scale}: {measured} measured a run, not the study's own {declared}."
+    if len(results.points) < len(results.declared):
+        yield f"Scale {results.scale}: {len(results.points):,} of the study's {len(results.declared):,} points."
 
 
 def lengths(points: Sequence[Point]) -> str:
-    """How long a run of these points is measured; a fixed amount of work takes what it takes."""
+    """The measured time of a run of these points, or its fixed number of messages."""
     texts = [
         f"{point.messages:,} messages" if point.messages else format_time(point.phases.measure) for point in points
     ]
-    found = list(dict.fromkeys(texts))
-    return formatting.listed(found) if len(found) <= _LENGTHS else f"{found[0]} to {found[-1]}"
+    distinct = list(dict.fromkeys(texts))
+    return formatting.listed(distinct) if len(distinct) <= _LENGTHS else f"{distinct[0]} to {distinct[-1]}"

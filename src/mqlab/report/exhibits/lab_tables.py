@@ -1,11 +1,11 @@
-"""The tables of the lab itself: every point with what shaped its rate, its latency and its resources; the systems."""
+"""The lab's own tables: rates, latencies and resources of every point; the systems, drivers and the machine."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mqlab.pipeline.schema import CLEAN
-from mqlab.report.data.findings import Findings
-from mqlab.report.data.records import System
+from mqlab.report.data.measured_system import MeasuredSystem
+from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.cells import absent, flag_notes, measured, needs_unit, own_cell
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, Table, number, row
@@ -13,7 +13,7 @@ from mqlab.study import METRICS, Point
 from mqlab.study.language.units import format_rate
 from mqlab.study.metric import metrics_of
 
-_LEDGER: Final = {
+_DURABILITY: Final = {
     "syncs": "Syncs",
     "persistent": "A persistent send is confirmed",
     "confirmed": "Any other send is confirmed",
@@ -24,24 +24,24 @@ _LEDGER: Final = {
 _CALIBRATED: Final = {"sent": "Sends", "received": "Receives"}
 
 
-def points_table(findings: Findings) -> Table:
-    known = {measure.metric for measure in findings.measures}
+def points_table(results: RunResults) -> Table:
+    known = {measure.metric for measure in results.measures}
     shown = [metric for metric in metrics_of("points") if metric in known] or ["rate.received"]
     heads = [METRICS[m].head if needs_unit(m) else f"{METRICS[m].head}, {METRICS[m].unit}" for m in shown]
     head = ("Scenario", "System", *heads, "Bound by", "Batch", "Connections", "Send", "Load", "Runs")
     rows = []
-    for point, system, name in _places(findings):
+    for point, system, name in _places(results):
         rows.append(
             row(
                 Cell(point.label),
                 name,
-                *(measured(findings, system.name, point, metric, unit=needs_unit(metric)) for metric in shown),
-                _bound(findings, system, point),
+                *(measured(results, system.name, point, metric, unit=needs_unit(metric)) for metric in shown),
+                _bound(results, system, point),
                 number(f"{point.batch:,}"),
                 Cell(str(point.clients) if point.clients else point.connections),
                 Cell(_sending(system, point)),
                 Cell("max" if point.rate is None else format_rate(point.rate)),
-                _runs(findings, system, point),
+                _runs(results, system, point),
             )
         )
     notes = (
@@ -51,21 +51,21 @@ def points_table(findings: Findings) -> Table:
         "takes it) or a fixed rate.",
         "Bound by: what was at its limit while the rate was measured: the client (the lab itself: the figure is a "
         "lower bound), the broker, the disk, or the network where the speed of the line is known.",
-        *flag_notes(findings, findings.points),
+        *flag_notes(results, results.points),
     )
     title = f"Every point, {MEASURED}, with what shaped its rate"
     return Table(title, head, tuple(rows), notes, folded=len(rows) > formatting.LONG)
 
 
-def _sending(system: System, point: Point) -> str:
+def _sending(system: MeasuredSystem, point: Point) -> str:
     if point.is_unthrottled and system.ahead_seconds is not None:
         return f"{point.send}, {formatting.quantity(system.ahead_seconds, 's')} ahead"
     return point.send
 
 
-def latency_table(findings: Findings) -> Table:
+def latency_table(results: RunResults) -> Table:
     return _metrics_table(
-        findings,
+        results,
         f"Latency and confirmation, {MEASURED}",
         metrics_of("latency"),
         (
@@ -75,64 +75,67 @@ def latency_table(findings: Findings) -> Table:
     )
 
 
-def resource_table(findings: Findings) -> Table:
+def resource_table(results: RunResults) -> Table:
     return _metrics_table(
-        findings,
+        results,
         f"CPU, memory and syncs, {MEASURED}",
         metrics_of("resources"),
         ("CPU in percent of one core; memory is the most that was resident.",),
     )
 
 
-def systems_table(findings: Findings) -> Table:
+def systems_table(results: RunResults) -> Table:
     rows = [
         row(
-            own_cell(findings, system.name),
+            own_cell(results, system.name),
             Cell(system.version or formatting.NOT_AVAILABLE),
             Cell("; ".join(f"{key}: {value}" for key, value in system.settings.items()) or "its defaults"),
             Cell("; ".join(system.stamps) or "none"),
         )
-        for system in findings.systems
+        for system in results.systems
     ]
     notes = ["A stamp marks a setting that changes what a figure means. It stands beside the system in every table."]
-    rehearsed = [f"{system.name} {system.rehearsals}" for system in findings.systems if system.rehearsals]
-    if rehearsed:
+    warmed_up = [f"{system.name} {system.rehearsals}" for system in results.systems if system.rehearsals]
+    if warmed_up:
         notes.append(
-            "A system of Java gets quicker for some seconds after its start, and again with a new kind of work. Before "
-            "runs of such a kind it was played with, a second at a time, until it got no quicker; these seconds count "
-            f"nowhere: {formatting.listed(rehearsed)}."
+            "A system in Java gets faster for some seconds after its start, and again with a new kind of load. Before "
+            "the runs of each kind it had warm-up runs of a second, until it got no faster; no figure counts them: "
+            f"{formatting.listed(warmed_up)}."
         )
     return Table("Systems that were run", ("System", "Version", "Settings", "Stamps"), tuple(rows), tuple(notes))
 
 
-def durability_table(findings: Findings) -> Table:
-    """What must have happened when a system says that it has a message, or lets go of one."""
+def durability_table(results: RunResults) -> Table:
+    """The durability of confirmations and acknowledgements of each system."""
     rows = [
         row(
-            own_cell(findings, system.name),
-            *(Cell(system.durability.get(key) or formatting.NOT_AVAILABLE) for key in _LEDGER),
-            Cell(system.witnessed) if system.witnessed else absent("nobody looked"),
+            own_cell(results, system.name),
+            *(Cell(system.durability.get(key) or formatting.NOT_AVAILABLE) for key in _DURABILITY),
+            Cell(system.witnessed) if system.witnessed else absent("not observed"),
         )
-        for system in findings.systems
+        for system in results.systems
     ]
     note = (
         "Figures of persistent messages are like for like only between systems that sync in the same way. Seen: the "
         "system calls of the running system were watched while messages were sent to it one by one, each waited for."
     )
-    return Table("What a system's word is worth", ("System", *_LEDGER.values(), "Seen"), tuple(rows), (note,))
+    return Table("Durability of confirmations", ("System", *_DURABILITY.values(), "Seen"), tuple(rows), (note,))
 
 
-def calibration_table(findings: Findings) -> Table | None:
-    """The most that the lab itself can move, driver by driver."""
-    found = findings.meta.get("calibrations") or ()
-    without = findings.meta.get("uncalibrated") or {}
+def calibration_table(results: RunResults) -> Table | None:
+    """The highest rates of the lab's drivers."""
+    calibrations = results.meta.get("calibrations") or ()
+    without = results.meta.get("uncalibrated") or {}
     rows = [
         row(
-            Cell(f"{one['driver']} {one.get('domain', '')}".strip()),
-            number(formatting.quantity(one["size"], "bytes")), number(f"{one['batch']:,}"),
-            *(absent("not found") if one[key] is None else number(formatting.number(one[key])) for key in _CALIBRATED),
+            Cell(f"{rate['driver']} {rate.get('domain', '')}".strip()),
+            number(formatting.quantity(rate["size"], "bytes")), number(f"{rate['batch']:,}"),
+            *(
+                absent("not found") if rate[key] is None else number(formatting.number(rate[key]))
+                for key in _CALIBRATED
+            ),
         )
-        for one in found
+        for rate in calibrations
     ]  # fmt: skip
     rows += [row(Cell(driver), *[absent("no such peer")] * (2 + len(_CALIBRATED))) for driver in without]
     if not rows:
@@ -149,12 +152,12 @@ def calibration_table(findings: Findings) -> Table | None:
     return Table(f"What the lab's drivers reach at most, {MEASURED}", heads, tuple(rows), tuple(notes))
 
 
-def machine_tables(findings: Findings) -> list[Table]:
-    meta = findings.meta
-    found = dict(meta.get("machine") or {})
-    if isinstance(found.get("memory"), int):
-        found["memory"] = formatting.quantity(found["memory"], "bytes")
-    machine = _pairs("Machine", ("Item", "Here"), found)
+def machine_tables(results: RunResults) -> list[Table]:
+    meta = results.meta
+    hardware = dict(meta.get("machine") or {})
+    if isinstance(hardware.get("memory"), int):
+        hardware["memory"] = formatting.quantity(hardware["memory"], "bytes")
+    machine = _pairs("Machine", ("Item", "Here"), hardware)
     run = _pairs(
         "Run",
         ("Item", "Here"),
@@ -170,40 +173,40 @@ def machine_tables(findings: Findings) -> list[Table]:
     return [run, machine, _pairs("Packages", ("Package", "Version"), meta.get("packages") or {}, folded=True)]
 
 
-def _metrics_table(findings: Findings, title: str, metrics: Sequence[str], notes: tuple[str, ...]) -> Table:
-    """Only the metrics that were measured anywhere have a column; a gap inside one says why."""
-    known = {measure.metric for measure in findings.measures}
+def _metrics_table(results: RunResults, title: str, metrics: Sequence[str], notes: tuple[str, ...]) -> Table:
+    """A table with a column for each metric that was measured at any point."""
+    known = {measure.metric for measure in results.measures}
     columns = [metric for metric in metrics if metric in known]
     missing = [formatting.metric(metric) for metric in metrics if metric not in known]
     rows = tuple(
-        row(Cell(point.label), name, *(measured(findings, system.name, point, metric) for metric in columns))
-        for point, system, name in _places(findings)
+        row(Cell(point.label), name, *(measured(results, system.name, point, metric) for metric in columns))
+        for point, system, name in _places(results)
     )
     if missing:
         notes = (*notes, f"{formatting.NOT_AVAILABLE}, not measured in any run: {formatting.listed(missing)}.")
     heads = [formatting.capital(formatting.metric(metric)) for metric in columns]
-    notes = (*notes, *flag_notes(findings, findings.points))
+    notes = (*notes, *flag_notes(results, results.points))
     return Table(title, ("Scenario", "System", *heads), rows, notes, folded=len(rows) > formatting.LONG)
 
 
-def _places(findings: Findings) -> Iterator[tuple[Point, System, Cell]]:
-    for point in findings.points:
-        for system in findings.systems:
-            yield point, system, own_cell(findings, system.name)
+def _places(results: RunResults) -> Iterator[tuple[Point, MeasuredSystem, Cell]]:
+    for point in results.points:
+        for system in results.systems:
+            yield point, system, own_cell(results, system.name)
 
 
-def _bound(findings: Findings, system: System, point: Point) -> Cell:
-    found = findings.measure(system.name, point, point.work)
-    if found is None:
-        return absent(findings.absence(system.name, point, brief=True))
-    if found.bound_by is None:
-        sampled = findings.measure(system.name, point, "cpu.broker") is not None
+def _bound(results: RunResults, system: MeasuredSystem, point: Point) -> Cell:
+    measure = results.measure(system.name, point, point.work)
+    if measure is None:
+        return absent(results.absence(system.name, point, brief=True))
+    if measure.bound_by is None:
+        sampled = results.measure(system.name, point, "cpu.broker") is not None
         return absent("no sample decided it" if sampled else "the broker is not sampled, and nothing else was busy")
-    return Cell(found.bound_by, "a lower bound" if found.lower_bound else "")
+    return Cell(measure.bound_by, "a lower bound" if measure.lower_bound else "")
 
 
-def _runs(findings: Findings, system: System, point: Point) -> Cell:
-    audits = findings.audits_of(system.name, point)
+def _runs(results: RunResults, system: MeasuredSystem, point: Point) -> Cell:
+    audits = results.audits_of(system.name, point)
     valid = sum(audit.status == CLEAN for audit in audits)
     return number(f"{valid} of {len(audits)}", "valid") if audits else absent("not run")
 

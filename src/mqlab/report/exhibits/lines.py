@@ -1,4 +1,4 @@
-"""A figure of a study against a swept parameter: panels for what was published and for what was measured here."""
+"""Line charts of a study against a swept parameter: panels for published and for measured values."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,9 +6,9 @@ from functools import cached_property
 
 from mqlab.report.charts import svg, sweep_charts
 from mqlab.report.charts.sweep_charts import Axes, Line, Mark, Panel
-from mqlab.report.data.findings import Findings, stamped
-from mqlab.report.data.pairing import Pair, pair_name, pairs
-from mqlab.report.data.selection import SCENARIO, Key, Spot, row_names, rows
+from mqlab.report.data.pairing import SystemPair, pair_name, pairs
+from mqlab.report.data.run_results import RunResults, stamped
+from mqlab.report.data.selection import SCENARIO, Key, RowPoints, row_names, rows
 from mqlab.report.exhibits.cells import bound_mark, flag_notes
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED, Block, Figure, Prose
@@ -16,69 +16,69 @@ from mqlab.study import METRICS, Exhibit
 from mqlab.study.exhibit import MetricView
 from mqlab.study.language.units import parse_size, parse_time
 
-# Fewer printed values than this are said in words: a chart of them shows nothing.
+# Fewer published values than this are listed as text in place of a chart.
 _FEWEST = 3
 
 
 @dataclass(frozen=True)
 class _Sweep:
-    """The rows of a line chart: by what a line is, then along the axis."""
+    """The points of a line chart, by line and along the axis."""
 
-    findings: Findings
+    results: RunResults
     exhibit: Exhibit
     names: Key  # the parameters of a line; the swept one comes last
-    spots: dict[Key, dict[str, Spot]]
+    by_scenario: dict[Key, dict[str, RowPoints]]
 
     @property
     def keys(self) -> list[Key]:
-        """The values that make a line, in the order of the study."""
-        return list(dict.fromkeys(key[:-1] for key in self.spots))
+        """The parameter values of each line, in the order of the study."""
+        return list(dict.fromkeys(key[:-1] for key in self.by_scenario))
 
     @cached_property
     def numeric(self) -> bool:
-        return all(number_of(key[-1]) is not None for key in self.spots)
+        return all(number_of(key[-1]) is not None for key in self.by_scenario)
 
     @cached_property
     def places(self) -> dict[str, float]:
-        """The values along the axis, as the study writes them, and where they stand on it."""
-        texts = dict.fromkeys(key[-1] for key in self.spots)
+        """The positions on the axis of the values, as the study writes them."""
+        texts = dict.fromkeys(key[-1] for key in self.by_scenario)
         return {text: (number_of(text) or 0.0) if self.numeric else float(n) for n, text in enumerate(texts)}
 
-    def along(self, line: Key) -> Iterator[tuple[str, Spot]]:
-        for key, spots in self.spots.items():
+    def along(self, line: Key) -> Iterator[tuple[str, RowPoints]]:
+        for key, by_scenario in self.by_scenario.items():
             if key[:-1] == line:
-                for spot in spots.values():
-                    yield key[-1], spot
+                for row_points in by_scenario.values():
+                    yield key[-1], row_points
 
     def named(self, line: Key) -> str:
         pairs = zip(self.names[:-1], line, strict=True)
         return ", ".join(value if name == SCENARIO else f"{name}={value}" for name, value in pairs)
 
 
-def lines(findings: Findings, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
-    points = [*exhibit.select_points(findings.declared), *exhibit.select_points(findings.points)]
-    apart = [name for figure in exhibit.views for name in figure.over]
+def lines(results: RunResults, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
+    points = [*exhibit.select_points(results.declared), *exhibit.select_points(results.points)]
+    varied = [name for figure in exhibit.views for name in figure.over]
     scenarios = {point.scenario for point in points}
-    wanted = (*((SCENARIO,) if len(scenarios) > 1 and SCENARIO not in exhibit.by else ()), *exhibit.by)
-    # What only changes along the axis, in step with it, makes no line of its own.
-    names = row_names(replace(exhibit, by=(*wanted, exhibit.x)), points, apart)
+    by = (*((SCENARIO,) if len(scenarios) > 1 and SCENARIO not in exhibit.by else ()), *exhibit.by)
+    # A parameter that changes together with the axis does not make a line.
+    names = row_names(replace(exhibit, by=(*by, exhibit.x)), points, varied)
     names = (*(name for name in names if name != exhibit.x), exhibit.x)
-    sweep = _Sweep(findings, exhibit, names, rows(findings, exhibit, names))
-    panels, said = _panels(sweep)
+    sweep = _Sweep(results, exhibit, names, rows(results, exhibit, names))
+    panels, as_text = _panels(sweep)
     if not panels:
-        known = f" As printed: {'; '.join(said)}." if said else ""
-        return (Prose(f"{exhibit.title}: {formatting.NOT_AVAILABLE}, nothing was measured of it.{known}"),)
-    name = findings.exhibit_name("lines", exhibit)
+        listed = f" As printed: {'; '.join(as_text)}." if as_text else ""
+        return (Prose(f"{exhibit.title}: {formatting.NOT_AVAILABLE}, nothing was measured of it.{listed}"),)
+    name = results.exhibit_name("lines", exhibit)
     axes = _axes(sweep)
-    says = _description(exhibit, panels, axes.labels)
+    description = _description(exhibit, panels, axes.labels)
     keys = list(dict.fromkeys(line.key for panel in panels for line in panel.lines))
-    picture = svg.clean(sweep_charts.sweep(panels, axes, keys), name, says)
-    notes = tuple(_notes(sweep, panels, said))
-    return (Figure(name, exhibit.title, picture, says, notes, wide=True),)
+    picture = svg.clean(sweep_charts.sweep(panels, axes, keys), name, description)
+    notes = tuple(_notes(sweep, panels, as_text))
+    return (Figure(name, exhibit.title, picture, description, notes, wide=True),)
 
 
 def number_of(text: str) -> float | None:
-    """A parameter as a place on an axis; None where it is only a name."""
+    """A parameter as a number on an axis; None where it is a name."""
     for parse in (float, parse_size, parse_time):
         try:
             return float(parse(text))
@@ -102,106 +102,121 @@ def _named(figure: MetricView) -> str:
 
 
 def _panels(sweep: _Sweep) -> tuple[list[Panel], list[str]]:
-    """Of several systems with several lines each, every system has a panel; else one holds them all.
+    """One panel for each system where it has several lines; otherwise one panel for all systems.
 
-    Published figures come from other machines: they have panels, and axes, of their own.
+    Published values come from other machines: they have their own panels and axes.
     """
-    found: list[Panel] = []
-    said: list[str] = []
+    panels: list[Panel] = []
+    as_text: list[str] = []
     for origin in (PUBLISHED, MEASURED):
-        every = [(pair, made) for pair in pairs(sweep.findings) if (made := _lines_of(sweep, pair, origin))]
-        marks = [mark for _, made in every for line in made for mark in line.marks if not line.second]
+        by_pair = [
+            (pair, pair_lines) for pair in pairs(sweep.results) if (pair_lines := _lines_of(sweep, pair, origin))
+        ]
+        marks = [mark for _, pair_lines in by_pair for line in pair_lines for mark in line.marks if not line.second]
         if origin == PUBLISHED and len(marks) < _FEWEST:
-            said += [mark.says for mark in marks]
-        elif len(sweep.keys) == 1 and every:
-            found.append(_panel(origin.capitalize(), origin, [line for _, made in every for line in made]))
+            as_text += [mark.description for mark in marks]
+        elif len(sweep.keys) == 1 and by_pair:
+            panels.append(
+                _panel(origin.capitalize(), origin, [line for _, pair_lines in by_pair for line in pair_lines])
+            )
         else:
-            found += [_panel(f"{_name(sweep.findings, pair, origin)}, {origin}", origin, made) for pair, made in every]
-    return found, said
+            panels += [
+                _panel(f"{_name(sweep.results, pair, origin)}, {origin}", origin, pair_lines)
+                for pair, pair_lines in by_pair
+            ]
+    return panels, as_text
 
 
 def _panel(title: str, origin: str, made: Sequence[Line]) -> Panel:
-    # Printed figures at one place of the axis are marks: a line through them would go straight up.
+    # Published values at one position of the axis have marks only: a line would be vertical.
     joined = origin == MEASURED or any(len(line.marks) > 1 for line in made)
     return Panel(title, origin, tuple(made), joined)
 
 
-def _name(findings: Findings, pair: Pair, origin: str) -> str:
+def _name(results: RunResults, pair: SystemPair, origin: str) -> str:
     if origin == PUBLISHED or pair.measured is None:
         return pair.published or ""
-    return stamped(pair.measured, findings.stamps_of(pair.measured))
+    return stamped(pair.measured, results.stamps_of(pair.measured))
 
 
-def _lines_of(sweep: _Sweep, pair: Pair, origin: str) -> list[Line]:
+def _lines_of(sweep: _Sweep, pair: SystemPair, origin: str) -> list[Line]:
     system = pair.published if origin == PUBLISHED else pair.measured
     if system is None:
         return []
-    found = []
+    lines = []
     for key in sweep.keys:
-        # With one line a system, the system is the colour; with several, the setting is.
-        named = sweep.named(key) if len(sweep.keys) > 1 else pair_name(sweep.findings, pair)
+        # With one line for each system, the colour shows the system; with several, the setting.
+        name = sweep.named(key) if len(sweep.keys) > 1 else pair_name(sweep.results, pair)
         for second, figure in enumerate(sweep.exhibit.views):
             marks = [
                 mark
-                for x, spot in sweep.along(key)
-                if (mark := _mark(sweep, (system, origin), figure, key, x, spot)) is not None
+                for x, row_points in sweep.along(key)
+                if (mark := _mark(sweep, (system, origin), figure, key, x, row_points)) is not None
             ]
             if marks:
-                found.append(Line(named, tuple(marks), bool(second)))
-    return found
+                lines.append(Line(name, tuple(marks), bool(second)))
+    return lines
 
 
-def _mark(sweep: _Sweep, subject: tuple[str, str], figure: MetricView, key: Key, x: str, spot: Spot) -> Mark | None:
+def _mark(
+    sweep: _Sweep, subject: tuple[str, str], figure: MetricView, key: Key, x: str, row_points: RowPoints
+) -> Mark | None:
     system, origin = subject
-    value = _printed(sweep, system, figure, spot) if origin == PUBLISHED else _measured(sweep, system, figure, spot)
+    value = (
+        _printed(sweep, system, figure, row_points)
+        if origin == PUBLISHED
+        else _measured(sweep, system, figure, row_points)
+    )
     if value is None:
         return None
     found, ci95, before, after = value
     place = ", ".join(part for part in (sweep.named(key), f"{sweep.exhibit.x}={x}") if part)
     amount = f"{before}{formatting.quantity(found, METRICS[figure.metric].unit)}{after}"
-    says = f"{system}, {origin}, {place}: {amount} ({_named(figure)})"
-    return Mark(sweep.places[x], found, ci95, says)
+    description = f"{system}, {origin}, {place}: {amount} ({_named(figure)})"
+    return Mark(sweep.places[x], found, ci95, description)
 
 
-_Value = tuple[float, float | None, str, str]  # a figure, half its interval, what stands before and after it
+_Value = tuple[float, float | None, str, str]  # a value, its ci95, the text before and after it
 
 
-def _printed(sweep: _Sweep, system: str, figure: MetricView, spot: Spot) -> _Value | None:
-    point = spot.declared
+def _printed(sweep: _Sweep, system: str, figure: MetricView, row_points: RowPoints) -> _Value | None:
+    point = row_points.declared
     if point is None:
         return None
-    found = sweep.findings.study.find_published(system, point, figure.metric, figure.over, sweep.exhibit.title)
-    return None if found is None or found.value is None else (found.value, None, "", "")
+    published = sweep.results.study.find_published(system, point, figure.metric, figure.over, sweep.exhibit.title)
+    return None if published is None or published.value is None else (published.value, None, "", "")
 
 
-def _measured(sweep: _Sweep, system: str, figure: MetricView, spot: Spot) -> _Value | None:
-    findings = sweep.findings
+def _measured(sweep: _Sweep, system: str, figure: MetricView, row_points: RowPoints) -> _Value | None:
+    results = sweep.results
     if figure.kind == "peak":
-        peak = findings.peak(system, spot.ours, figure.metric, figure.over)
+        peak = results.peak(system, row_points.measured, figure.metric, figure.over)
         if peak is None:
             return None
         return peak.value, peak.ci95, bound_mark(peak.metric, peak.bound_by), f" at {peak.at}"
-    found = spot.point and findings.measure(system, spot.point, figure.metric)
-    if not found or spot.point is None:
+    measure = row_points.point and results.measure(system, row_points.point, figure.metric)
+    if not measure or row_points.point is None:
         return None
-    flag = f" {formatting.FLAG}" if findings.busy(system, spot.point) else ""
-    return found.value, found.ci95, bound_mark(found.metric, found.bound_by), flag
+    flag = f" {formatting.FLAG}" if results.busy(system, row_points.point) else ""
+    return measure.value, measure.ci95, bound_mark(measure.metric, measure.bound_by), flag
 
 
 def _description(exhibit: Exhibit, panels: Sequence[Panel], labels: Mapping[float, str]) -> str:
-    """Every line with its first, highest and last figure; the marks themselves say the others."""
-    named = " and ".join(_named(figure) for figure in exhibit.views)
-    said = []
+    """The text of the chart: the highest value of every line."""
+    metrics = " and ".join(_named(figure) for figure in exhibit.views)
+    texts = []
     for panel in panels:
         for line in panel.lines:
             top = max(line.marks, key=lambda mark: mark.y)
-            said.append(f"{panel.title}, {line.key}: highest {formatting.number(top.y)} at {exhibit.x}={labels[top.x]}")
-    return f"{exhibit.title}: {named} against {formatting.parameter(exhibit.x).lower()}. {'. '.join(said)}."
+            texts.append(
+                f"{panel.title}, {line.key}: highest {formatting.number(top.y)} at {exhibit.x}={labels[top.x]}"
+            )
+    return f"{exhibit.title}: {metrics} against {formatting.parameter(exhibit.x).lower()}. {'. '.join(texts)}."
 
 
-def _notes(sweep: _Sweep, panels: Sequence[Panel], said: Sequence[str]) -> Iterator[str]:
-    if said:
-        yield f"As printed: {'; '.join(said)}."
+def _notes(sweep: _Sweep, panels: Sequence[Panel], as_text: Sequence[str]) -> Iterator[str]:
+    if as_text:
+        yield f"As printed: {'; '.join(as_text)}."
     if {panel.family for panel in panels} == {PUBLISHED, MEASURED}:
         yield "Published figures come from the study's own machines and have axes of their own: compare the shapes."
     if len(sweep.exhibit.views) > 1:
@@ -209,4 +224,4 @@ def _notes(sweep: _Sweep, panels: Sequence[Panel], said: Sequence[str]) -> Itera
         yield f"Dashed, with squares, on the right: {named}, in the colour of the line it belongs to."
     if any(figure.metric == "cpu.broker" for figure in sweep.exhibit.views):
         yield "CPU measured here is in percent of one core."
-    yield from flag_notes(sweep.findings, sweep.exhibit.select_points(sweep.findings.points))
+    yield from flag_notes(sweep.results, sweep.exhibit.select_points(sweep.results.points))

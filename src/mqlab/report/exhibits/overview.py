@@ -1,18 +1,18 @@
-"""The whole study in one picture: a row a point, or a row a scenario where there are too many points."""
+"""The overview of a study in one picture: a row for each point, or for each scenario where there are many points."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from mqlab.report.charts import bar_charts, svg
-from mqlab.report.data.findings import Findings
 from mqlab.report.data.pairing import subjects
+from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.exhibits import bar
 from mqlab.report.exhibits.headline import headline
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Figure
 from mqlab.study import METRICS
 
-# With more rows, or names too long for the side of a chart, each scenario is one row.
+# With more points, or longer names, each scenario is one row.
 _ROWS: Final = 24
 _NAME: Final = 36
 
@@ -21,34 +21,36 @@ _OWN_COLOURS: Final = ", each system in a colour of its own"
 Row = tuple[str, bar_charts.Bar]
 
 
-def glance(findings: Findings) -> Figure | None:
-    metric = headline(findings)
-    whole = len(findings.points) <= _ROWS and all(len(point.label) <= _NAME for point in findings.points)
-    given = list(_each(findings, metric) if whole else _best(findings, metric))
-    if not any(found.value for _, found in given):
+def overview(results: RunResults) -> Figure | None:
+    metric = headline(results)
+    all_points = len(results.points) <= _ROWS and all(len(point.label) <= _NAME for point in results.points)
+    bars = list(_each(results, metric) if all_points else _best(results, metric))
+    if not any(bar.value for _, bar in bars):
         return None
     title = f"{formatting.capital(formatting.metric(metric))} of every scenario"
-    if not whole:
+    if not all_points:
         title = f"Highest {formatting.metric(metric)} of every scenario"
-    several = len({found.name for _, found in given if found.origin == MEASURED}) > 1
-    says = f"{title}: published figures as circles, those measured here as diamonds{_OWN_COLOURS if several else ''}."
-    picture = svg.clean(bar_charts.dots(given, METRICS[metric].unit), "glance", says)
+    several = len({bar.name for _, bar in bars if bar.origin == MEASURED}) > 1
+    description = (
+        f"{title}: published figures as circles, those measured here as diamonds{_OWN_COLOURS if several else ''}."
+    )
+    picture = svg.clean(bar_charts.dots(bars, METRICS[metric].unit), "overview", description)
     note = (
         "Circles are published, all else was measured here. The machines differ: compare the shape from scenario "
         "to scenario, not the distance between a circle and a diamond."
     )
-    return Figure("glance", title, picture, says, (note,), wide=True)
+    return Figure("overview", title, picture, description, (note,), wide=True)
 
 
-def _each(findings: Findings, metric: str) -> Iterator[Row]:
-    for point in findings.points:
-        for subject in subjects(findings):
-            yield point.label, bar(findings, subject, point, metric)
+def _each(results: RunResults, metric: str) -> Iterator[Row]:
+    for point in results.points:
+        for subject in subjects(results):
+            yield point.label, bar(results, subject, point, metric)
 
 
-def _best(findings: Findings, metric: str) -> Iterator[Row]:
-    for name in findings.study.scenarios:
-        for subject in subjects(findings):
-            found = [bar(findings, subject, point, metric) for point in findings.points_of(name)]
-            if found:
-                yield name, max(found, key=lambda one: one.value or 0.0)
+def _best(results: RunResults, metric: str) -> Iterator[Row]:
+    for name in results.study.scenarios:
+        for subject in subjects(results):
+            bars = [bar(results, subject, point, metric) for point in results.points_of(name)]
+            if bars:
+                yield name, max(bars, key=lambda candidate: candidate.value or 0.0)

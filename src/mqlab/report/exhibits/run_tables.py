@@ -1,20 +1,20 @@
-"""The tables of single runs: their audits, and what the system traced of the applications."""
+"""Tables of single runs: their audits, and the operations that the system traced."""
 
 from typing import Final
 
 from mqlab.pipeline.schema import CLEAN, DELIVERY_CLASSES, INCOMPLETE, VOID, AuditRow, OperationRow, RunMeasureRow
-from mqlab.report.data.findings import Findings
+from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.cells import absent, own_cell
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, Row, Table, number, row
 
 _COUNTS: Final = ("sent", "expected", *DELIVERY_CLASSES)
-# What an application did is shown for this many rows, those with the most operations.
+# The most rows of the table of operations; those with the highest counts are shown.
 _OPERATIONS: Final = 200
 
 
-def audit_table(findings: Findings) -> Table:
-    """A void or incomplete run shows its reason and no number; a failed one shows the counts that failed it."""
+def audit_table(results: RunResults) -> Table:
+    """The audit of each run. A void or incomplete run has its reason and no counts."""
     head = (
         "Run",
         "Scenario",
@@ -25,10 +25,10 @@ def audit_table(findings: Findings) -> Table:
         *(name.replace("_", " ").capitalize() for name in _COUNTS),
         "Reason",
     )
-    work = {(point.scenario, point.name): point.work for point in findings.points}
-    rates = {m.run: m for m in findings.run_measures if m.metric == work.get((m.scenario, m.point), "rate.received")}
+    work = {(point.scenario, point.name): point.work for point in results.points}
+    rates = {m.run: m for m in results.run_measures if m.metric == work.get((m.scenario, m.point), "rate.received")}
     rows = []
-    for audit in findings.audits:
+    for audit in results.audits:
         place = f"{audit.scenario} ({audit.point})" if audit.point else audit.scenario
         rate = _run_rate(audit, rates.get(audit.run))
         rows.append(
@@ -36,7 +36,7 @@ def audit_table(findings: Findings) -> Table:
                 number(f"{audit.run}"),
                 Cell(place),
                 number(f"{audit.repetition}"),
-                own_cell(findings, audit.system),
+                own_cell(results, audit.system),
                 Cell(audit.status, tone=audit.status),
                 rate,
                 *(_class(audit, name) for name in _COUNTS),
@@ -54,48 +54,51 @@ def audit_table(findings: Findings) -> Table:
     return Table(title, head, tuple(rows), notes, folded=len(rows) > formatting.LONG)
 
 
-def operations_table(findings: Findings) -> Table | None:
-    """What the traced applications did; None where no system traced any."""
-    found = sorted(findings.operations, key=lambda one: -one.count)
-    if not found:
+def operations_table(results: RunResults) -> Table | None:
+    """The operations of the traced applications; None where no system traced any."""
+    operations = sorted(results.operations, key=lambda operation: -operation.count)
+    if not operations:
         return None
-    shown = sorted(found[:_OPERATIONS], key=lambda one: (one.scenario, one.point, one.system, one.application))
+    shown = sorted(
+        operations[:_OPERATIONS],
+        key=lambda operation: (operation.scenario, operation.point, operation.system, operation.application),
+    )
     head = (
         "Scenario", "System", "Application", "Operation", "Count", "Rate, 1/s", "Mean", "50\u00a0%", "99\u00a0%",
         "Longest", "Messages", "Bytes", "Failed",
     )  # fmt: skip
     notes = ["As the system recorded them in all valid runs; the time is that inside the system."]
-    if len(found) > _OPERATIONS:
-        notes.append(f"The {_OPERATIONS} with the highest counts of {len(found):,}.")
-    rows = tuple(_operation(findings, one) for one in shown)
+    if len(operations) > _OPERATIONS:
+        notes.append(f"The {_OPERATIONS} with the highest counts of {len(operations):,}.")
+    rows = tuple(_operation(results, operation) for operation in shown)
     title = f"What the traced applications did, {MEASURED}"
     return Table(title, head, rows, tuple(notes), folded=len(rows) > formatting.LONG)
 
 
-def _operation(findings: Findings, one: OperationRow) -> Row:
-    place = f"{one.scenario} ({one.point})" if one.point else one.scenario
+def _operation(results: RunResults, operation: OperationRow) -> Row:
+    place = f"{operation.scenario} ({operation.point})" if operation.point else operation.scenario
     return row(
         Cell(place),
-        own_cell(findings, one.system),
-        Cell(one.application),
-        Cell(one.operation),
-        number(f"{one.count:,}"),
-        absent("too few") if one.rate is None else number(formatting.number(one.rate)),
+        own_cell(results, operation.system),
+        Cell(operation.application),
+        Cell(operation.operation),
+        number(f"{operation.count:,}"),
+        absent("too few") if operation.rate is None else number(formatting.number(operation.rate)),
         *(
             absent("not recorded") if seconds is None else number(formatting.quantity(seconds, "s"))
-            for seconds in (one.mean, one.p50, one.p99, one.max)
+            for seconds in (operation.mean, operation.p50, operation.p99, operation.max)
         ),
         *(
             absent("not recorded") if amount is None else number(f"{amount:,}")
-            for amount in (one.messages, one.bytes, one.failed)
+            for amount in (operation.messages, operation.bytes, operation.failed)
         ),
     )
 
 
-def _run_rate(audit: AuditRow, found: RunMeasureRow | None) -> Cell:
+def _run_rate(audit: AuditRow, measure: RunMeasureRow | None) -> Cell:
     if audit.status != CLEAN:
         return absent(audit.status)
-    return absent("not measured") if found is None else number(formatting.number(found.value))
+    return absent("not measured") if measure is None else number(formatting.number(measure.value))
 
 
 def _class(audit: AuditRow, name: str) -> Cell:

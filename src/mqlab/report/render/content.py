@@ -1,7 +1,7 @@
-"""The report before it has a form: sections of tables and figures, plain text everywhere.
+"""The content of a report, independent of its format: sections of tables and figures, as plain text.
 
-HTML, Markdown and the terminal draw these same values, so none of them can say what another does not.
-Escaping is the business of each form; `Figure.svg` alone is markup, and `svg.clean` made it.
+HTML, Markdown and the terminal render these same values. Each format escapes texts itself; only `Figure.svg` is
+markup, made by `svg.clean`.
 """
 
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ MEASURED: Final = "measured here"
 
 @dataclass(frozen=True)
 class Cell:
-    """`tone` picks how it looks (a verdict, a status, an origin, "number", "absent"); `note` is its small print.
+    """`tone` selects its style (a verdict, a status, an origin, "number", "absent"); `note` is its small print.
 
-    `below` are further lines of the same cell, each with a tone of its own. `link` is a file beside the page.
+    `below` are further lines of the cell, each with its own tone. `link` is a file beside the page.
     """
 
     text: str
@@ -26,11 +26,11 @@ class Cell:
     link: str = ""
 
     @property
-    def words(self) -> str:
-        """All the cell says, in one line."""
+    def full_text(self) -> str:
+        """The whole text of the cell, in one line."""
         stamps = "".join(f" [{stamp}]" for stamp in self.stamps)
         own = f"{self.text}{stamps}" + (f" ({self.note})" if self.note else "")
-        return "; ".join([own.strip(), *(cell.words for cell in self.below)])
+        return "; ".join([own.strip(), *(cell.full_text for cell in self.below)])
 
 
 def number(text: str, note: str = "") -> Cell:
@@ -39,7 +39,7 @@ def number(text: str, note: str = "") -> Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """`origin` is PUBLISHED or MEASURED where a table holds both, so that no form can mix them unlabelled."""
+    """`origin` is PUBLISHED or MEASURED where a table has both, so that every format labels them."""
 
     cells: tuple[Cell, ...]
     origin: str = ""
@@ -51,7 +51,7 @@ def row(*cells: Cell, origin: str = "") -> Row:
 
 @dataclass(frozen=True)
 class Table:
-    """`groups`, where there are any, stand above the head: a text and the number of columns below it."""
+    """`groups` are a line above the head: texts and the number of columns below each."""
 
     title: str
     head: tuple[str, ...]
@@ -70,9 +70,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """`name` is the stem of its file. `description` says in words what the picture shows.
+    """`name` is the stem of its file name, `description` its text for readers who cannot see the picture.
 
-    A `wide` one takes a whole row of a page that has two columns.
+    A `wide` figure takes both columns of the page.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Prose:
 
 @dataclass(frozen=True)
 class Link:
-    """The way to a file beside the page."""
+    """A link to a file beside the page."""
 
     text: str
     link: str
@@ -128,10 +128,10 @@ class Page:
 
     def figures(self) -> list[Figure]:
         def inside(sections: tuple[Section, ...]) -> list[Figure]:
-            found: list[Figure] = []
+            figures: list[Figure] = []
             for section in sections:
-                found += [block for block in section.blocks if isinstance(block, Figure)]
-                found += inside(section.parts)
-            return found
+                figures += [block for block in section.blocks if isinstance(block, Figure)]
+                figures += inside(section.parts)
+            return figures
 
         return inside(self.sections)

@@ -1,4 +1,4 @@
-"""Figures and names as a reader sees them: one way to write each, in every form of the report."""
+"""Formatting of figures and names: the same in every format of the report."""
 
 import math
 import re
@@ -12,13 +12,13 @@ NOT_KNOWN: Final = "not known"
 LOWER_BOUND: Final = "\u2265"
 PLUS_MINUS: Final = "\u00b1"
 TIMES: Final = "\u00d7"
-# Stands behind a figure of a point whose agents were busier than the study allows.
+# The mark of a figure of a point whose agents used more CPU than the study allows.
 FLAG: Final = "*"
 
 ACKNOWLEDGE: Final = {"auto": "Auto", "dups_ok": "Dups ok", "client": "Client"}
-# A table of more rows is folded: it is there for who looks for something.
+# A table with more rows is folded.
 LONG: Final = 60
-# The parameters of a study as the head of a column; the others by their own names.
+# Heads of columns for parameters; other parameters have their own names.
 PARAMETERS: Final = {
     "scenario": "Scenario",
     "size": "Message size",
@@ -40,14 +40,14 @@ _SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
 
 SCALED: Final = frozenset(_SCALES)
 
-# What a terminal or a page must never get from a name: control characters could move the cursor or forge a line,
-# and the marks that turn the direction of writing could make one name look like another.
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+# Characters that are replaced in names: control characters could move the cursor or forge a line, and marks that
+# change the direction of writing could make one name look like another.
+_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 def plain(text: str) -> str:
-    """The text with every character that has no shape of its own shown as a replacement mark."""
-    return _UNSEEN.sub("\ufffd", text)
+    """Replace every invisible character by a replacement mark."""
+    return _INVISIBLE.sub("\ufffd", text)
 
 
 def metric(name: str) -> str:
@@ -66,7 +66,7 @@ def parameter(name: str) -> str:
 
 
 def number(value: float) -> str:
-    """Whole from 100 on, else three digits that count; thousands are set apart by commas."""
+    """Three significant digits, or all digits of the integer part from 100 on; commas separate thousands."""
     if not math.isfinite(value):
         return "unbounded"
     if value == 0:
@@ -79,7 +79,7 @@ def number(value: float) -> str:
 
 
 def printed(text: str) -> str:
-    """A number as a study printed it, with its thousands set apart; any other text as it is."""
+    """A number as a study printed it, with commas between thousands; other texts are unchanged."""
     whole, point, rest = text.partition(".")
     sign, digits = (whole[0], whole[1:]) if whole[:1] in "+-" and whole else ("", whole)
     if not digits.isdecimal() or (point and not rest.isdecimal()):
@@ -88,7 +88,7 @@ def printed(text: str) -> str:
 
 
 def signed(value: float) -> str:
-    """A change: its sign always stands."""
+    """A change, always with its sign."""
     return f"+{number(value)}" if value > 0 else number(value)
 
 
@@ -105,15 +105,15 @@ def short(value: float) -> str:
     return number(value)
 
 
-def suited(value: float, unit: str) -> tuple[float, str]:
-    """The unit that suits the size of a value: what to divide it by, and its name. 0.000412 s are microseconds."""
+def scaled_unit(value: float, unit: str) -> tuple[float, str]:
+    """The unit scaled to the size of a value: its factor and its name. For 0.000412 s it is microseconds."""
     scales = _SCALES.get(unit, ((1.0, unit),))
     return next(((factor, name) for factor, name in scales if abs(value) >= factor), scales[-1])
 
 
 def quantity(value: float, unit: str) -> str:
-    """A value with the unit that suits it: "412 µs"."""
-    factor, name = suited(value, unit)
+    """A value with its scaled unit: "412 µs"."""
+    factor, name = scaled_unit(value, unit)
     return f"{number(value / factor)} {name}".rstrip()
 
 
@@ -125,7 +125,7 @@ def size(count: int) -> str:
 
 
 def moment(iso: str | None) -> str:
-    """`2026-01-31 14:05 UTC`; what cannot be read as a time is shown as it is."""
+    """`2026-01-31 14:05 UTC`; a text that is not a time is shown as it is."""
     if not iso:
         return NOT_AVAILABLE
     try:

@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else: style, script and pictures stand inside it."""
+"""The report as one self-contained HTML page, with style, script and pictures inside."""
 
 import base64
 from functools import cache
@@ -12,9 +12,9 @@ from mqlab.report.render.content import Block, Figure, Link, Page, Prose, Table
 
 
 def render(page: Page) -> str:
-    """Every text is escaped; only the pictures that `svg.clean` let through are markup.
+    """Render the page. Every text is escaped; only pictures, made by `svg.clean`, are markup.
 
-    The page also tells the browser to fetch nothing and to run no script but its own.
+    Its content security policy forbids all requests and all scripts but its own.
     """
     templates = files("mqlab.report.render") / "templates"
     style, script = ((templates / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))

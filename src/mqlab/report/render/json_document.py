@@ -1,31 +1,31 @@
-"""A run as one JSON document, for programs: the measures, the audits and the verdicts as they are."""
+"""A run as one JSON document, for programs: measures, audits and verdicts."""
 
 from dataclasses import asdict
 from typing import Any, Final
 
 from mqlab.events.folder import RunFolder
 from mqlab.report.claims.verdicts import judge
-from mqlab.report.data.findings import Findings
+from mqlab.report.data.run_results import RunResults
 
 MEASURE: Final = ("study", "scenario", "point", "system", "metric", "value", "unit", "ci95", "runs", "bound_by")
 
 
 def as_json(folder: RunFolder) -> dict[str, Any]:
-    """Only what `json.dumps` takes. A figure that does not exist is null or has no entry; it is never 0."""
-    findings = Findings.of(folder)
+    """Return values that `json.dumps` accepts. A missing figure is null or has no entry; it is never 0."""
+    results = RunResults.of(folder)
     return {
         "run": str(folder.path),
-        "study": findings.study.id,
-        "scale": findings.scale,
-        "status": findings.meta.get("status"),
+        "study": results.study.id,
+        "scale": results.scale,
+        "status": results.meta.get("status"),
         "systems": [
             {"name": s.name, "version": s.version, "settings": s.settings, "stamps": list(s.stamps)}
-            for s in findings.systems
+            for s in results.systems
         ],
-        "measures": [{key: getattr(measure, key) for key in MEASURE} for measure in findings.measures],
-        "impacts": [asdict(impact) for impact in findings.impacts],
-        "comparisons": [asdict(comparison) for comparison in findings.comparisons],
-        "peaks": [asdict(peak) for peak in findings.peaks],
-        "audits": [asdict(audit) for audit in findings.audits],
-        "verdicts": [asdict(verdict) for verdict in judge(findings)],
+        "measures": [{key: getattr(measure, key) for key in MEASURE} for measure in results.measures],
+        "impacts": [asdict(impact) for impact in results.impacts],
+        "comparisons": [asdict(comparison) for comparison in results.comparisons],
+        "peaks": [asdict(peak) for peak in results.peaks],
+        "audits": [asdict(audit) for audit in results.audits],
+        "verdicts": [asdict(verdict) for verdict in judge(results)],
     }

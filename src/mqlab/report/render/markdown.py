@@ -1,4 +1,4 @@
-"""The report as Markdown: the same sections and tables; pictures are files beside it."""
+"""The report as Markdown; pictures are files beside it."""
 
 import re
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ def _grid(head: tuple[str, ...], rows: list[list[str]]) -> Iterator[str]:
 
 
 def _cell(cell: Cell) -> str:
-    return _linked(_text(cell.words), cell.link)
+    return _linked(_text(cell.full_text), cell.link)
 
 
 def _linked(text: str, link: str) -> str:
@@ -74,6 +74,6 @@ def _linked(text: str, link: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Plain text that stays plain: nothing in it is read as markup, and it stays on its line."""
+    """Escape plain text, so that it contains no markup and no line break."""
     escaped = _SPECIAL.sub(r"\\\1", text.replace("&", "&amp;"))
     return " ".join(escaped.split())

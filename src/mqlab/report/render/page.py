@@ -1,124 +1,124 @@
-"""The report as a whole: what was found, the verdicts, the study's exhibits, then what stands behind the figures."""
+"""The page of a report: headline, verdicts, the study's exhibits, and the lab's own tables."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mqlab.report.claims.tables import figures_table, verdict_table
 from mqlab.report.claims.verdicts import Verdict, judge
-from mqlab.report.data.findings import Findings, stamped
+from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits import lab_tables, run_tables
 from mqlab.report.exhibits.curves import latency_figure, series_figure
 from mqlab.report.exhibits.exhibits import blocks
 from mqlab.report.exhibits.headline import audit_tile, headline, lengths, rate_tiles, verdict_tile, warnings
-from mqlab.report.exhibits.overview import glance
+from mqlab.report.exhibits.overview import overview
 from mqlab.report.render import formatting
 from mqlab.report.render.content import Block, Page, Prose, Section
 from mqlab.study import Exhibit, Point
 
-# A picture for each of hundreds of points would take minutes to draw, and nobody would look at it.
+# The most points whose latencies and series are drawn: pictures of hundreds of points would take minutes.
 DRAWN: Final = 12
 
 
-def build(findings: Findings) -> Page:
-    verdicts = judge(findings)
-    source = findings.study.source
+def build(results: RunResults) -> Page:
+    verdicts = judge(results)
+    source = results.study.source
     return Page(
-        title=findings.study.title,
+        title=results.study.title,
         source=". ".join(filter(None, (source.title, ", ".join(source.authors), source.where))) if source else "",
-        facts=_facts(findings),
-        tiles=(*rate_tiles(findings), audit_tile(findings), *([verdict_tile(verdicts)] if verdicts else [])),
-        warnings=tuple(warnings(findings)),
-        sections=tuple(s for s in _sections(findings, verdicts) if s.blocks or s.parts),
+        facts=_facts(results),
+        tiles=(*rate_tiles(results), audit_tile(results), *([verdict_tile(verdicts)] if verdicts else [])),
+        warnings=tuple(warnings(results)),
+        sections=tuple(s for s in _sections(results, verdicts) if s.blocks or s.parts),
     )
 
 
-def _facts(findings: Findings) -> tuple[tuple[str, str], ...]:
-    meta = findings.meta
+def _facts(results: RunResults) -> tuple[tuple[str, str], ...]:
+    meta = results.meta
     machine = meta.get("machine") or {}
-    systems = [" ".join(filter(None, (stamped(s.name, s.stamps), s.version))) for s in findings.systems]
+    systems = [" ".join(filter(None, (stamped(s.name, s.stamps), s.version))) for s in results.systems]
     return (
-        ("Study", findings.study.id),
-        ("Scale", f"{findings.scale}: {lengths(findings.points)} measured a run"),
+        ("Study", results.study.id),
+        ("Scale", f"{results.scale}: {lengths(results.points)} measured a run"),
         ("Systems", formatting.listed(systems)),
         (
             "Machine",
             ", ".join(str(machine[key]) for key in ("cpu", "os") if machine.get(key)) or formatting.NOT_AVAILABLE,
         ),
         ("Started", formatting.moment(meta.get("started"))),
-        ("Run", str(meta.get("id", findings.folder.path.name))),
+        ("Run", str(meta.get("id", results.folder.path.name))),
     )
 
 
-def _sections(findings: Findings, verdicts: Sequence[Verdict]) -> Iterator[Section]:
-    picture = glance(findings)
-    yield Section("glance", "At a glance", (picture,) if picture else ())
-    if findings.study.claims:
-        yield Section("verdicts", "Verdicts", (verdict_table(findings, verdicts), figures_table(findings, verdicts)))
-    yield from _exhibit_sections(findings)
-    yield Section("points", "Points", (lab_tables.points_table(findings), lab_tables.latency_table(findings)))
-    yield Section("audit", "Delivery audit", (run_tables.audit_table(findings),))
-    yield Section("resources", "Resources", (lab_tables.resource_table(findings),))
-    operations = run_tables.operations_table(findings)
+def _sections(results: RunResults, verdicts: Sequence[Verdict]) -> Iterator[Section]:
+    picture = overview(results)
+    yield Section("overview", "Overview", (picture,) if picture else ())
+    if results.study.claims:
+        yield Section("verdicts", "Verdicts", (verdict_table(results, verdicts), figures_table(results, verdicts)))
+    yield from _exhibit_sections(results)
+    yield Section("points", "Points", (lab_tables.points_table(results), lab_tables.latency_table(results)))
+    yield Section("audit", "Delivery audit", (run_tables.audit_table(results),))
+    yield Section("resources", "Resources", (lab_tables.resource_table(results),))
+    operations = run_tables.operations_table(results)
     yield Section("operations", "Traced operations", (operations,) if operations else ())
-    calibrated = lab_tables.calibration_table(findings)
-    said = (
-        lab_tables.systems_table(findings),
-        lab_tables.durability_table(findings),
+    calibrated = lab_tables.calibration_table(results)
+    tables = (
+        lab_tables.systems_table(results),
+        lab_tables.durability_table(results),
         *((calibrated,) if calibrated else ()),
     )
-    yield Section("systems", "Systems", said)
-    yield Section("machine", "Machine and versions", tuple(lab_tables.machine_tables(findings)))
+    yield Section("systems", "Systems", tables)
+    yield Section("machine", "Machine and versions", tuple(lab_tables.machine_tables(results)))
     yield Section("reading", "How to read this report", tuple(Prose(text) for text in _READING))
 
 
-def _exhibit_sections(findings: Findings) -> Iterator[Section]:
-    """In the study's order; all that it has once a scenario stands together, in place of the first of them."""
-    exhibits = findings.study.exhibits
+def _exhibit_sections(results: RunResults) -> Iterator[Section]:
+    """Sections in the order of the study; exhibits with a part for each scenario share one section."""
+    exhibits = results.study.exhibits
     each = [exhibit for exhibit in exhibits if exhibit.each]
-    drawn = {(point.scenario, point.name) for point in drawn_points(findings)}
-    parts = tuple(_scenario(findings, name, each, drawn) for name in findings.study.scenarios)
+    drawn = {(point.scenario, point.name) for point in drawn_points(results)}
+    parts = tuple(_scenario(results, name, each, drawn) for name in results.study.scenarios)
     scenarios = Section("scenarios", "Scenarios", parts=tuple(part for part in parts if part.blocks))
     for number, exhibit in enumerate(exhibits, start=1):
         if not exhibit.each:
-            yield Section(f"exhibit-{number}", exhibit.title, blocks(findings, exhibit))
+            yield Section(f"exhibit-{number}", exhibit.title, blocks(results, exhibit))
         elif exhibit is each[0]:
             yield scenarios
     if not each:
         yield scenarios
 
 
-def drawn_points(findings: Findings) -> list[Point]:
-    """Whose latency and seconds are drawn: all of a few; else of every scenario in turn the one with the next rate."""
-    if len(findings.points) <= DRAWN:
-        return list(findings.points)
-    metric = headline(findings)
+def drawn_points(results: RunResults) -> list[Point]:
+    """The points whose latencies and series are drawn: all of a few, else the highest of every scenario in turn."""
+    if len(results.points) <= DRAWN:
+        return list(results.points)
+    metric = headline(results)
 
     def rate(point: Point) -> float:
-        found = (findings.measure(system.name, point, metric) for system in findings.systems)
-        return max((measure.value for measure in found if measure), default=0.0)
+        measures = (results.measure(system.name, point, metric) for system in results.systems)
+        return max((measure.value for measure in measures if measure), default=0.0)
 
-    ranked = [sorted(findings.points_of(name), key=rate, reverse=True) for name in findings.study.scenarios]
+    ranked = [sorted(results.points_of(name), key=rate, reverse=True) for name in results.study.scenarios]
     longest = max(map(len, ranked), default=0)
-    in_turn = [points[place] for place in range(longest) for points in ranked if place < len(points)]
-    return in_turn[:DRAWN]
+    by_rank = [points[place] for place in range(longest) for points in ranked if place < len(points)]
+    return by_rank[:DRAWN]
 
 
-def _scenario(findings: Findings, name: str, exhibits: Sequence[Exhibit], drawn: set[tuple[str, str]]) -> Section:
-    scenario = findings.study.scenarios[name]
-    found: list[Block] = [block for exhibit in exhibits for block in blocks(findings, exhibit, name)]
-    points = findings.points_of(name)
+def _scenario(results: RunResults, name: str, exhibits: Sequence[Exhibit], drawn: set[tuple[str, str]]) -> Section:
+    scenario = results.study.scenarios[name]
+    content: list[Block] = [block for exhibit in exhibits for block in blocks(results, exhibit, name)]
+    points = results.points_of(name)
     chosen = [point for point in points if (point.scenario, point.name) in drawn]
     for point in chosen:
-        found += [figure for figure in (latency_figure(findings, point), series_figure(findings, point)) if figure]
-    if found and len(chosen) < len(points):
-        found.append(
+        content += [figure for figure in (latency_figure(results, point), series_figure(results, point)) if figure]
+    if content and len(chosen) < len(points):
+        content.append(
             Prose(
                 f"Times and seconds are drawn for {len(chosen)} of {len(points):,} points, those with the highest "
-                f"{formatting.metric(headline(findings))}; the tables below have all."
+                f"{formatting.metric(headline(results))}; the tables below have all."
             )
         )
     title = f"Scenario {name}: {scenario.title}" if scenario.title else f"Scenario {name}"
-    return Section(f"scenario-{list(findings.study.scenarios).index(name) + 1}", title, tuple(found))
+    return Section(f"scenario-{list(results.study.scenarios).index(name) + 1}", title, tuple(content))
 
 
 _READING = (

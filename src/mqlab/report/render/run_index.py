@@ -1,4 +1,4 @@
-"""Several runs on one page: what was found in each, and the way to its report."""
+"""The run index: a page of several runs, with the headline of each and a link to its report."""
 
 import os
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Final
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.schema import CLEAN, FAILED
 from mqlab.report.claims.verdicts import judge
-from mqlab.report.data.findings import Findings, stamped
+from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits.headline import audit_tile, rate_tiles, verdict_tile, warnings
 from mqlab.report.render import formatting, html, markdown
 from mqlab.report.render.content import Cell, Link, Page, Section, Table, Tile, row
@@ -19,38 +19,40 @@ INDEX_MARKDOWN: Final = "index.md"
 
 
 def write_index(folders: Sequence[RunFolder]) -> Path:
-    """Writes `index.html`, whose path it returns, and `index.md` beside the run folders, whose reports are there."""
+    """Write `index.html`, whose path is returned, and `index.md` beside the run folders, whose reports must exist."""
     parent = Path(os.path.commonpath([folder.path.resolve().parent for folder in folders]))
-    every = [Findings.of(folder) for folder in folders]
-    write_text(parent / INDEX_MARKDOWN, markdown.render(_page(every, parent, MARKDOWN_FILE)))
-    return write_text(parent / INDEX_HTML, html.render(_page(every, parent, HTML_FILE)))
+    runs = [RunResults.of(folder) for folder in folders]
+    write_text(parent / INDEX_MARKDOWN, markdown.render(_page(runs, parent, MARKDOWN_FILE)))
+    return write_text(parent / INDEX_HTML, html.render(_page(runs, parent, HTML_FILE)))
 
 
-def _page(every: Sequence[Findings], parent: Path, file: str) -> Page:
-    runs = sum(len(findings.audits) for findings in every)
-    clean = sum(audit.status == CLEAN for findings in every for audit in findings.audits)
+def _page(runs: Sequence[RunResults], parent: Path, file: str) -> Page:
+    audited = sum(len(results.audits) for results in runs)
+    clean = sum(audit.status == CLEAN for results in runs for audit in results.audits)
     audit = Tile(
-        "Delivery audits", f"{clean:,} of {runs:,} runs clean", tone=CLEAN if clean == runs and runs else FAILED
+        "Delivery audits",
+        f"{clean:,} of {audited:,} runs clean",
+        tone=CLEAN if clean == audited and audited else FAILED,
     )
     return Page(
-        title=f"{formatting.count(len(every), 'study', 'studies')}, {formatting.listed(_scales(every))} scale",
+        title=f"{formatting.count(len(runs), 'study', 'studies')}, {formatting.listed(_scales(runs))} scale",
         source="",
-        facts=(("Studies", formatting.listed([findings.study.id for findings in every])),),
-        tiles=(Tile("Studies", f"{len(every):,}"), audit),
+        facts=(("Studies", formatting.listed([results.study.id for results in runs])),),
+        tiles=(Tile("Studies", f"{len(runs):,}"), audit),
         warnings=(),
-        sections=(_overview(every, parent, file), *(_section(findings, parent, file) for findings in every)),
+        sections=(_overview(runs, parent, file), *(_section(results, parent, file) for results in runs)),
     )
 
 
-def _overview(every: Sequence[Findings], parent: Path, file: str) -> Section:
+def _overview(runs: Sequence[RunResults], parent: Path, file: str) -> Section:
     rows = []
-    for findings in every:
-        audit, verdict = audit_tile(findings), verdict_tile(judge(findings))
-        systems = [stamped(system.name, system.stamps) for system in findings.systems]
-        best = [f"{tile.figure} ({tile.note})" for tile in rate_tiles(findings)]
+    for results in runs:
+        audit, verdict = audit_tile(results), verdict_tile(judge(results))
+        systems = [stamped(system.name, system.stamps) for system in results.systems]
+        best = [f"{tile.figure} ({tile.note})" for tile in rate_tiles(results)]
         rows.append(
             row(
-                Cell(findings.study.title, findings.study.id, link=_link(findings, parent, file)),
+                Cell(results.study.title, results.study.id, link=_link(results, parent, file)),
                 Cell(formatting.listed(systems)),
                 Cell("; ".join(best) or formatting.NOT_AVAILABLE),
                 Cell(audit.figure, audit.note, audit.tone),
@@ -61,17 +63,17 @@ def _overview(every: Sequence[Findings], parent: Path, file: str) -> Section:
     return Section("studies", "Studies", (Table("Every study with what was found", head, tuple(rows)),))
 
 
-def _section(findings: Findings, parent: Path, file: str) -> Section:
-    """What a reader must know of one study before its figures, and the way to its report."""
-    warned = tuple(row(Cell(text)) for text in warnings(findings))
-    table = Table(f"{findings.study.id}: to know before the first figure", ("What",), warned)
-    link = Link("The report", _link(findings, parent, file))
-    return Section(f"study-{findings.study.id}", findings.study.title, (link, *((table,) if warned else ())))
+def _section(results: RunResults, parent: Path, file: str) -> Section:
+    """The warnings of one study, and the link to its report."""
+    warned = tuple(row(Cell(text)) for text in warnings(results))
+    table = Table(f"{results.study.id}: to know before the first figure", ("What",), warned)
+    link = Link("The report", _link(results, parent, file))
+    return Section(f"study-{results.study.id}", results.study.title, (link, *((table,) if warned else ())))
 
 
-def _link(findings: Findings, parent: Path, file: str) -> str:
-    return os.path.relpath((findings.folder.report / file).resolve(), parent).replace(os.sep, "/")
+def _link(results: RunResults, parent: Path, file: str) -> str:
+    return os.path.relpath((results.folder.report / file).resolve(), parent).replace(os.sep, "/")
 
 
-def _scales(every: Sequence[Findings]) -> list[str]:
-    return list(dict.fromkeys(findings.scale for findings in every))
+def _scales(runs: Sequence[RunResults]) -> list[str]:
+    return list(dict.fromkeys(results.scale for results in runs))

@@ -1,4 +1,4 @@
-"""The summary a person sees when a run ends: the matrix, the audit and the verdicts."""
+"""The summary on the terminal at the end of a run: the matrix, the audit and the verdicts."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,8 +21,8 @@ from mqlab.report.claims.verdicts import (
     Verdict,
     judge,
 )
-from mqlab.report.data.findings import Findings
 from mqlab.report.data.pairing import Subject, subjects
+from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.cells import needs_unit, printed, why_unknown
 from mqlab.report.exhibits.headline import audit_tile, headline, verdict_tile, warnings
 from mqlab.report.render import formatting
@@ -39,111 +39,111 @@ STYLES: Final = {
     VOID: "red",
     INCOMPLETE: "yellow",
 }
-# A pipe has no width of its own: lines may be this long there before they are broken.
+# The width of lines on a pipe, which has none of its own.
 _PIPE_WIDTH: Final = 160
-# A summary is read at a glance: of more rows and runs the report tells.
+# The most rows and runs that the summary shows; the report has all.
 _ROWS: Final = 40
-_SPOILED: Final = 20
-# For an output that cannot show them.
+_REJECTED: Final = 20
+# Replacements for an output without Unicode.
 _ASCII: Final = str.maketrans({"\u2265": ">=", "\u00b1": "+-", "\u00b5": "u", "\u00d7": "x"})
 
-Say = Callable[..., Text]  # text and style; never read as console markup, whatever a name holds
+Say = Callable[..., Text]  # text and style; names are never read as console markup
 
 
 def print_summary(folder: RunFolder, console: Console) -> None:
-    """Prints to `console`; whether there are colours is the console's business (NO_COLOR, a pipe)."""
-    findings = Findings.of(folder)
-    verdicts = judge(findings)
-    say = _speaker(console)
-    audit, verdict = audit_tile(findings), verdict_tile(verdicts)
+    """Print the summary to `console`, which decides about colours (NO_COLOR, a pipe)."""
+    results = RunResults.of(folder)
+    verdicts = judge(results)
+    say = _styled_text(console)
+    audit, verdict = audit_tile(results), verdict_tile(verdicts)
     with _wide_enough(console):
-        console.print(say(f"{findings.study.title}, scale {findings.scale}", "bold"))
-        for warning in warnings(findings):
+        console.print(say(f"{results.study.title}, scale {results.scale}", "bold"))
+        for warning in warnings(results):
             console.print(say(f"! {warning}", "yellow"))
-        console.print(_matrix(findings, say))
-        _more(console, say, len(findings.points) - _ROWS, "point")
+        console.print(_matrix(results, say))
+        _more(console, say, len(results.points) - _ROWS, "point")
         console.print(say(f"{audit.label}: {audit.figure}; {audit.note}", STYLES[audit.tone]))
-        spoiled_runs = [found for found in findings.audits if found.status != CLEAN]
-        for spoiled in spoiled_runs[:_SPOILED]:
-            place = f"run {spoiled.run}, {spoiled.scenario} {spoiled.point}".rstrip()
-            why = f"{spoiled.status}, {spoiled.reason or 'no reason given'}"
-            console.print(say(f"  {place}, {spoiled.system}: {why}", STYLES.get(spoiled.status, "")))
-        _more(console, say, len(spoiled_runs) - _SPOILED, "run")
+        rejected_runs = [run_audit for run_audit in results.audits if run_audit.status != CLEAN]
+        for rejected in rejected_runs[:_REJECTED]:
+            place = f"run {rejected.run}, {rejected.scenario} {rejected.point}".rstrip()
+            why = f"{rejected.status}, {rejected.reason or 'no reason given'}"
+            console.print(say(f"  {place}, {rejected.system}: {why}", STYLES.get(rejected.status, "")))
+        _more(console, say, len(rejected_runs) - _REJECTED, "run")
         if verdicts:
-            console.print(_verdicts(findings, verdicts, say))
+            console.print(_verdicts(results, verdicts, say))
             console.print(say(f"{verdict.label}: {verdict.figure}; {verdict.note}"))
 
 
-def _more(console: Console, say: Say, count: int, what: str) -> None:
+def _more(console: Console, say: Say, count: int, noun: str) -> None:
     if count > 0:
-        console.print(say(f"and {formatting.count(count, f'more {what}')}: see the report"))
+        console.print(say(f"and {formatting.count(count, f'more {noun}')}: see the report"))
 
 
-def _matrix(findings: Findings, say: Say) -> Table:
-    """A row a point, so that a sweep of any length fits the width."""
-    metric = headline(findings)
+def _matrix(results: RunResults, say: Say) -> Table:
+    """One row for each point, so that a long sweep fits the width."""
+    metric = headline(results)
     marks = f"{formatting.PLUS_MINUS} 95 %, {formatting.LOWER_BOUND} client-bound"
     title = f"{formatting.metric(metric)}, {METRICS[metric].unit} ({marks})"
     table = Table(title=say(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(say("scenario"))
-    for name, origin in subjects(findings):
-        stamps = findings.stamps_of(name) if origin == MEASURED else ()
+    for name, origin in subjects(results):
+        stamps = results.stamps_of(name) if origin == MEASURED else ()
         head = "\n".join((name, origin, *(f"[{stamp}]" for stamp in stamps)))
         table.add_column(say(head, "bold" if origin == MEASURED else ""), justify="right")
-    for point in findings.points[:_ROWS]:
+    for point in results.points[:_ROWS]:
         table.add_row(
-            say(point.label), *(_figure(findings, subject, point, metric, say) for subject in subjects(findings))
+            say(point.label), *(_figure(results, subject, point, metric, say) for subject in subjects(results))
         )
     return table
 
 
-def _figure(findings: Findings, subject: Subject, point: Point, metric: str, say: Say) -> Text:
+def _figure(results: RunResults, subject: Subject, point: Point, metric: str, say: Say) -> Text:
     system, origin = subject
     if origin == PUBLISHED:
-        cell = printed(findings.study.find_published(system, point, metric), unit=needs_unit(metric))
+        cell = printed(results.study.find_published(system, point, metric), unit=needs_unit(metric))
         return say(f"{cell.text}, {cell.note}" if cell.note else cell.text)
-    found = findings.measure(system, point, metric)
-    if found is None:
-        # The reason of each run stands below, with the audit.
-        return say(f"{formatting.NOT_AVAILABLE}, {findings.absence(system, point, brief=True)}", "yellow")
-    if why := why_unknown(metric, found.value, found.ci95):
+    measure = results.measure(system, point, metric)
+    if measure is None:
+        # The audit below has the reason of each run.
+        return say(f"{formatting.NOT_AVAILABLE}, {results.absence(system, point, brief=True)}", "yellow")
+    if why := why_unknown(metric, measure.value, measure.ci95):
         return say(f"{formatting.NOT_KNOWN}, {why}", "yellow")
-    factor, name = formatting.suited(found.value, found.unit)
-    unit = "" if name == found.unit else f" {name}"
-    half = f" {formatting.PLUS_MINUS} {formatting.short(found.ci95 / factor)}" if found.ci95 else ""
-    bound = f"{formatting.LOWER_BOUND} " if found.lower_bound else ""
-    flag = f" {formatting.FLAG}" if findings.busy(system, point) else ""
-    return say(f"{bound}{formatting.number(found.value / factor)}{half}{unit}{flag}", "bold")
+    factor, name = formatting.scaled_unit(measure.value, measure.unit)
+    unit = "" if name == measure.unit else f" {name}"
+    half = f" {formatting.PLUS_MINUS} {formatting.short(measure.ci95 / factor)}" if measure.ci95 else ""
+    bound = f"{formatting.LOWER_BOUND} " if measure.lower_bound else ""
+    flag = f" {formatting.FLAG}" if results.busy(system, point) else ""
+    return say(f"{bound}{formatting.number(measure.value / factor)}{half}{unit}{flag}", "bold")
 
 
-def _verdicts(findings: Findings, verdicts: Sequence[Verdict], say: Say) -> Table:
-    """The claims that something measured here can speak to; the report has the others, with the reason."""
-    systems = [system.name for system in findings.systems]
+def _verdicts(results: RunResults, verdicts: Sequence[Verdict], say: Say) -> Table:
+    """The claims that the measured values can decide; the report has the others."""
+    systems = [system.name for system in results.systems]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for head in ("claim", PUBLISHED, *systems):
         table.add_column(say(head), ratio=None if head != "claim" else 1)
-    for claim in findings.study.claims:
-        said = [verdict for verdict in verdicts if verdict.claim == claim.id]
-        ours = [v for v in said if v.basis == "measured"]
-        if all(verdict.verdict == NOT_TESTABLE for verdict in ours):
+    for claim in results.study.claims:
+        given = [verdict for verdict in verdicts if verdict.claim == claim.id]
+        measured = [v for v in given if v.basis == "measured"]
+        if all(verdict.verdict == NOT_TESTABLE for verdict in measured):
             continue
-        cells = [next((v.verdict for v in ours if v.subject in (name, ALL_SYSTEMS)), "") for name in systems]
+        cells = [next((v.verdict for v in measured if v.subject in (name, ALL_SYSTEMS)), "") for name in systems]
         table.add_row(
             say(claim.says),
-            say(_counted([v for v in said if v.basis == "published"])),
+            say(_counted([v for v in given if v.basis == "published"])),
             *(say(cell, STYLES.get(cell, "")) for cell in cells),
         )
     return table
 
 
 def _counted(verdicts: Sequence[Verdict]) -> str:
-    """`holds`, or where the published systems differ `holds 3, refuted 1`."""
+    """`holds`, or `holds 3, refuted 1` where the published systems differ."""
     counts = {word: sum(verdict.verdict == word for verdict in verdicts) for word in VERDICTS}
-    found = {word: count for word, count in counts.items() if count}
-    return ", ".join(found) if len(found) == 1 else ", ".join(f"{word} {count}" for word, count in found.items())
+    present = {word: count for word, count in counts.items() if count}
+    return ", ".join(present) if len(present) == 1 else ", ".join(f"{word} {count}" for word, count in present.items())
 
 
-def _speaker(console: Console) -> Say:
+def _styled_text(console: Console) -> Say:
     ascii_only = not console.encoding.lower().startswith("utf")
 
     def say(text: str, style: str = "") -> Text:
@@ -156,7 +156,7 @@ def _speaker(console: Console) -> Say:
 
 @contextmanager
 def _wide_enough(console: Console) -> Iterator[None]:
-    """On a pipe, lines are not broken at the 80 columns that a console takes for granted there."""
+    """Widen the lines on a pipe, where a console would break them at 80 columns."""
     width = console.width
     if not console.is_terminal:
         console.width = max(width, _PIPE_WIDTH)

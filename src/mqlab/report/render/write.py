@@ -1,4 +1,4 @@
-"""The report's files in the run folder."""
+"""Writing of the report's files into the run folder."""
 
 from pathlib import Path
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline import sources
 from mqlab.report.charts import svg
-from mqlab.report.data.findings import Findings
+from mqlab.report.data.run_results import RunResults
 from mqlab.report.render import html, markdown
 from mqlab.report.render.page import build
 
@@ -15,12 +15,12 @@ MARKDOWN_FILE: Final = "report.md"
 
 
 def write_report(folder: RunFolder) -> Path:
-    """Writes `report/` anew: the HTML page, whose path it returns, the Markdown and its pictures.
+    """Replace `report/`: the HTML page, whose path is returned, the Markdown and its pictures.
 
-    Raises NotMeasuredError, also where the events have changed since they were measured.
+    Raises NotMeasuredError, also if the events have changed since they were measured.
     """
     sources.check_measures(folder)
-    page = build(Findings.of(folder))
+    page = build(RunResults.of(folder))
     folder.report.mkdir(exist_ok=True)
     for old in folder.report.glob("*.svg"):
         old.unlink()
@@ -31,8 +31,8 @@ def write_report(folder: RunFolder) -> Path:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """As a whole or not at all: an interruption leaves the old file."""
+    """Write a file atomically: an interruption leaves the old one."""
     unfinished = path.with_name(f".{path.name}.unfinished")
-    # Surrogates cannot be encoded: a name that holds one must not cost the whole report.
+    # A surrogate in a name cannot be encoded and is replaced.
     unfinished.write_text(text, encoding="utf-8", errors="replace")
     return unfinished.replace(path)

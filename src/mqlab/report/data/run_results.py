@@ -1,4 +1,4 @@
-"""All that a report may show, read once: the declaration, the measures and what was published. Nothing is computed."""
+"""The results of a run, read once: the study, the measure tables and the published values. Nothing is computed."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,23 +22,23 @@ from mqlab.pipeline.schema import (
     SeriesRow,
     columns,
 )
-from mqlab.report.data.lookup import Lookup
-from mqlab.report.data.records import System
+from mqlab.report.data.measured_system import MeasuredSystem
+from mqlab.report.data.point_index import PointIndex
 from mqlab.report.render.formatting import listed, plain, slug
 from mqlab.study import Exhibit, Point, Study, load_study
 
 Row = TypeVar("Row")
-Place = tuple[str, str, str]  # a system, a scenario and a point's name
+PointKey = tuple[str, str, str]  # a system, a scenario and a point's name
 
 
 @dataclass(frozen=True)
-class Findings:
+class RunResults:
     folder: RunFolder
     meta: dict[str, Any]
     study: Study
 
     @classmethod
-    def of(cls, folder: RunFolder) -> "Findings":
+    def of(cls, folder: RunFolder) -> "RunResults":
         return cls(folder, _cleaned(folder.meta()), load_study(folder.study, own=True))
 
     @cached_property
@@ -100,19 +100,19 @@ class Findings:
 
     @cached_property
     def declared(self) -> tuple[Point, ...]:
-        """The points of the study in its own length: those that printed values belong to."""
+        """The points of the study at full scale: those that published values belong to."""
         return tuple(self.study.points("full"))
 
     @cached_property
-    def lookup(self) -> Lookup:
-        return Lookup(self.points)
+    def lookup(self) -> PointIndex:
+        return PointIndex(self.points)
 
     @cached_property
-    def declared_lookup(self) -> Lookup:
-        return Lookup(self.declared)
+    def declared_lookup(self) -> PointIndex:
+        return PointIndex(self.declared)
 
     @cached_property
-    def systems(self) -> tuple[System, ...]:
+    def systems(self) -> tuple[MeasuredSystem, ...]:
         return tuple(_system(entry) for entry in self.meta.get("systems", []))
 
     @property
@@ -120,60 +120,57 @@ class Findings:
         return str(self.meta["scale"])
 
     @cached_property
-    def _measures_by_place(self) -> dict[tuple[Place, str], MeasureRow]:
+    def _measures_by_point(self) -> dict[tuple[PointKey, str], MeasureRow]:
         return {((m.system, m.scenario, m.point), m.metric): m for m in self.measures}
 
     @cached_property
-    def _audits_by_place(self) -> dict[Place, list[AuditRow]]:
-        found: dict[Place, list[AuditRow]] = {}
+    def _audits_by_point(self) -> dict[PointKey, list[AuditRow]]:
+        audits: dict[PointKey, list[AuditRow]] = {}
         for audit in self.audits:
-            found.setdefault((audit.system, audit.scenario, audit.point), []).append(audit)
-        return found
+            audits.setdefault((audit.system, audit.scenario, audit.point), []).append(audit)
+        return audits
 
     @cached_property
-    def _lacking(self) -> dict[Place, str]:
-        """What could not be run at all, with what the system lacks for it."""
-        given = self.meta.get("absences") or ()
-        return {(one["system"], one["scenario"], one["point"]): one["reason"] for one in given}
+    def _unsupported(self) -> dict[PointKey, str]:
+        """The points that a system could not run, with the feature that it lacks."""
+        absences = self.meta.get("absences") or ()
+        return {(absence["system"], absence["scenario"], absence["point"]): absence["reason"] for absence in absences}
 
     @cached_property
-    def _impacts_by_place(self) -> dict[tuple[Place, str], ImpactRow]:
+    def _impacts_by_point(self) -> dict[tuple[PointKey, str], ImpactRow]:
         return {((i.system, i.scenario, i.point), i.metric): i for i in self.impacts}
 
     @cached_property
-    def _peaks_by_place(self) -> dict[tuple[Place, str, frozenset[str]], PeakRow]:
+    def _peaks_by_point(self) -> dict[tuple[PointKey, str, frozenset[str]], PeakRow]:
         return {((p.system, p.scenario, p.point), p.metric, frozenset(p.over.split(", "))): p for p in self.peaks}
 
     @cached_property
-    def _comparisons_by_place(self) -> dict[tuple[str, ...], ComparisonRow]:
+    def _comparisons_by_point(self) -> dict[tuple[str, ...], ComparisonRow]:
         return {
             (c.first, c.second, c.scenario, c.parameters if c.over else c.point, c.metric, c.over): c
             for c in self.comparisons
         }
 
     @cached_property
-    def _busy(self) -> frozenset[Place]:
+    def _busy_points(self) -> frozenset[PointKey]:
         return frozenset((m.system, m.scenario, m.point) for m in self.measures if m.client_cpu)
 
     def points_of(self, scenario: str) -> list[Point]:
         return [point for point in self.points if point.scenario == scenario]
 
     def measure(self, system: str, point: Point, metric: str) -> MeasureRow | None:
-        return self._measures_by_place.get((_place(system, point), metric))
+        return self._measures_by_point.get((_point_key(system, point), metric))
 
     def impact(self, system: str, point: Point, metric: str) -> ImpactRow | None:
-        return self._impacts_by_place.get((_place(system, point), metric))
+        return self._impacts_by_point.get((_point_key(system, point), metric))
 
     def peak(self, system: str, points: Sequence[Point], metric: str, over: Sequence[str]) -> PeakRow | None:
-        """The greatest over these parameters, where it was reached in one of the points."""
-        for point in points:
-            found = self._peaks_by_place.get((_place(system, point), metric, frozenset(over)))
-            if found is not None:
-                return found
-        return None
+        """The peak over these parameters, if one of the points reached it."""
+        keys = ((_point_key(system, point), metric, frozenset(over)) for point in points)
+        return next((self._peaks_by_point[key] for key in keys if key in self._peaks_by_point), None)
 
     def comparison(self, first: str, second: str, point: Point, metric: str) -> ComparisonRow | None:
-        return self._comparisons_by_place.get((first, second, point.scenario, point.name, metric, ""))
+        return self._comparisons_by_point.get((first, second, point.scenario, point.name, metric, ""))
 
     def peak_comparison(
         self, first: str, second: str, points: Sequence[Point], metric: str, over: Sequence[str]
@@ -181,45 +178,45 @@ class Findings:
         peak = self.peak(first, points, metric, over)
         if peak is None:
             return None
-        return self._comparisons_by_place.get((first, second, peak.scenario, peak.parameters, metric, peak.over))
+        return self._comparisons_by_point.get((first, second, peak.scenario, peak.parameters, metric, peak.over))
 
     def busy(self, system: str, point: Point) -> bool:
-        """Whether an agent was busier in this point than the study allows: its figures are flagged."""
-        return _place(system, point) in self._busy
+        """Whether an agent used more CPU in this point than the study allows: its figures are flagged."""
+        return _point_key(system, point) in self._busy_points
 
     def audits_of(self, system: str, point: Point) -> list[AuditRow]:
-        return self._audits_by_place.get(_place(system, point), [])
+        return self._audits_by_point.get(_point_key(system, point), [])
 
     def absence(self, system: str, point: Point, brief: bool = False) -> str:
-        """Why there is no measure of a point: in the words of its runs where it has any, if not `brief`."""
+        """Why a point has no measure: with the reasons of its runs, if it has any and not `brief`."""
         audits = self.audits_of(system, point)
         if not audits:
-            return self._lacking.get(_place(system, point), "not run")
+            return self._unsupported.get(_point_key(system, point), "not run")
         if any(audit.status == CLEAN for audit in audits):
             return "not measured"
         reasons = dict.fromkeys(f"{a.status}: {a.reason}" if a.reason else a.status for a in audits)
         return "no valid run" if brief else "; ".join(("no valid run", *reasons))
 
     def figure_name(self, kind: str, point: Point) -> str:
-        """The stem of a file; the point's place in the study keeps two points apart whose names look alike."""
+        """The stem of a file name; the number of the point makes it unique."""
         return slug(f"{kind} {self._numbers[point.scenario, point.name]:02d} {point.label}")
 
     def exhibit_name(self, kind: str, exhibit: Exhibit) -> str:
-        """The stem of the file of an exhibit's figure; its place keeps two of one title apart."""
-        place = next((n for n, other in enumerate(self.study.exhibits, start=1) if other is exhibit), 0)
-        return slug(f"{kind} {place:02d} {exhibit.value or ''} {exhibit.title}")
+        """The stem of the file name of an exhibit's figure; the number of the exhibit makes it unique."""
+        number = next((n for n, other in enumerate(self.study.exhibits, start=1) if other is exhibit), 0)
+        return slug(f"{kind} {number:02d} {exhibit.value or ''} {exhibit.title}")
 
     @cached_property
     def _numbers(self) -> dict[tuple[str, str], int]:
         return {(point.scenario, point.name): n for n, point in enumerate(self.points, start=1)}
 
     def names(self) -> list[str]:
-        """The systems with their stamps, as the charts name them."""
+        """The systems with their stamps, as charts name them."""
         return [stamped(system.name, system.stamps) for system in self.systems]
 
     def stamps_of(self, *systems: str) -> tuple[str, ...]:
-        found = (stamp for system in self.systems if system.name in systems for stamp in system.stamps)
-        return tuple(dict.fromkeys(found))
+        stamps = (stamp for system in self.systems if system.name in systems for stamp in system.stamps)
+        return tuple(dict.fromkeys(stamps))
 
     def _rows(self, table: str, row: type[Row]) -> tuple[Row, ...]:
         names = columns(row)
@@ -229,27 +226,28 @@ class Findings:
 
 
 def stamped(name: str, stamps: Iterable[str], between: str = " ") -> str:
-    """A system's name where only text fits, as beside a bar."""
-    marks = list(stamps)
-    return f"{name}{between}[{listed(marks)}]" if marks else name
+    """A system's name with its stamps, as plain text."""
+    given = list(stamps)
+    return f"{name}{between}[{listed(given)}]" if given else name
 
 
-def _place(system: str, point: Point) -> Place:
+def _point_key(system: str, point: Point) -> PointKey:
     return system, point.scenario, point.name
 
 
-def _system(entry: dict[str, Any]) -> System:
-    given = entry.get("settings") or {}
-    settings = {str(key): "none" if value is None else str(value) for key, value in given.items()}
+def _system(entry: dict[str, Any]) -> MeasuredSystem:
+    settings = {
+        str(key): "none" if value is None else str(value) for key, value in (entry.get("settings") or {}).items()
+    }
     stamps = tuple(str(stamp) for stamp in entry.get("stamps") or ())
-    return System(
+    return MeasuredSystem(
         str(entry["name"]), str(entry.get("version") or ""), settings, stamps, dict(entry.get("durability") or {}),
         str(entry.get("witnessed") or ""), entry.get("ahead_seconds"), int(entry.get("rehearsals") or 0),
     )  # fmt: skip
 
 
 def _cleaned(value: Any) -> Any:
-    """Names and reasons may come from a system or its clients: see words.plain."""
+    """Replace control characters: names and reasons may come from a system or its clients (see formatting.plain)."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, dict):
