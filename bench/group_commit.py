@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from _common import arguments, finish, interleaved, level, medians, ratio, say
 from _lab import Lab, scenario
 from mqlab.broker.core.durability.records import Commit, Put
-from mqlab.broker.store.journal_format import NOTHING
+from mqlab.broker.store.journal_format import UNWRITTEN
 from mqlab.broker.store.recovery.decoding import decode, decode_file_header
 from mqlab.study import Point
 from mqlab.wire.native.bodies import Payload
@@ -31,7 +31,7 @@ def put_at(journal: Path) -> dict[tuple[int, int], int]:
     found: dict[tuple[int, int], int] = {}
     at = decode_file_header(data).size
     # Behind the last record is space that the broker reserved and did not use.
-    while at < len(data) and not data.startswith(NOTHING, at):
+    while at < len(data) and not data.startswith(UNWRITTEN, at):
         read = decode(data, at)
         at = read.end
         puts = read.record.puts if isinstance(read.record, Commit) else (read.record,)

@@ -1,5 +1,6 @@
 """Which files are needed: what puts a message there, takes it away, or carries it forward."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,18 +25,18 @@ class Written:
 
     def note(self, record: Record, number: int) -> int:
         self.lsn += 1
-        self.segments.note(record, self.lsn, number, 100)
+        self.segments.append(record, self.lsn, number, 100)
         return self.lsn
 
     def durable(self) -> list[int]:
         """Everything is; returns the files that can go."""
-        self.segments.durable(self.lsn)
+        self.segments.on_durable(self.lsn)
         return self.take()
 
     def take(self) -> list[int]:
         found = []
         while (number := self.segments.removable) is not None:
-            self.segments.removed(number)
+            self.segments.remove(number)
             found.append(number)
         return found
 
@@ -46,9 +47,9 @@ def test_a_file_goes_only_when_its_consumption_is_durable() -> None:
     written.note(put(1, rows=3), 1)
     first = written.note(Remove(1, ((1, 2),)), 2)
     second = written.note(Remove(1, ((3, 1),)), 2)
-    written.segments.durable(first)
+    written.segments.on_durable(first)
     assert written.take() == []
-    written.segments.durable(second)
+    written.segments.on_durable(second)
     assert written.take() == [1]
 
 
@@ -83,7 +84,7 @@ def test_what_is_carried_forward_frees_the_old_file_when_it_is_durable() -> None
     written.note(put(1), 2)
     written.note(put(3, rows=2), 2)
     written.segments.end_checkpoint()
-    written.segments.durable(before)
+    written.segments.on_durable(before)
     assert written.take() == []
     assert written.durable() == [1]
     # Now it is the newer file that has them.
@@ -106,22 +107,29 @@ def test_a_checkpoint_of_half_frees_nothing() -> None:
 
 
 def test_ids_that_come_again_outside_a_checkpoint_free_nothing() -> None:
-    """It would be a mistake of somebody; a file too many is the lesser evil."""
+    """A file too many is the lesser evil."""
     written = Written(files=2)
     written.note(put(1), 1)
     written.note(put(1), 2)
     assert written.durable() == []
 
 
-def test_a_count_below_zero_keeps_the_file() -> None:
+def test_a_removal_of_messages_that_are_not_there_is_an_error_and_keeps_the_file() -> None:
     written = Written(files=2)
-    written.note(put(1), 1)
+    written.note(put(1, rows=2), 1)
     written.note(Remove(1, ((1, 1),)), 1)
-    written.note(Remove(1, ((1, 1),)), 1)
-    assert written.durable() == []
+    written.note(Remove(1, ((1, 2),)), 1)
+    with pytest.raises(AssertionError, match="remove 1 messages of queue 1 that are not in segment 1"):
+        written.durable()
+    assert written.take() == []
 
 
-def test_a_prepared_transaction_keeps_its_file_until_a_later_head_knows_the_decision() -> None:
+def test_a_segment_number_that_is_left_out_is_an_error() -> None:
+    with pytest.raises(AssertionError):
+        Written(files=2).segments.begin(4)
+
+
+def test_a_prepared_transaction_keeps_its_file_until_a_later_header_knows_the_decision() -> None:
     for prepared, decided in ((put(5), (5, 1)), (None, None)):
         written = Written(files=3)
         written.note(put(1), 1)
@@ -161,7 +169,7 @@ def test_a_transaction_that_removes_what_is_carried_forward_is_prepared_again() 
     written.note(put(1, rows=2), 1)
     written.note(Prepare("x", (), (Remove(1, ((2, 1),)),)), 2)
     written.note(Prepare("y", (put(9),), ()), 2)
-    written.segments.durable(written.lsn)
+    written.segments.on_durable(written.lsn)
     assert written.segments.begin_checkpoint(1) == ({1: [(1, 9)]}, ["x"])
     written.note(put(1, rows=2), 3)
     written.note(Prepare("x", (), (Remove(1, ((2, 1),)),)), 3)
@@ -173,7 +181,7 @@ def test_a_transaction_that_removes_what_is_carried_forward_is_prepared_again() 
     assert written.durable() == [2]
 
 
-def test_a_queue_that_is_forgotten_needs_no_file() -> None:
+def test_a_deleted_queue_needs_no_file() -> None:
     written = Written(files=2)
     written.note(put(1), 1)
     written.note(put(1, queue=2), 1)
@@ -182,12 +190,12 @@ def test_a_queue_that_is_forgotten_needs_no_file() -> None:
     assert written.durable() == [1]
 
 
-def test_what_a_prepared_transaction_puts_on_a_queue_that_is_gone_needs_no_file() -> None:
+def test_what_a_prepared_transaction_puts_on_a_deleted_queue_needs_no_file() -> None:
     written = Written(files=2)
     prepare = Prepare("x", (put(1, queue=2),), ())
     written.note(prepare, 1)
     written.note(Forget(2), 1)
-    written.segments.durable(written.lsn)
+    written.segments.on_durable(written.lsn)
     written.segments.begin_checkpoint(1)
     written.note(prepare, 2)
     written.segments.end_checkpoint()
@@ -203,14 +211,14 @@ def test_needed_bytes_go_down_with_what_is_consumed() -> None:
         written.note(put(first_id), 1)
     assert written.segments.length == 1000
     assert written.segments.needed_bytes == 1000
-    assert 1000 <= written.segments.most_needed_in(1) < 2000
+    assert 1000 <= written.segments.max_checkpoint_bytes(1) < 2000
     written.note(Commit((put(11),), (Remove(1, ((1, 5),)),)), 2)
     written.durable()
-    assert 500 <= written.segments.most_needed_in(1) < 1000
+    assert 500 <= written.segments.max_checkpoint_bytes(1) < 1000
     written.note(Remove(1, ((6, 5),)), 2)
-    assert written.segments.oldest == 1
-    written.segments.durable(written.lsn)
-    assert written.segments.oldest is None
+    assert written.segments.oldest_needed == 1
+    written.segments.on_durable(written.lsn)
+    assert written.segments.oldest_needed is None
     assert written.take() == [1]
     assert written.segments.length == 200
 
@@ -219,26 +227,26 @@ steps = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 5), st.booleans(), 
 
 
 @given(steps)
-def test_places_know_the_file_of_each_id(taken: list[tuple[int, int, bool, int]]) -> None:
+def test_message_locations_know_the_segment_of_each_id(taken: list[tuple[int, int, bool, int]]) -> None:
     """Against a dictionary: ids added at the end, with gaps, moved in parts, and files that go."""
-    places, plain, number = MessageLocations(), dict[int, int](), 1
+    locations, expected, number = MessageLocations(), dict[int, int](), 1
     for gap, rows, moves, first_id in taken:
         if not moves:
-            first_id = places.end + gap
-            places.add(first_id, rows, number)
-            plain.update(dict.fromkeys(range(first_id, first_id + rows), number))
-        elif first_id + rows <= places.end:
-            places.move(first_id, rows, number)
-            plain.update(dict.fromkeys(range(first_id, first_id + rows), number))
+            first_id = locations.end + gap
+            locations.add(first_id, rows, number)
+            expected.update(dict.fromkeys(range(first_id, first_id + rows), number))
+        elif first_id + rows <= locations.end:
+            locations.move(first_id, rows, number)
+            expected.update(dict.fromkeys(range(first_id, first_id + rows), number))
         number += gap % 2
-        for one, file in plain.items():
-            assert [*places.find(one, 1)] == [(file, 1)]
-            assert any(first <= one < end for first, end in places.intervals(file))
-    for gone in sorted(set(plain.values())):
-        places.drop(gone)
-        plain = {one: file for one, file in plain.items() if file != gone}
-        for one, file in plain.items():
-            assert [*places.find(one, 1)] == [(file, 1)]
-    ids = sorted(plain)
+        for one, file in expected.items():
+            assert [*locations.find(one, 1)] == [(file, 1)]
+            assert any(first <= one < end for first, end in locations.intervals(file))
+    for gone in sorted(set(expected.values())):
+        locations.remove_segment(gone)
+        expected = {one: file for one, file in expected.items() if file != gone}
+        for one, file in expected.items():
+            assert [*locations.find(one, 1)] == [(file, 1)]
+    ids = sorted(expected)
     if ids:
-        assert sum(rows for _, rows in places.find(ids[0], ids[-1] - ids[0] + 1)) == ids[-1] - ids[0] + 1
+        assert sum(rows for _, rows in locations.find(ids[0], ids[-1] - ids[0] + 1)) == ids[-1] - ids[0] + 1

@@ -247,16 +247,16 @@ class Broker:
 
     def status(self) -> dict[str, Any]:
         """Counters since the start, and the depth now."""
-        syncs = self._journal.counters if self._journal else JournalCounters()
+        counters = self._journal.counters if self._journal else JournalCounters()
         return {
             **totals(self.core),
-            "syncs": syncs.count,
-            "sync_seconds": syncs.seconds,
-            "journal_bytes": syncs.bytes,
+            "syncs": counters.syncs,
+            "sync_seconds": counters.sync_seconds,
+            "journal_bytes": counters.bytes,
             "journal_length": self._journal.length if self._journal else 0,
-            "checkpoints": syncs.checkpoints,
-            "checkpoint_seconds": syncs.checkpoint_seconds,
-            "checkpoint_bytes": syncs.carried_bytes,
+            "checkpoints": counters.checkpoints,
+            "checkpoint_seconds": counters.checkpoint_seconds,
+            "checkpoint_bytes": counters.carried_bytes,
             "connections": len(self.connections),
             "longest_turn_ns": self.scheduler.longest_turn_ns,
         }

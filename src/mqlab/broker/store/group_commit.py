@@ -114,8 +114,8 @@ class SyncTarget(Protocol):
 
     def synced(self, sync: Sync) -> None: ...
 
-    def after_syncs(self) -> None:
-        """`synced` was called for all syncs that have ended, or a delay is over."""
+    def begin_due_work(self) -> None:
+        """Syncs have ended and were reported, or a delay is over: the next sync may be due."""
 
     def fail(self, error: BaseException) -> None: ...
 
@@ -168,7 +168,7 @@ class GroupCommit:
     def _on_timer(self) -> None:
         self._timer = inf
         if not self.ended:
-            self._target.after_syncs()
+            self._target.begin_due_work()
 
     def _begin(self) -> None:
         in_progress, schedule = self._in_progress, self._schedule
@@ -207,12 +207,12 @@ class GroupCommit:
         while self._in_progress and self._in_progress[0].done and not self.ended:
             sync = self._in_progress.popleft()
             begin, end, counters = sync.begin, sync.end, self.counters
-            counters.count += 1
+            counters.syncs += 1
             self._schedule.end(end - begin)
             if end > self._synced_until:
                 # The time of overlapping syncs counts once.
-                counters.seconds += end - (begin if begin > self._synced_until else self._synced_until)
+                counters.sync_seconds += end - (begin if begin > self._synced_until else self._synced_until)
                 self._synced_until = end
             self._target.synced(sync)
         if not self.ended:
-            self._target.after_syncs()
+            self._target.begin_due_work()

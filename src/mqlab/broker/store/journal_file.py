@@ -10,7 +10,7 @@ from mqlab.broker.store.files.layer import Files, is_disk_full
 from mqlab.broker.store.segments import segment_path
 from mqlab.errors import MqlabError
 
-# Where space cannot be reserved.
+# Reserved bytes where the file system cannot reserve space.
 _UNKNOWN: Final = 1 << 62
 
 
@@ -19,7 +19,7 @@ class DiskFullError(MqlabError):
 
 
 class JournalFile:
-    """Made by `begin`. All that is written is at its end; `size` counts the bytes of records."""
+    """Created by `begin`. All writes go to its end; `size` counts the bytes of records."""
 
     def __init__(self, path: Path, number: int, files: Files, file: int) -> None:
         self.number = number
@@ -27,42 +27,42 @@ class JournalFile:
         self._path = path
         self._files = files
         self._file = file
-        # Descriptors of the same file for syncs that overlap: each learns of an error for itself.
+        # More descriptors of the file, for syncs that overlap: each reports an error of its own.
         self._more: list[int] = []
         self._end = 0
-        # As far as space was taken for it.
+        # Space is reserved up to this byte.
         self._reserved = 0
 
     @classmethod
-    def begin(cls, folder: Path, files: Files, number: int, head: bytes, reserves: Sequence[int]) -> "JournalFile":
-        """A new file with its head, all of it on disk, and room for records: the first of `reserves` that can be had.
+    def begin(cls, folder: Path, files: Files, number: int, header: bytes, reserves: Sequence[int]) -> "JournalFile":
+        """Create a file with its header on disk, and space for records: the first of `reserves` that fits.
 
-        Raises DiskFullError where none can be had, and OSError where something is wrong.
+        Raises DiskFullError if none fits, OSError for any other failure.
         """
         path = segment_path(folder, number)
         try:
-            made = cls(path, number, files, files.create(path))
+            created = cls(path, number, files, files.create(path))
         except OSError as error:
-            raise _as_no_room(error) from error
+            raise _as_disk_full(error) from error
         try:
-            made._take_space(len(head), reserves)
-            files.append(made._file, head)
+            created._reserve_first(len(header), reserves)
+            files.append(created._file, header)
         except OSError as error:
-            files.close(made._file)
+            files.close(created._file)
             files.remove(path)
-            # The file before goes on: it must not be found with one after it.
+            # The journal continues in the file before, which must not have a successor after a crash.
             files.sync_folder(folder)
-            raise _as_no_room(error) from error
-        made._end = len(head)
-        # Before any record: a head that cannot be read then means damage, never a torn tail.
-        made.sync()
+            raise _as_disk_full(error) from error
+        created._end = len(header)
+        # Before any record is written: an unreadable header then means damage, never a torn tail.
+        created.sync()
         files.sync_folder(folder)
-        return made
+        return created
 
-    def _take_space(self, head: int, reserves: Sequence[int]) -> None:
+    def _reserve_first(self, header_size: int, reserves: Sequence[int]) -> None:
         for reserve in reserves:
             try:
-                self._reserve(head + reserve)
+                self._reserve(header_size + reserve)
                 return
             except OSError as error:
                 if not is_disk_full(error) or reserve == reserves[-1]:
@@ -77,15 +77,15 @@ class JournalFile:
         return self._reserved - self._end
 
     def grow(self, room: int) -> None:
-        """Take space for so many bytes. Raises DiskFullError, and then nothing has changed."""
+        """Reserve space for so many bytes. Raises DiskFullError, and then nothing has changed."""
         if self.room < room:
             try:
                 self._reserve(self._end + room)
             except OSError as error:
-                raise _as_no_room(error) from error
+                raise _as_disk_full(error) from error
 
     def write(self, data: bytes) -> None:
-        """Raises DiskFullError, and then nothing of it is there; OSError where something is wrong."""
+        """Raises DiskFullError, and then nothing of it is in the file; OSError for any other failure."""
         size = len(data)
         if self._end + size > self._reserved:
             self.grow(size)
@@ -95,7 +95,7 @@ class JournalFile:
             if is_disk_full(error):
                 self._files.cut_back(self._file, self._end)
                 self._reserved = self._end
-            raise _as_no_room(error) from error
+            raise _as_disk_full(error) from error
         self._end += size
         self.size += size
         if self._end > self._reserved:
@@ -103,14 +103,14 @@ class JournalFile:
 
     @property
     def length(self) -> int:
-        """Bytes of the file, with the space that was taken for it."""
+        """Bytes of the file, with reserved space."""
         return self._files.length(self._file)
 
     def sync(self) -> None:
         self._files.sync(self._file)
 
     def descriptor(self, used: AbstractSet[int]) -> int | None:
-        """One for a sync, other than those used by syncs under way; None: wait for the end of one of them."""
+        """A descriptor that no sync in progress uses; None: wait until one of them has ended."""
         if not used:
             return self._file
         for file in (self._file, *self._more):
@@ -125,18 +125,19 @@ class JournalFile:
         return self._more[-1]
 
     def give_back(self) -> None:
-        """The space that was taken and not used is free again."""
+        """Release the reserved space that is not used."""
         self._files.give_back(self._file, self._end)
         self._reserved = min(self._reserved, self._end)
 
     def close(self, *, in_order: bool) -> None:
         if in_order:
-            # It only makes room for others: the file is whole without it.
+            assert self.length >= self._end, f"{self._path} is shorter than what was written to it"
+            # A failure only wastes space: the file is complete without this.
             with suppress(OSError):
                 self.give_back()
         for file in (self._file, *self._more):
             self._files.close(file)
 
 
-def _as_no_room(error: OSError) -> Exception:
+def _as_disk_full(error: OSError) -> Exception:
     return DiskFullError(error.strerror) if is_disk_full(error) else error

@@ -1,45 +1,141 @@
-"""The form of a journal file: what stands where.
+"""The layout of a journal file, stated once.
 
-A file begins with a head (which file this is, the queues there are, the ids that must be known again) and goes on
-with records, each
+Writer, scanner, decoder and documentation (`scripts/tables.py`) take struct formats, numpy dtypes and record kinds from
+here. A file is a file header followed by records; zeros after the last record are space that was reserved and not used.
+All numbers are little-endian, without padding.
 
-    length u32 | crc32c u32 | lsn u64 | durable u64 | kind u8 | the record
+The checksum of a record covers all but itself and the length; a wrong length makes it wrong. `durable` tells damage
+from a torn tail: if a record is unreadable although a later one says that it was durable, the disk lost it; if none
+says so, the record had not reached the disk when the power failed.
 
-Zeros behind the last record are room that was reserved and not used: no record begins with so many.
-
-The checksum covers all but itself and the length; a wrong length makes it wrong. `durable` is the last record known
-to be on disk when this one was written. It tells damage from a torn tail: if a record cannot be read although a later
-one says that it was durable, the disk lost it; if none says so, it was still on its way when the power went.
+`MAGIC` ends with the version of this layout. Whoever changes a layout counts it up and keeps a reader of the version
+before (`recovery.decoding`): `tests/broker/store/golden` has stores of earlier versions. Version 2 gained the manifest
+without a new number: file headers from before do not name a store.
 """
 
 import struct
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from mqlab.broker.core.durability.records import (
+    Commit,
+    Decide,
+    Declare,
+    Forget,
+    Prepare,
+    Put,
+    Record,
+    Remember,
+    Remove,
+    Shut,
+)
 
 MAGIC: Final = b"mqlabJ02"
 
-HEAD: Final = struct.Struct("<8sQQII")  # magic, number of the file, first lsn, length of what it says, crc32c
-FRAME: Final = struct.Struct("<IIQQB")
-# What stands where no record was written yet.
-NOTHING: Final = bytes(FRAME.size)
-# The frame in two: what the checksum does not cover, and what it does.
-BEGIN: Final = struct.Struct("<II")
-COVERED: Final = struct.Struct("<QQB")
+# Type of a field: its code in a struct format, and in a numpy dtype.
+_CODES: Final = {"u8": ("B", "u1"), "u16": ("H", "<u2"), "u32": ("I", "<u4"), "u64": ("Q", "<u8"), "bool": ("?", "?"),
+                 "8 bytes": ("8s", "S8")}  # fmt: skip
 
-PUT: Final = struct.Struct("<IHIIB")  # targets, bytes of the origin, rows, bytes of the payload, form; these follow
-TARGET: Final = struct.Struct("<IQ")  # queue, first id
-REMOVE: Final = struct.Struct("<II")  # queue, ranges; these follow
-RANGE: Final = struct.Struct("<QI")  # first id, rows
-PARTS: Final = struct.Struct("<II")  # puts, removes; these follow
-NAME: Final = struct.Struct("<H")  # bytes; these follow
-QUEUE: Final = struct.Struct("<I")
-DECISION: Final = struct.Struct("<?")  # whether it is a commit; the name follows
 
-# What nearly all records are, in one piece: a put with one target and no origin, a remove of one range.
-PLAIN_PUT: Final = struct.Struct("<QQBIHIIBIQ")
-PLAIN_REMOVE: Final = struct.Struct("<QQBIIQI")
-# The same with the whole frame, to be read at once.
-FRAMED_PUT: Final = struct.Struct("<IIQQBIHIIBIQ")
-FRAMED_REMOVE: Final = struct.Struct("<IIQQBIIQI")
+class Field(NamedTuple):
+    name: str
+    type: str
+    meaning: str
 
-# Kinds of records.
-DECLARED, PUTS, REMOVED, COMMITTED, SHUT, FORGOTTEN, PREPARED, DECIDED, REMEMBERED = range(1, 10)
+
+class Layout:
+    """Fields that follow one another: to pack, to unpack, and as a numpy dtype."""
+
+    def __init__(self, *fields: Field) -> None:
+        self.fields = fields
+        codes = [_CODES[field.type] for field in fields]
+        packed = struct.Struct("<" + "".join(code for code, _ in codes))
+        self.dtype = np.dtype([(field.name, code) for field, (_, code) in zip(fields, codes, strict=True)])
+        self.size: Final = packed.size
+        self.pack, self.pack_into = packed.pack, packed.pack_into
+        self.unpack, self.unpack_from = packed.unpack, packed.unpack_from
+        assert self.dtype.itemsize == self.size
+
+    def __add__(self, other: "Layout") -> "Layout":
+        return Layout(*self.fields, *other.fields)
+
+
+FILE_HEADER: Final = Layout(
+    Field("magic", "8 bytes", f"`{MAGIC.decode()}`; the last two digits are the version"),
+    Field("number", "u64", "number of the file, as in its name"),
+    Field("first_lsn", "u64", "number of its first record"),
+    Field("length", "u32", "bytes of the JSON text that follows: queues, duplicate ids, last queue number, store id"),
+    Field("crc", "u32", "CRC32C of the header with 0 here, and of the JSON text"),
+)  # fmt: skip
+
+# The record header in two: what the checksum does not cover, and what it does.
+RECORD_PREFIX: Final = Layout(
+    Field("length", "u32", "bytes of the body that follows the header"),
+    Field("crc", "u32", "CRC32C of the rest of the header and of the body"),
+)
+RECORD_NUMBERS: Final = Layout(
+    Field("lsn", "u64", "number of the record: one more than that of the record before"),
+    Field("durable", "u64", "number of the last record known to be on disk when this one was written"),
+    Field("kind", "u8", "what the body is"),
+)
+RECORD_HEADER: Final = RECORD_PREFIX + RECORD_NUMBERS
+# Where no record was written yet.
+UNWRITTEN: Final = bytes(RECORD_HEADER.size)
+
+PUT: Final = Layout(
+    Field("targets", "u32", "how many targets follow"),
+    Field("origin_bytes", "u16", "bytes of the origin, which follows the targets"),
+    Field("rows", "u32", "messages in the payload"),
+    Field("payload_bytes", "u32", "bytes of the payload, which follows the origin"),
+    Field("form", "u8", "form of the payload, as on the wire"),
+)
+TARGET: Final = Layout(
+    Field("queue", "u32", "number of the queue"),
+    Field("first_id", "u64", "id of the first message on that queue"),
+)
+REMOVE: Final = Layout(
+    Field("queue", "u32", "number of the queue"),
+    Field("ranges", "u32", "how many ranges follow"),
+)
+RANGE: Final = Layout(
+    Field("first_id", "u64", "id of the first message removed"),
+    Field("rows", "u32", "how many are removed"),
+)
+TRANSACTION: Final = Layout(
+    Field("puts", "u32", "how many puts follow"),
+    Field("removes", "u32", "how many removes follow these"),
+)
+XID: Final = Layout(Field("xid_bytes", "u16", "bytes of the transaction's name, which follows"))
+DECISION: Final = Layout(Field("commit", "bool", "whether the transaction was committed; its name follows"))
+QUEUE: Final = Layout(Field("queue", "u32", "number of the queue"))
+
+# Nearly all records are one of these two: a put with one target and no origin, a remove of one range.
+SIMPLE_PUT: Final = PUT + TARGET
+SIMPLE_REMOVE: Final = REMOVE + RANGE
+
+
+class RecordKind(NamedTuple):
+    """`body`: what follows the record header, in this order; a name alone is text of variable length."""
+
+    number: int
+    record: type[Record]
+    body: Mapping[str, Layout | None]
+
+
+_PUT_BODY: Final = {"put": PUT, "targets": TARGET, "origin": None, "payload": None}
+_REMOVE_BODY: Final = {"remove": REMOVE, "ranges": RANGE}
+_TRANSACTION_BODY: Final = {"transaction": TRANSACTION, "puts": None, "removes": None}
+RECORD_KINDS: Final = (
+    RecordKind(1, Declare, {"JSON `[queue, name, next_id, options]`": None}),
+    RecordKind(2, Put, _PUT_BODY),
+    RecordKind(3, Remove, _REMOVE_BODY),
+    RecordKind(4, Commit, _TRANSACTION_BODY),
+    RecordKind(5, Shut, {}),
+    RecordKind(6, Forget, {"queue": QUEUE}),
+    RecordKind(7, Prepare, {"xid length": XID, "xid": None, **_TRANSACTION_BODY}),
+    RecordKind(8, Decide, {"decision": DECISION, "xid": None}),
+    RecordKind(9, Remember, {"JSON `[destination, ids]`": None}),
+)
+KIND_OF: Final[dict[type[Record], int]] = {kind.record: kind.number for kind in RECORD_KINDS}

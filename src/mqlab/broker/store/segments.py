@@ -1,4 +1,4 @@
-"""Which journal files are still needed: those with a message that nobody has consumed, and all after them."""
+"""Segments: which journal files are still needed. A file goes when it and all before it hold nothing live."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -11,8 +11,8 @@ from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget
 from mqlab.broker.store.message_locations import MessageLocations
 from mqlab.broker.store.payloads.stored import PayloadFile
 
-# What stands around the messages of a put, about.
-_RECORD_SIZE: Final = 64
+# Bytes of a put besides its messages, about.
+_PUT_OVERHEAD_BYTES: Final = 64
 
 
 def segment_path(folder: Path, number: int) -> Path:
@@ -28,14 +28,14 @@ class _Segment:
     # Bytes of its records, and of those that put messages.
     size: int = 0
     put_size: int = 0
-    # The bytes that carrying these forward would take, all of them, and the largest: one record for each queue.
+    # Bytes that a checkpoint of all its puts would write, and of the largest: one record for each queue.
     carry_size: int = 0
     largest_put: int = 0
-    # Messages ever put there, on which queues, and those that nobody has consumed, for each queue that has any.
+    # Messages ever put there, the queues they are on, and the live ones of each queue that has any.
     rows: int = 0
     queues: set[int] = field(default_factory=set)
     live: dict[int, int] = field(default_factory=dict)
-    # Transactions prepared there that wait for their decision, or whose decision is not yet in the head of a file.
+    # Transactions prepared there that are undecided, or whose decision is not in the header of a later file yet.
     undecided: int = 0
 
     @property
@@ -44,14 +44,14 @@ class _Segment:
 
     @property
     def needed_bytes(self) -> int:
-        """About: its messages are taken to be of one size."""
-        return self.put_size * max(0, sum(self.live.values())) // self.rows if self.rows else 0
+        """An estimate that takes all messages to be of one size."""
+        return self.put_size * sum(self.live.values()) // self.rows if self.rows else 0
 
     @property
-    def most_needed_bytes(self) -> int:
-        """No more are needed to carry it forward, whatever the sizes of its messages."""
-        live = max(0, sum(self.live.values()))
-        return min(self.carry_size, self.largest_put * live) + _RECORD_SIZE * live
+    def max_checkpoint_bytes(self) -> int:
+        """The most that a checkpoint writes, whatever the sizes of the live messages."""
+        live = sum(self.live.values())
+        return min(self.carry_size, self.largest_put * live) + _PUT_OVERHEAD_BYTES * live
 
 
 @dataclass(slots=True)
@@ -61,51 +61,54 @@ class _Prepared:
 
 
 class Segments:
-    """Counts the unconsumed messages of each file.
+    """Counts the live messages of each segment.
 
-    What a record takes away (a message consumed, or carried forward to a newer file) counts when the record is
-    durable: before, a crash could bring it back, and then it must still be there.
+    What a record takes away (a message removed, or written again by a checkpoint) counts when that record is durable:
+    a crash before that brings the message back, and then it must still be there.
     """
 
     def __init__(self) -> None:
-        # The highest number of a queue there ever was, and the bytes of all records.
+        # The highest number that a queue ever had, and the bytes of all records.
         self.last_queue = 0
         self.length = 0
-        # Files that recovery has left payloads in.
+        # Files in which recovery has left payloads.
         self.payload_files: WeakValueDictionary[int, PayloadFile] = WeakValueDictionary()
-        self._files: dict[int, _Segment] = {}
-        self._places: dict[int, MessageLocations] = {}
+        # By number, ascending.
+        self._segments: dict[int, _Segment] = {}
+        self._locations: dict[int, MessageLocations] = {}
         self._prepared: dict[str, _Prepared] = {}
-        # Queues that are gone, though a transaction that waits for its decision still names them.
-        self.forgotten: set[int] = set()
-        # Files with a transaction that was decided in the newest file. The heads of files between them say which ids
-        # are remembered because of it, so whoever reads them must also know what it was that was decided.
+        # Deleted queues that an undecided transaction names.
+        self.deleted_queues: set[int] = set()
+        # Segments with a transaction that was decided in the newest segment. The headers of the files between name
+        # duplicate ids because of it, so a reader of these headers must also read the transaction.
         self._just_decided: list[int] = []
         self._lsn = 0
-        self._later: deque[tuple[int, Callable[..., None], tuple[Any, ...]]] = deque()
-        # Puts of ids that are known come from a checkpoint: the messages move to the newer file.
-        self._carrying = False
+        # What records take away: (lsn, function, arguments), to be called when that record is durable.
+        self._when_durable: deque[tuple[int, Callable[..., None], tuple[Any, ...]]] = deque()
+        # During a checkpoint, puts of known ids move the messages to the newest segment.
+        self._in_checkpoint = False
 
     def begin(self, number: int, size: int = 0) -> None:
-        """File `number` is there now, with so many bytes of records."""
-        self._files[number] = _Segment(size)
+        """Segment `number` begins, with so many bytes of records."""
+        assert not self._segments or number == next(reversed(self._segments)) + 1, "a segment number is left out"
+        self._segments[number] = _Segment(size)
         self.length += size
-        self._later += [(self._lsn, self._decided, (one,)) for one in self._just_decided]
+        self._when_durable += [(self._lsn, self._forget_prepare, (decided,)) for decided in self._just_decided]
         self._just_decided = []
 
-    def note(self, record: Record, lsn: int, number: int, size: int) -> None:
-        """The record, of so many bytes, goes to file `number`."""
-        self._files[number].size += size
+    def append(self, record: Record, lsn: int, number: int, size: int) -> None:
+        """The journal appends a record of so many bytes to segment `number`."""
+        self._segments[number].size += size
         self.length += size
         self._lsn = lsn
         if isinstance(record, Put):
             self._put(record, lsn, number, size)
         elif isinstance(record, Remove):
-            self._later.append((lsn, self._remove, (record.queue, record.ranges)))
+            self._when_durable.append((lsn, self._remove, (record.queue, record.ranges)))
         elif isinstance(record, Commit):
             for put in record.puts:
                 self._put(put, lsn, number, len(put.payload.data))
-            self._later.append((lsn, self._remove_all, (record.removes,)))
+            self._when_durable.append((lsn, self._remove_all, (record.removes,)))
         elif isinstance(record, Prepare):
             self.prepare(record, lsn, number)
         elif isinstance(record, Decide):
@@ -113,115 +116,117 @@ class Segments:
         elif isinstance(record, Declare):
             self.last_queue = max(self.last_queue, record.queue)
         elif isinstance(record, Forget):
-            self._later.append((lsn, self._forget, (record.queue,)))
+            self._when_durable.append((lsn, self._delete_queue, (record.queue,)))
 
-    def durable(self, lsn: int) -> None:
-        """What the records up to this one took away is gone for good."""
-        later = self._later
-        while later and later[0][0] <= lsn:
-            _, action, arguments = later.popleft()
+    def on_durable(self, lsn: int) -> None:
+        """The records up to this one are durable: apply what they take away."""
+        pending = self._when_durable
+        while pending and pending[0][0] <= lsn:
+            _, action, arguments = pending.popleft()
             action(*arguments)
 
     @property
     def first(self) -> int:
-        """The number of the oldest file, or 0."""
-        return next(iter(self._files), 0)
+        """The number of the oldest segment, or 0."""
+        return next(iter(self._segments), 0)
 
     @property
     def removable(self) -> int | None:
-        """A file that can go: the oldest one, if nothing in it is needed and it is not the newest."""
-        if len(self._files) == 1:
+        """The oldest segment, if nothing in it is needed and it is not the newest."""
+        if len(self._segments) == 1:
             return None
-        oldest = next(iter(self._files))
-        return None if self._files[oldest].is_needed else oldest
+        oldest = next(iter(self._segments))
+        return None if self._segments[oldest].is_needed else oldest
 
-    def removed(self, number: int) -> None:
-        file = self._files.pop(number)
-        self.length -= file.size
-        for queue in file.queues:
-            if queue in self._places:
-                self._places[queue].drop(number)
+    def remove(self, number: int) -> None:
+        assert number == self.first, "only the oldest segment may go"
+        segment = self._segments.pop(number)
+        self.length -= segment.size
+        assert self.length == sum(other.size for other in self._segments.values()), "the journal's length is wrong"
+        for queue in segment.queues:
+            if queue in self._locations:
+                self._locations[queue].remove_segment(number)
 
     # Checkpoints
 
     @property
     def needed_bytes(self) -> int:
-        return sum(file.needed_bytes for file in self._files.values())
+        return sum(segment.needed_bytes for segment in self._segments.values())
 
     @property
-    def oldest(self) -> int | None:
-        """The oldest file, if it is not the newest and something in it is needed."""
-        oldest = next(iter(self._files))
-        return oldest if len(self._files) > 1 and self._files[oldest].is_needed else None
+    def oldest_needed(self) -> int | None:
+        """The oldest segment, if it is not the newest and something in it is needed."""
+        oldest = next(iter(self._segments))
+        return oldest if len(self._segments) > 1 and self._segments[oldest].is_needed else None
 
     def is_only(self, number: int) -> bool:
-        """There is no other file."""
-        return [*self._files] == [number]
+        """There is no other segment."""
+        return [*self._segments] == [number]
 
-    def most_needed_in(self, number: int) -> int:
-        return self._files[number].most_needed_bytes
+    def max_checkpoint_bytes(self, number: int) -> int:
+        return self._segments[number].max_checkpoint_bytes
 
     def begin_checkpoint(self, number: int) -> tuple[dict[int, list[tuple[int, int]]], list[str]]:
-        """What of a file must be carried forward: ids by queue, [first, end), and prepared transactions.
+        """What a checkpoint of a segment must write again: ids [first, end) by queue, and prepared transactions.
 
         A transaction is prepared again, after the messages, also if it only removes some of them: no record that
-        removes a message may be in an older file than the one that puts it, since the older file goes first.
+        removes a message may be in an older segment than its put, since the older segment goes first.
         """
-        self._carrying = True
-        intervals = {queue: self._places[queue].intervals(number) for queue in self._files[number].live}
-        return intervals, [xid for xid, one in self._prepared.items() if self._touches(one, number)]
+        self._in_checkpoint = True
+        intervals = {queue: self._locations[queue].intervals(number) for queue in self._segments[number].live}
+        return intervals, [xid for xid, prepared in self._prepared.items() if self._concerns(prepared, number)]
 
     def end_checkpoint(self) -> None:
-        self._carrying = False
+        self._in_checkpoint = False
 
-    def _touches(self, prepared: _Prepared, number: int) -> bool:
+    def _concerns(self, prepared: _Prepared, number: int) -> bool:
         if prepared.number == number:
             return True
         for queue, ranges in prepared.record.removes:
-            places = self._places.get(queue)
-            if places and any(file == number for one in ranges for file, _ in places.find(*one)):
+            locations = self._locations.get(queue)
+            if locations and any(segment == number for ids in ranges for segment, _ in locations.find(*ids)):
                 return True
         return False
 
-    # What records do
+    # What records add
 
     def put(self, queue: int, first_id: int, rows: int, size: int, lsn: int, number: int, carry_size: int = 0) -> None:
-        """Messages with so many bytes lie in file `number`; `carry_size`: as they would be carried forward."""
-        if queue in self.forgotten:
+        """Messages of so many bytes are in segment `number`; `carry_size`: bytes that a checkpoint writes for them."""
+        if queue in self.deleted_queues:
             return
-        file = self._files[number]
-        file.rows += rows
-        file.put_size += size
+        segment = self._segments[number]
+        segment.rows += rows
+        segment.put_size += size
         carry_size = carry_size or size
-        file.carry_size += carry_size
-        if carry_size > file.largest_put:
-            file.largest_put = carry_size
-        file.live[queue] = file.live.get(queue, 0) + rows
-        file.queues.add(queue)
-        places = self._places.get(queue)
-        if places is None:
-            places = self._places[queue] = MessageLocations()
+        segment.carry_size += carry_size
+        if carry_size > segment.largest_put:
+            segment.largest_put = carry_size
+        segment.live[queue] = segment.live.get(queue, 0) + rows
+        segment.queues.add(queue)
+        locations = self._locations.get(queue)
+        if locations is None:
+            locations = self._locations[queue] = MessageLocations()
             self.last_queue = max(self.last_queue, queue)
-        if first_id >= places.end:
-            places.add(first_id, rows, number)
+        if first_id >= locations.end:
+            locations.add(first_id, rows, number)
             return
-        if self._carrying:
-            for old, moved in places.find(first_id, rows):
-                self._later.append((lsn, self._take, (queue, old, moved)))
-        places.move(first_id, rows, number)
+        if self._in_checkpoint:
+            for old, moved in locations.find(first_id, rows):
+                self._when_durable.append((lsn, self._take, (queue, old, moved)))
+        locations.move(first_id, rows, number)
 
     def restore(self, queue: int, first_id: int, end: int, rows: int, size: int, number: int) -> None:
-        """At start: so many messages with ids [first_id, end), beyond all known of the queue, lie in file `number`."""
+        """At start: `rows` messages with ids in [first_id, end), beyond all known of the queue, are in a segment."""
         self.put(queue, first_id, rows, size, 0, number)
-        self._places[queue].end = end
+        self._locations[queue].end = end
 
     def prepare(self, record: Prepare, lsn: int, number: int) -> None:
         for put in record.puts:
             self._put(put, lsn, number, len(put.payload.data))
-        self._files[number].undecided += 1
+        self._segments[number].undecided += 1
         before = self._prepared.get(record.xid)
         if before is not None:
-            self._later.append((lsn, self._decided, (before.number,)))
+            self._when_durable.append((lsn, self._forget_prepare, (before.number,)))
         self._prepared[record.xid] = _Prepared(record, number)
 
     def _put(self, put: Put, lsn: int, number: int, size: int) -> None:
@@ -234,45 +239,49 @@ class Segments:
         if prepared is None:
             return
         if not self._prepared:
-            self.forgotten.clear()
+            self.deleted_queues.clear()
         self._just_decided.append(prepared.number)
-        gone = prepared.record.removes if record.commit else _as_removes(prepared.record.puts)
-        self._later.append((lsn, self._remove_all, (gone,)))
+        removes = prepared.record.removes if record.commit else _as_removes(prepared.record.puts)
+        self._when_durable.append((lsn, self._remove_all, (removes,)))
 
-    # What they do once they are durable
+    # What records take away, once they are durable
 
     def _remove_all(self, removes: Iterable[Remove]) -> None:
         for queue, ranges in removes:
             self._remove(queue, ranges)
 
     def _remove(self, queue: int, ranges: Iterable[tuple[int, int]]) -> None:
-        places = self._places.get(queue)
-        if places is None:
+        locations = self._locations.get(queue)
+        if locations is None:
             return
         for first_id, rows in ranges:
-            for number, found in places.find(first_id, rows):
-                self._take(queue, number, found)
+            for number, removed in locations.find(first_id, rows):
+                self._take(queue, number, removed)
 
     def _take(self, queue: int, number: int, rows: int) -> None:
-        file = self._files.get(number)
-        if file is None or queue not in self._places:
+        segment = self._segments.get(number)
+        if segment is None or queue not in self._locations:
             return
-        # Below zero would be a mistake of somebody: then the file stays, and nothing is lost.
-        left = file.live.pop(queue, 0) - rows
+        left = segment.live.get(queue, 0) - rows
+        assert left >= 0, f"records remove {-left} messages of queue {queue} that are not in segment {number}"
         if left:
-            file.live[queue] = left
+            segment.live[queue] = left
+        else:
+            segment.live.pop(queue, None)
 
-    def _decided(self, number: int) -> None:
-        if number in self._files:
-            self._files[number].undecided -= 1
+    def _forget_prepare(self, number: int) -> None:
+        if number in self._segments:
+            segment = self._segments[number]
+            segment.undecided -= 1
+            assert segment.undecided >= 0, f"more transactions are decided than segment {number} prepared"
 
-    def _forget(self, queue: int) -> None:
-        self._places.pop(queue, None)
+    def _delete_queue(self, queue: int) -> None:
+        self._locations.pop(queue, None)
         if self._prepared:
-            self.forgotten.add(queue)
-        for file in self._files.values():
-            file.live.pop(queue, None)
-            file.queues.discard(queue)
+            self.deleted_queues.add(queue)
+        for segment in self._segments.values():
+            segment.live.pop(queue, None)
+            segment.queues.discard(queue)
 
 
 def _as_removes(puts: Iterable[Put]) -> list[Remove]:

@@ -157,9 +157,9 @@ def test_zeros_are_damage() -> None:
 def test_a_kind_that_is_not_known_is_damage() -> None:
     """As a newer broker might write it."""
     monkey = bytearray(encode(Shut(), 5, 4))
-    monkey[journal_format.BEGIN.size + journal_format.COVERED.size - 1] = 99
-    again = google_crc32c.value(bytes(monkey[journal_format.BEGIN.size :]))
-    journal_format.BEGIN.pack_into(monkey, 0, 0, again)
+    monkey[journal_format.RECORD_HEADER.size - 1] = 99
+    again = google_crc32c.value(bytes(monkey[journal_format.RECORD_PREFIX.size :]))
+    journal_format.RECORD_PREFIX.pack_into(monkey, 0, 0, again)
     with pytest.raises(UnreadableRecordError, match="kind 99"):
         decode(bytes(monkey), 0)
 

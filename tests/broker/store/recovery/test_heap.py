@@ -1,9 +1,9 @@
-"""What was freed between objects that stay goes back to the operating system."""
+"""Memory that was freed between objects that stay goes back to the operating system."""
 
 import os
 from pathlib import Path
 
-from mqlab.broker.store.recovery.heap import give_back
+from mqlab.broker.store.recovery.heap import release_free_memory
 
 KIB = 1024
 
@@ -12,13 +12,13 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_gaps_are_given_back() -> None:
+def test_free_memory_between_live_objects_is_released() -> None:
     # Each is smaller than what the C library gets from the operating system, and gives back, alone.
     size = 100 * KIB
     blocks = [b"x" * size for _ in range(400)]
     left = blocks[9::10]
     del blocks
     before = resident()
-    give_back()
+    release_free_memory()
     assert before - resident() > 300 * size
     assert all(block == b"x" * size for block in left)

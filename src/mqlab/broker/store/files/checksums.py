@@ -1,7 +1,7 @@
 """Checksums of many short records at once.
 
-A CRC is linear: that of a record is that of as many zeros, and what each of its bytes adds by its value and its place
-counted from the end. Records of one length are thus a matrix, and a table for each column gives what it adds.
+A CRC is linear: that of a record is the CRC of as many zeros, XORed with a term for each byte that depends only on the
+byte's value and its distance from the end. Records of one length form a matrix, with a table of terms for each column.
 """
 
 from functools import lru_cache
@@ -12,57 +12,57 @@ import numpy as np
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
 
-# The longest record for which a table for each byte costs less than a call, and how many there must be.
-_SHORT: Final = 320
-_FEW: Final = 128
-# So many at a time fit into the fast memory.
-_AT_ONCE: Final = 16_384
-# Up to here a copy costs less than a view, for a call.
-_COPIED: Final = 1024
+# The longest record for which table lookups cost less than a call, and how many records there must be.
+_MAX_TABLE_BYTES: Final = 320
+_MIN_RECORDS: Final = 128
+# So many records at a time fit into the processor's cache.
+_CHUNK_RECORDS: Final = 16_384
+# For a call, a copy of fewer bytes costs less than a view.
+_MAX_COPY_BYTES: Final = 1024
 _POLYNOMIAL: Final = 0x82F63B78
 
 
 def checksums(data: bytes, array: Numbers, begins: Numbers, ends: Numbers) -> Numbers:
-    """Of each piece [begin, end) of the data, which is given as an array, too."""
-    if len(begins) < _FEW:
-        return np.array(_called(data, array, begins.tolist(), ends.tolist()), dtype=np.uint32)
-    found = np.empty(len(begins), dtype=np.uint32)
+    """The CRC32C of each piece [begin, end) of the data; `array` is the same data."""
+    if len(begins) < _MIN_RECORDS:
+        return np.array(_by_calls(data, array, begins.tolist(), ends.tolist()), dtype=np.uint32)
+    crcs = np.empty(len(begins), dtype=np.uint32)
     lengths = ends - begins
     for length in np.unique(lengths).tolist():
-        chosen = np.flatnonzero(lengths == length)
-        if length > _SHORT or not length or len(chosen) < _FEW:
-            found[chosen] = _called(data, array, begins[chosen].tolist(), ends[chosen].tolist())
+        indexes = np.flatnonzero(lengths == length)
+        if length > _MAX_TABLE_BYTES or not length or len(indexes) < _MIN_RECORDS:
+            crcs[indexes] = _by_calls(data, array, begins[indexes].tolist(), ends[indexes].tolist())
         else:
-            for at in range(0, len(chosen), _AT_ONCE):
-                some = chosen[at : at + _AT_ONCE]
-                found[some] = _alike(np.lib.stride_tricks.sliding_window_view(array, length)[begins[some]])
-    return found
+            for at in range(0, len(indexes), _CHUNK_RECORDS):
+                chunk = indexes[at : at + _CHUNK_RECORDS]
+                crcs[chunk] = _by_tables(np.lib.stride_tricks.sliding_window_view(array, length)[begins[chunk]])
+    return crcs
 
 
-def _called(data: bytes, array: Numbers, begins: list[int], ends: list[int]) -> list[int]:
+def _by_calls(data: bytes, array: Numbers, begins: list[int], ends: list[int]) -> list[int]:
     value, pieces = google_crc32c.value, zip(begins, ends, strict=True)
-    return [value(data[begin:end] if end - begin < _COPIED else array[begin:end]) for begin, end in pieces]
+    return [value(data[begin:end] if end - begin < _MAX_COPY_BYTES else array[begin:end]) for begin, end in pieces]
 
 
-def _alike(pieces: Numbers) -> Numbers:
-    """Pieces of one length, a row each."""
+def _by_tables(pieces: Numbers) -> Numbers:
+    """The checksums of pieces of one length, given as the rows of a matrix."""
     length = pieces.shape[1]
-    found = np.full(len(pieces), google_crc32c.value(bytes(length)), dtype=np.uint32)
-    columns, added = np.ascontiguousarray(pieces.T), np.empty_like(found)
-    for column, adds in zip(columns, _tables()[:length][::-1], strict=True):
-        # No byte is beyond a table; to say so saves the check of each.
-        found ^= np.take(adds, column, out=added, mode="clip")
-    return found
+    crcs = np.full(len(pieces), google_crc32c.value(bytes(length)), dtype=np.uint32)
+    columns, terms = np.ascontiguousarray(pieces.T), np.empty_like(crcs)
+    for column, table in zip(columns, _tables()[:length][::-1], strict=True):
+        # Each table has an entry for every byte; "clip" saves the bounds check.
+        crcs ^= np.take(table, column, out=terms, mode="clip")
+    return crcs
 
 
 @lru_cache(maxsize=1)
 def _tables() -> Numbers:
-    """What a byte adds, by the bytes that follow it and by its value."""
+    """The term of a byte, by the number of bytes that follow it and by its value."""
     first = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         first = np.where(first & 1, (first >> 1) ^ np.uint32(_POLYNOMIAL), first >> 1)
     tables = [first]
-    while len(tables) < _SHORT:
+    while len(tables) < _MAX_TABLE_BYTES:
         last = tables[-1]
         tables.append((last >> 8) ^ first[last & 0xFF])
     return np.array(tables)

@@ -1,4 +1,4 @@
-"""The file layer: the few calls by which the broker touches a disk, and two ways to stand in for it."""
+"""The file layer: the calls by which the broker touches a disk, and two variants of it."""
 
 import errno
 import os
@@ -10,45 +10,45 @@ from typing import Final, TextIO
 from mqlab.broker.store.files.preallocation import reserve
 from mqlab.wire.native.bodies import Buffer
 
-# What a caller can wait out, unlike a broken disk: no space, by the disk or by a limit, and no descriptors.
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
+# Errors that may pass, unlike a broken disk: no space, by the disk or by a limit, and no descriptors.
+_DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
 
 
 def is_disk_full(error: OSError) -> bool:
-    return error.errno in _NO_ROOM
+    return error.errno in _DISK_FULL
 
 
 class Files:
-    """The disk as it is. Each call is done when it returns, or raises OSError."""
+    """The real disk. Each call is complete when it returns, or raises OSError."""
 
     def create(self, path: Path) -> int:
-        """A new file, in which one `append` follows the other; there must be none of that name."""
+        """Create a file for `append`; there must be none of that name."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
     def reopen(self, path: Path) -> int:
-        """Another descriptor of a file, for syncs."""
+        """Another descriptor of a file."""
         return os.open(path, os.O_WRONLY)
 
     def append(self, file: int, data: bytes) -> None:
-        """All of it, or an error after any part of it: see `cut_back`."""
+        """Append all of the data. After an OSError any part of it may be there: see `cut_back`."""
         view = memoryview(data)
         while view:
             view = view[os.write(file, view) :]
 
     def cut_back(self, file: int, size: int) -> None:
-        """Take away what a failed append has left behind `size`: the next one goes on from there."""
+        """Remove what a failed append has left beyond `size`; the next append continues there."""
         os.ftruncate(file, size)
         os.lseek(file, size, os.SEEK_SET)
 
     def reserve(self, file: int, size: int) -> bool:
-        """Take the space for so many bytes of a file: they are zeros until something is appended.
+        """Reserve space for so many bytes of a file: they are zeros until something is appended.
 
-        False: the file system cannot reserve space; whether there is any is found out by a write.
+        False: the file system cannot reserve space, so only a write shows whether there is any.
         """
         return reserve(file, size)
 
     def give_back(self, file: int, size: int) -> None:
-        """What was reserved behind `size` and not used is free again."""
+        """Release the space that was reserved beyond `size`."""
         os.ftruncate(file, size)
 
     def sync(self, file: int) -> None:
@@ -64,11 +64,11 @@ class Files:
         return os.open(path, os.O_RDONLY)
 
     def read_at(self, file: int, size: int, offset: int) -> bytes:
-        """So many bytes, or fewer where the file ends."""
+        """Read so many bytes, or fewer where the file ends."""
         return os.pread(file, size, offset)
 
     def create_page(self, path: Path) -> int:
-        """A new file for `write_at`, which nobody needs after this process."""
+        """Create a file for `write_at` that is not needed after this process."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
     def write_at(self, file: int, data: Buffer, offset: int) -> None:
@@ -86,7 +86,7 @@ class Files:
             os.close(file)
 
     def trim(self, path: Path, size: int) -> None:
-        """As `give_back`, for a file that a broker before this one has left."""
+        """As `give_back`, for a file that an earlier broker has left."""
         file = os.open(path, os.O_WRONLY)
         try:
             self.give_back(file, size)
@@ -94,7 +94,7 @@ class Files:
             os.close(file)
 
     def sync_path(self, path: Path) -> None:
-        """What a file holds, by whomever it was written, is on disk."""
+        """Sync a file that another process may have written."""
         file = os.open(path, os.O_RDONLY)
         try:
             os.fsync(file)
@@ -105,14 +105,14 @@ class Files:
         path.unlink()
 
     def overwrite(self, file: int, data: bytes, offset: int) -> None:
-        """A part of a file whose space is taken already, or is taken now."""
+        """Write a part of a file whose space is reserved already, or is reserved by this."""
         Files.write_at(self, file, data, offset)
 
     def length(self, file: int) -> int:
         return os.fstat(file).st_size
 
     def sync_folder(self, path: Path) -> None:
-        """Makes the names in a folder survive, new ones and removed ones."""
+        """Make the names in a folder durable, new ones and removed ones."""
         file = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(file)
@@ -121,31 +121,31 @@ class Files:
 
 
 class RotatingDisk(Files):
-    """Syncs complete only at marks, as on a disk where the platter must come round.
+    """Syncs complete only at marks, as on a disk whose platter must turn to the right position.
 
-    The data is synced for real as well: what is imitated is the wait.
+    The data is really synced; only the wait is simulated.
     """
 
     def __init__(self, marks_a_second: int) -> None:
-        self._turn = 1_000_000_000 // marks_a_second
+        self._turn_ns = 1_000_000_000 // marks_a_second
 
     def sync(self, file: int) -> None:
-        asked = time.monotonic_ns()
+        requested_ns = time.monotonic_ns()
         super().sync(file)
-        mark = (asked // self._turn + 1) * self._turn
-        while (left := mark - time.monotonic_ns()) > 0:
-            time.sleep(left / 1e9)
+        mark_ns = (requested_ns // self._turn_ns + 1) * self._turn_ns
+        while (left_ns := mark_ns - time.monotonic_ns()) > 0:
+            time.sleep(left_ns / 1e9)
 
 
 class TracedFiles(Files):
-    """Notes each append and sync of another file layer with its times (ns), one line a call."""
+    """Writes each append and sync of another file layer to a trace, with its times (ns), a line for each call."""
 
     def __init__(self, files: Files, trace: TextIO) -> None:
         self._files = files
         self._trace = trace
         self._names: dict[int, str] = {}
         self._ends: dict[str, int] = {}
-        # Appends come from the broker's loop, syncs from its worker.
+        # The broker's loop appends, its worker threads sync.
         self._lock = Lock()
 
     def create(self, path: Path) -> int:
@@ -164,14 +164,14 @@ class TracedFiles(Files):
         self._files.append(file, data)
         offset = self._ends[self._names[file]]
         self._ends[self._names[file]] += len(data)
-        self._note("append", file, begin, offset, len(data))
+        self._write_line("append", file, begin, offset, len(data))
 
     def sync(self, file: int) -> None:
         begin, covered = time.monotonic_ns(), self._ends[self._names[file]]
         self._files.sync(file)
-        self._note("sync", file, begin, 0, covered)
+        self._write_line("sync", file, begin, 0, covered)
 
-    def _note(self, call: str, file: int, begin: int, offset: int, size: int) -> None:
+    def _write_line(self, call: str, file: int, begin: int, offset: int, size: int) -> None:
         end = time.monotonic_ns()
         with self._lock:
             self._trace.write(f"{call} {self._names[file]} {begin} {end} {offset} {size}\n")

@@ -1,4 +1,4 @@
-"""Two brokers in one data folder would destroy it: the first one locks it."""
+"""The lock of a data folder: two brokers in one folder would destroy it."""
 
 import fcntl
 import os
@@ -8,11 +8,11 @@ from mqlab.errors import MqlabError
 
 
 class FolderInUseError(MqlabError):
-    """Another broker has the data folder."""
+    """Another broker is using the data folder."""
 
 
 class FolderLock:
-    """Held until released, or until the process ends in any way."""
+    """A lock that is held until `release`, or until the process ends in any way."""
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)

@@ -1,6 +1,6 @@
-"""Disk space taken ahead of the data, so that what is written there changes nothing of a file but its content.
+"""Disk space reserved ahead of the data, so that a write there changes only the content of a file.
 
-The standard library's way to ask for it would write the space full where a file system cannot reserve it.
+`os.posix_fallocate` is not used: where a file system cannot reserve space, it fills the file with zeros instead.
 """
 
 import ctypes
@@ -8,8 +8,8 @@ import errno
 import os
 from typing import Final
 
-# Not here, or not on this file system: then a write finds out whether there is space.
-_CANNOT: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+# The system or the file system cannot reserve space: only a write shows whether there is any.
+_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 _fallocate = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
 if _fallocate is not None:
@@ -17,7 +17,7 @@ if _fallocate is not None:
 
 
 def reserve(file: int, size: int) -> bool:
-    """The file is that long then, with zeros where nothing is. Raises OSError if there is not so much space.
+    """Extend the file to this size with zeros. Raises OSError if there is not so much space.
 
     False: space cannot be reserved here, and nothing has changed.
     """
@@ -25,7 +25,7 @@ def reserve(file: int, size: int) -> bool:
         return False
     while _fallocate(file, 0, 0, size):
         error = ctypes.get_errno()
-        if error in _CANNOT:
+        if error in _UNSUPPORTED:
             return False
         if error != errno.EINTR:
             raise OSError(error, os.strerror(error))

@@ -1,4 +1,4 @@
-"""Payloads that lie in a file and not in memory."""
+"""References to payloads that lie in a file and not in memory."""
 
 import weakref
 from abc import ABC, abstractmethod
@@ -13,13 +13,13 @@ from mqlab.broker.store.files.layer import Files, is_disk_full
 from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Buffer, Payload
 
-# Who takes a few messages at a time comes back for the rest of a payload: so many are kept, if they are not too large.
-_RECENT: Final = 8
-_LARGE: Final = 1024 * 1024
+# A consumer that takes a few messages at a time needs the same payload again: so many stay loaded, unless larger.
+_MAX_LOADED: Final = 8
+_MAX_LOADED_BYTES: Final = 1024 * 1024
 
 
 class StoredPayloadError(MqlabError):
-    """A payload that was written to disk cannot be read as it was."""
+    """A payload on disk is not what was written there."""
 
 
 def checksum(data: Buffer) -> int:
@@ -34,19 +34,19 @@ class PayloadReader:
         self.files = files
         self._path: Path | None = None
         self._file = -1
-        self._recent: deque[weakref.ref[PayloadReference]] = deque()
+        self._loaded: deque[weakref.ref[PayloadReference]] = deque()
 
-    def note_loaded(self, one: "PayloadReference", payload: Payload) -> None:
-        if len(payload.data) > _LARGE:
+    def note_loaded(self, reference: "PayloadReference", payload: Payload) -> None:
+        if len(payload.data) > _MAX_LOADED_BYTES:
             return
-        one.loaded = payload
-        self._recent.append(weakref.ref(one))
-        if len(self._recent) > _RECENT and (oldest := self._recent.popleft()()) is not None:
+        reference.loaded = payload
+        self._loaded.append(weakref.ref(reference))
+        if len(self._loaded) > _MAX_LOADED and (oldest := self._loaded.popleft()()) is not None:
             oldest.loaded = None
 
     def read(self, path: Path, begin: int, size: int) -> bytes:
         if path != self._path:
-            # The old one is closed first: at the limit of descriptors there is one for the new.
+            # Closing first leaves a descriptor for the new file, also at the limit of descriptors.
             self.close()
             self._file = self.files.open_to_read(path)
             self._path = path
@@ -66,7 +66,7 @@ class PayloadReader:
 
 
 class PayloadFile:
-    """A file in which stored payloads lie. It can be read as long as one of them is in use, even without a name."""
+    """A file with stored payloads. It stays readable, even after its removal, as long as a reference uses it."""
 
     __slots__ = ("__weakref__", "_file", "_path", "_reader")
 
@@ -80,11 +80,11 @@ class PayloadFile:
             return self._reader.files.read_at(self._file, size, begin)
         return self._reader.read(self._path, begin, size)
 
-    def note_loaded(self, one: "PayloadReference", payload: Payload) -> None:
-        self._reader.note_loaded(one, payload)
+    def note_loaded(self, reference: "PayloadReference", payload: Payload) -> None:
+        self._reader.note_loaded(reference, payload)
 
     def open_before_removal(self) -> bool:
-        """The file is about to be removed. False: there is no descriptor to read it by, so it must stay for now."""
+        """Keep the file readable after its removal. False: there is no descriptor for that, so it must stay for now."""
         try:
             self._file = self._reader.files.open_to_read(self._path)
         except OSError as error:
@@ -103,16 +103,16 @@ class PayloadFile:
 
 
 class PayloadReference(ABC):
-    """Stands for a payload. `size` is that of its data, `form` that of what is loaded."""
+    """Stands for a payload on disk. `size` is that of its data, `form` that of the payload when loaded."""
 
-    __slots__ = ("__weakref__", "_file_of_payload", "form", "loaded", "rows", "size")
+    __slots__ = ("__weakref__", "_file", "form", "loaded", "rows", "size")
 
-    def __init__(self, home: PayloadFile, size: int, rows: int, form: int) -> None:
-        self._file_of_payload = home
+    def __init__(self, file: PayloadFile, size: int, rows: int, form: int) -> None:
+        self._file = file
         self.size = size
         self.rows = rows
         self.form = form
-        # As long as it is one of those used last.
+        # Set while it is one of those that were loaded last.
         self.loaded: Payload | None = None
 
     def load(self) -> Payload:
@@ -120,22 +120,22 @@ class PayloadReference(ABC):
         payload = self.loaded
         if payload is None:
             payload = self._read()
-            self._file_of_payload.note_loaded(self, payload)
+            self._file.note_loaded(self, payload)
         return payload
 
     @abstractmethod
     def _read(self) -> Payload: ...
 
     def _read_at(self, begin: int, size: int, crc: int) -> bytes:
-        data = self._file_of_payload.read(begin, size)
+        data = self._file.read(begin, size)
         if len(data) != size or google_crc32c.value(data) != crc:
             raise StoredPayloadError(
-                f"{self._file_of_payload}: byte {begin}: a payload of {size} bytes is not what was written there"
+                f"{self._file}: byte {begin}: a payload of {size} bytes is not what was written there"
             )
         return data
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._file_of_payload}, {self.size} bytes, {self.rows} rows)"
+        return f"{type(self).__name__}({self._file}, {self.size} bytes, {self.rows} rows)"
 
 
 class StoredPayload(PayloadReference):
@@ -143,8 +143,8 @@ class StoredPayload(PayloadReference):
 
     __slots__ = ("_begin", "_crc")
 
-    def __init__(self, home: PayloadFile, begin: int, size: int, rows: int, form: int, crc: int) -> None:
-        super().__init__(home, size, rows, form)
+    def __init__(self, file: PayloadFile, begin: int, size: int, rows: int, form: int, crc: int) -> None:
+        super().__init__(file, size, rows, form)
         self._begin = begin
         self._crc = crc
 

@@ -1,34 +1,35 @@
-"""Whether what cannot be read was on disk: damage, or the torn end of a journal that nobody was told was safe."""
+"""The damage check: was an unreadable record on disk (damage), or never confirmed (the torn tail of the journal)?"""
 
 from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
-from mqlab.broker.store import journal_format
-from mqlab.broker.store.recovery.decoding import RECORD_HEADER_SIZE, UnreadableRecordError, read_record_header
+from mqlab.broker.store.journal_format import RECORD_HEADER, RECORD_PREFIX
+from mqlab.broker.store.recovery.decoding import UnreadableRecordError, read_record_header
 
-# Records that may follow in the journal after one that cannot be read.
-_FURTHEST: Final = 1 << 32
-_LSN_AT: Final = journal_format.BEGIN.size
-_STEP: Final = 8
+# A record whose number is further ahead of the unreadable one is taken for random bytes.
+_MAX_LSN_DISTANCE: Final = 1 << 32
+# `lsn` and `durable` are neighbours of this size: at each of the 8 alignments the data is an array of them.
+_LSN_OFFSET: Final = RECORD_PREFIX.size
+_LSN_SIZE: Final = 8
 
 
 def torn_bytes(data: bytes, at: int) -> int:
-    """How many from byte `at` on were written; the zeros behind them are room that was not used."""
+    """How many bytes were written from byte `at` on; the zeros after them are unused space."""
     return len(data[at:].rstrip(b"\0"))
 
 
 def was_durable(data: bytes, at: int, lsn: int) -> bool:
-    """Whether record `lsn`, which cannot be read at byte `at`, is proven to have been there.
+    """Whether a later record proves that record `lsn`, which is unreadable at byte `at`, was on disk.
 
-    A later record proves it that says it was durable. A head (byte 0) is synced before anything else is written, so
-    any record after it proves it.
+    A later record says which records were durable. A file header (byte 0) is synced before any record is written, so
+    any record after it proves that it was on disk.
     """
     if not at:
         lsn = 0
-    # Where nothing was written no record begins.
-    for begin in _candidates(data[: at + torn_bytes(data, at) + RECORD_HEADER_SIZE], at, lsn):
+    written = data[: at + torn_bytes(data, at) + RECORD_HEADER.size]
+    for begin in _candidates(written, at, lsn):
         try:
             if read_record_header(data, begin).durable >= lsn:
                 return True
@@ -38,17 +39,16 @@ def was_durable(data: bytes, at: int, lsn: int) -> bool:
 
 
 def _candidates(data: bytes, at: int, lsn: int) -> Iterator[int]:
-    """Where a later record may begin, by its number and what it says was durable; most other bytes say nonsense."""
-    found = []
-    for shift in range(_STEP):
+    """The bytes at which a later record may begin, judged by its `lsn` and `durable`: most other bytes fit neither."""
+    begins = []
+    for shift in range(_LSN_SIZE):
         begin = at + shift
-        count = (len(data) - begin - RECORD_HEADER_SIZE) // _STEP + 1
+        count = (len(data) - begin - RECORD_HEADER.size) // _LSN_SIZE + 1
         if count > 0:
-            # A number at every eighth byte; `durable` is the one after it.
-            numbers = np.frombuffer(data, dtype="<u8", count=count + 1, offset=begin + _LSN_AT)
+            numbers = np.frombuffer(data, dtype="<u8", count=count + 1, offset=begin + _LSN_OFFSET)
             number, durable = numbers[:-1], numbers[1:]
             likely = (number > lsn) & (durable >= lsn) & (durable < number)
             if lsn:
-                likely &= number <= np.uint64(min(lsn + _FURTHEST, 2**64 - 1))
-            found.append(begin + _STEP * np.flatnonzero(likely))
-    yield from sorted(np.concatenate(found).tolist()) if found else ()
+                likely &= number <= np.uint64(min(lsn + _MAX_LSN_DISTANCE, 2**64 - 1))
+            begins.append(begin + _LSN_SIZE * np.flatnonzero(likely))
+    yield from sorted(np.concatenate(begins).tolist()) if begins else ()

@@ -1,4 +1,4 @@
-"""Records read from the bytes of a journal file. The form is described in `layout`."""
+"""Records and file headers, decoded from the bytes of a journal file. `journal_format` states their layout."""
 
 import json
 from typing import Final, NamedTuple
@@ -18,22 +18,19 @@ from mqlab.broker.core.durability.records import (
     Remove,
     Shut,
 )
-from mqlab.broker.store import journal_format
+from mqlab.broker.store import journal_format as layouts
 from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Payload
 
-RECORD_HEADER_SIZE: Final = journal_format.FRAME.size
-FILE_HEADER_SIZE: Final = journal_format.HEAD.size
-_UNCOVERED: Final = journal_format.BEGIN.size
-_ANY_VERSION: Final = journal_format.MAGIC[:6]
+_RECORD_OF: Final = {number: record for record, number in layouts.KIND_OF.items()}
 
 
 class UnreadableRecordError(MqlabError):
-    """No record can be read here."""
+    """No record or file header can be read here: the disk damaged it, or it was not written completely."""
 
 
 class OtherVersionError(UnreadableRecordError):
-    """It has the form of another version of the broker: not damage, and nothing to cut off."""
+    """Another version of the broker wrote the file: it is not damaged, and recovery must not cut it."""
 
 
 class FileHeader(NamedTuple):
@@ -42,12 +39,14 @@ class FileHeader(NamedTuple):
     declarations: tuple[Declare, ...]
     remembered: tuple[Remember, ...]
     last_queue: int
+    # Bytes of the header: the first record begins there.
     size: int
+    # Empty in files from before the manifest.
     store: str = ""
 
 
 class RecordHeader(NamedTuple):
-    """What stands around a record whose checksum is right, and where the record begins and ends."""
+    """The header of a record whose checksum is right, and the bytes [begin, end) of its body in the file."""
 
     kind: int
     lsn: int
@@ -57,7 +56,7 @@ class RecordHeader(NamedTuple):
 
 
 class PutLocation(NamedTuple):
-    """A put, and where its payload lies in the file."""
+    """A put whose payload is the bytes [begin, end) of the file."""
 
     targets: tuple[tuple[int, int], ...]
     origin: str
@@ -71,7 +70,7 @@ class PutLocation(NamedTuple):
 
 
 class TransactionBody(NamedTuple):
-    """What a commit or a prepare is made of."""
+    """The body of a commit or a prepare."""
 
     xid: str
     puts: tuple[PutLocation, ...]
@@ -79,7 +78,7 @@ class TransactionBody(NamedTuple):
 
 
 class DecodedRecord(NamedTuple):
-    """A record as it was found, and where the next one begins."""
+    """A record, and the byte at which the next one begins."""
 
     record: Record
     lsn: int
@@ -88,109 +87,107 @@ class DecodedRecord(NamedTuple):
 
 
 def decode_file_header(data: bytes) -> FileHeader:
-    if len(data) < FILE_HEADER_SIZE:
-        raise UnreadableRecordError("shorter than its head")
-    magic, number, first_lsn, length, crc = journal_format.HEAD.unpack_from(data)
-    if magic != journal_format.MAGIC and magic.startswith(_ANY_VERSION) and magic[len(_ANY_VERSION) :].isdigit():
-        raise OtherVersionError(f"it was written by another version of the broker: {magic.decode()}")
-    said = data[FILE_HEADER_SIZE : FILE_HEADER_SIZE + length]
-    bare = journal_format.HEAD.pack(magic, number, first_lsn, length, 0)
-    if magic != journal_format.MAGIC or len(said) != length or google_crc32c.value(bare + said) != crc:
-        raise UnreadableRecordError("its head is not one of a journal file")
-    listed = json.loads(said)
-    declared = tuple(Declare(*one) for one in listed["queues"])
-    remembered = tuple(Remember(destination, tuple(ids)) for destination, ids in listed["remembered"])
-    last_queue, store = listed["last_queue"], listed.get("store", "")
-    return FileHeader(number, first_lsn, declared, remembered, last_queue, FILE_HEADER_SIZE + length, store)
+    begin = layouts.FILE_HEADER.size
+    if len(data) < begin:
+        raise UnreadableRecordError("the file is shorter than its header")
+    magic, number, first_lsn, length, crc = layouts.FILE_HEADER.unpack_from(data)
+    if magic != layouts.MAGIC and magic[:-2] == layouts.MAGIC[:-2] and magic[-2:].isdigit():
+        raise OtherVersionError(f"another version of the broker wrote the file: {magic.decode()}")
+    text = data[begin : begin + length]
+    without_crc = layouts.FILE_HEADER.pack(magic, number, first_lsn, length, 0)
+    if magic != layouts.MAGIC or len(text) != length or google_crc32c.value(without_crc + text) != crc:
+        raise UnreadableRecordError("the file does not begin with the header of a journal file")
+    content = json.loads(text)
+    declarations = tuple(Declare(*fields) for fields in content["queues"])
+    remembered = tuple(Remember(destination, tuple(ids)) for destination, ids in content["remembered"])
+    last_queue, store = content["last_queue"], content.get("store", "")
+    return FileHeader(number, first_lsn, declarations, remembered, last_queue, begin + length, store)
 
 
 def read_record_header(data: bytes, at: int) -> RecordHeader:
-    begin = at + RECORD_HEADER_SIZE
+    begin = at + layouts.RECORD_HEADER.size
     if begin > len(data):
-        raise UnreadableRecordError("it ends inside a record")
-    length, crc, lsn, durable, kind = journal_format.FRAME.unpack_from(data, at)
+        raise UnreadableRecordError("the file ends inside a record")
+    length, crc, lsn, durable, kind = layouts.RECORD_HEADER.unpack_from(data, at)
     end = begin + length
     if end > len(data):
-        raise UnreadableRecordError("it ends inside a record")
-    # A view: the record may be long, and the checksum takes no memoryview.
-    covered = np.frombuffer(data, dtype=np.uint8, count=end - at - _UNCOVERED, offset=at + _UNCOVERED)
+        raise UnreadableRecordError("the file ends inside a record")
+    # A view, since the record may be long; the checksum takes no memoryview.
+    covered_at = at + layouts.RECORD_PREFIX.size
+    covered = np.frombuffer(data, dtype=np.uint8, count=end - covered_at, offset=covered_at)
     if google_crc32c.value(covered) != crc:
         raise UnreadableRecordError("the checksum of a record is wrong")
     return RecordHeader(kind, lsn, durable, begin, end)
 
 
-def decode(data: bytes, begin: int) -> DecodedRecord:
-    frame = read_record_header(data, begin)
-    return DecodedRecord(_record(data, frame), frame.lsn, frame.durable, frame.end)
+def decode(data: bytes, at: int) -> DecodedRecord:
+    header = read_record_header(data, at)
+    body = decode_body(data, header)
+    if isinstance(body, PutLocation):
+        record: Record = body.put(data)
+    elif isinstance(body, TransactionBody):
+        puts = tuple(put.put(data) for put in body.puts)
+        is_commit = _RECORD_OF[header.kind] is Commit
+        record = Commit(puts, body.removes) if is_commit else Prepare(body.xid, puts, body.removes)
+    else:
+        record = body
+    return DecodedRecord(record, header.lsn, header.durable, header.end)
 
 
-def _record(data: bytes, frame: RecordHeader) -> Record:
-    parsed = parse(data, frame)
-    if isinstance(parsed, PutLocation):
-        return parsed.put(data)
-    if isinstance(parsed, TransactionBody):
-        puts = tuple(one.put(data) for one in parsed.puts)
-        if frame.kind == journal_format.COMMITTED:
-            return Commit(puts, parsed.removes)
-        return Prepare(parsed.xid, puts, parsed.removes)
-    return parsed
-
-
-def parse(data: bytes, frame: RecordHeader) -> PutLocation | TransactionBody | Record:
-    """The record without its payloads. The checksum was right, so only its kind can be one that is not known."""
-    kind, begin, end = frame.kind, frame.begin, frame.end
-    if kind == journal_format.PUTS:
+def decode_body(data: bytes, header: RecordHeader) -> PutLocation | TransactionBody | Record:
+    """Decode a record without its payloads. The checksum was right, so only an unknown kind is an error."""
+    begin, record = header.begin, _RECORD_OF.get(header.kind)
+    if record is Put:
         return _put(data, begin)
-    if kind == journal_format.REMOVED:
+    if record is Remove:
         return _remove(data, begin)[0]
-    if kind == journal_format.COMMITTED:
-        return _parts(data, begin, "")
-    if kind == journal_format.PREPARED:
-        (length,) = journal_format.NAME.unpack_from(data, begin)
-        at = begin + journal_format.NAME.size
-        return _parts(data, at + length, data[at : at + length].decode())
-    return _small(kind, data[begin:end])
+    if record is Commit:
+        return _transaction(data, begin, "")
+    if record is Prepare:
+        (length,) = layouts.XID.unpack_from(data, begin)
+        begin += layouts.XID.size
+        return _transaction(data, begin + length, data[begin : begin + length].decode())
+    return _small_record(header.kind, data[begin : header.end])
 
 
-def _small(kind: int, said: bytes) -> Record:
-    if kind == journal_format.DECIDED:
-        return Decide(said[journal_format.DECISION.size :].decode(), *journal_format.DECISION.unpack_from(said))
-    if kind == journal_format.DECLARED:
-        return Declare(*json.loads(said))
-    if kind == journal_format.REMEMBERED:
-        destination, ids = json.loads(said)
+def _small_record(kind: int, body: bytes) -> Record:
+    record = _RECORD_OF.get(kind)
+    if record is Decide:
+        return Decide(body[layouts.DECISION.size :].decode(), *layouts.DECISION.unpack_from(body))
+    if record is Declare:
+        return Declare(*json.loads(body))
+    if record is Remember:
+        destination, ids = json.loads(body)
         return Remember(destination, tuple(ids))
-    if kind == journal_format.FORGOTTEN:
-        return Forget(*journal_format.QUEUE.unpack(said))
-    if kind == journal_format.SHUT:
+    if record is Forget:
+        return Forget(*layouts.QUEUE.unpack(body))
+    if record is Shut:
         return Shut()
     raise UnreadableRecordError(f"record kind {kind} is not known")
 
 
 def _put(data: bytes, at: int) -> PutLocation:
-    count, origin_size, rows, size, form = journal_format.PUT.unpack_from(data, at)
-    at += journal_format.PUT.size
-    targets: tuple[tuple[int, int], ...] = (journal_format.TARGET.unpack_from(data, at),)
+    count, origin_bytes, rows, payload_bytes, form = layouts.PUT.unpack_from(data, at)
+    at += layouts.PUT.size
+    targets: tuple[tuple[int, int], ...] = (layouts.TARGET.unpack_from(data, at),)
     if count != 1:
-        targets = tuple(
-            journal_format.TARGET.unpack_from(data, at + n * journal_format.TARGET.size) for n in range(count)
-        )
-    at += count * journal_format.TARGET.size
-    begin = at + origin_size
-    origin = data[at:begin].decode() if origin_size else ""
-    return PutLocation(targets, origin, rows, form, begin, begin + size)
+        targets = tuple(layouts.TARGET.unpack_from(data, at + index * layouts.TARGET.size) for index in range(count))
+    at += count * layouts.TARGET.size
+    begin = at + origin_bytes
+    origin = data[at:begin].decode() if origin_bytes else ""
+    return PutLocation(targets, origin, rows, form, begin, begin + payload_bytes)
 
 
 def _remove(data: bytes, at: int) -> tuple[Remove, int]:
-    queue, count = journal_format.REMOVE.unpack_from(data, at)
-    begin = at + journal_format.REMOVE.size
-    ranges = tuple(journal_format.RANGE.unpack_from(data, begin + n * journal_format.RANGE.size) for n in range(count))
-    return Remove(queue, ranges), begin + count * journal_format.RANGE.size
+    queue, count = layouts.REMOVE.unpack_from(data, at)
+    begin = at + layouts.REMOVE.size
+    ranges = tuple(layouts.RANGE.unpack_from(data, begin + index * layouts.RANGE.size) for index in range(count))
+    return Remove(queue, ranges), begin + count * layouts.RANGE.size
 
 
-def _parts(data: bytes, at: int, xid: str) -> TransactionBody:
-    put_count, remove_count = journal_format.PARTS.unpack_from(data, at)
-    at += journal_format.PARTS.size
+def _transaction(data: bytes, at: int, xid: str) -> TransactionBody:
+    put_count, remove_count = layouts.TRANSACTION.unpack_from(data, at)
+    at += layouts.TRANSACTION.size
     puts, removes = [], []
     for _ in range(put_count):
         puts.append(_put(data, at))

@@ -1,4 +1,4 @@
-"""Which messages are left of all that was ever put on a queue: arithmetic of ids."""
+"""Live ranges: the messages of a queue that were put and not removed, by arithmetic of ids."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -21,7 +21,7 @@ class LiveRange(NamedTuple):
     end: int
     base: int
     payload: Payload | OnDisk
-    # The record that put them, the file it lies in, and where they were sent.
+    # The record that put them, the segment it is in, and the destination they were sent to.
     lsn: int
     number: int
     origin: str
@@ -31,52 +31,52 @@ class LiveRange(NamedTuple):
         return self.end - self.begin
 
 
-def by_payload(parts: list[LiveRange]) -> Iterator[list[LiveRange]]:
-    """Neighbours of one payload together."""
+def by_payload(ranges: list[LiveRange]) -> Iterator[list[LiveRange]]:
+    """Group neighbours that share a payload."""
     group: list[LiveRange] = []
     payload: Payload | OnDisk | None = None
-    for part in parts:
-        if part[3] is not payload:
+    for live in ranges:
+        if live[3] is not payload:
             if group:
                 yield group
-            group, payload = [], part[3]
-        group.append(part)
+            group, payload = [], live[3]
+        group.append(live)
     if group:
         yield group
 
 
-def extent(parts: list[LiveRange]) -> tuple[int, int]:
-    """Their messages, and the bytes of these."""
+def rows_and_bytes(ranges: list[LiveRange]) -> tuple[int, int]:
+    """How many messages they have, and about how many bytes."""
     rows = size = 0
-    for group in by_payload(parts):
+    for group in by_payload(ranges):
         payload = group[0].payload
-        whole = len(payload.data) if isinstance(payload, Payload) else payload.size
-        some = sum([part[1] - part[0] for part in group])
-        rows, size = rows + some, size + whole * some // payload.rows
+        payload_size = len(payload.data) if isinstance(payload, Payload) else payload.size
+        live_rows = sum([live[1] - live[0] for live in group])
+        rows, size = rows + live_rows, size + payload_size * live_rows // payload.rows
     return rows, size
 
 
 class RemovedIds:
-    """Ids that were removed, given as (first, rows) in any order: [first, end) ascending, those that touch in one."""
+    """A set of removed ids, given as (first, rows) in any order, kept as disjoint ascending ranges [first, end)."""
 
     def __init__(self, ranges: Ranges | Numbers) -> None:
-        found = np.asarray(ranges, dtype=np.int64).reshape(-1, 2)
-        found = found[found[:, 0].argsort(kind="stable")]
-        ends = np.maximum.accumulate(found.sum(axis=1))
-        begins = np.append(True, found[1:, 0] > ends[:-1]) if len(found) else np.empty(0, dtype=bool)
-        self._firsts = found[begins, 0]
-        self._ends = ends[np.append(begins[1:], True)] if len(found) else ends
+        given = np.asarray(ranges, dtype=np.int64).reshape(-1, 2)
+        given = given[given[:, 0].argsort(kind="stable")]
+        ends = np.maximum.accumulate(given.sum(axis=1))
+        begins = np.append(True, given[1:, 0] > ends[:-1]) if len(given) else np.empty(0, dtype=bool)
+        self._firsts = given[begins, 0]
+        self._ends = ends[np.append(begins[1:], True)] if len(given) else ends
 
-    def holds(self, ids: Numbers) -> Numbers:
-        """A flag for each."""
+    def contains(self, ids: Numbers) -> Numbers:
+        """A flag for each id."""
         if not len(self._firsts):
             return np.zeros(len(ids), dtype=bool)
         at = self._firsts.searchsorted(ids, side="right") - 1
         flags: Numbers = (at >= 0) & (ids < self._ends[at])
         return flags
 
-    def within(self, begins: Numbers, ends: Numbers) -> Ranges:
-        """Those that touch one of the ranges [begin, end), which are in order and do not overlap."""
+    def overlapping(self, begins: Numbers, ends: Numbers) -> Ranges:
+        """The removed ranges that overlap one of the ranges [begin, end), which are disjoint and ascending."""
         if not len(begins) or not len(self._firsts):
             return []
         at = begins.searchsorted(self._ends, side="left") - 1
@@ -84,53 +84,53 @@ class RemovedIds:
         return [*zip(self._firsts[chosen].tolist(), self._ends[chosen].tolist(), strict=True)]
 
 
-def remaining_ranges(parts: list[LiveRange], removed: Ranges | Numbers) -> list[LiveRange]:
-    """What was put and not removed, in the order of the ids, each message once: from the last record that put it."""
-    begins, ends = _borders(parts)
+def remaining_ranges(ranges: list[LiveRange], removed: Ranges | Numbers) -> list[LiveRange]:
+    """What was put and not removed, by ascending id, each message once: from the last record that put it."""
+    begins, ends = _begins_and_ends(ranges)
     if bool((begins[1:] < ends[:-1]).any()):
-        parts = _latest(parts)
-        begins, ends = _borders(parts)
-    gone = RemovedIds(removed).within(begins, ends)
-    if not gone:
-        return parts
-    # Often only a few at one end are touched, of very many.
-    first, last = ends.searchsorted(gone[0][0], side="right"), begins.searchsorted(gone[-1][1], side="left")
-    return parts[:first] + _without(parts[first:last], gone) + parts[last:]
+        ranges = _latest(ranges)
+        begins, ends = _begins_and_ends(ranges)
+    overlapping = RemovedIds(removed).overlapping(begins, ends)
+    if not overlapping:
+        return ranges
+    # Often only a few ranges at one end are affected, of very many.
+    first = ends.searchsorted(overlapping[0][0], side="right")
+    last = begins.searchsorted(overlapping[-1][1], side="left")
+    return ranges[:first] + _subtract(ranges[first:last], overlapping) + ranges[last:]
 
 
-def _borders(parts: list[LiveRange]) -> tuple[Numbers, Numbers]:
-    begins, ends = (np.fromiter(map(itemgetter(at), parts), np.int64, len(parts)) for at in (0, 1))
+def _begins_and_ends(ranges: list[LiveRange]) -> tuple[Numbers, Numbers]:
+    begins, ends = (np.fromiter(map(itemgetter(at), ranges), np.int64, len(ranges)) for at in (0, 1))
     return begins, ends
 
 
-def _latest(parts: list[LiveRange]) -> list[LiveRange]:
-    parts = sorted(parts, key=itemgetter(0))
-    found: list[LiveRange] = []
-    for cluster in _clusters(parts):
-        found += cluster if len(cluster) == 1 else _latest_of(cluster)
-    return found
+def _latest(ranges: list[LiveRange]) -> list[LiveRange]:
+    latest: list[LiveRange] = []
+    for cluster in _clusters(sorted(ranges, key=itemgetter(0))):
+        latest += cluster if len(cluster) == 1 else _latest_of(cluster)
+    return latest
 
 
-def _clusters(parts: list[LiveRange]) -> list[list[LiveRange]]:
-    """Parts that overlap, together."""
+def _clusters(ranges: list[LiveRange]) -> list[list[LiveRange]]:
+    """Group ranges that overlap."""
     clusters: list[list[LiveRange]] = []
     end = 0
-    for part in parts:
-        if clusters and part.begin < end:
-            clusters[-1].append(part)
+    for live in ranges:
+        if clusters and live.begin < end:
+            clusters[-1].append(live)
         else:
-            clusters.append([part])
-        end = max(end, part.end)
+            clusters.append([live])
+        end = max(end, live.end)
     return clusters
 
 
 def _latest_of(cluster: list[LiveRange]) -> list[LiveRange]:
-    """They were carried forward, some of them perhaps twice."""
-    begin, end = cluster[0].begin, max(part.end for part in cluster)
+    """Of messages that checkpoints put again, perhaps more than once, keep the last put."""
+    begin, end = cluster[0].begin, max(live.end for live in cluster)
     owner = np.full(end - begin, -1, dtype=np.int64)
-    cluster = sorted(cluster, key=lambda part: part.lsn)
-    for number, part in enumerate(cluster):
-        owner[part.begin - begin : part.end - begin] = number
+    cluster = sorted(cluster, key=lambda live: live.lsn)
+    for index, live in enumerate(cluster):
+        owner[live.begin - begin : live.end - begin] = index
     borders = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), len(owner)]
     return [
         cluster[owner[first]]._replace(begin=begin + first, end=begin + last)
@@ -139,22 +139,22 @@ def _latest_of(cluster: list[LiveRange]) -> list[LiveRange]:
     ]
 
 
-def _without(parts: list[LiveRange], gone: Ranges) -> list[LiveRange]:
-    left: list[LiveRange] = []
+def _subtract(ranges: list[LiveRange], removed: Ranges) -> list[LiveRange]:
+    remaining: list[LiveRange] = []
     at = 0
-    for part in parts:
-        begin, end = part[0], part[1]
-        while at < len(gone) and gone[at][0] < end:
-            first, last = gone[at]
+    for live in ranges:
+        begin, end = live[0], live[1]
+        while at < len(removed) and removed[at][0] < end:
+            first, last = removed[at]
             if first > begin:
-                left.append(part._replace(begin=begin, end=first))
+                remaining.append(live._replace(begin=begin, end=first))
             begin = max(begin, last)
             if last > end:
-                # It goes on in the next part.
+                # The removed range continues in the next live range.
                 break
             at += 1
-        if begin == part[0]:
-            left.append(part)
+        if begin == live[0]:
+            remaining.append(live)
         elif begin < end:
-            left.append(part._replace(begin=begin))
-    return left
+            remaining.append(live._replace(begin=begin))
+    return remaining

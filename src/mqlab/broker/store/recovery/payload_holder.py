@@ -1,4 +1,4 @@
-"""Where recovery leaves payloads: in memory as long as there is room, then in the journal."""
+"""Where recovery leaves payloads: in memory up to a limit, beyond it in the journal."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -14,69 +14,76 @@ from mqlab.broker.store.recovery.live_ranges import LiveRange
 from mqlab.broker.store.recovery.single_messages import MessageRun
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
 
-# About what a payload takes in memory beside its bytes, with all that leads to it.
+# About what a payload takes in memory besides its data, with all objects that lead to it.
 PAYLOAD_OVERHEAD_BYTES: Final = 600
 _SINGLE_FORMS: Final = (SINGLE, SINGLE | COLUMNS)
-_NOTHING: Final = np.empty(0, dtype=np.uint8)
+_EMPTY: Final = np.empty(0, dtype=np.uint8)
 
 
 class PayloadHolder:
     def __init__(self, keep_in_memory: int) -> None:
-        # Bytes of payloads in memory, as far as is known, and how many there may be before the next one.
-        self.kept = 0
-        self.most = keep_in_memory - PAYLOAD_OVERHEAD_BYTES
-        # The file being read, also as an array: the checksum takes no memoryview.
-        self.data, self.bytes = b"", _NOTHING
-        self._file_of_payload: PayloadFile
+        # Bytes of payloads in memory, about, and how many there may be before the next one is added.
+        self.memory_bytes = 0
+        self.limit_bytes = keep_in_memory - PAYLOAD_OVERHEAD_BYTES
+        # The file that is being read, also as an array: the checksum takes no memoryview.
+        self.data, self.array = b"", _EMPTY
+        self._file: PayloadFile
 
-    def begin_file(self, data: bytes, home: PayloadFile) -> None:
-        self.data, self.bytes, self._file_of_payload = data, np.frombuffer(data, dtype=np.uint8), home
+    def begin_file(self, data: bytes, file: PayloadFile) -> None:
+        self.data, self.array, self._file = data, np.frombuffer(data, dtype=np.uint8), file
 
     def end_file(self) -> None:
-        """A file at a time is enough in memory."""
-        self.data, self.bytes = b"", _NOTHING
+        """Free the file's data: there is memory for one file at a time."""
+        self.data, self.array = b"", _EMPTY
 
-    def hold(self, put: PutLocation, followed: GroupedPayloads | None) -> Payload | PayloadReference:
-        """What stands for its messages: perhaps the same as for those that they follow on all of their queues."""
+    def hold(self, put: PutLocation, preceding: GroupedPayloads | None) -> Payload | PayloadReference:
+        """The payload of a put, or a reference to it; `preceding`, if the message can join that group."""
         begin, end, form = put.begin, put.end, put.form
-        if self.kept + end - begin <= self.most:
-            self.kept += end - begin + PAYLOAD_OVERHEAD_BYTES
+        if self.memory_bytes + end - begin <= self.limit_bytes:
+            self.memory_bytes += end - begin + PAYLOAD_OVERHEAD_BYTES
             return Payload(self.data[begin:end], put.rows, form)
-        crc = google_crc32c.value(self.bytes[begin:end])
+        crc = google_crc32c.value(self.array[begin:end])
         if form not in _SINGLE_FORMS:
-            return StoredPayload(self._file_of_payload, begin, end - begin, put.rows, form, crc)
+            return StoredPayload(self._file, begin, end - begin, put.rows, form, crc)
         columns = column_list(self.data, begin, form)
-        if followed is None or not followed.takes(self._file_of_payload, form, columns, put.origin, end - begin):
-            followed = GroupedPayloads(self._file_of_payload, form, columns, put.origin)
-        followed.add(begin, end - begin, crc)
-        return followed
+        group = preceding
+        if group is None or not group.accepts(self._file, form, columns, put.origin, end - begin):
+            group = GroupedPayloads(self._file, form, columns, put.origin)
+        group.add(begin, end - begin, crc)
+        return group
 
     def hold_run(self, run: MessageRun) -> Payload | PayloadReference:
-        """The same for single messages that can be put together."""
-        if self.kept + int(run.sizes.sum()) <= self.most:
-            payload = run.payload(self.data, self.bytes)
-            self.kept += len(payload.data) + PAYLOAD_OVERHEAD_BYTES
+        """The same for a run of single messages."""
+        if self.memory_bytes + int(run.sizes.sum()) <= self.limit_bytes:
+            payload = run.payload(self.data, self.array)
+            self.memory_bytes += len(payload.data) + PAYLOAD_OVERHEAD_BYTES
             return payload
-        together = GroupedPayloads(self._file_of_payload, SINGLE, b"", "")
+        group = GroupedPayloads(self._file, SINGLE, b"", "")
         for begin, size in zip(run.begins.tolist(), run.sizes.tolist(), strict=True):
-            together.add(begin, size, google_crc32c.value(self.data[begin : begin + size]))
-        return together
+            group.add(begin, size, google_crc32c.value(self.data[begin : begin + size]))
+        return group
 
-    def count(self, parts: Iterable[LiveRange]) -> None:
-        """These are all there are."""
-        if self.kept > self.most // 2:
-            # Where several queues have a message, it is in memory once.
-            held = {id(part.payload): part.payload for part in parts}
-            self.kept = sum(len(one.data) + PAYLOAD_OVERHEAD_BYTES for one in held.values() if isinstance(one, Payload))
+    def recount(self, ranges: Iterable[LiveRange]) -> None:
+        """Count the memory of these ranges, which are all that are live."""
+        if self.memory_bytes > self.limit_bytes // 2:
+            # A message on several queues is in memory once.
+            payloads = {id(live.payload): live.payload for live in ranges}
+            self.memory_bytes = sum(
+                len(payload.data) + PAYLOAD_OVERHEAD_BYTES
+                for payload in payloads.values()
+                if isinstance(payload, Payload)
+            )
 
 
-def preceding_group(targets: Iterable[tuple[int, int]], last: Iterable[LiveRange | None]) -> GroupedPayloads | None:
-    """What stands for the messages just before these on all queues they go to, by the last part of each."""
-    together = None
-    for (_, first_id), part in zip(targets, last, strict=True):
-        if part is None or part.end != first_id or not isinstance(part.payload, GroupedPayloads):
+def preceding_group(
+    targets: Iterable[tuple[int, int]], last_ranges: Iterable[LiveRange | None]
+) -> GroupedPayloads | None:
+    """The group that ends just before these ids on all of their queues, given the last live range of each queue."""
+    group = None
+    for (_, first_id), live in zip(targets, last_ranges, strict=True):
+        if live is None or live.end != first_id or not isinstance(live.payload, GroupedPayloads):
             return None
-        if together not in (None, part.payload) or part.base + part.payload.rows != first_id:
+        if group not in (None, live.payload) or live.base + live.payload.rows != first_id:
             return None
-        together = part.payload
-    return together
+        group = live.payload
+    return group

@@ -1,4 +1,4 @@
-"""What the journal says after a stop of any kind: every durable record, or a clear report of why not."""
+"""Recovery: reads the journal after a stop of any kind. It returns every durable record, or says why it cannot."""
 
 import gc
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.manifest import Manifest, mismatch_without_manifest, open_manifest_file
 from mqlab.broker.store.payloads.stored import PayloadFile, PayloadReader
 from mqlab.broker.store.recovery.damage import torn_bytes, was_durable
-from mqlab.broker.store.recovery.heap import give_back
-from mqlab.broker.store.recovery.live_ranges import extent
+from mqlab.broker.store.recovery.heap import release_free_memory
+from mqlab.broker.store.recovery.live_ranges import rows_and_bytes
 from mqlab.broker.store.recovery.replay import RecoveredQueue, Replay, UnreadableFileError
 from mqlab.broker.store.segments import Segments, segment_numbers, segment_path
 from mqlab.errors import MqlabError
@@ -23,7 +23,7 @@ __all__ = ["DamagedJournalError", "RecoveredQueue", "RecoveredState", "recover"]
 
 
 class DamagedJournalError(MqlabError):
-    """Something that was on disk can no longer be read. The files are left as they are."""
+    """Something that was on disk is unreadable. Recovery has changed no file."""
 
 
 @dataclass
@@ -32,45 +32,45 @@ class RecoveredState:
     segments: Segments
     lsn: int
     next_file: int
-    # Transactions that wait for their decision.
+    # Transactions that wait for their decision, by xid.
     prepared: dict[str, Prepare] = field(default_factory=dict)
-    # Ids given by producers that must be known again, by the name of the destination, oldest first.
+    # Duplicate ids to recognise, by the name of the destination, oldest first.
     remembered: dict[str, list[str]] = field(default_factory=dict)
     # The highest number that a queue ever had.
     last_queue: int = 0
-    # Bytes at the end that cannot be read: as far as the files can tell, still on their way when the broker stopped.
+    # Unreadable bytes at the end that no record proves to have been durable.
     torn: int = 0
     # None: the store has had no manifest so far.
     manifest: Manifest | None = None
 
 
 def recover(folder: Path, files: Files, keep_in_memory: int) -> RecoveredState:
-    """Reads all files of the journal and cuts off a torn tail. Raises DamagedJournalError.
+    """Read all files of the journal and cut off a torn tail. Raises DamagedJournalError.
 
-    Payloads beyond `keep_in_memory` bytes stay in the journal, and messages have a stand-in that loads them. A file
-    is read at a time: so much memory is needed besides. What was read is synced: after a crash of the broker alone it
-    may be in the operating system's memory only.
+    Payloads beyond `keep_in_memory` bytes stay in the journal; their messages have references that load them. Recovery
+    reads one file at a time, which takes that much memory in addition. It syncs what it has read: after a crash of the
+    broker alone, some of it may be in the operating system's memory only.
     """
     recovery = _Recovery(folder, files, Replay(keep_in_memory))
     numbers = segment_numbers(folder)
-    recovery.check_list(numbers)
+    recovery.check_all_present(numbers)
     with _garbage_collection_paused():
         for number in numbers:
             recovery.read(number, first=number == numbers[0], last=number == numbers[-1])
-            # What is kept of a file lies around the memory it was read into: the next may not fit into that gap.
-            give_back()
-        recovery.check_end()
-        found = recovery.found()
+            # What is kept of a file lies around the memory that held it: the next file may not fit into that gap.
+            release_free_memory()
+        recovery.check_reached_manifest()
+        state = recovery.state()
     for number in numbers:
         files.sync_path(segment_path(folder, number))
-    recovery.cut()
+    recovery.cut_tail()
     files.sync_folder(folder)
-    return found
+    return state
 
 
 @contextmanager
 def _garbage_collection_paused() -> Iterator[None]:
-    """Millions of tuples are made and none is garbage: looking for some again and again would take half of the time."""
+    """Recovery makes millions of tuples and no garbage: the collector would take half of its time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -91,32 +91,31 @@ class _Recovery:
         self._next_file = 1
         self._torn = 0
         self._is_torn = False
-        # Of the last file: where what can be read ends.
+        # The last file, and the byte at which its readable part ends.
         self._end: tuple[Path, int] | None = None
         self._manifest = Manifest.read(folder, files)
-        replay.fault = self._manifest.fault if self._manifest is not None else mismatch_without_manifest
+        replay.mismatch = self._manifest.mismatch if self._manifest is not None else mismatch_without_manifest
 
-    def check_list(self, numbers: list[int]) -> None:
+    def check_all_present(self, numbers: list[int]) -> None:
         manifest = self._manifest
         if manifest is not None and (missing := manifest.missing(numbers)):
-            paths = ", ".join(segment_path(self._folder, number).name for number in missing)
+            names = ", ".join(segment_path(self._folder, number).name for number in missing)
             raise DamagedJournalError(
-                f"{self._folder}: of the journal files {manifest.first} to {manifest.last}, which had all that was "
-                f"confirmed up to record {manifest.lsn} or later, these are missing: {paths}. "
-                "The others are left as they are."
+                f"{self._folder}: journal files are missing: {names}. The manifest lists the files {manifest.first} to "
+                f"{manifest.last}, with all records up to {manifest.lsn} confirmed. The broker has changed no file."
             )
 
-    def check_end(self) -> None:
+    def check_reached_manifest(self) -> None:
         manifest, lsn = self._manifest, self._replay.lsn
         if manifest is not None and lsn < manifest.lsn:
             last = segment_path(self._folder, self._next_file - 1)
             raise DamagedJournalError(
                 f"{last}: it ends with record {lsn}, and records up to {manifest.lsn} were confirmed. "
-                "The files are left as they are."
+                "The broker has changed no file."
             )
 
-    def cut(self) -> None:
-        """All that was read is on disk. Drop the unreadable end, and give back the space that was not used."""
+    def cut_tail(self) -> None:
+        """Cut off the unreadable tail, and release unused space. All that was read is on disk by now."""
         if self._end is None:
             return
         path, size = self._end
@@ -129,8 +128,10 @@ class _Recovery:
                 manifest.write(file, self._files)
             finally:
                 self._files.close(file)
-        if self._is_torn:
-            self._cut(path, size)
+        if self._is_torn and size:
+            self._files.truncate(path, size)
+        elif self._is_torn:
+            self._files.remove(path)
         if size:
             self._files.trim(path, size)
 
@@ -138,60 +139,56 @@ class _Recovery:
         path = segment_path(self._folder, number)
         if not first and number != self._next_file:
             raise DamagedJournalError(f"{segment_path(self._folder, self._next_file)}: this journal file is missing")
-        data = self._data(path)
+        data = self._read_bytes(path)
         self._next_file = number + 1
-        self._payload_files[number] = home = PayloadFile(path, self._reader)
+        self._payload_files[number] = file = PayloadFile(path, self._reader)
         try:
-            size = self._replay.read_file(data, number, home, first=first)
-        except UnreadableFileError as why:
-            lsn, size = self._replay.lsn + 1, why.at
-            begun = self._manifest is not None and self._manifest.was_begun(number, size)
-            if not last or why.lost or begun or was_durable(data, size, lsn):
+            size = self._replay.read_file(data, number, file, first=first)
+        except UnreadableFileError as error:
+            lsn, size = self._replay.lsn + 1, error.at
+            is_in_manifest = self._manifest is not None and self._manifest.proves_durable(number, size)
+            if not last or error.lost or is_in_manifest or was_durable(data, size, lsn):
                 raise DamagedJournalError(
-                    f"{path}: byte {why.at}: record {lsn} was on disk and cannot be read: {why}. "
-                    "The files are left as they are."
-                ) from why
+                    f"{path}: byte {error.at}: record {lsn} was on disk and cannot be read: {error}. "
+                    "The broker has changed no file."
+                ) from error
             self._is_torn, self._torn = True, torn_bytes(data, size)
             if not size:
                 self._next_file = number
         if size:
-            self._sizes[number] = size - self._replay.head_size
+            self._sizes[number] = size - self._replay.header_size
         if last:
             self._end = path, size
 
-    def _data(self, path: Path) -> bytes:
+    def _read_bytes(self, path: Path) -> bytes:
         try:
             return self._files.read(path)
         except OSError as error:
-            raise DamagedJournalError(f"{path}: cannot be read: {error}. The files are left as they are.") from error
+            raise DamagedJournalError(f"{path}: cannot be read: {error}. The broker has changed no file.") from error
 
-    def _cut(self, path: Path, at: int) -> None:
-        if at:
-            self._files.truncate(path, at)
-        else:
-            self._files.remove(path)
-
-    def found(self) -> RecoveredState:
+    def state(self) -> RecoveredState:
         replay = self._replay
-        replay.settle()
+        replay.drop_removed()
         return RecoveredState(
             replay.queues, self._segments(), replay.lsn, self._next_file,
-            prepared={xid: one.record for xid, one in replay.prepared.items()}, remembered=replay.remembering.found(),
-            last_queue=replay.last_queue, torn=self._torn, manifest=self._manifest,
+            prepared={xid: prepared.record for xid, prepared in replay.prepared.items()},
+            remembered=replay.duplicate_ids.by_destination(), last_queue=replay.last_queue, torn=self._torn,
+            manifest=self._manifest,
         )  # fmt: skip
 
     def _segments(self) -> Segments:
-        """From what is left: exactly what each file is needed for."""
+        """The live messages and prepared transactions of each segment."""
         segments, replay = Segments(), self._replay
         for number, size in self._sizes.items():
             segments.begin(number, size)
         for queue, recovered in replay.queues.items():
-            for number, group in groupby(recovered.parts, key=attrgetter("number")):
-                parts = [*group]
-                segments.restore(queue, parts[0].begin, parts[-1].end, *extent(parts), number)
-        for one in replay.prepared.values():
-            segments.forgotten |= {queue for put in one.record.puts for queue, _ in put.targets} - replay.queues.keys()
-            segments.prepare(one.record, replay.lsn, one.number)
+            for number, group in groupby(recovered.live, key=attrgetter("number")):
+                ranges = [*group]
+                segments.restore(queue, ranges[0].begin, ranges[-1].end, *rows_and_bytes(ranges), number)
+        for prepared in replay.prepared.values():
+            targets = {queue for put in prepared.record.puts for queue, _ in put.targets}
+            segments.deleted_queues |= targets - replay.queues.keys()
+            segments.prepare(prepared.record, replay.lsn, prepared.number)
         segments.last_queue = replay.last_queue
         segments.payload_files.update(self._payload_files)
         return segments
