@@ -2,6 +2,7 @@
 
 docs/studies.md   the metrics; where every published table and figure of the built-in studies is reproduced
 docs/systems.md   what each system that comes with mqlab can do, and what its word is worth
+docs/journal.md   the layout of the broker's journal files
 docs/broker.md    durability of the embedded broker's confirmations; which right each of its commands needs
 """
 
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from mqlab.broker.security import commands
+from mqlab.broker.store import journal_format
 from mqlab.runner.unsupported import unsupported_features
 from mqlab.study import FEATURES, METRICS, PublishedValue, Study, built_in_studies, load_study
 from mqlab.study.published.coverage import Coverage, coverage_of
@@ -66,6 +68,23 @@ def of_durability() -> str:
         ["a received message is gone", synced.acknowledged, unsynced.acknowledged],
     ]
     return _table([["", *(f"`sync: {sync}`" for sync in settings)], *rows])
+
+
+def of_record_kinds() -> str:
+    rows = [["kind", "record", "body, in this order"]]
+    kinds = journal_format.RECORD_KINDS
+    return _table(rows + [[str(kind.number), kind.record.__name__, ", ".join(kind.body) or "empty"] for kind in kinds])
+
+
+def of_journal_fields() -> str:
+    layouts = {
+        name.lower().replace("_", " "): layout
+        for name, layout in vars(journal_format).items()
+        if isinstance(layout, journal_format.Layout) and name not in journal_format.COMBINED
+    }
+    rows = [["part", "field", "type", "meaning"]]
+    rows += [[name, *field] for name, layout in layouts.items() for field in layout.fields]
+    return _table(rows)
 
 
 def of_rights() -> str:
@@ -124,6 +143,7 @@ def written(document: str, *tables: str) -> str:
 # By document: what makes its tables, in their order.
 TABLES: Final[dict[str, tuple[Callable[[], str], ...]]] = {
     "studies.md": (of_metrics, of_studies), "systems.md": (of_systems,), "broker.md": (of_durability, of_rights),
+    "journal.md": (of_record_kinds, of_journal_fields),
 }  # fmt: skip
 
 

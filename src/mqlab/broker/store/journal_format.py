@@ -114,6 +114,8 @@ QUEUE: Final = Layout(Field("queue", "u32", "number of the queue"))
 # Nearly all records are one of these two: a put with one target and no origin, a remove of one range.
 SIMPLE_PUT: Final = PUT + TARGET
 SIMPLE_REMOVE: Final = REMOVE + RANGE
+# Layouts made of others, which the documentation need not repeat.
+COMBINED: Final = ("RECORD_HEADER", "SIMPLE_PUT", "SIMPLE_REMOVE")
 
 
 class RecordKind(NamedTuple):
