@@ -1,4 +1,4 @@
-"""How well waiting producers share a sync, and the proof that each confirmation comes after its own.
+"""How well waiting producers share a sync, and the proof that each confirmation comes after its sync.
 
 G_at_250_syncs, H_at_250_syncs: messages/s with a disk that completes syncs at 250 marks a second, as the study's did.
 G_over_one_producer: on the real disk, 40 waiting producers over one.
@@ -22,25 +22,25 @@ from mqlab.study import Point
 from mqlab.wire.native.bodies import Payload
 from mqlab.wire.native.bodies import decode as decode_bodies
 
-TURNING = "embedded:disk_marks=250"
+ROTATING = "embedded:disk_marks=250"
 
 
-def put_at(journal: Path) -> dict[tuple[int, int], int]:
+def put_ends(journal: Path) -> dict[tuple[int, int], int]:
     """(producer, sequence number) -> the byte where the record that holds it ends."""
     data = journal.read_bytes()
-    found: dict[tuple[int, int], int] = {}
+    ends: dict[tuple[int, int], int] = {}
     at = decode_file_header(data).size
-    # Behind the last record is space that the broker reserved and did not use.
+    # After the last record comes space that the broker reserved and did not use.
     while at < len(data) and not data.startswith(UNWRITTEN, at):
-        read = decode(data, at)
-        at = read.end
-        puts = read.record.puts if isinstance(read.record, Commit) else (read.record,)
+        decoded = decode(data, at)
+        at = decoded.end
+        puts = decoded.record.puts if isinstance(decoded.record, Commit) else (decoded.record,)
         for put in puts:
             if isinstance(put, Put):
                 for body in _bodies(put.payload):
                     producer, seq = struct.unpack_from("<IQ", body)
-                    found[producer, seq] = read.end
-    return found
+                    ends[producer, seq] = decoded.end
+    return ends
 
 
 def _bodies(payload: Payload) -> list[bytes]:
@@ -48,7 +48,7 @@ def _bodies(payload: Payload) -> list[bytes]:
 
 
 class FileTrace:
-    """When each byte of the journal file was safe."""
+    """When each byte of the journal file was durable."""
 
     def __init__(self, path: Path, journal: str) -> None:
         lines = [line.split() for line in path.read_text().splitlines()]
@@ -56,7 +56,7 @@ class FileTrace:
         self.appends = [(offset + size, end) for call, (_, end, offset, size) in calls if call == "append"]
         self.syncs = sorted((begin, end, covered) for call, (begin, end, _, covered) in calls if call == "sync")
 
-    def safe_at(self, byte: int) -> int:
+    def durable_at(self, byte: int) -> int:
         """The end of the first sync that began after this byte was appended."""
         appended = self.appends[bisect_left(self.appends, (byte, 0))][1]
         for begin, end, covered in self.syncs[bisect_left(self.syncs, (appended, 0, 0)) :]:
@@ -69,13 +69,13 @@ def proof(lab: Lab, point: Point, on: str, trace: Path, folder: str) -> dict[str
     """How many confirmations there were, and how many came too early."""
     _, run = lab.run(point, on)
     (journal,) = (lab.folder.path.parent / folder).glob("journal-*")
-    where, traced = put_at(journal), FileTrace(trace, journal.name)
+    ends, traced = put_ends(journal), FileTrace(trace, journal.name)
     checked = early = 0
     for file in (lab.folder.events / "sends").glob(f"run-{run:05d}-*.parquet"):
         for row in pq.read_table(file).to_pylist():
             checked += row["count"]
             last = row["first_seq"] + row["count"] - 1
-            early += row["t_confirmed"] < traced.safe_at(where[row["producer"], last])
+            early += row["t_confirmed"] < traced.durable_at(ends[row["producer"], last])
     say(f"{point.scenario} on {on}: {checked} confirmed messages, {early} confirmed before their sync")
     return {"confirmed": checked, "before_their_sync": early}
 
@@ -94,13 +94,13 @@ def main() -> None:
                 trace = lab.folder.path / f"trace-{name}{extra[:4]}"
                 on = f"embedded:{extra}file_trace={trace}"
                 # Every traced system is new, so that its journal holds this run alone.
-                proofs[f"{name}{' turning disk' if extra else ''}"] = proof(
+                proofs[f"{name}{' rotating disk' if extra else ''}"] = proof(
                     lab, point, on, trace, f"system-{2 * number + bool(extra)}"
                 )
         found = interleaved(
             {
-                "G_at_250_syncs": lambda: lab.rate(many, TURNING),
-                "H_at_250_syncs": lambda: lab.rate(transacted, TURNING),
+                "G_at_250_syncs": lambda: lab.rate(many, ROTATING),
+                "H_at_250_syncs": lambda: lab.rate(transacted, ROTATING),
                 "G": lambda: lab.rate(many),
                 "one_producer": lambda: lab.rate(one),
             },

@@ -1,8 +1,8 @@
-"""How fast a journal is read after a stop: MB/s of journal, beside a plain read of the same files.
+"""How fast recovery reads a journal: MB/s, beside a plain read of the same files.
 
 recovery_over_read: recovery over reading and nothing else (1 is: the checks and the messages cost nothing), for a
 journal of which half is batches of 256 small messages and half is single messages of 1 KiB. Half of them are consumed.
-Beside it each kind alone, and single messages of 12 bytes: there four fifths of the journal stand around them.
+Beside it each kind alone, and single messages of 12 bytes: there headers make up four fifths of the journal.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Stand-ins for the file layer: one that remembers every call, and what a disk may hold after the power went."""
+"""A file layer that records every call, and a model of what a disk may hold after a power failure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Call(NamedTuple):
 
 
 class RecordedFiles(Files):
-    """The real files, with every call that changes something written down; one call may be made to fail.
+    """The real files. Records every call that changes something; one call can be made to fail.
 
     With a capacity, it is a disk of so many bytes.
     """

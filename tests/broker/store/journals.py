@@ -64,7 +64,7 @@ class Written:
         return [(lsn, record) for (_, lsn, _, record), end in zip(self.records, ends, strict=True) if end <= size]
 
     def at(self, byte: int) -> tuple[int, int]:
-        """The number of the record at this byte (0: the head), and the last number that later records prove durable."""
+        """The number of the record at this byte (0: the header), and the last that later records prove durable."""
         lsn = max((lsn for begin, lsn, _, _ in self.records if begin <= byte), default=0)
         proven = max((durable for _, number, durable, _ in self.records if number > lsn), default=0)
         return lsn, proven
@@ -115,8 +115,8 @@ def written(
     records: list[Record], *, number: int = 1, first_lsn: int = 1, group: int = 3, shut: bool = False
 ) -> Written:
     """As a journal would write them if every `group` records were synced together."""
-    head = encode_file_header(number, first_lsn, DECLARED, REMEMBERED, 2)
-    data, where, durable = bytearray(head), [], first_lsn - 1
+    header = encode_file_header(number, first_lsn, DECLARED, REMEMBERED, 2)
+    data, where, durable = bytearray(header), [], first_lsn - 1
     for n, record in enumerate(records):
         lsn = first_lsn + n
         where.append((len(data), lsn, durable, record))
@@ -127,7 +127,7 @@ def written(
         lsn = first_lsn + len(records)
         where.append((len(data), lsn, lsn - 1, Shut()))
         data += encode(Shut(), lsn, lsn - 1)
-    return Written(bytes(data), len(head), where)
+    return Written(bytes(data), len(header), where)
 
 
 def recovered(folder: Path, contents: dict[int, bytes]) -> tuple[RecoveredState, MemoryFiles]:

@@ -1,4 +1,4 @@
-"""A small core and a journal under a schedule: random work, during which syncs begin, end and fail as the seed says."""
+"""A small core and a journal under a random schedule: the seed decides when syncs begin, end and fail."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def small_settings(folder: Path, *, segment_size: int = 800, log_length: int = 3
 
 
 class Machine:
-    """A broker without sockets. It is the journal's host; what the host must do later is done by `step`."""
+    """A broker without sockets: the journal's host. `step` does what the host must do later."""
 
     def __init__(self, folder: Path, files: RecordedFiles, *, settings: Settings | None = None, seed: int = 0) -> None:
         self.settings = settings or small_settings(folder)
@@ -53,7 +53,7 @@ class Machine:
         self.records: list[tuple[int, Record]] = []
         self.failures: list[BaseException] = []
         self.full: list[str] = []
-        # Records that somebody waits for.
+        # Records with a waiter.
         self.unconfirmed: list[int] = []
         self.confirmations = 0
         self.syncs_begun = self.failed_at_once = 0
@@ -137,13 +137,13 @@ class Machine:
         clock.now += self.chance.choice((0.0, 0.0, 0.0001, 0.0006, 0.1)) if seconds is None else seconds
 
     def _do_work(self) -> None:
-        """A worker's thread waits for the disk, which may serve them in any order."""
+        """A worker thread syncs; the disk may serve the syncs in any order."""
         waiting = [sync for sync in self._syncs if not sync.is_worked]
         if waiting:
             self.chance.choice(waiting).do()
 
     def _end_work(self) -> None:
-        """... and the loop hears of it."""
+        """The host reports the end of a sync to the journal."""
         worked = [sync for sync in self._syncs if sync.is_worked]
         if worked:
             self._end(self.chance.choice(worked))
@@ -157,7 +157,7 @@ class Machine:
             self._timers.pop(0)()
 
     def leave(self) -> None:
-        """As a process that ends: its files are closed, whatever is in them."""
+        """End like a killed process: close the files, whatever is in them."""
         self.files.close_all()
 
     def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""What a journal means, said in the plainest way: the records applied one after the other to dictionaries."""
+"""The state that a journal describes, computed in the simplest way: records applied one by one to dictionaries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Live = dict[int, dict[int, bytes]]
 
 
 @dataclass
-class Meaning:
+class JournalState:
     names: dict[int, str] = field(default_factory=dict)
     options: dict[int, dict[str, object]] = field(default_factory=dict)
     live: Live = field(default_factory=dict)
@@ -26,25 +26,25 @@ class Meaning:
     remembered: dict[str, list[str]] = field(default_factory=dict)
 
 
-class Applied:
+class StatesByRecord:
     """The state after each record."""
 
     def __init__(self, records: Iterable[tuple[int, Record]] = ()) -> None:
-        self._now = Meaning()
+        self._now = JournalState()
         self._prepared: dict[str, Prepare] = {}
-        self._after: dict[int, Meaning] = {}
+        self._after: dict[int, JournalState] = {}
         self.last = 0
         for lsn, record in records:
             self.apply(lsn, record)
 
     def apply(self, lsn: int, record: Record) -> None:
         self._apply(record)
-        self._now.prepared = {xid: said(one) for xid, one in self._prepared.items()}
+        self._now.prepared = {xid: comparable(one) for xid, one in self._prepared.items()}
         self._after[lsn] = deepcopy(self._now)
         self.last = lsn
 
-    def after(self, lsn: int) -> Meaning:
-        return self._after[lsn] if lsn else Meaning()
+    def after(self, lsn: int) -> JournalState:
+        return self._after[lsn] if lsn else JournalState()
 
     def _apply(self, record: Record) -> None:
         if isinstance(record, Put):
@@ -116,7 +116,7 @@ def _add(remembered: dict[str, list[str]], destination: str, ids: Iterable[str])
     known += [one for one in ids if one not in known]
 
 
-def said(prepare: Prepare) -> object:
+def comparable(prepare: Prepare) -> object:
     """Comparable."""
     puts = [(one.targets, bytes(one.payload.data), *one.payload[1:], one.origin) for one in prepare.puts]
     return puts, prepare.removes
@@ -126,8 +126,8 @@ def ids_of(span: Span) -> list[int]:
     return [one for first, rows in span.ranges() for one in range(first, first + rows)]
 
 
-def found_in(recovered: RecoveredState) -> Meaning:
-    found = Meaning(remembered=recovered.remembered)
+def state_of(recovered: RecoveredState) -> JournalState:
+    found = JournalState(remembered=recovered.remembered)
     for number, queue in recovered.queues.items():
         found.names[number], found.options[number] = queue.name, queue.options
         messages: dict[int, bytes] = {}
@@ -141,12 +141,12 @@ def found_in(recovered: RecoveredState) -> Meaning:
         assert number <= recovered.last_queue
         if messages:
             found.live[number] = messages
-    found.prepared = {xid: said(one) for xid, one in recovered.prepared.items()}
+    found.prepared = {xid: comparable(one) for xid, one in recovered.prepared.items()}
     return found
 
 
-def differences(found: Meaning, expected: Meaning) -> dict[str, object]:
-    """What is not as it should be, and both."""
+def differences(found: JournalState, expected: JournalState) -> dict[str, object]:
+    """The fields that differ, with both values."""
     expected.remembered = {destination: ids for destination, ids in expected.remembered.items() if ids}
-    pairs = {one.name: (getattr(found, one.name), getattr(expected, one.name)) for one in fields(Meaning)}
+    pairs = {one.name: (getattr(found, one.name), getattr(expected, one.name)) for one in fields(JournalState)}
     return {name: (was, should_be) for name, (was, should_be) in pairs.items() if was != should_be}

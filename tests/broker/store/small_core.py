@@ -1,4 +1,4 @@
-"""A core of the smallest kind: it appends every kind of record, and says again what a checkpoint asks for."""
+"""A minimal core: it appends every kind of record, and writes again what a checkpoint asks for."""
 
 from __future__ import annotations
 

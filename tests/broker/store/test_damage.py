@@ -12,16 +12,16 @@ from mqlab.broker.store.segments import segment_path
 from mqlab.wire.native.bodies import encode
 
 from .journals import DECLARED, REMEMBERED, MemoryFiles, Written, recovered, workload, written
-from .meaning import Applied, Meaning, differences, found_in
+from .meaning import JournalState, StatesByRecord, differences, state_of
 
 LONG = bool(os.environ.get("MQLAB_TORTURE"))
 KIB = 1024
 
 
-def states(journal: Written) -> dict[int, Meaning]:
+def states(journal: Written) -> dict[int, JournalState]:
     """What must be found if recovery ends with each of the records."""
     said: list[tuple[int, Record]] = [(-1, one) for one in (*DECLARED, *REMEMBERED)]
-    applied = Applied([*said[:-1], (0, said[-1][1]), *journal.until(len(journal.data))])
+    applied = StatesByRecord([*said[:-1], (0, said[-1][1]), *journal.until(len(journal.data))])
     return {lsn: applied.after(lsn) for lsn in range(len(journal.records) + 1)}
 
 
@@ -56,7 +56,7 @@ def test_a_tail_torn_at_any_byte_gives_exactly_the_complete_prefix(
         assert found.lsn == len(complete)
         assert found.torn == len(left[end:].rstrip(b"\0"))
         assert files.changes == ([("truncate", segment_path(tmp_path, 1).name, end)] if found.torn else [])
-        assert not differences(found_in(found), expected[len(complete)])
+        assert not differences(state_of(found), expected[len(complete)])
         tested += 1
     record_property("offsets", tested)
     assert tested > (65_000 if LONG else 1_800)
@@ -68,7 +68,7 @@ def flip(journal: Written, bit: int) -> bytes:
     return bytes(data)
 
 
-def refused_or_cut(folder: Path, journal: Written, bit: int, expected: dict[int, Meaning]) -> bool:
+def refused_or_cut(folder: Path, journal: Written, bit: int, expected: dict[int, JournalState]) -> bool:
     """Every flip is found. True if it was refused, False if an end that nothing proves was cut off."""
     lsn, proven = journal.at(bit // 8)
     try:
@@ -79,7 +79,7 @@ def refused_or_cut(folder: Path, journal: Written, bit: int, expected: dict[int,
     assert proven < lsn, f"bit {bit}: record {lsn} was durable and is silently gone"
     assert found.torn > 0, f"bit {bit}: not found at all"
     assert found.lsn == lsn - 1
-    assert not differences(found_in(found), expected[lsn - 1])
+    assert not differences(state_of(found), expected[lsn - 1])
     assert files.changes
     return False
 
@@ -117,7 +117,7 @@ def test_after_a_stop_in_good_order_every_flip_is_refused(tmp_path: Path) -> Non
             recovered(tmp_path, {1: flip(journal, bit)})
 
 
-def test_a_flip_in_the_head_is_refused_however_many_records_were_written_before(tmp_path: Path) -> None:
+def test_a_flip_in_the_file_header_is_refused_however_many_records_were_written_before(tmp_path: Path) -> None:
     """The first file there is may begin with any number: those before it were consumed and removed."""
     for first_lsn in (1, 1000, 10**9, 2**40):
         journal = written(workload(300, body=10), number=7, first_lsn=first_lsn, group=1)
@@ -127,7 +127,7 @@ def test_a_flip_in_the_head_is_refused_however_many_records_were_written_before(
 
 
 @pytest.mark.parametrize("room", _ROOM)
-def test_zeros_after_a_record_are_room_that_was_not_used(tmp_path: Path, room: int) -> None:
+def test_zeros_after_a_record_are_unused_space(tmp_path: Path, room: int) -> None:
     journal = written(workload(2 * KIB, body=100), group=1000)
     last, *_ = journal.records[-1]
     for data, complete in ((journal.data, len(journal.records)), (journal.data[:last], len(journal.records) - 1)):
@@ -214,5 +214,5 @@ def test_parts_of_batches_that_were_consumed_do_not_come_back(tmp_path: Path) ->
     orders = found.queues[1]
     assert [span.ranges() for span in orders.spans()] == [[(4, 1), (6, 2), (9, 2)], [(11, 1)]]
     left = {n + 1: body for n, body in enumerate(bodies) if n + 1 in (4, 6, 7, 9, 10)}
-    assert found_in(found).live == {1: {**left, 11: b"single"}}
+    assert state_of(found).live == {1: {**left, 11: b"single"}}
     assert orders.next_id == 12

@@ -12,7 +12,7 @@ from mqlab.broker.store.recovery.recovery import recover
 
 from .disk import RecordedFiles
 from .machine import KEEP_IN_MEMORY, Machine
-from .meaning import Applied, differences, found_in
+from .meaning import StatesByRecord, differences, state_of
 
 SCHEDULES = range(1000 if os.environ.get("MQLAB_TORTURE") else 150)
 
@@ -64,7 +64,7 @@ def test_after_a_failed_sync_nothing_is_confirmed_and_no_sync_is_tried_again(
         assert files.syncs == syncs
         found = recover(folder, Files(), KEEP_IN_MEMORY)
         assert durable <= found.lsn
-        assert not differences(found_in(found), Applied(machine.records).after(found.lsn))
+        assert not differences(state_of(found), StatesByRecord(machine.records).after(found.lsn))
     record_property("failed_syncs", broke)
     assert broke > len(SCHEDULES) * 0.9
     assert at_once > len(SCHEDULES) * 0.1
@@ -92,7 +92,7 @@ def test_after_a_failed_write_nothing_is_confirmed_and_no_write_is_tried_again(
         machine.journal.close()
         found = recover(folder, Files(), KEEP_IN_MEMORY)
         assert durable <= found.lsn
-        assert not differences(found_in(found), Applied(machine.records).after(found.lsn))
+        assert not differences(state_of(found), StatesByRecord(machine.records).after(found.lsn))
     record_property("failed_writes", broke)
     assert broke > len(SCHEDULES) * 0.9
 
@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_made_is_a_failure_like_any_other(tmp_path: Path) 
         machine.journal.close()
         found = recover(folder, Files(), KEEP_IN_MEMORY)
         assert durable <= found.lsn
-        assert not differences(found_in(found), Applied(machine.records).after(found.lsn))
+        assert not differences(state_of(found), StatesByRecord(machine.records).after(found.lsn))
 
 
 def test_a_journal_that_cannot_even_begin_says_so(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from mqlab.wire.native.bodies import encode
 
 from .disk import RecordedFiles
 from .machine import KEEP_IN_MEMORY, Clock, Machine, small_settings
-from .meaning import Applied, differences, found_in
+from .meaning import StatesByRecord, differences, state_of
 from .small_core import Message
 
 KIB, MIB = 1024, 1024 * 1024
@@ -79,7 +79,7 @@ class Sender:
         assert ids == [*self._queue.live]
 
 
-def test_a_full_disk_is_told_consumers_make_room_and_it_goes_on(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_consumers_make_room(tmp_path: Path) -> None:
     machine = Machine(tmp_path, RecordedFiles(capacity=20_000), settings=small_settings(tmp_path, segment_size=3000))
     sender = Sender(machine, 90)
     sender.fill()
@@ -136,7 +136,7 @@ def test_a_stop_on_a_full_disk_is_no_stop_in_good_order_but_loses_nothing(tmp_pa
     found = recover(tmp_path, Files(), 0)
     assert found.torn == 0
     assert found.lsn == machine.durable
-    assert not differences(found_in(found), Applied(machine.records).after(machine.durable))
+    assert not differences(state_of(found), StatesByRecord(machine.records).after(machine.durable))
 
 
 def test_a_broker_starts_on_a_full_disk_and_can_be_emptied(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_broker_starts_on_a_full_disk_and_can_be_emptied(tmp_path: Path) -> No
     again.check(tmp_path)
 
 
-def test_a_journal_without_room_for_a_head_does_not_start(tmp_path: Path) -> None:
+def test_a_journal_without_room_for_a_file_header_does_not_start(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         Machine(tmp_path, RecordedFiles(capacity=20))
     assert segment_numbers(tmp_path) == []
@@ -199,7 +199,7 @@ def test_it_is_tried_again_every_second_and_not_more_often(tmp_path: Path, clock
     assert 0 < files.reserves - tries <= 5 * (clock.now - begin + 1)
 
 
-def test_a_message_that_nobody_takes_does_not_keep_the_disk_full(tmp_path: Path) -> None:
+def test_a_message_that_is_never_consumed_does_not_keep_the_disk_full(tmp_path: Path) -> None:
     """It is carried forward, as long as there is room for it."""
     machine = Machine(tmp_path, RecordedFiles(capacity=40_000), settings=small_settings(tmp_path, segment_size=8000))
     sender = Sender(machine, 50)
@@ -252,7 +252,7 @@ def test_any_schedule_on_a_small_disk_loses_nothing_and_ends_well(
         assert machine.unconfirmed == []
         machine.journal.close()
         found = recover(folder, Files(), KEEP_IN_MEMORY)
-        assert not differences(found_in(found), Applied(machine.records).after(machine.lsn))
+        assert not differences(state_of(found), StatesByRecord(machine.records).after(machine.lsn))
     record_property("schedules", len(SEEDS))
     record_property("times_full", fulls)
     assert fulls > len(SEEDS) // 2

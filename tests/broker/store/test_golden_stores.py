@@ -29,7 +29,7 @@ from mqlab.broker.store.segments import segment_path
 from mqlab.wire.native.bodies import SINGLE, Payload
 from mqlab.wire.native.bodies import encode as encode_bodies
 
-from .meaning import found_in
+from .meaning import state_of
 
 GOLDEN = Path(__file__).parent / "golden"
 STORES = ["before_manifest", "with_manifest"]
@@ -58,7 +58,7 @@ RECORDS: list[Record] = [
 def test_a_store_of_an_earlier_version_is_recovered(name: str, keep_in_memory: int, tmp_path: Path) -> None:
     store = shutil.copytree(GOLDEN / name, tmp_path / "store")
     recovered = recover(store, Files(), keep_in_memory)
-    state = found_in(recovered)
+    state = state_of(recovered)
     assert state.names == {1: "orders", 2: "subscription"}
     assert state.options == {1: {}, 2: {"topic": "a.*"}}
     assert state.live == {1: {6: b"prepared"}, 2: {1: b"both", 2: b"committed"}}

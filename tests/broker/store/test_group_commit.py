@@ -17,7 +17,7 @@ from mqlab.broker.store.segments import Segments
 from mqlab.wire.native.bodies import SINGLE, Payload
 
 PAYLOAD = Payload(b"x" * 12, 1, SINGLE)
-TURN = 0.004
+TURN_SECONDS = 0.004
 FAST = 50e-6
 
 
@@ -161,41 +161,41 @@ class WaitingProducer:
 
 
 def steady(now: float) -> float:
-    return now + TURN
+    return now + TURN_SECONDS
 
 
-def turning(now: float) -> float:
+def rotating(now: float) -> float:
     """At the next mark: anything from nothing to a whole turn."""
-    return (now // TURN + 1) * TURN
+    return (now // TURN_SECONDS + 1) * TURN_SECONDS
 
 
 def producers(simulation: Simulation, count: int, seed: int) -> list[WaitingProducer]:
     chance = random.Random(seed)
     made = [WaitingProducer(simulation, lambda: chance.uniform(20e-6, 400e-6)) for _ in range(count)]
     for one in made:
-        simulation.at(1.0 + chance.uniform(0, 2 * TURN), one.go)
+        simulation.at(1.0 + chance.uniform(0, 2 * TURN_SECONDS), one.go)
     return made
 
 
 @pytest.mark.parametrize("count", range(1, 41))
-def test_one_sync_serves_all_producers_of_a_turning_disk(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    simulation = Simulation(monkeypatch, turning)
+def test_one_sync_serves_all_producers_of_a_rotating_disk(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = Simulation(monkeypatch, rotating)
     made = producers(simulation, count, seed=count)
     simulation.run(until=2.0)
     settled = simulation.groups[10:]
     assert sum(settled) / len(settled) > 0.9 * count
     # And each of them is confirmed at every mark.
-    assert min(one.confirmed for one in made) > 0.95 * 1.0 / TURN
+    assert min(one.confirmed for one in made) > 0.95 * 1.0 / TURN_SECONDS
 
 
 @pytest.mark.parametrize("count", range(1, 41))
-def test_nobody_waits_for_two_syncs_of_a_slow_disk(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_producer_waits_for_two_syncs_of_a_slow_disk(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who comes late for one sync need not wait for its end; and there are never more under way than allowed."""
     simulation = Simulation(monkeypatch, steady)
     made = producers(simulation, count, seed=count)
     simulation.run(until=2.0)
-    assert min(one.confirmed for one in made) > 0.9 * 1.0 / (TURN + 210e-6)
-    under_way = [sum(one <= at < one + TURN for one in simulation.asked) for at in simulation.asked]
+    assert min(one.confirmed for one in made) > 0.9 * 1.0 / (TURN_SECONDS + 210e-6)
+    under_way = [sum(one <= at < one + TURN_SECONDS for one in simulation.asked) for at in simulation.asked]
     assert max(under_way) <= MAX_SYNCS_IN_PROGRESS
     assert len(simulation.asked) <= sum(one.confirmed for one in made) + MAX_SYNCS_IN_PROGRESS
 
@@ -208,7 +208,7 @@ def test_a_journal_under_constant_load_goes_on_in_new_files(monkeypatch: pytest.
     assert simulation.files.created > 3
 
 
-@pytest.mark.parametrize("disk", [steady, turning, lambda now: now + 50e-6])
+@pytest.mark.parametrize("disk", [steady, rotating, lambda now: now + 50e-6])
 def test_a_single_sender_waits_for_nobody(disk: Callable[[float], float], monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = Simulation(monkeypatch, disk)
     sent: list[float] = []
@@ -221,7 +221,7 @@ def test_a_single_sender_waits_for_nobody(disk: Callable[[float], float], monkey
     assert simulation.asked[1:] == sent[: len(simulation.asked) - 1]
 
 
-def test_who_waits_alone_for_a_fast_disk_is_served_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_waiter_of_a_fast_disk_is_served_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = Simulation(monkeypatch, lambda now: now + FAST)
     (producer,) = producers(simulation, 1, seed=1)
     simulation.run(until=1.1)
@@ -230,8 +230,8 @@ def test_who_waits_alone_for_a_fast_disk_is_served_at_once(monkeypatch: pytest.M
     assert simulation.quick == [False] * 4 + [True] * (len(simulation.quick) - 4)
 
 
-@pytest.mark.parametrize("disk", [steady, turning])
-def test_nobody_else_waits_for_a_slow_disk(disk: Callable[[float], float], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("disk", [steady, rotating])
+def test_a_slow_disk_is_synced_in_a_thread(disk: Callable[[float], float], monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = Simulation(monkeypatch, disk)
     producers(simulation, 1, seed=1)
     simulation.run(until=2.0)
@@ -239,7 +239,7 @@ def test_nobody_else_waits_for_a_slow_disk(disk: Callable[[float], float], monke
 
 
 def test_one_slow_sync_is_enough_to_do_the_next_ones_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    simulation = Simulation(monkeypatch, lambda now: now + (TURN if len(simulation.asked) == 10 else FAST))
+    simulation = Simulation(monkeypatch, lambda now: now + (TURN_SECONDS if len(simulation.asked) == 10 else FAST))
     producers(simulation, 1, seed=1)
     simulation.run(until=1.1)
     assert simulation.quick[4:20] == [True] * 6 + [False] * 4 + [True] * 6
@@ -261,7 +261,7 @@ def test_several_that_wait_are_served_elsewhere() -> None:
     assert not gathering.is_quick
 
 
-def test_what_a_sync_gives_rise_to_is_not_done_within_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sync_that_follows_from_a_sync_does_not_run_within_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where each confirmation is at once followed by the next send, the stack would never end."""
     simulation = Simulation(monkeypatch, lambda now: now + FAST)
     confirmed = 0
@@ -276,7 +276,7 @@ def test_what_a_sync_gives_rise_to_is_not_done_within_it(monkeypatch: pytest.Mon
     assert confirmed > 1000
 
 
-def test_when_others_stop_the_last_one_waits_for_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_other_producers_stop_the_last_one_is_delayed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = Simulation(monkeypatch, steady)
     made = producers(simulation, 5, seed=1)
     simulation.run(until=1.5)
@@ -285,11 +285,11 @@ def test_when_others_stop_the_last_one_waits_for_them_once(monkeypatch: pytest.M
     waited = len(simulation.waits)
     before = made[0].confirmed
     simulation.run(until=2.0)
-    assert made[0].confirmed - before > 0.8 * 0.5 / (TURN + 400e-6)
+    assert made[0].confirmed - before > 0.8 * 0.5 / (TURN_SECONDS + 400e-6)
     assert len(simulation.waits) - waited <= 5
 
 
-def test_patience_is_next_to_nothing_on_a_fast_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_delay_is_next_to_nothing_on_a_fast_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """There gathering is not worth the time; only a second sync waits a moment for the first one's end."""
     simulation = Simulation(monkeypatch, lambda now: now + 50e-6)
     chance = random.Random(3)

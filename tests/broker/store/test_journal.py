@@ -12,7 +12,7 @@ from mqlab.wire.native.bodies import encode
 
 from .disk import Call, Disk, RecordedFiles
 from .machine import Machine, small_settings
-from .meaning import Applied, differences, found_in
+from .meaning import StatesByRecord, differences, state_of
 from .small_core import Message, SmallCore
 
 
@@ -39,8 +39,8 @@ def _last_record_in(disk: Disk) -> int:
     last = 0
     for inode in disk.safe.values():
         try:
-            head = decode_file_header(inode.synced)
-            at, last = head.size, max(last, head.first_lsn - 1)
+            header = decode_file_header(inode.synced)
+            at, last = header.size, max(last, header.first_lsn - 1)
             while at < len(inode.synced):
                 read = decode(inode.synced, at)
                 at, last = read.end, max(last, read.lsn)
@@ -61,7 +61,7 @@ def test_consumed_files_are_removed_and_the_rest_stays(tmp_path: Path) -> None:
     assert left == [*range(left[0], made + 1)]
     machine.journal.close()
     again = Machine(tmp_path, RecordedFiles())
-    assert not differences(found_in(again.recovered), Applied(machine.records).after(machine.lsn))
+    assert not differences(state_of(again.recovered), StatesByRecord(machine.records).after(machine.lsn))
     assert again.recovered.torn == 0
     assert again.recovered.next_file == made + 1
 
@@ -103,7 +103,7 @@ def journal_with_a_survivor(folder: Path, *, log_length: int) -> Machine:
     queue = machine.core.queues[1]
     for number in range(60):
         machine.core.emit(Put(((1, queue.next_id),), encode([b"%d" % number + b"." * 90])), True)
-        machine.core.queues[1].live[queue.next_id] = machine_message(number)
+        machine.core.queues[1].live[queue.next_id] = survivor_message(number)
         if number:
             del queue.live[queue.next_id]
             machine.core.emit(Remove(1, ((queue.next_id, 1),)), False)
@@ -112,7 +112,7 @@ def journal_with_a_survivor(folder: Path, *, log_length: int) -> Machine:
     return machine
 
 
-def machine_message(number: int) -> Message:
+def survivor_message(number: int) -> Message:
     return Message(b"%d" % number + b"." * 90)
 
 
@@ -125,7 +125,7 @@ def test_a_checkpoint_carries_what_is_needed_forward_so_that_old_files_go(tmp_pa
     assert len(segment_numbers(tmp_path)) < 6
     machine.journal.close()
     again = Machine(tmp_path, RecordedFiles())
-    assert found_in(again.recovered).live == {1: {1: machine_message(0).body}}
+    assert state_of(again.recovered).live == {1: {1: survivor_message(0).body}}
 
 
 def test_a_journal_that_is_short_enough_is_left_alone(tmp_path: Path) -> None:
@@ -162,14 +162,14 @@ def test_a_new_file_says_what_must_be_known_without_the_old_ones(tmp_path: Path)
         machine.step()
     newest = max(segment_numbers(tmp_path))
     assert newest > 10
-    head = decode_file_header(segment_path(tmp_path, newest).read_bytes())
-    state = Applied(machine.records).after(head.first_lsn - 1)
-    assert {one.queue: one.name for one in head.declarations} == state.names
-    assert {one.queue: one.options for one in head.declarations} == state.options
-    assert {one.destination: [*one.ids] for one in head.remembered} == {
+    header = decode_file_header(segment_path(tmp_path, newest).read_bytes())
+    state = StatesByRecord(machine.records).after(header.first_lsn - 1)
+    assert {one.queue: one.name for one in header.declarations} == state.names
+    assert {one.queue: one.options for one in header.declarations} == state.options
+    assert {one.destination: [*one.ids] for one in header.remembered} == {
         destination: ids for destination, ids in state.remembered.items() if ids
     }
-    assert head.last_queue == max(one.queue for _, one in machine.records if isinstance(one, Declare))
+    assert header.last_queue == max(one.queue for _, one in machine.records if isinstance(one, Declare))
 
 
 def test_a_large_append_is_written_before_the_host_says_that_this_was_all(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from mqlab.broker.store.segments import segment_numbers, segment_path
 
 from .disk import RecordedFiles
 from .machine import Machine, small_settings
-from .meaning import Applied, differences, found_in
+from .meaning import StatesByRecord, differences, state_of
 from .test_full_disk import Sender
 
 Harm = Callable[[Path, Path], None]
@@ -41,7 +41,7 @@ def _duplicated(path: Path, _: Path) -> None:
 HARMS: dict[str, Harm] = {
     "deleted": lambda path, _: path.unlink(),
     "emptied": lambda path, _: path.write_bytes(b""),
-    "truncated to its head": _truncated,
+    "truncated to its header": _truncated,
     "zeroed": lambda path, _: path.write_bytes(bytes(path.stat().st_size)),
     "noise": _noise,
     "of another store": lambda path, other: path.write_bytes((other / path.name).read_bytes()),
@@ -97,11 +97,11 @@ def test_everything_confirmed_is_there_or_recovery_refuses(tmp_path: Path, harm:
             assert found.manifest is not None
             assert found.lsn >= found.manifest.lsn
             continue
-        assert not differences(found_in(found), Applied(machine.records).after(machine.lsn))
+        assert not differences(state_of(found), StatesByRecord(machine.records).after(machine.lsn))
 
 
 def test_a_store_without_a_manifest_opens_and_is_checked_from_then_on(tmp_path: Path) -> None:
-    """As one of before there were any: no head names its store."""
+    """As stores from before the manifest: no file header names its store."""
     from .journals import workload, written
 
     folder = tmp_path / "data"

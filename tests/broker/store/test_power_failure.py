@@ -19,7 +19,7 @@ from mqlab.broker.store.segments import segment_path
 
 from .disk import Call, Disk, RecordedFiles, write_image
 from .machine import KEEP_IN_MEMORY, Machine, small_settings
-from .meaning import Applied, differences, found_in
+from .meaning import StatesByRecord, differences, state_of
 
 # The long form crashes at more than 10,000 points.
 SEEDS = range(60 if os.environ.get("MQLAB_TORTURE") else 8)
@@ -46,7 +46,7 @@ def _clean(folder: Path) -> Iterator[None]:
 class Crash:
     """A moment after which nothing more happened: what is found then, and what must be true of it."""
 
-    def __init__(self, disk: Disk, applied: Applied, durable: int) -> None:
+    def __init__(self, disk: Disk, applied: StatesByRecord, durable: int) -> None:
         self.disk = disk
         self.applied = applied
         self.appended = applied.last
@@ -57,14 +57,14 @@ class Crash:
         write_image(folder, self.disk.after_kill())
         found = recover(folder, Files(), KEEP_IN_MEMORY)
         assert self.durable <= found.lsn <= self.appended, f"{self.durable} was durable, recovery ends at {found.lsn}"
-        assert not differences(found_in(found), self.applied.after(found.lsn))
+        assert not differences(state_of(found), self.applied.after(found.lsn))
         return found.lsn
 
 
 def crashes(begin: Disk, log: list[Call], known: list[tuple[int, Record]], seed: int) -> Iterator[Crash]:
     """After every call: killed, and in each way in which the power can fail."""
     chance = random.Random(seed)
-    disk, applied = begin.copy(), Applied(known)
+    disk, applied = begin.copy(), StatesByRecord(known)
     durable = applied.last
     for call in log:
         if call.what == "note":
@@ -153,7 +153,7 @@ def test_after_a_stop_in_good_order_everything_is_there(folder: Path, seed: int)
         assert found.torn == 0
         # And one record more, which says that it was a good order.
         assert found.lsn == machine.lsn + 1
-        assert not differences(found_in(found), Applied(machine.records).after(machine.lsn))
+        assert not differences(state_of(found), StatesByRecord(machine.records).after(machine.lsn))
 
 
 def test_the_workload_has_all_that_can_happen(folder: Path) -> None:

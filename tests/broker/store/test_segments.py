@@ -75,7 +75,7 @@ def test_a_message_on_several_queues_is_needed_until_the_last_of_them() -> None:
     assert written.durable() == [1]
 
 
-def test_what_is_carried_forward_frees_the_old_file_when_it_is_durable() -> None:
+def test_a_checkpoint_frees_the_old_file_when_it_is_durable() -> None:
     written = Written(files=2)
     written.note(put(1, rows=4), 1)
     written.note(Remove(1, ((2, 1),)), 2)

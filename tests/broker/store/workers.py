@@ -1,4 +1,4 @@
-"""Work for the threads of a journal, as simulations do it: when they choose, in any order."""
+"""The work of a journal's worker threads, which a simulation does when it chooses, in any order."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

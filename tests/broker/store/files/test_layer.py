@@ -1,4 +1,4 @@
-"""The file layer itself, and its two stand-ins that are for use: the turning disk and the trace."""
+"""The file layer itself, and its two stand-ins that are for use: the rotating disk and the trace."""
 
 import time
 from io import StringIO
@@ -62,7 +62,7 @@ def test_a_file_that_is_there_is_not_created_again(tmp_path: Path) -> None:
         Files().create(tmp_path / "file")
 
 
-def test_a_turning_disk_completes_its_syncs_at_its_marks(tmp_path: Path) -> None:
+def test_a_rotating_disk_completes_its_syncs_at_its_marks(tmp_path: Path) -> None:
     disk = RotatingDisk(250)
     file = disk.create(tmp_path / "file")
     begin = time.monotonic()

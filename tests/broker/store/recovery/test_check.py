@@ -86,7 +86,7 @@ def test_a_store_that_was_killed_has_a_torn_tail(tmp_path: Path) -> None:
     assert path.stat().st_size == len(left) + 4000
 
 
-def test_damage_in_the_middle_is_told_with_its_place_and_what_can_be_read_is(tmp_path: Path) -> None:
+def test_damage_in_the_middle_is_reported_with_its_byte_and_the_readable_part(tmp_path: Path) -> None:
     made = store(tmp_path)
     begin, lsn, *_ = made[1].records[5]
     change(segment_path(tmp_path, 2), begin + 30, b"!")
@@ -101,7 +101,7 @@ def test_damage_in_the_middle_is_told_with_its_place_and_what_can_be_read_is(tmp
     assert contents(tmp_path) == before
 
 
-def test_a_damaged_head_and_a_missing_file(tmp_path: Path) -> None:
+def test_a_damaged_file_header_and_a_missing_file(tmp_path: Path) -> None:
     store(tmp_path, files=4)
     change(segment_path(tmp_path, 1), 12, b"!")
     segment_path(tmp_path, 3).unlink()
@@ -129,7 +129,7 @@ def test_nothing_is_sound(tmp_path: Path) -> None:
         check_store(tmp_path / "no such")
 
 
-def test_examination_and_recovery_say_the_same(tmp_path: Path) -> None:
+def test_check_and_recovery_agree(tmp_path: Path) -> None:
     """For a real journal, cut and damaged at many places."""
     (tmp_path / "first").mkdir()
     machine = Machine(tmp_path / "first", RecordedFiles(), seed=4)

@@ -95,13 +95,18 @@ def test_records_come_back_in_their_order(written: list[tuple[Record, int, int]]
 
 
 @given(st.integers(1, 2**64 - 1), u64, st.lists(declares, max_size=5), st.lists(remembers, max_size=3), u32)
-def test_a_head_comes_back(
+def test_a_file_header_comes_back(
     number: int, first_lsn: int, declared: list[Declare], remembered: list[Remember], last_queue: int
 ) -> None:
     data = encode_file_header(number, first_lsn, declared, remembered, last_queue)
-    head = decode_file_header(data + b"what follows")
-    assert (head.number, head.first_lsn, head.last_queue, head.size) == (number, first_lsn, last_queue, len(data))
-    assert ([*head.declarations], [*head.remembered]) == (declared, remembered)
+    header = decode_file_header(data + b"what follows")
+    assert (header.number, header.first_lsn, header.last_queue, header.size) == (
+        number,
+        first_lsn,
+        last_queue,
+        len(data),
+    )
+    assert ([*header.declarations], [*header.remembered]) == (declared, remembered)
 
 
 @settings(deadline=None)
@@ -115,7 +120,7 @@ def test_any_changed_bit_is_found(record: Record, lsn: int, durable: int, data: 
 
 
 @given(st.lists(declares, max_size=3), st.lists(remembers, max_size=2), st.data())
-def test_any_changed_bit_of_a_head_is_found(
+def test_any_changed_bit_of_a_file_header_is_found(
     declared: list[Declare], remembered: list[Remember], data: st.DataObject
 ) -> None:
     whole = bytearray(encode_file_header(3, 77, declared, remembered, 5))
@@ -131,10 +136,10 @@ def test_every_end_cut_off_is_found() -> None:
         for size in range(len(whole)):
             with pytest.raises(UnreadableRecordError):
                 decode(whole[:size], 0)
-    head = encode_file_header(1, 1, [Declare(1, "q", 1)], [Remember("queue:q", ("a",))], 1)
-    for size in range(len(head)):
+    header = encode_file_header(1, 1, [Declare(1, "q", 1)], [Remember("queue:q", ("a",))], 1)
+    for size in range(len(header)):
         with pytest.raises(UnreadableRecordError):
-            decode_file_header(head[:size])
+            decode_file_header(header[:size])
 
 
 @settings(deadline=None)
@@ -164,10 +169,10 @@ def test_a_kind_that_is_not_known_is_damage() -> None:
         decode(bytes(monkey), 0)
 
 
-def test_the_form_of_another_version_is_called_so() -> None:
-    head = encode_file_header(1, 1, [], [], 0)
+def test_another_version_of_the_format_is_named() -> None:
+    header = encode_file_header(1, 1, [], [], 0)
     with pytest.raises(OtherVersionError, match="mqlabJ01"):
-        decode_file_header(head.replace(journal_format.MAGIC, b"mqlabJ01"))
+        decode_file_header(header.replace(journal_format.MAGIC, b"mqlabJ01"))
     with pytest.raises(UnreadableRecordError) as raised:
-        decode_file_header(head.replace(journal_format.MAGIC, b"mqlabJ\0\0"))
+        decode_file_header(header.replace(journal_format.MAGIC, b"mqlabJ\0\0"))
     assert not isinstance(raised.value, OtherVersionError)

@@ -74,7 +74,7 @@ def test_a_message_that_was_carried_forward_comes_back_once(tmp_path: Path) -> N
     assert held == [bodies[number - 1] for number in (1, 2, 3, 5, 8, 9, 10)]
 
 
-def test_what_is_left_agrees_with_a_dictionary() -> None:
+def test_live_messages_agree_with_a_dictionary() -> None:
     """Puts that overlap in any way, the later wins; ranges removed across their borders."""
     chance = random.Random(11)
     for _ in range(300):
@@ -127,7 +127,7 @@ def test_prepared_transactions_come_back_as_they_were(tmp_path: Path) -> None:
     assert found.segments.begin_checkpoint(1) == ({1: [(1, 5)], 2: [(1, 2)]}, ["waits"])
 
 
-def test_queues_come_back_with_their_options_unless_they_are_forgotten(tmp_path: Path) -> None:
+def test_queues_come_back_with_their_options_unless_they_are_deleted(tmp_path: Path) -> None:
     records: list[Record] = [
         Declare(3, "subscription", 7, {"topic": "a.*", "shared": True}),
         Declare(9, "gone", 1),
@@ -147,7 +147,7 @@ def named(first: int, *ids: str | None) -> Put:
     return Put(((1, first),), encode_columns(bodies, {"duplicate_id": pa.array(ids, pa.string())}))
 
 
-def test_ids_of_producers_are_remembered_in_their_order(tmp_path: Path) -> None:
+def test_duplicate_ids_are_recovered_in_their_order(tmp_path: Path) -> None:
     records: list[Record] = [
         named(90, None, None),
         named(1, "a", None, "b"),
@@ -167,7 +167,7 @@ def test_ids_of_producers_are_remembered_in_their_order(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_ids_of_a_queue_that_is_forgotten_are_forgotten_too(tmp_path: Path) -> None:
+def test_duplicate_ids_of_a_deleted_queue_are_dropped(tmp_path: Path) -> None:
     """Only those of a queue: a subscription has its name from elsewhere."""
     subscribed = Declare(3, "sub", 1, {"topic": "t"})
     records: list[Record] = [named(1, "a"), subscribed, Remember("queue:sub", ("b",)), Forget(3), Forget(1)]
@@ -175,7 +175,7 @@ def test_ids_of_a_queue_that_is_forgotten_are_forgotten_too(tmp_path: Path) -> N
     assert found.remembered == {"queue:sub": ["b"]}
 
 
-def test_the_head_of_a_file_says_all_that_is_remembered_of_those_before_it(tmp_path: Path) -> None:
+def test_a_file_header_has_all_duplicate_ids_of_the_files_before_it(tmp_path: Path) -> None:
     first = written([named(1, "forgotten since")])
     second = encode_file_header(2, 2, [Declare(1, "orders", 2)], [Remember("queue:orders", ("known",))], 1)
     second += encode(named(2, "new"), 2, 1)
@@ -296,7 +296,7 @@ def test_a_damaged_message_among_others_on_disk_is_an_error(tmp_path: Path) -> N
         found.queues[1].spans()[0].whole()
 
 
-def test_who_takes_one_message_at_a_time_does_not_read_all_of_them_each_time(tmp_path: Path) -> None:
+def test_a_consumer_of_one_message_at_a_time_does_not_read_all_of_them_each_time(tmp_path: Path) -> None:
     journal_of(tmp_path, 400, 100)
     files = CountingFiles()
     found = recover(tmp_path, files, 0)
@@ -348,7 +348,7 @@ def test_a_payload_left_on_disk_can_be_read_when_its_file_is_gone(tmp_path: Path
     assert descriptors_below(tmp_path) < descriptors
 
 
-def test_the_form_of_another_version_is_refused_and_left(tmp_path: Path) -> None:
+def test_another_version_of_the_format_is_refused_and_left(tmp_path: Path) -> None:
     old = encode_file_header(1, 1, [], [], 0).replace(b"mqlabJ02", b"mqlabJ01")
     segment_path(tmp_path, 1).write_bytes(old)
     with pytest.raises(DamagedJournalError, match="another version of the broker: mqlabJ01"):

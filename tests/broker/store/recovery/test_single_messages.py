@@ -44,7 +44,7 @@ def bodies(span: Span) -> list[bytes]:
 
 @pytest.mark.parametrize("keep", [10**9, 0])
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_left_agrees_with_a_dictionary(tmp_path: Path, seed: int, keep: int) -> None:
+def test_live_messages_agree_with_a_dictionary(tmp_path: Path, seed: int, keep: int) -> None:
     """Two queues, bodies of many sizes, batches among them, removes of all kinds, over several files."""
     chance = random.Random(seed)
     left: dict[int, dict[int, bytes]] = {1: {}, 2: {}}
@@ -99,7 +99,7 @@ def test_one_that_was_carried_forward_comes_back_once_and_from_the_newest_file(t
     )  # fmt: skip
 
 
-def test_those_of_a_queue_that_is_forgotten_are_gone_and_its_ids_are_not_missed(tmp_path: Path) -> None:
+def test_messages_of_a_deleted_queue_are_dropped_and_their_ids_are_not_missed(tmp_path: Path) -> None:
     journal(tmp_path, [Put(((2, 1),), single(b"x")), Declare(3, "new", 1), Put(((3, 1),), single(b"y")), Forget(2)])
     found = recover(tmp_path, Files(), 10**9)
     assert sorted(found.queues) == [1, 3]
