@@ -15,7 +15,7 @@ from pathlib import Path
 
 import uvloop
 from ledger import Ledger
-from roles import Consumer, Manager, Mover, Producer, Role
+from roles import Consumer, Producer, Role, TransactedForwarder, TwoPhaseForwarder
 from victim import Victim
 
 from mqlab.client import aio
@@ -45,7 +45,7 @@ class Figures:
         self.examples += other.examples
 
 
-def crowd(victim: Victim, ledger: Ledger, seed: int) -> tuple[list[Producer], list[Role]]:
+def make_roles(victim: Victim, ledger: Ledger, seed: int) -> tuple[list[Producer], list[Role]]:
     """Confirmed sends, transactions of sends and of receipts, durable subscriptions, messages that move on."""
     producers = [
         Producer(victim, ledger, 1, "queue:plain", ("queue:plain",), 0),
@@ -62,29 +62,29 @@ def crowd(victim: Victim, ledger: Ledger, seed: int) -> tuple[list[Producer], li
         Consumer(victim, ledger, seed + 1, "queue:plain", transacted=False),
         Consumer(victim, ledger, seed + 2, "queue:plain too", transacted=True),
         Consumer(victim, ledger, seed + 3, "queue:transacted", transacted=True),
-        Mover(victim, ledger, seed + 4, "queue:in", "queue:out"),
+        TransactedForwarder(victim, ledger, seed + 4, "queue:in", "queue:out"),
         Consumer(victim, ledger, seed + 5, "queue:out", transacted=True),
         Consumer(victim, ledger, seed + 6, "topic:news.*", transacted=False, durable="one"),
         Consumer(victim, ledger, seed + 7, "topic:news.today", transacted=True, durable="other"),
-        Manager(victim, ledger, seed + 8, "queue:two phases", "queue:decided"),
+        TwoPhaseForwarder(victim, ledger, seed + 8, "queue:two phases", "queue:decided"),
         Consumer(victim, ledger, seed + 9, "queue:decided", transacted=True),
     ]
     return producers, consumers
 
 
-async def lane(folder: Path, kills: int, messages: int, seed: int) -> Figures:
+async def run_broker(folder: Path, kills: int, messages: int, seed: int) -> Figures:
     """One broker, killed `kills` times, and at least so many confirmed messages."""
     chance, ledger, victim = random.Random(seed), Ledger(), Victim(folder)
-    producers, consumers = crowd(victim, ledger, seed)
+    producers, consumers = make_roles(victim, ledger, seed)
     begin = time.monotonic()
     await victim.start()
     for consumer in consumers:
-        await consumer.prepare_to_live()
+        await consumer.prepare()
     tasks = [asyncio.ensure_future(role.run()) for role in (*producers, *consumers)]
     try:
         while victim.kills < kills or ledger.counts["confirmed"] < messages:
             share = max(1, (messages - ledger.counts["confirmed"]) // max(1, kills - victim.kills))
-            await _confirmed(ledger, ledger.counts["confirmed"] + share, tasks)
+            await _wait_until_confirmed(ledger, ledger.counts["confirmed"] + share, tasks)
             if victim.kills < kills:
                 # Anywhere in a sync, a write or a recovery of the roles.
                 await asyncio.sleep(chance.uniform(0, 0.03))
@@ -97,9 +97,9 @@ async def lane(folder: Path, kills: int, messages: int, seed: int) -> Figures:
         await asyncio.gather(*tasks, return_exceptions=True)
         code = await victim.stop()
     ledger.settle({producer.number: producer.ends for producer in producers})
-    if code or "Traceback" in victim.words or "refused" in victim.words:
-        ledger.faults["the broker complained"] += 1
-        ledger.examples.append(victim.words[-2000:])
+    if code or "Traceback" in victim.stderr or "refused" in victim.stderr:
+        ledger.faults["the broker logged an error"] += 1
+        ledger.examples.append(victim.stderr[-2000:])
     counted = {name: ledger.counts[name] for name in COUNTED}
     seconds, slowest = time.monotonic() - begin, max(victim.recovery_seconds)
     return Figures(
@@ -108,7 +108,7 @@ async def lane(folder: Path, kills: int, messages: int, seed: int) -> Figures:
     )  # fmt: skip
 
 
-async def _confirmed(ledger: Ledger, wanted: int, tasks: "list[asyncio.Future[None]]") -> None:
+async def _wait_until_confirmed(ledger: Ledger, wanted: int, tasks: "list[asyncio.Future[None]]") -> None:
     deadline = time.monotonic() + 180
     while ledger.counts["confirmed"] < wanted:
         _raise_errors(tasks)
@@ -132,7 +132,7 @@ async def _drain(
             if fewest is None or left < fewest:
                 fewest, deadline = left, time.monotonic() + 60
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{left} messages are left, and nobody gets them")
+                raise RuntimeError(f"{left} messages are left, and no consumer gets them")
             await asyncio.sleep(0.01)
     for consumer in consumers:
         consumer.stopping = True
@@ -153,7 +153,7 @@ async def torture(folder: Path, kills: int, messages: int, *, lanes: int = 2, se
     for number in range(lanes):
         (folder / str(number)).mkdir()
         mine = kills // lanes + (number < kills % lanes)
-        shares.append(lane(folder / str(number), mine, -(-messages // lanes), seed * 1000 + number))
+        shares.append(run_broker(folder / str(number), mine, -(-messages // lanes), seed * 1000 + number))
     for figures in await asyncio.gather(*shares):
         total.add(figures)
     total.seconds = time.monotonic() - begin

@@ -27,8 +27,8 @@ from victim import Victim
 from mqlab.client import aio
 from mqlab.wire.native.bodies import encode_equal
 
-PATIENCE = 120
-PAUSE = 0.1
+TIMEOUT_SECONDS = 120
+PAUSE_SECONDS = 0.1
 
 
 @dataclass
@@ -46,28 +46,28 @@ class Figures:
     examples: list[str] = field(default_factory=list)
 
 
-class Paced(Producer):
-    """Not as fast as it can: cuts and kills are to fall between messages, not into a backlog."""
+class PacedProducer(Producer):
+    """Pauses after each send: cuts and kills should fall between messages, not into a backlog."""
 
     async def _send(self, producer: aio.Producer) -> None:
         await super()._send(producer)
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(PAUSE_SECONDS)
 
     async def _send_transaction(self, session: aio.Session, producer: aio.Producer) -> None:
         await super()._send_transaction(session, producer)
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
-class Light(Producer):
+class NonPersistentProducer(Producer):
     """Sends non-persistent batches, whose way is counted by hand."""
 
     async def _send(self, producer: aio.Producer) -> None:
-        first, count = self._take()
+        first, count = self._next_range()
         await producer.send_batch(encode_equal(bodies(self.number, first, count), count))
         await producer.flush()
         self._ledger.sent(self.number, first, count, CONFIRMED)
         self._ledger.counts["light"] += count
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
 class Link:
@@ -77,9 +77,9 @@ class Link:
         self.here, self.there, self.to, self.proxy = here, there, to, proxy
         # One queue for each producer: the channel puts single messages together, and the ledger wants them by producer.
         self.kept, live, light = ["queue:kept", "queue:kept too"], ["queue:live", "queue:live too"], "queue:light"
-        self.light = [Light(here, ledger, seed + 5, f"{light}@{to}", (light,), 0)]
+        self.light = [NonPersistentProducer(here, ledger, seed + 5, f"{light}@{to}", (light,), 0)]
         self.producers = [
-            Paced(here, ledger, seed + number, f"{queue}@{to}", (queue,), transaction)
+            PacedProducer(here, ledger, seed + number, f"{queue}@{to}", (queue,), transaction)
             for number, (queue, transaction) in enumerate(zip((*self.kept, *live), (0, 2, 0, 3), strict=True))
         ]
         self.consumers: list[Role] = [
@@ -88,7 +88,7 @@ class Link:
         ]
 
 
-class Test:
+class ChannelTest:
     def __init__(self, folder: Path, seed: int) -> None:
         self.chance, self.ledger = random.Random(seed), Ledger()
         paths = {name: folder / name for name in "AB"}
@@ -116,13 +116,13 @@ class Test:
     async def run(self, cuts: int, kills: int, messages: int) -> None:
         share = messages // max(1, cuts + 2 * kills)
         for number in range(cuts):
-            await self._moved(share)
+            await self._wait_until_moving(share)
             self.links[number % 2].proxy.cut()
         for light in (one for link in self.links for one in link.light):
             light.stopping = True
-        await self._until(self._light_is_there, "non-persistent messages are missing after cuts")
+        await self._until(self._all_non_persistent_arrived, "non-persistent messages are missing after cuts")
         for number in range(2 * kills):
-            await self._moved(share)
+            await self._wait_until_moving(share)
             site = self.sites["AB"[number % 2]]
             self.links[self.chance.randrange(2)].proxy.cut()
             await site.kill()
@@ -130,24 +130,24 @@ class Test:
         await self._until(lambda: self.ledger.counts["confirmed"] >= messages, "too few were confirmed")
         await self._drain()
 
-    async def _moved(self, share: int) -> None:
-        """Both links work again and something went through them; then a moment that nobody chose."""
+    async def _wait_until_moving(self, share: int) -> None:
+        """Wait until both links carry messages again, and then for a random moment."""
         confirmed, received = self.ledger.counts["confirmed"] + share, self.ledger.counts["received"] + 20
         counts = self.ledger.counts
         await self._until(
-            lambda: counts["confirmed"] >= confirmed and counts["received"] >= received, "nothing moves any more"
+            lambda: counts["confirmed"] >= confirmed and counts["received"] >= received, "no message moves any more"
         )
         await asyncio.sleep(self.chance.uniform(0, 0.03))
 
-    def _light_is_there(self) -> bool:
-        places = self.ledger.places.items()
+    def _all_non_persistent_arrived(self) -> bool:
+        places = self.ledger.consumed.items()
         there = sum(int((place.times.values > 0).sum()) for (queue, _), place in places if queue == "queue:light")
         roles = zip(self.roles, self.tasks, strict=True)
-        stopped = all(task.done() for role, task in roles if isinstance(role, Light))
+        stopped = all(task.done() for role, task in roles if isinstance(role, NonPersistentProducer))
         return stopped and there == self.ledger.counts["light"]
 
     async def _until(self, condition: Callable[[], bool], otherwise: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not condition():
             for task in self.tasks:
                 if task.done() and not task.cancelled():
@@ -173,8 +173,8 @@ class Test:
                 await self._count_kept(link, queue)
 
     async def _empty(self, link: Link) -> None:
-        """Nothing waits to be transmitted, and nobody has anything to receive but what is kept."""
-        deadline = time.monotonic() + PATIENCE
+        """Wait until the transmission queue and all queues with consumers are empty."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         async with await aio.connect(link.here.address) as here, await aio.connect(link.there.address) as there:
             while True:
                 waiting = (await here.ask("show", name=f"queue:transmit.{link.to}"))["messages"]
@@ -183,8 +183,8 @@ class Test:
                 if not waiting and not left:
                     return
                 if time.monotonic() > deadline:
-                    said = await here.ask("channels")
-                    raise RuntimeError(f"{waiting} messages wait to be transmitted, {left} to be received: {said}")
+                    channels = await here.ask("channels")
+                    raise RuntimeError(f"{waiting} messages wait to be transmitted, {left} to be received: {channels}")
                 await asyncio.sleep(0.01)
 
     async def _count_kept(self, link: Link, queue: str) -> None:
@@ -194,25 +194,25 @@ class Test:
             consumer = await session.consumer(queue)
             left = (await connection.ask("show", name=queue))["messages"]
             while left > 0:
-                delivery = await consumer.receive_batch(timeout=PATIENCE)
+                delivery = await consumer.receive_batch(timeout=TIMEOUT_SECONDS)
                 left -= delivery.rows
                 table = delivery.bodies().table()
                 assert table is not None
                 producer, seqs = read(table)
                 # None of them was ever delivered before, whatever mark a restart gave it.
-                last = self.ledger.came(queue, producer, seqs, False, last)
+                last = self.ledger.received(queue, producer, seqs, False, last)
 
     def figures(self) -> Figures:
         ledger = self.ledger
         ledger.settle({role.number: role.ends for role in self.roles if isinstance(role, Producer)})
-        words = [site.words for site in self.sites.values()]
-        if any("Traceback" in one for one in words):
-            ledger.faults["a broker complained"] += 1
-            ledger.examples += [one[-2000:] for one in words]
+        logs = [site.stderr for site in self.sites.values()]
+        if any("Traceback" in log for log in logs):
+            ledger.faults["a broker logged an error"] += 1
+            ledger.examples += [log[-2000:] for log in logs]
         return Figures(
             sum(proxy.cuts for proxy in self.proxies.values()), min(site.kills for site in self.sites.values()),
             ledger.counts["confirmed"], ledger.counts["received"], ledger.counts["light"],
-            sum(one.count("that were in doubt had arrived") for one in words),
+            sum(log.count("that were in doubt had arrived") for log in logs),
             faults=dict(ledger.faults), examples=ledger.examples,
         )  # fmt: skip
 
@@ -229,7 +229,7 @@ class Test:
 
 async def torture(folder: Path, cuts: int, kills: int, messages: int, seed: int = 1) -> Figures:
     """`kills` of each broker."""
-    begin, test = time.monotonic(), Test(folder, seed)
+    begin, test = time.monotonic(), ChannelTest(folder, seed)
     await test.start()
     try:
         await test.run(cuts, kills, messages)

@@ -1,4 +1,4 @@
-"""Producers and consumers that live on when the broker dies: they connect again and know what they cannot know."""
+"""Producers and consumers that survive a killed broker: they connect again, and note which sends are in doubt."""
 
 import asyncio
 import random
@@ -14,7 +14,7 @@ from mqlab.wire.native.bodies import encode_equal
 
 
 class Role:
-    """Runs one life after the other until it is told to stop."""
+    """Connects again after each kill, until `stopping` is set."""
 
     def __init__(self, victim: Victim, ledger: Ledger, seed: int) -> None:
         self._victim = victim
@@ -27,9 +27,9 @@ class Role:
             await self._victim.up.wait()
             try:
                 async with self._connection() as connection:
-                    await self._live(connection)
+                    await self._run_connected(connection)
             except (MessagingError, OSError):
-                # Killed a moment ago, perhaps before the one who did it could say so.
+                # The broker was killed, perhaps before `up` was cleared.
                 await asyncio.sleep(0.002)
 
     @asynccontextmanager
@@ -41,10 +41,10 @@ class Role:
             with suppress(MessagingError):
                 await connection.close()
 
-    async def prepare_to_live(self) -> None:
+    async def prepare(self) -> None:
         """Before anything is sent."""
 
-    async def _live(self, connection: aio.Connection) -> None:
+    async def _run_connected(self, connection: aio.Connection) -> None:
         raise NotImplementedError
 
 
@@ -62,7 +62,7 @@ class Producer(Role):
         self._transaction = transaction
         self._next = 0
 
-    async def _live(self, connection: aio.Connection) -> None:
+    async def _run_connected(self, connection: aio.Connection) -> None:
         session = await connection.session("transacted" if self._transaction > 0 else "auto")
         producer = await session.producer(self._destination)
         while not self.stopping:
@@ -72,7 +72,7 @@ class Producer(Role):
                 await self._send(producer)
 
     async def _send(self, producer: aio.Producer) -> None:
-        first, count = self._take()
+        first, count = self._next_range()
         self._ledger.sent(self.number, first, count, SENT)
         try:
             payload = encode_equal(bodies(self.number, first, count), count)
@@ -84,10 +84,10 @@ class Producer(Role):
 
     async def _send_transaction(self, session: aio.Session, producer: aio.Producer) -> None:
         begin = self._next
-        # Until the commit is asked for, nobody may ever see any of it.
+        # Until the commit is requested, no consumer may ever receive any of it.
         try:
             for _ in range(self._transaction):
-                first, count = self._take()
+                first, count = self._next_range()
                 self._ledger.sent(self.number, first, count, SENT)
                 await producer.send_batch(encode_equal(bodies(self.number, first, count), count), persistent=True)
         except MessagingError:
@@ -107,14 +107,14 @@ class Producer(Role):
             raise
         self._ledger.sent(self.number, begin, count, CONFIRMED)
 
-    def _take(self) -> tuple[int, int]:
+    def _next_range(self) -> tuple[int, int]:
         first, count = self._next, self._chance.choice((1, 5, 20, 60))
         self._next += count
         return first, count
 
 
 class Consumer(Role):
-    """Takes what comes; automatic acknowledgement, or a commit after some deliveries."""
+    """Receives everything, with automatic acknowledgement or a commit after some deliveries."""
 
     def __init__(
         self, victim: Victim, ledger: Ledger, seed: int, source: str, *, transacted: bool, durable: str = ""
@@ -127,13 +127,13 @@ class Consumer(Role):
         self._transacted = transacted
         self._last: dict[int, int] = {}
 
-    async def prepare_to_live(self) -> None:
+    async def prepare(self) -> None:
         if self._durable:
             async with self._connection() as connection:
                 session = await connection.session()
                 await (await session.consumer(self._source, durable=self._durable)).close()
 
-    async def _live(self, connection: aio.Connection) -> None:
+    async def _run_connected(self, connection: aio.Connection) -> None:
         session = await connection.session("transacted" if self._transacted else "auto")
         consumer = await session.consumer(
             self._source, prefetch=self._chance.choice((1, 10, 500)), durable=self._durable
@@ -159,7 +159,7 @@ class Consumer(Role):
         assert table.shape[1] == BODY_SIZE
         producer, seqs = read(table)
         last = self._last.get(producer, -1)
-        self._last[producer] = self._ledger.came(self._place, producer, seqs, delivery.redelivered, last)
+        self._last[producer] = self._ledger.received(self._place, producer, seqs, delivery.redelivered, last)
         return producer, seqs
 
     async def _end_transaction(self, session: aio.Session, taken: list[tuple[int, Numbers]]) -> None:
@@ -169,17 +169,17 @@ class Consumer(Role):
             return
         await session.commit()
         for producer, seqs in taken:
-            self._ledger.done_for_good(self._place, producer, seqs)
+            self._ledger.committed(self._place, producer, seqs)
 
 
-class Mover(Consumer):
-    """Takes from one queue and sends to another, both in one transaction: each message moves exactly once."""
+class TransactedForwarder(Consumer):
+    """Receives from one queue and sends to another in one transaction: each message moves exactly once."""
 
     def __init__(self, victim: Victim, ledger: Ledger, seed: int, source: str, to: str) -> None:
         super().__init__(victim, ledger, seed, source, transacted=True)
         self._to = to
 
-    async def _live(self, connection: aio.Connection) -> None:
+    async def _run_connected(self, connection: aio.Connection) -> None:
         session = await connection.session("transacted")
         consumer = await session.consumer(self._source, prefetch=200)
         producer = await session.producer(self._to)
@@ -193,18 +193,18 @@ class Mover(Consumer):
                 await self._end_transaction(session, [taken])
 
 
-class Manager(Mover):
-    """Moves in two phases, and after each death finds out what it had prepared, and commits it."""
+class TwoPhaseForwarder(TransactedForwarder):
+    """Forwards with two-phase commit; after each kill it asks for its prepared transactions and commits them."""
 
     def __init__(self, victim: Victim, ledger: Ledger, seed: int, source: str, to: str) -> None:
         super().__init__(victim, ledger, seed, source, to)
         self._number = 0
 
-    async def _live(self, connection: aio.Connection) -> None:
-        # What it prepared and never saw decided: it may have been, so only what waits is decided now.
+    async def _run_connected(self, connection: aio.Connection) -> None:
+        # A transaction whose commit was not confirmed may be committed, so only those still prepared are committed now.
         for xid in await connection.prepared():
             await connection.commit(xid)
-        await super()._live(connection)
+        await super()._run_connected(connection)
 
     async def _end_transaction(self, session: aio.Session, taken: list[tuple[int, Numbers]]) -> None:
         self._number += 1
@@ -218,4 +218,4 @@ class Manager(Mover):
             return
         await self._current.commit(xid)
         for producer, seqs in taken:
-            self._ledger.done_for_good(self._place, producer, seqs)
+            self._ledger.committed(self._place, producer, seqs)

@@ -17,15 +17,15 @@ class Victim:
         self._options = options
         self._process: asyncio.subprocess.Process | None = None
         self.address = f"unix:{folder / 'socket'}"
-        # Set while it can be talked to: knocking at a closed door costs the machine what the broker needs to start.
+        # Set while the broker accepts connections: attempts before that would slow down its start.
         self.up = asyncio.Event()
         self.kills = 0
         self.recovery_seconds: list[float] = []
 
     @property
-    def words(self) -> str:
-        """All that it said on stderr in all its lives."""
-        path = self._folder / "words"
+    def stderr(self) -> str:
+        """All that the broker wrote to stderr, in all its processes."""
+        path = self._folder / "stderr"
         return path.read_text() if path.exists() else ""
 
     async def start(self) -> None:
@@ -35,14 +35,14 @@ class Victim:
             "--data", str(self._folder / "data"), "--listen", self.address, "--segment-size", "262144",
             "--log-length", "1048576",
         )  # fmt: skip
-        with (self._folder / "words").open("a") as words:
+        with (self._folder / "stderr").open("a") as stderr:
             self._process = await asyncio.create_subprocess_exec(
-                *COMMAND, *options, *self._options, stdout=subprocess.PIPE, stderr=words
+                *COMMAND, *options, *self._options, stdout=subprocess.PIPE, stderr=stderr
             )
         assert self._process.stdout is not None
-        said = await self._process.stdout.readline()
-        if not said.startswith(b"listening on"):
-            raise RuntimeError(f"the broker did not start again: {self.words[-2000:]}")
+        line = await self._process.stdout.readline()
+        if not line.startswith(b"listening on"):
+            raise RuntimeError(f"the broker did not start again: {self.stderr[-2000:]}")
         self.recovery_seconds.append(time.monotonic() - begin)
         self.up.set()
 
@@ -54,7 +54,7 @@ class Victim:
         self.kills += 1
 
     async def stop(self) -> int:
-        """In good order; returns its exit code."""
+        """Stop the broker in good order; return its exit code."""
         assert self._process is not None
         if self._process.returncode is None:
             self._process.terminate()
