@@ -80,7 +80,7 @@ def of_journal_fields() -> str:
     layouts = {
         name.lower().replace("_", " "): layout
         for name, layout in vars(journal_format).items()
-        if isinstance(layout, journal_format.Layout) and name not in journal_format.COMBINED
+        if isinstance(layout, journal_format.RecordLayout) and name not in journal_format.COMBINED
     }
     rows = [["part", "field", "type", "meaning"]]
     rows += [[name, *field] for name, layout in layouts.items() for field in layout.fields]

@@ -84,7 +84,7 @@ def test_a_full_disk_is_reported_and_consumers_make_room(tmp_path: Path) -> None
     sender = Sender(machine, 90)
     sender.fill()
     assert machine.full == ["No space left on device"]
-    assert machine.journal._room.reason == "No space left on device"
+    assert machine.journal._full_disk.reason == "No space left on device"
     assert machine.failures == []
     # All that was sent is confirmed, and consumption is written where sends had reached the end of the file.
     assert machine.durable == machine.lsn

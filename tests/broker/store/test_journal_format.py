@@ -7,10 +7,10 @@ import numpy as np
 
 from mqlab.broker.core.durability.records import Record
 from mqlab.broker.store import journal_format
-from mqlab.broker.store.journal_format import KIND_OF, RECORD_KINDS, Layout
+from mqlab.broker.store.journal_format import KIND_OF, RECORD_KINDS, RecordLayout
 
 ROOT = Path(__file__).parents[3]
-LAYOUTS = {name: layout for name, layout in vars(journal_format).items() if isinstance(layout, Layout)}
+LAYOUTS = {name: layout for name, layout in vars(journal_format).items() if isinstance(layout, RecordLayout)}
 
 
 def test_every_record_has_a_kind_of_its_own() -> None:

@@ -39,16 +39,16 @@ _CODES: Final = {"u8": ("B", "u1"), "u16": ("H", "<u2"), "u32": ("I", "<u4"), "u
                  "8 bytes": ("8s", "S8")}  # fmt: skip
 
 
-class Field(NamedTuple):
+class FormatField(NamedTuple):
     name: str
     type: str
     meaning: str
 
 
-class Layout:
+class RecordLayout:
     """Fields that follow one another: to pack, to unpack, and as a numpy dtype."""
 
-    def __init__(self, *fields: Field) -> None:
+    def __init__(self, *fields: FormatField) -> None:
         self.fields = fields
         codes = [_CODES[field.type] for field in fields]
         packed = struct.Struct("<" + "".join(code for code, _ in codes))
@@ -58,58 +58,58 @@ class Layout:
         self.unpack, self.unpack_from = packed.unpack, packed.unpack_from
         assert self.dtype.itemsize == self.size
 
-    def __add__(self, other: "Layout") -> "Layout":
-        return Layout(*self.fields, *other.fields)
+    def __add__(self, other: "RecordLayout") -> "RecordLayout":
+        return RecordLayout(*self.fields, *other.fields)
 
 
-FILE_HEADER: Final = Layout(
-    Field("magic", "8 bytes", f"`{MAGIC.decode()}`; the last two digits are the version"),
-    Field("number", "u64", "number of the file, as in its name"),
-    Field("first_lsn", "u64", "number of its first record"),
-    Field("length", "u32", "bytes of the JSON text that follows: queues, duplicate ids, last queue number, store id"),
-    Field("crc", "u32", "CRC32C of the header with 0 here, and of the JSON text"),
+FILE_HEADER: Final = RecordLayout(
+    FormatField("magic", "8 bytes", f"`{MAGIC.decode()}`; the last two digits are the version"),
+    FormatField("number", "u64", "number of the file, as in its name"),
+    FormatField("first_lsn", "u64", "number of its first record"),
+    FormatField("length", "u32", "bytes of the JSON text that follows: queues, duplicate ids, last queue, store id"),
+    FormatField("crc", "u32", "CRC32C of the header with 0 here, and of the JSON text"),
 )  # fmt: skip
 
 # The record header in two: what the checksum does not cover, and what it does.
-RECORD_PREFIX: Final = Layout(
-    Field("length", "u32", "bytes of the body that follows the header"),
-    Field("crc", "u32", "CRC32C of the rest of the header and of the body"),
+RECORD_PREFIX: Final = RecordLayout(
+    FormatField("length", "u32", "bytes of the body that follows the header"),
+    FormatField("crc", "u32", "CRC32C of the rest of the header and of the body"),
 )
-RECORD_NUMBERS: Final = Layout(
-    Field("lsn", "u64", "number of the record: one more than that of the record before"),
-    Field("durable", "u64", "number of the last record known to be on disk when this one was written"),
-    Field("kind", "u8", "what the body is"),
+RECORD_NUMBERS: Final = RecordLayout(
+    FormatField("lsn", "u64", "number of the record: one more than that of the record before"),
+    FormatField("durable", "u64", "number of the last record known to be on disk when this one was written"),
+    FormatField("kind", "u8", "what the body is"),
 )
 RECORD_HEADER: Final = RECORD_PREFIX + RECORD_NUMBERS
 # Where no record was written yet.
 UNWRITTEN: Final = bytes(RECORD_HEADER.size)
 
-PUT: Final = Layout(
-    Field("targets", "u32", "how many targets follow"),
-    Field("origin_bytes", "u16", "bytes of the origin, which follows the targets"),
-    Field("rows", "u32", "messages in the payload"),
-    Field("payload_bytes", "u32", "bytes of the payload, which follows the origin"),
-    Field("form", "u8", "form of the payload, as on the wire"),
+PUT: Final = RecordLayout(
+    FormatField("targets", "u32", "how many targets follow"),
+    FormatField("origin_bytes", "u16", "bytes of the origin, which follows the targets"),
+    FormatField("rows", "u32", "messages in the payload"),
+    FormatField("payload_bytes", "u32", "bytes of the payload, which follows the origin"),
+    FormatField("form", "u8", "form of the payload, as on the wire"),
 )
-TARGET: Final = Layout(
-    Field("queue", "u32", "number of the queue"),
-    Field("first_id", "u64", "id of the first message on that queue"),
+TARGET: Final = RecordLayout(
+    FormatField("queue", "u32", "number of the queue"),
+    FormatField("first_id", "u64", "id of the first message on that queue"),
 )
-REMOVE: Final = Layout(
-    Field("queue", "u32", "number of the queue"),
-    Field("ranges", "u32", "how many ranges follow"),
+REMOVE: Final = RecordLayout(
+    FormatField("queue", "u32", "number of the queue"),
+    FormatField("ranges", "u32", "how many ranges follow"),
 )
-RANGE: Final = Layout(
-    Field("first_id", "u64", "id of the first message removed"),
-    Field("rows", "u32", "how many are removed"),
+RANGE: Final = RecordLayout(
+    FormatField("first_id", "u64", "id of the first message removed"),
+    FormatField("rows", "u32", "how many are removed"),
 )
-TRANSACTION: Final = Layout(
-    Field("puts", "u32", "how many puts follow"),
-    Field("removes", "u32", "how many removes follow these"),
+TRANSACTION: Final = RecordLayout(
+    FormatField("puts", "u32", "how many puts follow"),
+    FormatField("removes", "u32", "how many removes follow these"),
 )
-XID: Final = Layout(Field("xid_bytes", "u16", "bytes of the transaction's name, which follows"))
-DECISION: Final = Layout(Field("commit", "bool", "whether the transaction was committed; its name follows"))
-QUEUE: Final = Layout(Field("queue", "u32", "number of the queue"))
+XID: Final = RecordLayout(FormatField("xid_bytes", "u16", "bytes of the transaction's name, which follows"))
+DECISION: Final = RecordLayout(FormatField("commit", "bool", "whether the transaction was committed; its name follows"))
+QUEUE: Final = RecordLayout(FormatField("queue", "u32", "number of the queue"))
 
 # Nearly all records are one of these two: a put with one target and no origin, a remove of one range.
 SIMPLE_PUT: Final = PUT + TARGET
@@ -123,7 +123,7 @@ class RecordKind(NamedTuple):
 
     number: int
     record: type[Record]
-    body: Mapping[str, Layout | None]
+    body: Mapping[str, RecordLayout | None]
 
 
 _PUT_BODY: Final = {"put": PUT, "targets": TARGET, "origin": None, "payload": None}

@@ -351,7 +351,7 @@ def test_a_payload_left_on_disk_can_be_read_when_its_file_is_gone(tmp_path: Path
 def test_another_version_of_the_format_is_refused_and_left(tmp_path: Path) -> None:
     old = encode_file_header(1, 1, [], [], 0).replace(b"mqlabJ02", b"mqlabJ01")
     segment_path(tmp_path, 1).write_bytes(old)
-    with pytest.raises(DamagedJournalError, match="another version of the broker: mqlabJ01"):
+    with pytest.raises(DamagedJournalError, match="another version of the broker wrote the file: mqlabJ01"):
         recover(tmp_path, Files(), 0)
     assert segment_path(tmp_path, 1).read_bytes() == old
 

@@ -11,7 +11,7 @@ from mqlab.broker.store.payloads.stored import PayloadFile, PayloadReference, St
 from mqlab.broker.store.recovery.decoding import PutLocation
 from mqlab.broker.store.recovery.duplicate_ids import column_list
 from mqlab.broker.store.recovery.live_ranges import LiveRange
-from mqlab.broker.store.recovery.single_messages import MessageRun
+from mqlab.broker.store.recovery.single_messages import SingleMessageRun
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
 
 # About what a payload takes in memory besides its data, with all objects that lead to it.
@@ -52,7 +52,7 @@ class PayloadHolder:
         group.add(begin, end - begin, crc)
         return group
 
-    def hold_run(self, run: MessageRun) -> Payload | PayloadReference:
+    def hold_run(self, run: SingleMessageRun) -> Payload | PayloadReference:
         """The same for a run of single messages."""
         if self.memory_bytes + int(run.sizes.sum()) <= self.limit_bytes:
             payload = run.payload(self.data, self.array)

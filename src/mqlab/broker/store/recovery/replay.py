@@ -26,7 +26,7 @@ from mqlab.broker.store.recovery.duplicate_ids import DuplicateIds, column_list
 from mqlab.broker.store.recovery.live_ranges import LiveRange, RemovedIds, by_payload, remaining_ranges
 from mqlab.broker.store.recovery.payload_holder import PAYLOAD_OVERHEAD_BYTES, PayloadHolder, preceding_group
 from mqlab.broker.store.recovery.scanner import scan
-from mqlab.broker.store.recovery.single_messages import MessageRun, SingleMessages, remaining_runs
+from mqlab.broker.store.recovery.single_messages import SingleMessageRun, SingleMessages, remaining_runs
 from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
 
@@ -80,7 +80,7 @@ class RecoveredQueue:
 
 
 @dataclass
-class PreparedTransaction:
+class RecoveredTransaction:
     record: Prepare
     number: int
     lsn: int
@@ -93,7 +93,7 @@ class Replay:
         self.queues: dict[int, RecoveredQueue] = {}
         # Numbers of durable subscriptions by name.
         self._durable: dict[str, int] = {}
-        self.prepared: dict[str, PreparedTransaction] = {}
+        self.prepared: dict[str, RecoveredTransaction] = {}
         self.duplicate_ids = DuplicateIds()
         self.last_queue = 0
         self.lsn = 0
@@ -213,7 +213,7 @@ class Replay:
                 continue
             queue.next_id = max(queue.next_id, int(rows[0, -1]) + 1)
             for run in remaining_runs(rows, RemovedIds(queue.all_removed())):
-                if not isinstance(run, MessageRun):
+                if not isinstance(run, SingleMessageRun):
                     first_id, begin, size = run
                     self._put(PutLocation(((number, first_id),), "", 1, SINGLE, begin, begin + size), self.lsn)
                     continue
@@ -287,7 +287,7 @@ class Replay:
         if header.kind == _PREPARE_KIND:
             puts = tuple(put.put(self._holder.data) for put in body.puts)
             record = Prepare(body.xid, puts, body.removes)
-            self.prepared[body.xid] = PreparedTransaction(record, self._number, header.lsn)
+            self.prepared[body.xid] = RecoveredTransaction(record, self._number, header.lsn)
             for put in puts:
                 self._reserve_ids(put)
                 self._note_duplicate_ids(put.targets, put.origin, put.payload)

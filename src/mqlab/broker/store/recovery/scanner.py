@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from mqlab.broker.store.files.checksums import Numbers, checksums
-from mqlab.broker.store.journal_format import KIND_OF, RECORD_HEADER, RECORD_PREFIX, UNWRITTEN, Layout
+from mqlab.broker.store.journal_format import KIND_OF, RECORD_HEADER, RECORD_PREFIX, UNWRITTEN, RecordLayout
 
 # Records of a block: many enough to hide the cost of a block, few enough to need little memory.
 _MAX_RECORDS: Final = 65_536
@@ -27,7 +27,7 @@ class RecordBlock(NamedTuple):
     # The byte after the last record: the next record begins there, or something unreadable.
     end: int
 
-    def of_kind(self, kind: int, layout: Layout) -> Numbers:
+    def of_kind(self, kind: int, layout: RecordLayout) -> Numbers:
         """The indexes of the records of a kind whose body is long enough for the layout."""
         return np.flatnonzero((self.kinds == kind) & (self.ends - self.begins >= _HEADER_SIZE + layout.size))
 
@@ -56,7 +56,7 @@ def scan(data: bytes, array: Numbers, at: int, lsn: int) -> RecordBlock:
     return RecordBlock(begins[:count], ends[:count], headers["kind"][:count], int(begins[count]))
 
 
-def read_structs(array: Numbers, begins: Numbers, layout: Layout) -> Numbers:
+def read_structs(array: Numbers, begins: Numbers, layout: RecordLayout) -> Numbers:
     """What the file has at these bytes, as a structured array."""
     if not len(begins):
         return np.empty(0, dtype=layout.dtype)

@@ -26,7 +26,7 @@ _MAX_REMOVED_BETWEEN: Final = 3
 _MIN_RUN: Final = 8
 
 
-class MessageRun(NamedTuple):
+class SingleMessageRun(NamedTuple):
     """Messages whose ids follow one another: the bytes of their bodies, and the ranges [first, end) of live ids."""
 
     first_id: int
@@ -88,7 +88,7 @@ class SingleMessages:
             yield queue, rows
 
 
-def remaining_runs(rows: Numbers, removed: RemovedIds) -> Iterator[MessageRun | tuple[int, int, int]]:
+def remaining_runs(rows: Numbers, removed: RemovedIds) -> Iterator[SingleMessageRun | tuple[int, int, int]]:
     """The live messages of a queue: as runs, or, where they are few, each with its id, first byte and size."""
     ids, begins, sizes = rows
     live = np.flatnonzero(~removed.contains(ids))
@@ -105,7 +105,7 @@ def remaining_runs(rows: Numbers, removed: RemovedIds) -> Iterator[MessageRun | 
         for chunk_first, chunk_end in _intervals(np.flatnonzero(np.diff(chunks)) + 1, end - first):
             chunk = live[first + chunk_first : first + chunk_end]
             begin, last = int(chunk[0]), int(chunk[-1]) + 1
-            yield MessageRun(int(ids[begin]), begins[begin:last], sizes[begin:last], _id_ranges(ids[chunk]))
+            yield SingleMessageRun(int(ids[begin]), begins[begin:last], sizes[begin:last], _id_ranges(ids[chunk]))
 
 
 def _intervals(breaks: Numbers, length: int) -> Iterator[tuple[int, int]]:
