@@ -36,14 +36,14 @@ _ARROW_TYPES: Final[dict[Any, pa.DataType]] = {
 
 
 @dataclass(frozen=True)
-class PointRow:
+class PointColumns:
     scenario: str
     point: str
     system: str
 
 
 @dataclass(frozen=True)
-class RunRow:
+class RunColumns:
     run: Int32
     scenario: str
     point: str
@@ -52,7 +52,7 @@ class RunRow:
 
 
 @dataclass(frozen=True)
-class AuditRow(RunRow):
+class AuditRow(RunColumns):
     """The delivery audit of a run, clean or not."""
 
     sent: int | None
@@ -69,7 +69,7 @@ class AuditRow(RunRow):
 
 
 @dataclass(frozen=True)
-class RunMeasureRow(RunRow):
+class RunMeasureRow(RunColumns):
     """A metric of a valid run."""
 
     metric: str
@@ -101,7 +101,7 @@ class MeasureRow:
 
 
 @dataclass(frozen=True)
-class SeriesRow(RunRow):
+class SeriesRow(RunColumns):
     """Messages in a second of a valid run."""
 
     second: Int32  # since the start of the load
@@ -112,7 +112,7 @@ class SeriesRow(RunRow):
 
 
 @dataclass(frozen=True)
-class PaceRow(RunRow):
+class PaceRow(RunColumns):
     """Messages a second, within a fifth of a second of a valid run."""
 
     seconds: float  # from the start of the load to the beginning of the fifth
@@ -122,7 +122,7 @@ class PaceRow(RunRow):
 
 
 @dataclass(frozen=True)
-class DepthRow(RunRow):
+class DepthRow(RunColumns):
     """One sample of a broker in a valid run."""
 
     source: str  # the broker
@@ -134,7 +134,7 @@ class DepthRow(RunRow):
 
 
 @dataclass(frozen=True)
-class LatencyRow(PointRow):
+class LatencyRow(PointColumns):
     """A bucket of the histogram of latencies (or response times) over the valid runs of a point."""
 
     latency: float  # the bucket's upper edge
@@ -142,7 +142,7 @@ class LatencyRow(PointRow):
 
 
 @dataclass(frozen=True)
-class OperationRow(PointRow):
+class OperationSummaryRow(PointColumns):
     """The operations of the applications of one kind, as the system traced them, over the valid runs of a point."""
 
     application: str
@@ -160,7 +160,7 @@ class OperationRow(PointRow):
 
 
 @dataclass(frozen=True)
-class ImpactRow(PointRow):
+class ImpactRow(PointColumns):
     """The change of a metric against the point that differs in one setting alone."""
 
     metric: str
@@ -237,7 +237,7 @@ TABLES: Final = {
     "depths": MeasureTable(DepthRow, ("run", "source", "seconds")),
     "latencies": MeasureTable(LatencyRow, (*_POINT, "latency")),
     "responses": MeasureTable(LatencyRow, (*_POINT, "latency")),
-    "operations": MeasureTable(OperationRow, (*_POINT, "application", "operation")),
+    "operations": MeasureTable(OperationSummaryRow, (*_POINT, "application", "operation")),
     "impacts": MeasureTable(ImpactRow, (*_POINT, "metric")),
     "peaks": MeasureTable(PeakRow, ("scenario", "system", "metric", "over", "parameters")),
     "comparisons": MeasureTable(

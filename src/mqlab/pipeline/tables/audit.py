@@ -8,7 +8,17 @@ from pyspark.sql import functions as fn
 
 from mqlab.events.schema import COMPLETE, DAMAGED
 from mqlab.pipeline.metrics import to_metric_rows
-from mqlab.pipeline.schema import CLEAN, DELIVERY_CLASSES, FAILED, FAULTS, INCOMPLETE, VOID, AuditRow, RunRow, columns
+from mqlab.pipeline.schema import (
+    CLEAN,
+    DELIVERY_CLASSES,
+    FAILED,
+    FAULTS,
+    INCOMPLETE,
+    VOID,
+    AuditRow,
+    RunColumns,
+    columns,
+)
 
 _FAULT_LABELS: Final = {
     "lost": "lost",
@@ -55,7 +65,7 @@ def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, tables: EventCo
 
 def valid_runs(audits: DataFrame) -> DataFrame:
     """The runs whose audit is clean."""
-    return audits.where(fn.col("status") == CLEAN).select(*columns(RunRow))
+    return audits.where(fn.col("status") == CLEAN).select(*columns(RunColumns))
 
 
 def copies_per_message(audits: DataFrame) -> DataFrame:

@@ -7,7 +7,7 @@ from pyspark.sql import functions as fn
 
 from mqlab.pipeline.event_tables import NANOSECONDS
 from mqlab.pipeline.kernels.histogram import bucket, exact_total, percentiles
-from mqlab.pipeline.schema import OperationRow, columns
+from mqlab.pipeline.schema import OperationSummaryRow, columns
 
 _POINT: Final = ("scenario", "point", "system")
 _OPERATION: Final = ("application", "operation")
@@ -72,5 +72,5 @@ def operations(counts: DataFrame, valid: DataFrame) -> DataFrame:
         .join(fn.broadcast(shares), list(key))
         .withColumn("rate", rate)
         .withColumns({name: fn.col(name) / NANOSECONDS for name in _PER_MILLE})
-        .select(*columns(OperationRow))
+        .select(*columns(OperationSummaryRow))
     )

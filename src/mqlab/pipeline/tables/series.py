@@ -6,10 +6,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.event_tables import NANOSECONDS
-from mqlab.pipeline.schema import PaceRow, RunRow, SeriesRow, columns
+from mqlab.pipeline.schema import PaceRow, RunColumns, SeriesRow, columns
 from mqlab.pipeline.tables.activity import SLOT, SLOTS_A_SECOND
 
-_RUN: Final = columns(RunRow)
+_RUN: Final = columns(RunColumns)
 
 
 def paces(activity: DataFrame, phases: DataFrame, windows: DataFrame, valid: DataFrame) -> DataFrame:

@@ -6,10 +6,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.kernels.intervals import half_width, mean
-from mqlab.pipeline.schema import MeasureRow, PointRow, RunMeasureRow, columns
+from mqlab.pipeline.schema import MeasureRow, PointColumns, RunMeasureRow, columns
 from mqlab.study.metric import METRICS
 
-_POINT: Final = columns(PointRow)
+_POINT: Final = columns(PointColumns)
 
 
 def run_measures(values: DataFrame, valid: DataFrame) -> DataFrame:

@@ -15,7 +15,7 @@ from mqlab.pipeline.schema import (
     ImpactRow,
     LatencyRow,
     MeasureRow,
-    OperationRow,
+    OperationSummaryRow,
     PaceRow,
     PeakRow,
     RunMeasureRow,
@@ -87,8 +87,8 @@ class RunResults:
         return self._rows("peaks", PeakRow)
 
     @cached_property
-    def operations(self) -> tuple[OperationRow, ...]:
-        return self._rows("operations", OperationRow)
+    def operations(self) -> tuple[OperationSummaryRow, ...]:
+        return self._rows("operations", OperationSummaryRow)
 
     @cached_property
     def valid_runs(self) -> frozenset[int]:

@@ -2,7 +2,15 @@
 
 from typing import Final
 
-from mqlab.pipeline.schema import CLEAN, DELIVERY_CLASSES, INCOMPLETE, VOID, AuditRow, OperationRow, RunMeasureRow
+from mqlab.pipeline.schema import (
+    CLEAN,
+    DELIVERY_CLASSES,
+    INCOMPLETE,
+    VOID,
+    AuditRow,
+    OperationSummaryRow,
+    RunMeasureRow,
+)
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.cells import absent, own_cell
 from mqlab.report.render import formatting
@@ -75,7 +83,7 @@ def operations_table(results: RunResults) -> Table | None:
     return Table(title, head, rows, tuple(notes), folded=len(rows) > formatting.LONG)
 
 
-def _operation(results: RunResults, operation: OperationRow) -> Row:
+def _operation(results: RunResults, operation: OperationSummaryRow) -> Row:
     place = f"{operation.scenario} ({operation.point})" if operation.point else operation.scenario
     return row(
         Cell(place),
