@@ -226,7 +226,7 @@ def test_a_java_without_a_compiler_is_told_so(hornetq: Real, monkeypatch: pytest
     monkeypatch.setattr(jvm, "jpype", fake)
     jars = tuple(Path(hornetq.running.options["jars"]).glob("*.jar"))
     with pytest.raises(DriverError, match="has no compiler: set JAVA_HOME to a JDK"):
-        jvm._compiled(jars, "javax.jms", second=True)
+        jvm._compiled(jars, "javax.jms", jms_2=True)
     assert list((tmp_path / "jms").iterdir()) == []
 
 
@@ -234,15 +234,15 @@ def test_a_java_without_a_compiler_is_told_so(hornetq: Real, monkeypatch: pytest
 def test_what_is_done_as_its_waiter_is_cancelled_is_kept(hornetq: Real) -> None:
     from mqlab.drivers.jms.calls import JavaCalls
 
-    bell = SimpleNamespace(
+    completions = SimpleNamespace(
         take=lambda: np.array([-1]), error=lambda _: None, result=lambda _: "messages", close=lambda: None
     )
 
     async def play() -> object:
-        calls = JavaCalls(SimpleNamespace(bell=lambda _: bell), "here")
+        calls = JavaCalls(SimpleNamespace(completion_queue=lambda _: completions), "here")
         cancelled = calls.submit(lambda _: None)
         cancelled.cancel()
-        calls._look()
+        calls._handle_completions()
         try:
             return await calls.reattach(cancelled)
         finally:

@@ -1,4 +1,4 @@
-"""JMS, through the provider's own Java library and JPype: any provider that there are jars of."""
+"""The JMS driver: any JMS provider, through its own Java library and JPype."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -19,26 +19,26 @@ from mqlab.drivers.api import (
 )
 from mqlab.drivers.jms.calls import JavaCalls
 from mqlab.drivers.jms.jvm import provider_classes
-from mqlab.drivers.jms.links import JmsAcknowledgingReceiver, JmsReceiver, JmsRequester, JmsResponder, JmsSender
+from mqlab.drivers.jms.links import JmsAcknowledgingReceiver, JmsReceiver, JmsSender
 from mqlab.drivers.jms.options import complete, destination, jars
+from mqlab.drivers.jms.request_reply import JmsRequester, JmsResponder
 
-# As javax.jms.Session numbers them.
+# The constants of javax.jms.Session.
 _MODES: Final = {"transacted": 0, "auto": 1, "client": 2, "dups_ok": 3}
 _ACKNOWLEDGING: Final = ("transacted", "client")
-# A system that does not answer is not waited for longer.
 _CLOSE_TIMEOUT_S: Final = 10.0
 
 
 class JmsDriver(Driver):
-    """Options: see docs/systems.md. A prefetch of its own JMS has not: the provider's settings say it."""
+    """Options: see docs/systems.md. JMS has no prefetch setting; each provider has its own."""
 
     reports_accepted = True
 
     async def connect(self, application: str = "") -> Connection:  # noqa: ARG002 # JMS has no name for a client to show
         options = complete(self.address, self.options)
-        loaded = provider_classes(jars(options["jars"]))
-        calls = JavaCalls(loaded, f"jms {self.address}")
-        connection = JmsConnection(calls, loaded.java(calls.bell, options), options)
+        classes = provider_classes(jars(options["jars"]))
+        calls = JavaCalls(classes, f"jms {self.address}")
+        connection = JmsConnection(calls, classes.connection(calls.completions, options), options)
         try:
             await connection.open()
         except BaseException:
@@ -62,7 +62,7 @@ class JmsConnection(Connection):
         open_link = partial(self._link, destination, persistent=persistent, transacted=transacted)
         waiting = None
         if self._options["confirm"] == "commit" and not transacted:
-            # Only if it is needed: JMS says of a session as a whole whether it is transacted.
+            # Opened on demand: such sends need a transacted session of their own.
             waiting = partial(open_link, waits=True)
         return JmsSender(self._calls, await open_link(waits=False), persistent, waiting)
 
@@ -70,7 +70,7 @@ class JmsConnection(Connection):
         mode = _MODES[options.acknowledge]
         link = await self._calls.call(
             self._java.receiver,
-            *self._named(destination),
+            *self._provider_name(destination),
             max(1, options.prefetch),
             mode,
             options.selector,
@@ -79,9 +79,9 @@ class JmsConnection(Connection):
         return (JmsAcknowledgingReceiver if options.acknowledge in _ACKNOWLEDGING else JmsReceiver)(self._calls, link)
 
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
-        stands = self._options["replies"] == "standing"
+        standing = self._options["replies"] == "standing"
         queues = self._queue(destination), self._queue(reply_to)
-        return JmsRequester(self._calls, await self._calls.call(self._java.requester, *queues, persistent, stands))
+        return JmsRequester(self._calls, await self._calls.call(self._java.requester, *queues, persistent, standing))
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
         link = await self._calls.call(self._java.responder, self._queue(destination), max(1, prefetch), persistent)
@@ -110,13 +110,13 @@ class JmsConnection(Connection):
             self._calls.close()
 
     def _link(self, destination: str, *, persistent: bool, transacted: bool, waits: bool) -> Coroutine[Any, Any, Any]:
-        return self._calls.call(self._java.sender, *self._named(destination), persistent, transacted, waits)
+        return self._calls.call(self._java.sender, *self._provider_name(destination), persistent, transacted, waits)
 
-    def _named(self, name: str) -> tuple[bool, str]:
+    def _provider_name(self, name: str) -> tuple[bool, str]:
         return destination(name, self._options)
 
     def _queue(self, name: str) -> str:
-        is_topic, own = self._named(name)
+        is_topic, own = self._provider_name(name)
         if is_topic:
-            raise DriverError(f"{name}: requests and replies go over queues")
+            raise DriverError(f"{name}: request/reply needs queues")
         return own

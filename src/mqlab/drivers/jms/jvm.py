@@ -1,6 +1,6 @@
-"""Java inside this process: one machine, a class loader for each set of jars, and this driver's own classes in it.
+"""The JVM inside this process, with a class loader for each set of jars and the driver's own Java classes in it.
 
-These are compiled when they are first used, against the provider's own JMS (javax or jakarta, 1 or 2), into the cache.
+The driver compiles these classes on first use against the provider's JMS (javax or jakarta, 1 or 2), into the cache.
 """
 
 import os
@@ -18,42 +18,42 @@ from mqlab.drivers.api import DriverError
 
 _SOURCES: Final = Path(__file__).with_name("java")
 _PACKAGE: Final = "mqlab.jms"
-# Only where there is JMS 2.
-_SECOND: Final = "ByListener.java"
-_OPENED: Final = ("java.nio", "sun.nio.ch", "java.lang", "jdk.internal.misc")
+# Needs JMS 2.
+_JMS_2_SOURCE: Final = "ListenerConfirmedSession.java"
+_OPENED_PACKAGES: Final = ("java.nio", "sun.nio.ch", "java.lang", "jdk.internal.misc")
 _ARGUMENTS: Final = (
-    # Signals are Python's.
+    # Python handles the signals.
     "-Xrs",
     "-XX:+UseParallelGC",
-    # Older network libraries reach into these.
-    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
+    # Older network libraries access these packages by reflection.
+    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
 )
 
 
 class ProviderClasses:
-    """The classes of this driver, over those of one provider."""
+    """The driver's Java classes, loaded with those of one provider."""
 
     def __init__(self, loader: Any) -> None:
-        self._bell = jpype.JClass(f"{_PACKAGE}.Bell", loader=loader)
-        self._java = jpype.JClass(f"{_PACKAGE}.Desk", loader=loader)
+        self._completion_queue = jpype.JClass(f"{_PACKAGE}.CompletionQueue", loader=loader)
+        self._connection = jpype.JClass(f"{_PACKAGE}.JmsConnection", loader=loader)
 
-    def bell(self, descriptor: int) -> Any:
-        return self._bell(descriptor)
+    def completion_queue(self, descriptor: int) -> Any:
+        return self._completion_queue(descriptor)
 
-    def java(self, bell: Any, options: Mapping[str, str]) -> Any:
+    def connection(self, completions: Any, options: Mapping[str, str]) -> Any:
         settings = jpype.java.util.HashMap()
         for name, value in options.items():
             settings.put(name, value)
-        return self._java(bell, settings)
+        return self._connection(completions, settings)
 
 
 @cached
 def provider_classes(jars: tuple[Path, ...]) -> ProviderClasses:
-    """Raises DriverError. Kept: systems come and go, the agent stays."""
+    """Load the classes for these jars; cached, because an agent outlives the systems. Raise DriverError."""
     _start()
     provider = _loader(jars)
-    space = _namespace(provider)
-    compiled = _compiled(jars, space, second=_has(provider, f"{space}.CompletionListener"))
+    namespace = _namespace(provider)
+    compiled = _compiled(jars, namespace, jms_2=_has(provider, f"{namespace}.CompletionListener"))
     return ProviderClasses(_loader((compiled, *jars)))
 
 
@@ -64,7 +64,7 @@ def _start() -> None:
         jpype.startJVM(*_ARGUMENTS, convertStrings=False)
     except (OSError, jpype.JVMNotFoundException) as error:
         raise DriverError(f"the jms driver needs a Java runtime, 17 or later: {error}") from error
-    # What a provider prints must not come between the words of this process; what fails, an exception tells.
+    # Providers must not print to the stdout of the agent, which is its protocol. Their errors come as exceptions.
     jpype.java.lang.System.setOut(jpype.java.lang.System.err)
     logging = jpype.java.util.logging
     logging.Logger.getLogger("").setLevel(logging.Level.OFF)
@@ -72,14 +72,14 @@ def _start() -> None:
 
 def _loader(files: tuple[Path, ...]) -> Any:
     urls = [file.as_uri() + ("/" if file.is_dir() else "") for file in files]
-    places = jpype.JArray(jpype.java.net.URL)([jpype.java.net.URL(url) for url in urls])
-    return jpype.java.net.URLClassLoader(places, jpype.java.lang.ClassLoader.getPlatformClassLoader())
+    class_path = jpype.JArray(jpype.java.net.URL)([jpype.java.net.URL(url) for url in urls])
+    return jpype.java.net.URLClassLoader(class_path, jpype.java.lang.ClassLoader.getPlatformClassLoader())
 
 
 def _namespace(loader: Any) -> str:
-    for space in ("javax.jms", "jakarta.jms"):
-        if _has(loader, f"{space}.Session"):
-            return space
+    for namespace in ("javax.jms", "jakarta.jms"):
+        if _has(loader, f"{namespace}.Session"):
+            return namespace
     raise DriverError("the jms driver: jars: none of them has JMS itself (javax.jms or jakarta.jms)")
 
 
@@ -91,35 +91,35 @@ def _has(loader: Any, name: str) -> bool:
     return True
 
 
-def _compiled(jars: tuple[Path, ...], space: str, *, second: bool) -> Path:
-    """The folder of the classes. Made beside its place and renamed, so that a half one never counts."""
+def _compiled(jars: tuple[Path, ...], namespace: str, *, jms_2: bool) -> Path:
+    """Return the folder of the compiled classes. A rename at the end makes it appear complete or not at all."""
     sources = {
-        path.name: path.read_text().replace("javax.jms", space)
+        path.name: path.read_text().replace("javax.jms", namespace)
         for path in sorted(_SOURCES.glob("*.java"))
-        if second or path.name != _SECOND
+        if jms_2 or path.name != _JMS_2_SOURCE
     }
     java = str(jpype.java.lang.System.getProperty("java.specification.version"))
-    digest = sha256("\0".join((java, space, *sources, *sources.values())).encode()).hexdigest()[:16]
-    place = cache() / "jms" / digest
-    if place.exists():
-        return place
+    digest = sha256("\0".join((java, namespace, *sources, *sources.values())).encode()).hexdigest()[:16]
+    target = cache() / "jms" / digest
+    if target.exists():
+        return target
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".compiling-", dir=place.parent) as beside:
-            made = Path(beside) / "classes"
-            _compile(jars, sources, Path(beside), made)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".compiling-", dir=target.parent) as work_folder:
+            classes = Path(work_folder) / "classes"
+            _compile(jars, sources, Path(work_folder), classes)
             try:
-                made.rename(place)
+                classes.rename(target)
             except OSError:
-                # Another agent was quicker: what is there is whole.
-                if not place.exists():
+                # Another agent was faster; its folder is complete.
+                if not target.exists():
                     raise
     except OSError as error:
-        raise DriverError(f"the jms driver cannot keep its classes in {place.parent}: {error.strerror}") from error
-    return place
+        raise DriverError(f"the jms driver cannot write its classes to {target.parent}: {error.strerror}") from error
+    return target
 
 
-def _compile(jars: tuple[Path, ...], sources: Mapping[str, str], folder: Path, made: Path) -> None:
+def _compile(jars: tuple[Path, ...], sources: Mapping[str, str], folder: Path, classes: Path) -> None:
     compiler = jpype.javax.tools.ToolProvider.getSystemJavaCompiler()
     if compiler is None:
         home = jpype.java.lang.System.getProperty("java.home")
@@ -127,11 +127,11 @@ def _compile(jars: tuple[Path, ...], sources: Mapping[str, str], folder: Path, m
             f"the jms driver compiles its own classes once, and the Java in {home} has no compiler: set JAVA_HOME to a "
             "JDK (on Debian: apt-get install openjdk-17-jdk-headless)"
         )
-    made.mkdir()
+    classes.mkdir()
     for name, text in sources.items():
         (folder / name).write_text(text)
-    said = jpype.java.io.ByteArrayOutputStream()
+    output = jpype.java.io.ByteArrayOutputStream()
     path = os.pathsep.join(map(str, jars))
-    arguments = ["-proc:none", "-nowarn", "-d", str(made), "-cp", path, *(str(folder / name) for name in sources)]
-    if compiler.run(None, said, said, arguments) != 0:
-        raise DriverError(f"the jms driver: its classes do not fit this JMS: {str(said.toString()).strip()[:2000]}")
+    arguments = ["-proc:none", "-nowarn", "-d", str(classes), "-cp", path, *(str(folder / name) for name in sources)]
+    if compiler.run(None, output, output, arguments) != 0:
+        raise DriverError(f"the jms driver: its classes do not fit this JMS: {str(output.toString()).strip()[:2000]}")

@@ -1,9 +1,9 @@
-"""What a role holds of a JMS session. The loops over messages are in Java; here batches go in and out."""
+"""Links of the JMS driver: sender and receivers. Java loops over messages; batches cross the border to Python."""
 
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import jpype
@@ -15,61 +15,58 @@ from mqlab.drivers.api import (
     Properties,
     ReceivedBatch,
     Receiver,
-    Reply,
-    Requester,
-    Responder,
     Sender,
 )
-from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, with_timeout
 from mqlab.drivers.jms.calls import DirectBuffer, JavaCalls
 from mqlab.wire.native.bodies import Bodies
 
-# A sender that does not wait is so far ahead of its thread at most: two batches, or so many messages.
-_MAX_SUBMITTED_BATCHES: Final = 2
+# How much a sender that does not wait may submit before its Java thread has sent it.
+MAX_SUBMITTED_BATCHES: Final = 2
 _MAX_SUBMITTED_MESSAGES: Final = 64
-# Rows, and whether redelivered; offsets and data follow.
+# Number of rows, redelivered or not; offsets and data follow.
 _HEAD: Final = struct.Struct("=ii")
 
 
 class JmsSender(Sender):
-    """`waiting` opens the link for those sends that `java` would not wait for, if there are any."""
+    """`java` is the Java sender. `open_waiting` opens a second one for sends that wait, where the provider needs it."""
 
     def __init__(
-        self, calls: JavaCalls, java: Any, persistent: bool, waiting: Callable[[], Awaitable[Any]] | None
+        self, calls: JavaCalls, java: Any, persistent: bool, open_waiting: Callable[[], Awaitable[Any]] | None
     ) -> None:
         self._calls = calls
         self._java = java
-        self._waiting = waiting
-        self._waited: Any = None
+        self._open_waiting = open_waiting
+        self._waiting_java: Any = None
         self._persistent = persistent
         self._free: list[DirectBuffer] = []
-        # What Java has not sent yet, with its trays and numbers of messages.
+        # Batches that Java has not sent yet: their futures, buffers and numbers of messages.
         self._submitted: deque[tuple[asyncio.Future[Any], DirectBuffer, int]] = deque()
         self._submitted_messages = 0
-        # Once somebody wants to know what is taken, each send is answered.
+        # After the first `wait_accepted`, Java completes a send only when the broker has accepted it.
         self._reports_accepted = False
-        self._without = (jpype.JArray(jpype.JString)(0), jpype.JArray(jpype.JObject)(0))
+        self._no_properties = (jpype.JArray(jpype.JString)(0), jpype.JArray(jpype.JObject)(0))
         self._closed = False
 
     async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
         rows, size = bodies.shape
         java = self._java
-        # A persistent message alone is confirmed when its `send` returns, whatever the provider.
-        if wait and self._waiting is not None and not (self._persistent and rows == 1):
-            self._waited = java = self._waited or await self._waiting()
+        # In JMS, `send` of a single persistent message always returns after its confirmation.
+        if wait and self._open_waiting is not None and not (self._persistent and rows == 1):
+            self._waiting_java = java = self._waiting_java or await self._open_waiting()
         memory = self._free.pop() if self._free else DirectBuffer()
-        names, columns = self._without if properties is None else self._columns(properties)
+        names, columns = self._no_properties if properties is None else self._columns(properties)
         buffer = memory.put(bodies.reshape(-1))
-        mark = self._reports_accepted and not wait
+        reported = self._reports_accepted and not wait
         self._submitted.append(
-            (self._calls.submit(java.send, buffer, rows, size, wait, mark, names, columns), memory, rows)
+            (self._calls.submit(java.send, buffer, rows, size, wait, reported, names, columns), memory, rows)
         )
         self._submitted_messages += rows
         while self._submitted and (wait or self._submitted[0][0].done() or self._has_submitted_enough()):
             await self._finish_first()
 
     async def wait_accepted(self, max_pending: int) -> None:
-        """Of a provider that does not tell what its broker has taken: what its library has."""
+        """Providers that cannot tell what the broker has accepted count what their library has accepted."""
         self._reports_accepted = True
         while self._submitted_messages > max_pending:
             await self._finish_first()
@@ -83,17 +80,17 @@ class JmsSender(Sender):
             await self._finish_all()
             self._closed = True
             await self._calls.call(self._java.close)
-            if self._waited is not None:
-                await self._calls.call(self._waited.close)
+            if self._waiting_java is not None:
+                await self._calls.call(self._waiting_java.close)
 
     async def preload(self, bodies: Matrix) -> None:
-        """Messages that nobody asks for."""
+        """Send messages with correlation ids that no requester uses."""
         rows, size = bodies.shape
         memory = DirectBuffer().put(bodies.reshape(-1))
         await self._calls.call(self._java.preload, memory, rows, size, timeout_s=BLOCKED_TIMEOUT_S)
 
     def _has_submitted_enough(self) -> bool:
-        return len(self._submitted) >= _MAX_SUBMITTED_BATCHES and self._submitted_messages > _MAX_SUBMITTED_MESSAGES
+        return len(self._submitted) >= MAX_SUBMITTED_BATCHES and self._submitted_messages > _MAX_SUBMITTED_MESSAGES
 
     async def _finish_all(self) -> None:
         while self._submitted:
@@ -117,17 +114,17 @@ class JmsSender(Sender):
 
 
 class JmsReceiver(Receiver):
-    """Of a session that acknowledges by itself: a listener in Java gathers what comes."""
+    """The receiver of a session that acknowledges by itself: a Java listener collects messages."""
 
     def __init__(self, calls: JavaCalls, java: Any) -> None:
         self._calls = calls
         self._java = java
-        self._asked: asyncio.Future[Any] | None = None
+        self._pending: asyncio.Future[Any] | None = None
         self._closed = False
 
     async def receive(self) -> ReceivedBatch:
-        await self._answered()
-        self._asked = None
+        await self._wait_pending()
+        self._pending = None
         return unpack_batch(self._java.take())
 
     async def commit(self) -> None:
@@ -138,91 +135,43 @@ class JmsReceiver(Receiver):
             self._closed = True
             await self._calls.call(self._java.close)
 
-    async def _answered(self) -> Any:
-        """What is asked for is asked once: if nobody waits for it any more, it is there for the next who does."""
-        if self._asked is None:
-            self._asked = self._calls.submit(self._java.ask)
+    async def _wait_pending(self) -> Any:
+        """Wait for the pending Java call. If this task is cancelled, the next one waits for the same call."""
+        if self._pending is None:
+            self._pending = self._calls.submit(self._java.requestBatch)
         try:
-            return await self._asked
+            return await self._pending
         except asyncio.CancelledError:
-            if self._asked.cancelled():
-                self._asked = self._calls.reattach(self._asked)
+            if self._pending.cancelled():
+                self._pending = self._calls.reattach(self._pending)
             raise
 
 
 class JmsAcknowledgingReceiver(JmsReceiver):
-    """Of a session that is told when messages are done."""
+    """The receiver of a session in which the driver acknowledges or commits."""
 
     async def receive(self) -> ReceivedBatch:
         while True:
             try:
-                batch = await self._answered()
+                batch = await self._wait_pending()
             except asyncio.CancelledError:
                 self._java.stop()
                 raise
-            self._asked = None
-            # None: it was stopped, and somebody asks again.
+            self._pending = None
+            # None: a cancelled `receive` stopped it, so call it again.
             if batch is not None:
                 return unpack_batch(batch)
 
     async def commit(self) -> None:
-        # Only after a receive() that was cancelled. A commit takes all that the session has.
-        if self._asked is not None and await with_timeout(self._answered()) is not None:
-            raise DriverError("messages came that nobody took: they cannot be left out of the transaction")
-        self._asked = None
+        # A cancelled `receive` may have got messages since, and a commit would acknowledge them too.
+        if self._pending is not None and await with_timeout(self._wait_pending()) is not None:
+            raise DriverError("a cancelled receive got messages, which the commit would acknowledge")
+        self._pending = None
         await self._calls.call(self._java.commit)
 
 
-class JmsRequester(Requester):
-    def __init__(self, calls: JavaCalls, java: Any) -> None:
-        self._calls = calls
-        self._java = java
-        self._memory = DirectBuffer()
-        self._closed = False
-
-    async def request(self, body: bytes, correlation_id: str) -> Reply:
-        buffer = self._memory.put(np.frombuffer(body, dtype=np.uint8))
-        asked = self._calls.submit(self._java.request, buffer, len(body), correlation_id)
-        bodies, redelivered = unpack_batch(await with_timeout(asked, BLOCKED_TIMEOUT_S, NO_REPLY))
-        return Reply(bodies.data.tobytes(), redelivered)
-
-    async def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            await self._calls.call(self._java.close)
-
-
-class JmsResponder(JmsReceiver, Responder):
-    def __init__(self, calls: JavaCalls, java: Any) -> None:
-        super().__init__(calls, java)
-        self._sizes = jpype.JArray(jpype.JInt)
-        # Under way: a reply that is not waited for leaves its tray to the next only when it is sent.
-        self._free: list[DirectBuffer] = []
-        self._submitted: deque[tuple[asyncio.Future[Any], DirectBuffer]] = deque()
-
-    async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
-        memory = self._free.pop() if self._free else DirectBuffer()
-        buffer = memory.put(np.frombuffer(b"".join(bodies), dtype=np.uint8))
-        sizes = self._sizes([len(body) for body in bodies])
-        self._submitted.append((self._calls.submit(self._java.reply, buffer, sizes, wait), memory))
-        while self._submitted and (
-            wait or self._submitted[0][0].done() or len(self._submitted) > _MAX_SUBMITTED_BATCHES
-        ):
-            await self._finish_first()
-
-    async def close(self) -> None:
-        while self._submitted:
-            await self._finish_first()
-        await super().close()
-
-    async def _finish_first(self) -> None:
-        done, memory = self._submitted.popleft()
-        await self._calls.wait(done, BLOCKED_TIMEOUT_S)
-        self._free.append(memory)
-
-
 def unpack_batch(packed: Any) -> ReceivedBatch:
-    """A packed Batch, of which one copy is made."""
+    """Unpack a Batch of the Java side with one copy."""
     data = np.frombuffer(memoryview(packed), dtype=np.uint8)
     rows, redelivered = _HEAD.unpack_from(data.data)
     begin = _HEAD.size + 4 * (rows + 1)

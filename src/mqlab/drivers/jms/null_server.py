@@ -1,4 +1,4 @@
-"""The null server of JMS: a provider inside the client's Java (java/Null.java), so this one never gets a connection."""
+"""The null server of JMS: a provider inside the JVM (java/NullProvider.java), so this one never gets a connection."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ class JmsNullServer(NullServer):
     @classmethod
     def options(cls, size: int, jars: str) -> Mapping[str, str]:
         """Use the null provider; of the jars it needs the JMS interfaces only."""
-        return {"jars": jars, "jndi.java.naming.factory.initial": "mqlab.jms.Null", "lookup": str(size)}
+        return {"jars": jars, "jndi.java.naming.factory.initial": "mqlab.jms.NullProvider", "lookup": str(size)}
 
     def handle_data(self, data: memoryview) -> None:
         """No client connects."""

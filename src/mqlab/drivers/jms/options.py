@@ -1,4 +1,4 @@
-"""What the JMS driver must know of a provider, as options: presets for some, and what to say of any other."""
+"""Options of the JMS driver: presets for known providers, and checks for all others."""
 
 import glob
 import os
@@ -11,19 +11,19 @@ from typing import Final
 from mqlab.drivers.api import DriverError
 from mqlab.wire.address import Address, BadAddressError
 
-# {host}, {port}: of the address. In names of destinations {name} is the lab's own, {identifier} the same in letters,
-# digits and underscores, {number} the one it ends with, for destinations that an administrator must make beforehand.
+# {host} and {port} come from the address. In names of destinations {name} is the lab's name, {identifier} that name in
+# letters, digits and underscores, {number} its trailing number, for destinations that an administrator creates.
 _PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({
     "artemis": {
         "factory": "org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory",
         "url": "tcp://{host}:{port}",
-        # Its listeners need a confirmation window, which costs every message something, waited for or not.
+        # Its completion listeners need a confirmation window, which makes every message slower.
         "confirm": "commit",
     },
     "activemq": {
         "factory": "org.apache.activemq.ActiveMQConnectionFactory",
         "url": "tcp://{host}:{port}",
-        # It has no listeners for confirmations, and answers no message that is not persistent.
+        # It has no completion listeners, and does not confirm non-persistent messages.
         "confirm": "commit",
     },
     "openmq": {
@@ -37,14 +37,14 @@ _PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({
     },
     "hornetq": {
         "factory": "org.hornetq.jms.client.HornetQJMSConnectionFactory",
-        # It answers sends that are not waited for one by one only every now and then.
+        # It confirms asynchronous sends only now and then.
         "confirm": "commit",
     },
     "qpid": {
         "factory": "org.apache.qpid.jms.JmsConnectionFactory",
         "url": "amqp://{host}:{port}?jms.receiveNoWaitLocalOnly=true",
         "confirm": "listener",
-        # A name alone would be made a queue.
+        # A plain name would become a queue.
         "topic": "amq.topic/{name}",
     },
     "ibmmq": {
@@ -52,7 +52,7 @@ _PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({
         "url": "",
         "set.hostName": "{host}",
         "set.port": "{port}",
-        # As a client over TCP.
+        # Client mode over TCP.
         "set.transportType": "1",
         "queue": "MQLAB.{number}",
         "topic": "{name}",
@@ -79,7 +79,7 @@ _PREFIXES: Final = ("set.", "jndi.")
 
 
 def complete(address: str, options: Mapping[str, str]) -> dict[str, str]:
-    """All of them, with those of the provider where none is given. Raises DriverError."""
+    """Return all options, with the provider's presets for those not given. Raise DriverError."""
     for name in options:
         if name not in _NAMES and not name.startswith(_PREFIXES):
             known = ", ".join((*_NAMES, *(f"{prefix}NAME" for prefix in _PREFIXES)))
@@ -104,19 +104,19 @@ def complete(address: str, options: Mapping[str, str]) -> dict[str, str]:
 
 
 def jars(option: str) -> tuple[Path, ...]:
-    """The files it means: folders, files and patterns, joined as a class path is. Raises DriverError."""
-    found: list[Path] = []
+    """Return the files of a class path of folders, files and patterns. Raise DriverError."""
+    paths: list[Path] = []
     for part in filter(None, option.split(os.pathsep)):
         pattern = os.path.join(part, "*.jar") if os.path.isdir(part) else part
         files = sorted(glob.glob(os.path.expanduser(pattern)))
         if not files:
             raise DriverError(f"the jms driver: jars: there is no {pattern}")
-        found.extend(Path(file).absolute() for file in files)
-    return tuple(dict.fromkeys(found))
+        paths.extend(Path(file).absolute() for file in files)
+    return tuple(dict.fromkeys(paths))
 
 
 def destination(name: str, options: Mapping[str, str]) -> tuple[bool, str]:
-    """Whether it is a topic, and what the provider calls it. Raises DriverError."""
+    """Return whether the destination is a topic, and its name at the provider. Raise DriverError."""
     domain, colon, own = name.partition(":")
     if not colon or domain not in ("queue", "topic"):
         raise DriverError(f"{name!r} is not a destination: write queue:NAME or topic:NAME")
@@ -135,7 +135,7 @@ def _place(address: str) -> dict[str, str]:
     except BadAddressError as error:
         raise DriverError(str(error)) from error
     if parsed.tls or not parsed.host:
-        raise DriverError(f"the jms driver: {address}: write tcp:HOST:PORT; how it is secured, the option url says")
+        raise DriverError(f"the jms driver: {address}: write tcp:HOST:PORT; the option url configures TLS")
     return {"host": parsed.host, "port": str(parsed.port)}
 
 

@@ -1,4 +1,4 @@
-"""What the drivers' Kafka clients have in common: their settings, threads to wait in, topics."""
+"""What the producers and consumers of a Kafka connection share: settings, threads for blocking calls, admin client."""
 
 import asyncio
 import re
@@ -24,33 +24,33 @@ Result = TypeVar("Result")
 
 
 class KafkaClient:
-    """Where the broker is and what a client must know of it. Its threads are where blocking calls wait."""
+    """Settings and the admin client of one connection. Blocking calls run in its threads."""
 
     def __init__(self, address: str, options: Mapping[str, str], name: str) -> None:
         try:
-            at = Address.parse(address)
+            parsed = Address.parse(address)
         except BadAddressError as error:
             raise DriverError(str(error)) from error
-        if not at.host or at.tls:
-            raise DriverError(f"{address}: Kafka is spoken over tcp: only")
-        self._at = at
-        # Of every client.
+        if not parsed.host or parsed.tls:
+            raise DriverError(f"{address}: Kafka needs a tcp: address")
+        self._address = parsed
+        # Settings of every producer and consumer.
         self.settings: Mapping[str, object] = {
-            "bootstrap.servers": f"{at.host}:{at.port}", "client.id": name or "mqlab", "log_level": 0,
+            "bootstrap.servers": f"{parsed.host}:{parsed.port}", "client.id": name or "mqlab", "log_level": 0,
             "socket.nagle.disable": "true", "socket.timeout.ms": int(ANSWER_TIMEOUT_S * 1000),
             "topic.metadata.refresh.fast.interval.ms": 10, "reconnect.backoff.max.ms": 500,
             "allow.auto.create.topics": "false",
         }  # fmt: skip
         self.syncs = options.get("sync", "no") == "yes"
         self.partitions = int(options.get("partitions", _PARTITIONS))
-        # One for each call that waits; they are made when they are needed.
+        # A thread for each pending call; the pool starts them on demand.
         self._threads = ThreadPoolExecutor(256, "kafka")
         self._admin: AdminClient | None = None
 
     async def run_blocking(
         self, call: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
     ) -> Result:
-        """A call that blocks, in a thread. Raises DriverError."""
+        """Run a blocking call in a thread. Raise DriverError."""
         try:
             loop = asyncio.get_running_loop()
             return await with_timeout(loop.run_in_executor(self._threads, partial(call, *arguments, **named)))
@@ -58,22 +58,22 @@ class KafkaClient:
             raise DriverError(f"Kafka: {error.args[0].str()}") from error
 
     async def open(self) -> None:
-        """The library tries for ever to reach a broker: whether there is one is found out first."""
+        """Test the address first, because the library would try forever to connect."""
         try:
-            _, writer = await with_timeout(asyncio.open_connection(self._at.host, self._at.port))
+            _, writer = await with_timeout(asyncio.open_connection(self._address.host, self._address.port))
             writer.close()
         except OSError as error:
-            raise DriverError(f"cannot connect to {self._at}: {error}") from error
+            raise DriverError(f"cannot connect to {self._address}: {error}") from error
         self._admin = AdminClient({**self.settings})
         await self.run_blocking(self._admin.list_topics, timeout=ANSWER_TIMEOUT_S)
 
     async def create_topic(self, destination: str, *, persistent: bool = False) -> str:
-        """The topic of a destination, which is made if it is not there; its name."""
+        """Create the topic of a destination if it does not exist; return its name."""
         assert self._admin is not None
         name, admin = topic_of(destination), self._admin
         partitions = self.partitions if destination.startswith("queue:") else 1
 
-        def made() -> None:
+        def create() -> None:
             future = admin.create_topics([NewTopic(name, partitions, 1)], operation_timeout=ANSWER_TIMEOUT_S)[name]
             try:
                 future.result()
@@ -82,22 +82,22 @@ class KafkaClient:
                     raise
             self._await_topic(name)
 
-        await self.run_blocking(made)
+        await self.run_blocking(create)
         if persistent and self.syncs:
             await self.run_blocking(self._sync, name)
         return name
 
     def _await_topic(self, name: str) -> None:
-        """The controller has made it; the broker soon knows of it."""
+        """Wait until the broker knows the topic that the controller has created."""
         assert self._admin is not None
-        give_up = time.monotonic() + ANSWER_TIMEOUT_S
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
         while error := self._admin.list_topics(name, timeout=ANSWER_TIMEOUT_S).topics[name].error:
-            if time.monotonic() > give_up:
+            if time.monotonic() > deadline:
                 raise KafkaException(error)
             time.sleep(_POLL_INTERVAL_S)
 
     def _sync(self, name: str) -> None:
-        """Every message of the topic is synced before it is confirmed."""
+        """Make the broker sync every message of the topic before it confirms it."""
         assert self._admin is not None
         entry = ConfigEntry("flush.messages", "1", incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
@@ -105,13 +105,13 @@ class KafkaClient:
             future.result()
 
     async def delete_group(self, group: str) -> None:
-        """The offsets of a group that nobody uses."""
+        """Delete a consumer group without members, and its offsets."""
         assert self._admin is not None
         for future in self._admin.delete_consumer_groups([group]).values():
             await self.run_blocking(future.result)
 
     def close(self) -> None:
-        # A call that nobody waits for any more ends when the library gives it up.
+        # Pending calls end when the library times out.
         self._threads.shutdown(wait=False)
         self._admin = None
 
@@ -120,5 +120,5 @@ def topic_of(destination: str) -> str:
     kind, _, name = destination.partition(":")
     if kind not in ("queue", "topic") or not name:
         raise DriverError(f"{destination!r} is not a destination: write queue:NAME or topic:NAME")
-    plain = _NEEDS_ESCAPE.sub(lambda found: "".join(f"_{byte:02x}" for byte in found[0].encode()), name)
-    return f"{kind}.{plain}"
+    escaped = _NEEDS_ESCAPE.sub(lambda match: "".join(f"_{byte:02x}" for byte in match[0].encode()), name)
+    return f"{kind}.{escaped}"

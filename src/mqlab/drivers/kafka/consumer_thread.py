@@ -1,4 +1,4 @@
-"""A Kafka consumer in a thread of its own: what it reads goes to an inbox in the event loop."""
+"""A Kafka consumer in its own thread, which puts messages into an inbox of the event loop."""
 
 import asyncio
 import threading
@@ -16,22 +16,22 @@ from mqlab.wire.native.bodies import Bodies
 
 Settled = TypeVar("Settled")
 
-# A thread that waits for messages looks so often whether it should end, or has something to acknowledge.
+# How often a thread that waits for messages checks whether it should stop or commit offsets.
 _POLL_INTERVAL_S: Final = 0.02
-# So many are handed over together: cheap for each, and soon even where many consumers read at once.
+# Messages of one batch: enough to be cheap, few enough to be prompt with many consumers.
 _MAX_BATCH: Final = 2_000
-# So many of the objects that the library makes of messages are made at once: twice as many would make Python look for
-# garbage among them, again and again, which takes as long as to make them.
+# Message objects that the library creates at once. With twice as many, Python's garbage collector runs again and again,
+# which takes as long as creating them.
 _CHUNK: Final = 300
-# A broker that has just started takes its time when many groups are made at once.
+# A broker that has just started is slow when many groups form at once.
 _ASSIGN_TIMEOUT_S: Final = 90.0
-# Fetched ahead: batches are fetched whole, and to fetch them one by one would take turns with reading. No more than
-# that: where many read at once, what is fetched for later keeps them from what is there.
+# Messages that the library fetches ahead: with less, fetching and reading would alternate; with more, many consumers
+# would spend their time on messages for later.
 _PREFETCHED: Final = 20_000
 
 
 class PartitionOffset(NamedTuple):
-    """What was read of one partition: acknowledged, the next is that at `offset`. `keys` only where they are wanted."""
+    """The offset behind the messages read from a partition, which acknowledges them. `keys` are empty unless needed."""
 
     partition: int
     offset: int
@@ -39,7 +39,7 @@ class PartitionOffset(NamedTuple):
 
 
 class ConsumerThread:
-    """`start` makes the consumer read; it then runs until it is closed."""
+    """`start_at` or `join_group` starts the thread; it runs until `close`."""
 
     def __init__(self, client: KafkaClient, group: str, capacity: int, *, with_keys: bool = False) -> None:
         self._client = client
@@ -51,7 +51,7 @@ class ConsumerThread:
         self.inbox: Inbox[PartitionOffset] = Inbox(
             capacity, lambda _: self._may_read.clear(), lambda _: self._may_read.set()
         )
-        self._most = max(1, min(_MAX_BATCH, capacity))
+        self._max_batch = max(1, min(_MAX_BATCH, capacity))
         self.consumer = Consumer({
             **client.settings, "error_cb": self._connection_lost, "on_commit": self._committed, "group.id": group,
             "enable.auto.commit": False, "enable.auto.offset.store": False, "auto.offset.reset": "earliest",
@@ -62,18 +62,18 @@ class ConsumerThread:
         self._lock = threading.Lock()
         self._acknowledged: dict[int, int] = {}
         self._committing = False
-        # What a role waits for the broker to have, and how it is told.
+        # Offsets of a commit that a role waits for, and its future, which gets an error text or "".
         self._commit_request: tuple[list[TopicPartition], asyncio.Future[str]] | None = None
         self._topic = ""
 
     async def start_at(self, topic: str, offsets: list[TopicPartition]) -> None:
-        """Reads from there on."""
+        """Read from these offsets on."""
         self._topic = topic
         self.consumer.assign(offsets)
         self._thread.start()
 
     async def join_group(self, topic: str) -> None:
-        """Reads what the group has not read; returns when it has its share of the partitions."""
+        """Read what the group has not read; return when the group has assigned partitions."""
         self._topic = topic
         assigned: asyncio.Future[None] = self._loop.create_future()
 
@@ -82,19 +82,19 @@ class ConsumerThread:
 
         self.consumer.subscribe([topic], on_assign=on_assign)
         self._thread.start()
-        await with_timeout(assigned, _ASSIGN_TIMEOUT_S, f"Kafka assigned no part of {topic}")
+        await with_timeout(assigned, _ASSIGN_TIMEOUT_S, f"Kafka assigned no partition of {topic}")
 
     async def end_offsets(self, topic: str) -> list[TopicPartition]:
-        """Where the next messages will be."""
+        """Return the offsets of the next messages."""
         return await self._client.run_blocking(self._read_end_offsets, topic)
 
     def acknowledge(self, tags: list[PartitionOffset]) -> None:
-        """Told to the broker soon, if it has taken the last word; else with the next."""
+        """The thread commits these offsets when its last commit is done."""
         with self._lock:
             self._acknowledged |= {tag.partition: tag.offset for tag in tags}
 
     async def commit(self, tags: list[PartitionOffset]) -> None:
-        """Returns when the broker has it."""
+        """Commit offsets; return when the broker has confirmed."""
         committed: asyncio.Future[str] = self._loop.create_future()
         with self._lock:
             self._commit_request = (self._offsets({tag.partition: tag.offset for tag in tags}), committed)
@@ -118,15 +118,15 @@ class ConsumerThread:
             self.consumer.close()
 
     def _read_end_offsets(self, topic: str) -> list[TopicPartition]:
-        offsets, give_up = [], time.monotonic() + ANSWER_TIMEOUT_S
+        offsets, deadline = [], time.monotonic() + ANSWER_TIMEOUT_S
         partitions = [*self.consumer.list_topics(topic, timeout=ANSWER_TIMEOUT_S).topics[topic].partitions]
         while partitions:
             partition = TopicPartition(topic, partitions[0])
             try:
                 _, partition.offset = self.consumer.get_watermark_offsets(partition, timeout=ANSWER_TIMEOUT_S)
             except KafkaException as error:
-                # A broker that has just made a topic does not lead it at once.
-                if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > give_up:
+                # A new partition has no leader at first.
+                if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
                     raise
                 time.sleep(_POLL_INTERVAL_S)
                 continue
@@ -140,7 +140,7 @@ class ConsumerThread:
                 self._commit()
                 if not self._may_read.wait(_POLL_INTERVAL_S):
                     continue
-                # Only a poll returns with the first message; the others are there then, or not.
+                # `poll` returns with the first message; `consume` would wait for a full batch.
                 first = self.consumer.poll(_POLL_INTERVAL_S)
                 if first is not None:
                     self._read(first)
@@ -148,7 +148,7 @@ class ConsumerThread:
             self._fail(f"Kafka: {error}")
 
     def _read(self, first: Message) -> None:
-        """It, and what else is there."""
+        """Pass on the first message and all others that the library has fetched."""
         values: list[bytes | None] = []
         keys: list[bytes] = []
         offsets: dict[int, int] = {}
@@ -162,11 +162,11 @@ class ConsumerThread:
                 keys += [message.key() or b"" for message in messages]
             last = dict(zip(map(Message.partition, messages), messages, strict=True))
             offsets |= {partition: message.offset() + 1 for partition, message in last.items()}
-            most = min(_CHUNK, self._most - len(values))
-            messages = self.consumer.consume(most, 0) if most else []
+            count = min(_CHUNK, self._max_batch - len(values))
+            messages = self.consumer.consume(count, 0) if count else []
         if values:
             bodies = Bodies.of([value or b"" for value in values])
-            # The keys are in the order of the messages, whatever partition they are of.
+            # The first tag has the keys of all messages, in their order.
             tags = [PartitionOffset(partition, offset, []) for partition, offset in offsets.items()]
             tags[0] = tags[0]._replace(keys=keys)
             self._call_in_loop(lambda: self.inbox.put(bodies, tags))
@@ -174,7 +174,7 @@ class ConsumerThread:
             self._fail(f"Kafka: {failed.str()}")
 
     def _commit(self) -> None:
-        """Here, not where it is asked for: the library can do nothing else for a consumer while that polls."""
+        """Commit in this thread, because the library serves one call of a consumer at a time."""
         with self._lock:
             request, self._commit_request = self._commit_request, None
             done: list[TopicPartition] = []
@@ -194,14 +194,14 @@ class ConsumerThread:
     def _committed(self, error: KafkaError | None, _: list[TopicPartition]) -> None:
         self._committing = False
         if error is not None:
-            self._fail(f"Kafka did not take an acknowledgement: {error.str()}")
+            self._fail(f"Kafka did not accept an acknowledgement: {error.str()}")
 
     def _offsets(self, done: dict[int, int]) -> list[TopicPartition]:
         return [TopicPartition(self._topic, partition, offset) for partition, offset in done.items()]
 
     def _connection_lost(self, error: KafkaError) -> None:
         if error.fatal() or error.code() == KafkaError._ALL_BROKERS_DOWN:
-            self._fail(f"the Kafka broker is gone: {error.str()}")
+            self._fail(f"the Kafka broker is unreachable: {error.str()}")
 
     def _fail(self, reason: str) -> None:
         self._call_in_loop(lambda: self.inbox.fail(reason))
@@ -212,6 +212,6 @@ class ConsumerThread:
 
 
 def settle(future: "asyncio.Future[Settled]", result: Settled) -> None:
-    """Unless nobody waits for it any more."""
+    """Set the result, unless the waiting task was cancelled."""
     if not future.done():
         future.set_result(result)

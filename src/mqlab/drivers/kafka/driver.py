@@ -1,8 +1,8 @@
-"""Apache Kafka, through its C client.
+"""The Kafka driver, on Kafka's C library.
 
-A destination is a topic of Kafka. One that is a topic of the lab has one partition, which every subscriber reads for
-itself. A queue has several, which its consumers share as one group: each sender keeps to one of them, so that its
-messages stay in order, and no more consumers than partitions get any.
+Every destination is a Kafka topic. A topic of the lab has one partition, which every subscriber reads. A queue has
+several, which its consumers share as one group. Each sender uses one partition, so that its messages stay in order;
+consumers beyond the number of partitions get none.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ from mqlab.drivers.kafka.consumer_thread import ConsumerThread
 from mqlab.drivers.kafka.links import LINGER_MS, KafkaProducer, KafkaReceiver, KafkaSender
 from mqlab.drivers.kafka.request_reply import KafkaRequester, KafkaResponder, ReplyReader
 
-_REPLIES_ROOM: Final = 10_000
-# Senders to queues take the partitions in turn.
+_REPLY_CAPACITY: Final = 10_000
+# Senders to queues use the partitions in turn.
 _next_partition: Final = count()
 
 
@@ -57,7 +57,7 @@ class KafkaConnection(Connection):
         self._client = client
         self._producers: list[KafkaProducer] = []
         self._consumers: list[ConsumerThread] = []
-        # For all requesters, which may be opened side by side.
+        # Shared by all requesters; the lock is for those that open at the same time.
         self._replies: dict[str, ReplyReader] = {}
         self._request_producer: KafkaProducer | None = None
         self._opening = asyncio.Lock()
@@ -84,11 +84,11 @@ class KafkaConnection(Connection):
 
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
         topic = await self._client.create_topic(destination, persistent=persistent)
-        # One partition is enough for what everybody reads.
+        # A reply topic has one partition, which every requester reads.
         replies = await self._client.create_topic(f"topic:{reply_to}", persistent=persistent)
         async with self._opening:
             if replies not in self._replies:
-                consumer = self._consumer("mqlab-nobody", _REPLIES_ROOM, with_keys=True)
+                consumer = self._consumer("mqlab-nobody", _REPLY_CAPACITY, with_keys=True)
                 await consumer.start_at(replies, await consumer.end_offsets(replies))
                 self._replies[replies] = ReplyReader(consumer)
             if self._request_producer is None:
@@ -116,8 +116,8 @@ class KafkaConnection(Connection):
         await self._client.delete_group(durable)
 
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
-        what = f"{len(bodies)} messages ({persistent=}) cannot be preloaded on {queue}"
-        raise DriverError(f"{what}: {KafkaDriver.lacks['retrieval by correlation id']}")
+        failure = f"{len(bodies)} messages ({persistent=}) cannot be preloaded on {queue}"
+        raise DriverError(f"{failure}: {KafkaDriver.lacks['retrieval by correlation id']}")
 
     async def close(self) -> None:
         parts: list[ReplyReader | ConsumerThread | KafkaProducer] = [
@@ -134,9 +134,9 @@ class KafkaConnection(Connection):
                 raise error
 
     async def _position(self, consumer: ConsumerThread, topic: str) -> list[TopicPartition]:
-        """Where a durable subscription goes on; a new one begins with what comes from now on."""
-        wanted = [TopicPartition(topic, 0)]
-        committed: list[TopicPartition] = await self._client.run_blocking(consumer.consumer.committed, wanted, 30.0)
+        """Return the committed offsets of a durable subscription; a new one starts at the end."""
+        partitions = [TopicPartition(topic, 0)]
+        committed: list[TopicPartition] = await self._client.run_blocking(consumer.consumer.committed, partitions, 30.0)
         if committed[0].offset != OFFSET_INVALID:
             return committed
         end = await consumer.end_offsets(topic)

@@ -1,4 +1,4 @@
-"""What a role holds of Kafka: the sending and receiving ends."""
+"""Links of the Kafka driver: sender and receiver."""
 
 import asyncio
 import secrets
@@ -14,38 +14,38 @@ from mqlab.drivers.kafka.client import KafkaClient
 from mqlab.drivers.kafka.consumer_thread import ConsumerThread, PartitionOffset
 from mqlab.drivers.kafka.producer import LibrdkafkaProducer, describe_error, messages_of
 
-# Messages and bytes that one producer has under way before it waits.
+# Unconfirmed messages and KiB of one producer before it waits.
 _MAX_UNCONFIRMED: Final = 100_000
 _MAX_UNCONFIRMED_KIB: Final = 64 << 10
-# How long messages are gathered when nobody waits for them; who waits says so, and nothing is gathered then.
+# How long the library collects messages for a batch, if no role waits for them.
 LINGER_MS: Final = 5
 _RETRY_INTERVAL_S: Final = 0.002
-# Of messages that were never to be sent: the transaction was aborted.
+# Error codes of messages that an aborted transaction has purged.
 _PURGED: Final = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 
 
 class KafkaProducer:
-    """A producer of the library, and what became of what it was given."""
+    """A producer of the C library, with asynchronous methods and checks for delivery errors."""
 
     def __init__(self, client: KafkaClient, *, linger_ms: int, transacted: bool) -> None:
         self._client = client
         self._transacted = transacted
-        more: Mapping[str, object] = {"transactional.id": f"mqlab-{secrets.token_hex(8)}"} if transacted else {}
+        transaction: Mapping[str, object] = {"transactional.id": f"mqlab-{secrets.token_hex(8)}"} if transacted else {}
         self.library = LibrdkafkaProducer({
             **client.settings, "acks": "all", "enable.idempotence": "true", "linger.ms": linger_ms,
             "batch.size": 1 << 20, "batch.num.messages": _MAX_UNCONFIRMED,
             "queue.buffering.max.messages": _MAX_UNCONFIRMED, "queue.buffering.max.kbytes": _MAX_UNCONFIRMED_KIB,
-            "message.max.bytes": 64 << 20, "delivery.timeout.ms": int(ANSWER_TIMEOUT_S * 1000), **more,
+            "message.max.bytes": 64 << 20, "delivery.timeout.ms": int(ANSWER_TIMEOUT_S * 1000), **transaction,
         })  # fmt: skip
 
     async def open(self, topic: str) -> None:
-        """Returns when it is connected: the first message need not wait for that."""
+        """Connect now, so that the first message does not have to wait for it."""
         if self._transacted:
             await self._client.run_blocking(self.library.init_transactions, ANSWER_TIMEOUT_S)
         await self._client.run_blocking(self.library.wait_topic, topic, ANSWER_TIMEOUT_S)
 
     async def send(self, topic: str, bodies: Matrix, partition: int) -> None:
-        """Returns when they are in the hands of the library."""
+        """Return when the library has queued all messages."""
         bodies = np.ascontiguousarray(bodies)
         messages = messages_of(bodies)
         while len(messages := messages[self.library.send(topic, messages, partition) :]):
@@ -59,33 +59,33 @@ class KafkaProducer:
         self.check()
 
     async def flush(self) -> None:
-        """Everything is confirmed."""
+        """Return when all messages are confirmed."""
         left = await self._client.run_blocking(self.library.flush, ANSWER_TIMEOUT_S)
         self.check()
         if left:
             raise DriverError(f"Kafka has not confirmed {left} messages within {ANSWER_TIMEOUT_S:g} s")
 
     def check(self) -> None:
-        """Raises DriverError if anything failed, now or before."""
+        """Raise DriverError if any message or the connection has failed so far."""
         failed = self.library.delivery_errors - _PURGED
         if failed:
-            raise DriverError(f"Kafka did not take a message: {describe_error(min(failed))}")
+            raise DriverError(f"Kafka did not accept a message: {describe_error(min(failed))}")
         if self.library.failures:
-            raise DriverError(f"the Kafka broker is gone: {self.library.failures[0]}")
+            raise DriverError(f"the Kafka broker is unreachable: {self.library.failures[0]}")
 
     async def close(self) -> None:
-        """What is under way is given up."""
+        """Drop unconfirmed messages."""
         self.library.purge()
         await self._client.run_blocking(self.library.flush, 1.0)
 
     async def _wait_writable(self) -> None:
-        """There may be some now. That has an end: the library gives up what is not taken in time, and says so."""
+        """Wait a little for space in the library's queue. `check` ends such waits: messages time out in the library."""
         self.check()
         await asyncio.sleep(_RETRY_INTERVAL_S)
 
 
 class KafkaSender(Sender):
-    """All messages of one sender go to one partition, so that they keep their order."""
+    """Sends all messages to one partition, so that they keep their order."""
 
     def __init__(
         self, client: KafkaClient, producer: KafkaProducer, topic: str, partition: int, *, transacted: bool
@@ -124,7 +124,7 @@ class KafkaSender(Sender):
 
 
 class KafkaReceiver(Receiver):
-    """`commits`: the group of it is told what was acknowledged."""
+    """`commits`: the consumer group commits acknowledged offsets."""
 
     def __init__(self, consumer: ConsumerThread, *, commits: bool, transacted: bool) -> None:
         self._consumer = consumer

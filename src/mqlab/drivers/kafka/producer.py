@@ -1,7 +1,7 @@
-"""A producer of Kafka's C library, which takes a whole batch as it lies in memory.
+"""A producer on Kafka's C library (librdkafka), which sends a batch from where it lies in memory.
 
-The library is the one that confluent-kafka brings. Its producer for Python makes several objects of every message,
-which costs five times as much as to send it.
+The library is the one that confluent-kafka bundles. Its Python producer creates several objects for every message,
+which costs five times as much as sending it.
 """
 
 import ctypes
@@ -16,9 +16,9 @@ from confluent_kafka import KafkaError, cimpl
 from mqlab.drivers.api import DriverError, Matrix
 
 _PRODUCER: Final = 0
-# The library copies bodies and keys: they are their owner's again when the call returns.
+# The library copies bodies and keys, so the caller may reuse them after the call.
 _COPY: Final = 2
-_QUEUED_AND_UNDER_WAY: Final = 1 | 2
+_QUEUED_AND_IN_FLIGHT: Final = 1 | 2
 _DELIVERY, _ERROR = 0x1, 0x8
 _ERROR_TEXT_BYTES: Final = 512
 
@@ -33,16 +33,16 @@ class _Message(ctypes.Structure):
 
 
 _MESSAGE: Final = np.dtype(_Message)
-# What the library calls, with an event, in a thread of its own.
+# The library calls this with an event in its own thread.
 _Listener: Final = CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
 
-# Messages as the library reads them.
+# An array of rd_kafka_message_t.
 Messages = np.ndarray[Any, Any]
 
 
 def _library() -> ctypes.CDLL:
-    """Found through the module of confluent-kafka that uses it, wherever it lies."""
-    found = ctypes.CDLL(cimpl.__file__)
+    """Load the library through the module of confluent-kafka that is linked to it."""
+    library = ctypes.CDLL(cimpl.__file__)
     for name, result, *arguments in (
         ("conf_new", c_void_p),
         ("conf_set", c_int, c_void_p, c_char_p, c_char_p, c_char_p, c_size_t),
@@ -76,16 +76,16 @@ def _library() -> ctypes.CDLL:
         ("error_destroy", None, c_void_p),
         ("err2str", c_char_p, c_int),
     ):
-        function = getattr(found, f"rd_kafka_{name}")
+        function = getattr(library, f"rd_kafka_{name}")
         function.restype, function.argtypes = result, arguments
-    return found
+    return library
 
 
 _rd: Final = _library()
 
 
 def messages_of(bodies: Matrix) -> Messages:
-    """One of each row. The bodies must lie one after the other, and stay where they are until they are sent."""
+    """Describe each row as a message. The bodies must be contiguous and stay alive until they are sent."""
     rows, size = bodies.shape
     messages = np.zeros(rows, dtype=_MESSAGE)
     messages["body"] = np.arange(rows, dtype=np.uint64) * np.uint64(size) + np.uint64(bodies.ctypes.data)
@@ -94,50 +94,50 @@ def messages_of(bodies: Matrix) -> Messages:
 
 
 class LibrdkafkaProducer:
-    """All methods raise DriverError. Those that take seconds wait so long: they belong in a thread."""
+    """All methods raise DriverError. Those with a timeout block: call them in a thread."""
 
     def __init__(self, settings: Mapping[str, object]) -> None:
-        # The codes of messages that were not taken, and why no more will be.
+        # Error codes of messages that were not delivered; fatal errors of the connection.
         self.delivery_errors: set[int] = set()
         self.failures: list[str] = []
         listener = _listener(self.delivery_errors, self.failures)
         self._rk = _new(settings, listener)
         self._topics: dict[str, int] = {}
-        # Not when it is closed: a thread may still wait in it.
+        # Destroy it with the last reference only: a thread may still wait in it.
         weakref.finalize(self, _destroy, self._rk, self._topics, listener)
 
     def wait_topic(self, topic: str, timeout_s: float) -> None:
-        """Returns when it is connected and knows the topic."""
-        found = c_void_p()
-        error = _rd.rd_kafka_metadata(self._rk, 0, self._topic(topic), byref(found), _milliseconds(timeout_s))
+        """Return when the producer is connected and knows the topic."""
+        metadata = c_void_p()
+        error = _rd.rd_kafka_metadata(self._rk, 0, self._topic(topic), byref(metadata), _milliseconds(timeout_s))
         if error:
             raise DriverError(f"Kafka: {describe_error(error)}")
-        _rd.rd_kafka_metadata_destroy(found)
+        _rd.rd_kafka_metadata_destroy(metadata)
 
     def send(self, topic: str, messages: Messages, partition: int) -> int:
-        """How many it took: the first ones, as many as it has room for."""
-        place, count = self._topic(topic), len(messages)
-        taken: int = _rd.rd_kafka_produce_batch(place, partition, _COPY, messages.ctypes.data, count)
-        if taken < count:
-            _check_full(int(messages["error"][taken]))
-        return taken
+        """Queue messages; return how many of the first ones had space in the library's queue."""
+        handle, count = self._topic(topic), len(messages)
+        queued: int = _rd.rd_kafka_produce_batch(handle, partition, _COPY, messages.ctypes.data, count)
+        if queued < count:
+            _check_full(int(messages["error"][queued]))
+        return queued
 
     def send_one(self, topic: str, body: bytes, key: bytes, partition: int) -> bool:
-        """Whether it had room for it."""
-        place = self._topic(topic)
-        if not _rd.rd_kafka_produce(place, partition, _COPY, body, len(body), key, len(key), None):
+        """Queue a message; return False if the library's queue is full."""
+        handle = self._topic(topic)
+        if not _rd.rd_kafka_produce(handle, partition, _COPY, body, len(body), key, len(key), None):
             return True
         _check_full(_rd.rd_kafka_last_error())
         return False
 
     def flush(self, timeout_s: float) -> int:
-        """How many messages are not confirmed in time."""
+        """Wait for all confirmations; return the number of messages that are still unconfirmed."""
         late = _rd.rd_kafka_flush(self._rk, _milliseconds(timeout_s))
         return int(_rd.rd_kafka_outq_len(self._rk)) if late else 0
 
     def purge(self) -> None:
-        """What is not confirmed is given up."""
-        _rd.rd_kafka_purge(self._rk, _QUEUED_AND_UNDER_WAY)
+        """Drop all unconfirmed messages."""
+        _rd.rd_kafka_purge(self._rk, _QUEUED_AND_IN_FLIGHT)
 
     def init_transactions(self, timeout_s: float) -> None:
         _check(_rd.rd_kafka_init_transactions(self._rk, _milliseconds(timeout_s)))
@@ -152,51 +152,51 @@ class LibrdkafkaProducer:
         _check(_rd.rd_kafka_abort_transaction(self._rk, _milliseconds(timeout_s)))
 
     def _topic(self, name: str) -> int:
-        found = self._topics.get(name)
-        if found is None:
-            found = _rd.rd_kafka_topic_new(self._rk, name.encode(), None)
-            if found is None:
+        handle = self._topics.get(name)
+        if handle is None:
+            handle = _rd.rd_kafka_topic_new(self._rk, name.encode(), None)
+            if handle is None:
                 raise DriverError(f"Kafka: {describe_error(_rd.rd_kafka_last_error())}")
-            self._topics[name] = found
-        return found
+            self._topics[name] = handle
+        return handle
 
 
 def describe_error(error: int) -> str:
-    said: bytes = _rd.rd_kafka_err2str(error)
-    return said.decode()
+    text: bytes = _rd.rd_kafka_err2str(error)
+    return text.decode()
 
 
 def _listener(delivery_errors: set[int], failures: list[str]) -> Callable[..., None]:
-    """It knows no producer, which would then never end."""
+    """Return the event callback. It has no reference to the producer, so that it can be collected."""
 
-    def told(_: object, event: int, __: object) -> None:
+    def on_event(_: object, event: int, __: object) -> None:
         error = _rd.rd_kafka_event_error(event)
         if _rd.rd_kafka_event_type(event) == _DELIVERY:
             delivery_errors.add(error)
         elif error in (KafkaError._FATAL, KafkaError._ALL_BROKERS_DOWN):
             failures.append(_rd.rd_kafka_event_error_string(event).decode())
-        # Who flushes waits for this.
+        # A flush waits until its events are destroyed.
         _rd.rd_kafka_event_destroy(event)
 
-    return _Listener(told)
+    return _Listener(on_event)
 
 
 def _new(settings: Mapping[str, object], listener: Callable[..., None]) -> int:
     conf, reason = _rd.rd_kafka_conf_new(), ctypes.create_string_buffer(_ERROR_TEXT_BYTES)
-    # To be told of every message that was taken would cost more than to send it.
+    # A report for every delivered message would cost more than sending it.
     for name, value in {**settings, "delivery.report.only.error": "true"}.items():
         if _rd.rd_kafka_conf_set(conf, name.encode(), str(value).encode(), reason, _ERROR_TEXT_BYTES):
             raise DriverError(f"Kafka: {reason.value.decode()}")
     _rd.rd_kafka_conf_set_events(conf, _DELIVERY | _ERROR)
     _rd.rd_kafka_conf_set_background_event_cb(conf, listener)
-    made: int | None = _rd.rd_kafka_new(_PRODUCER, conf, reason, _ERROR_TEXT_BYTES)
-    if made is None:
+    producer: int | None = _rd.rd_kafka_new(_PRODUCER, conf, reason, _ERROR_TEXT_BYTES)
+    if producer is None:
         raise DriverError(f"Kafka: {reason.value.decode()}")
-    events, heard = _rd.rd_kafka_queue_get_main(made), _rd.rd_kafka_queue_get_background(made)
-    _rd.rd_kafka_queue_forward(events, heard)
+    events, background = _rd.rd_kafka_queue_get_main(producer), _rd.rd_kafka_queue_get_background(producer)
+    _rd.rd_kafka_queue_forward(events, background)
     _rd.rd_kafka_queue_destroy(events)
-    _rd.rd_kafka_queue_destroy(heard)
-    return made
+    _rd.rd_kafka_queue_destroy(background)
+    return producer
 
 
 def _destroy(rk: int, topics: dict[str, int], _: object) -> None:

@@ -1,6 +1,6 @@
-"""Request and reply over Kafka: all requesters share the topic of the replies, and each connection reads all of it.
+"""Request/reply over Kafka: all requesters share a reply topic, and each connection reads all of it.
 
-The key of a request, and of its reply, is the topic of the replies and the correlation id.
+The key of a request and of its reply is the reply topic and the correlation id.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from mqlab.drivers.kafka.links import KafkaProducer
 
 
 class ReplyReader:
-    """What comes to a topic of replies, for all requesters of one connection; the others' is passed over."""
+    """Reads a reply topic for all requesters of one connection, and skips the replies to other connections."""
 
     def __init__(self, consumer: ConsumerThread) -> None:
         self._consumer = consumer
@@ -56,10 +56,10 @@ class KafkaRequester(Requester):
         self._replies = replies
         self._topic = topic
         self._partition = partition
-        self._before = f"{reply_to} {secrets.token_hex(8)}-"
+        self._key_prefix = f"{reply_to} {secrets.token_hex(8)}-"
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:
-        key = f"{self._before}{correlation_id}".encode()
+        key = f"{self._key_prefix}{correlation_id}".encode()
         reply = self._replies.expect(key)
         try:
             await self._producer.send_one(self._topic, body, key, self._partition)
@@ -86,8 +86,8 @@ class KafkaResponder(Responder):
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         for key, body in zip(keys_of(self._requests), bodies, strict=True):
-            topic, found, _ = key.partition(b" ")
-            if not found:
+            topic, blank, _ = key.partition(b" ")
+            if not blank:
                 raise DriverError("a request has no reply address or no correlation id")
             await self._producer.send_one(topic.decode(), body, key, 0)
         if wait:

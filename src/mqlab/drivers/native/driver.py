@@ -1,4 +1,4 @@
-"""The native protocol of the embedded broker, through the batch API of its client library."""
+"""The driver of the embedded broker's native protocol, on the batch API of its client library."""
 
 import pyarrow as pa
 
@@ -7,12 +7,11 @@ from mqlab.drivers.api import Connection, Driver, Matrix, Receiver, ReceiverOpti
 from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S
 from mqlab.drivers.native.links import (
     NativeReceiver,
-    NativeRequester,
-    NativeResponder,
     NativeSender,
     column_of,
     translated,
 )
+from mqlab.drivers.native.request_reply import NativeRequester, NativeResponder
 from mqlab.wire.native.columns import encode_columns
 
 _PRELOAD_BATCH = 1000
@@ -48,7 +47,7 @@ class NativeConnection(Connection):
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
         with translated():
             session = await self._connection.session()
-            # As all messages of the lab, requests carry nothing that is not needed.
+            # Without message ids and timestamps: messages of the lab carry no header that it does not need.
             return NativeRequester(
                 await session.requester(
                     destination, reply_to=reply_to, persistent=persistent, ids=False, timestamps=False
@@ -61,7 +60,7 @@ class NativeConnection(Connection):
             return NativeResponder(session, await session.consumer(destination, prefetch=prefetch), persistent)
 
     async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
-        # With no room for a message: none must be delivered now.
+        # A prefetch of 0, so that the broker delivers no message now.
         await (await self.receiver(topic, ReceiverOptions(0, "auto", options.selector, options.durable))).close()
 
     async def unsubscribe(self, durable: str) -> None:
@@ -72,9 +71,9 @@ class NativeConnection(Connection):
         with translated():
             producer = await (await self._connection.session()).producer(queue)
             for first in range(0, len(bodies), _PRELOAD_BATCH):
-                some = bodies[first : first + _PRELOAD_BATCH]
-                ids = pa.array([f"preload-{number}" for number in range(first, first + len(some))])
-                payload = encode_columns(column_of(some), {"correlation_id": ids})
+                rows = bodies[first : first + _PRELOAD_BATCH]
+                ids = pa.array([f"preload-{number}" for number in range(first, first + len(rows))])
+                payload = encode_columns(column_of(rows), {"correlation_id": ids})
                 await producer.send_batch(payload, persistent=persistent, confirm=persistent)
             await producer.close()
 

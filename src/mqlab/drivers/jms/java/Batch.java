@@ -8,7 +8,7 @@ import javax.jms.BytesMessage;
 import javax.jms.JMSException;
 import javax.jms.Message;
 
-/** Bodies that go to Python together: body i is data[offsets[i]] up to data[offsets[i + 1]]. */
+/** Bodies of one batch for Python: body i is data[offsets[i]] up to data[offsets[i + 1]]. */
 final class Batch {
     private byte[] data = new byte[4096];
     private int[] offsets = new int[257];
@@ -18,7 +18,7 @@ final class Batch {
 
     void add(Message message) throws JMSException {
         if (!(message instanceof BytesMessage)) {
-            throw new JMSException("a message came that is not one of bytes: " + message.getClass().getSimpleName());
+            throw new JMSException("not a BytesMessage: " + message.getClass().getSimpleName());
         }
         BytesMessage bytes = (BytesMessage) message;
         int size = (int) bytes.getBodyLength();
@@ -32,7 +32,7 @@ final class Batch {
         if (size > body.length) {
             body = new byte[size];
         }
-        // JMS reads to the beginning of an array only.
+        // JMS can read only to the start of an array.
         int read = size == 0 ? 0 : bytes.readBytes(body, size);
         if (read != size) {
             throw new JMSException("a body of " + size + " bytes has only " + read);
@@ -42,8 +42,8 @@ final class Batch {
         redelivered |= message.getJMSRedelivered();
     }
 
-    /** Whether it can have this one too: those that came again and those that did not stay apart. */
-    boolean goesWith(Message message) throws JMSException {
+    /** Whether the message fits: a batch has either redelivered messages or others. */
+    boolean accepts(Message message) throws JMSException {
         return rows == 0 || redelivered == message.getJMSRedelivered();
     }
 
@@ -51,8 +51,8 @@ final class Batch {
         return rows;
     }
 
-    /** All in one piece, for one call: rows, whether redelivered, offsets (numbers of this machine), data. */
-    byte[] packed() {
+    /** Packs the batch for one call from Python: rows, redelivered, offsets (native byte order), data. */
+    byte[] pack() {
         int begin = Integer.BYTES * (rows + 3);
         byte[] packed = new byte[begin + offsets[rows]];
         ByteBuffer.wrap(packed).order(ByteOrder.nativeOrder()).asIntBuffer()

@@ -13,7 +13,7 @@ import javax.jms.Session;
 import javax.naming.InitialContext;
 import javax.naming.NamingException;
 
-/** The ways to a provider's connection factory and destinations: its class with its settings, or a directory (JNDI). */
+/** Creates a provider's connection factory and destinations: by class and settings, or by lookup in JNDI. */
 final class Factories {
     private static final String HORNETQ = "org.hornetq.jms.client.HornetQJMSConnectionFactory";
     private static final int BUFFER_SIZE = 1 << 20;
@@ -26,26 +26,26 @@ final class Factories {
 
     ConnectionFactory factory() throws Exception {
         if (options.containsKey("lookup")) {
-            return (ConnectionFactory) directory().lookup(options.get("lookup"));
+            return (ConnectionFactory) context().lookup(options.get("lookup"));
         }
         Class<?> type = Class.forName(options.get("factory"));
-        Object made = type.getName().equals(HORNETQ) ? hornetq(type) : made(type, options.get("url"));
+        Object factory = type.getName().equals(HORNETQ) ? hornetq(type) : create(type, options.get("url"));
         for (Map.Entry<String, String> option : options.entrySet()) {
             if (option.getKey().startsWith("set.")) {
-                set(made, option.getKey().substring(4), option.getValue());
+                set(factory, option.getKey().substring(4), option.getValue());
             }
         }
-        return (ConnectionFactory) made;
+        return (ConnectionFactory) factory;
     }
 
     Destination destination(Session session, boolean topic, String name) throws JMSException, NamingException {
         if ("jndi".equals(options.get("destinations"))) {
-            return (Destination) directory().lookup(name);
+            return (Destination) context().lookup(name);
         }
         return topic ? session.createTopic(name) : session.createQueue(name);
     }
 
-    /** Some hold threads or sockets of their own; JMS has no word for it. */
+    /** Closes the factory if it has a method for that: some hold threads or sockets, and JMS has no such method. */
     static void close(ConnectionFactory factory) throws ReflectiveOperationException {
         if (factory != null) {
             try {
@@ -56,7 +56,7 @@ final class Factories {
         }
     }
 
-    private InitialContext directory() throws NamingException {
+    private InitialContext context() throws NamingException {
         Hashtable<String, String> settings = new Hashtable<>();
         for (Map.Entry<String, String> option : options.entrySet()) {
             if (option.getKey().startsWith("jndi.")) {
@@ -66,34 +66,34 @@ final class Factories {
         return new InitialContext(settings);
     }
 
-    private static Object made(Class<?> type, String url) throws ReflectiveOperationException {
+    private static Object create(Class<?> type, String url) throws ReflectiveOperationException {
         if (url == null || url.isEmpty()) {
             return type.getConstructor().newInstance();
         }
         return type.getConstructor(String.class).newInstance(url);
     }
 
-    /** Its factories are made of connectors, not of a text. */
+    /** HornetQ's factory takes connectors, not a URL. */
     private Object hornetq(Class<?> type) throws ReflectiveOperationException {
-        Map<String, Object> where = new HashMap<>();
-        where.put("host", options.get("host"));
-        where.put("port", options.get("port"));
-        // Its own 32 KiB are less than one segment of the loopback: each then waits for a timer of TCP.
-        where.put("tcp-send-buffer-size", BUFFER_SIZE);
-        where.put("tcp-receive-buffer-size", BUFFER_SIZE);
+        Map<String, Object> parameters = new HashMap<>();
+        parameters.put("host", options.get("host"));
+        parameters.put("port", options.get("port"));
+        // The default of 32 KiB is less than one segment of the loopback, so each send would wait for a TCP timer.
+        parameters.put("tcp-send-buffer-size", BUFFER_SIZE);
+        parameters.put("tcp-receive-buffer-size", BUFFER_SIZE);
         Class<?> transport = Class.forName("org.hornetq.api.core.TransportConfiguration");
         String netty = "org.hornetq.core.remoting.impl.netty.NettyConnectorFactory";
         Object connectors = Array.newInstance(transport, 1);
-        Array.set(connectors, 0, transport.getConstructor(String.class, Map.class).newInstance(netty, where));
+        Array.set(connectors, 0, transport.getConstructor(String.class, Map.class).newInstance(netty, parameters));
         return type.getConstructor(boolean.class, connectors.getClass()).newInstance(false, connectors);
     }
 
-    /** By setNAME(value); where there is none, by setProperty(NAME, value). */
+    /** Calls setNAME(value), or setProperty(NAME, value) if there is no such method. */
     private static void set(Object factory, String name, String value) throws ReflectiveOperationException {
         String setter = "set" + Character.toUpperCase(name.charAt(0)) + name.substring(1);
         for (Method method : factory.getClass().getMethods()) {
             if (method.getName().equals(setter) && method.getParameterCount() == 1) {
-                Object converted = converted(value, method.getParameterTypes()[0]);
+                Object converted = convert(value, method.getParameterTypes()[0]);
                 if (converted != null) {
                     method.invoke(factory, converted);
                     return;
@@ -107,7 +107,7 @@ final class Factories {
         }
     }
 
-    private static Object converted(String value, Class<?> type) {
+    private static Object convert(String value, Class<?> type) {
         if (type == String.class) {
             return value;
         }

@@ -1,31 +1,31 @@
 package mqlab.jms;
 
-/** What a role holds: a thread that works with its sessions, and how these end. */
+/** A link of a role: the thread that works with its session, and the code that closes it. */
 abstract class Link {
-    /** Closes what the link has. */
-    interface Ending {
+    /** Closes the sessions of the link. */
+    interface Closer {
         void run() throws Exception;
     }
 
     final Worker worker;
-    private final Ending ending;
+    private final Closer closer;
 
-    Link(Worker worker, Ending ending) {
+    Link(Worker worker, Closer closer) {
         this.worker = worker;
-        this.ending = ending;
+        this.closer = closer;
     }
 
-    /** After all that was ordered. The end of a session is answered after all that was sent on it. */
+    /** Closes after all submitted work. The provider closes a session after all messages that were sent on it. */
     public void close(long ticket) {
-        hurry();
-        worker.order(ticket, () -> {
-            ending.run();
+        stopWaiting();
+        worker.submit(ticket, () -> {
+            closer.run();
             return null;
         });
         worker.end();
     }
 
-    /** Nothing that only waits must hold up the end. */
-    void hurry() {
+    /** Ends every wait of this link, so that it can close. */
+    void stopWaiting() {
     }
 }

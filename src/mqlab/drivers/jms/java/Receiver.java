@@ -6,45 +6,45 @@ import javax.jms.Message;
 import javax.jms.MessageListener;
 
 /**
- * Gathers messages while Python waits for some, and until it comes to take them. In between the provider is held: JMS
- * acknowledges a message when its listener returns, and none must be acknowledged before it was asked for.
+ * Collects messages from the moment Python requests a batch until it takes the batch. At other times the listener
+ * blocks the provider: JMS acknowledges a message when its listener returns, and only requested ones may be.
  */
 public class Receiver extends Link implements MessageListener {
-    private static final long NOBODY = -1;
+    private static final long NONE = -1;
 
-    private final Bell bell;
-    private final int most;
+    private final CompletionQueue completions;
+    private final int maxRows;
     private Batch batch = new Batch();
-    private long asked = NOBODY;
-    private boolean open;
+    private long ticket = NONE;
+    private boolean requested;
     private boolean closing;
     private Exception failed;
 
-    Receiver(Bell bell, Worker worker, int most, Ending ending) {
-        super(worker, ending);
-        this.bell = bell;
-        this.most = most;
+    Receiver(CompletionQueue completions, Worker worker, int maxRows, Closer closer) {
+        super(worker, closer);
+        this.completions = completions;
+        this.maxRows = maxRows;
     }
 
-    /** Rings when there is something to take. */
-    public synchronized void ask(long ticket) {
-        asked = ticket;
-        open = true;
+    /** Completes when there is a batch to take. */
+    public synchronized void requestBatch(long ticket) {
+        this.ticket = ticket;
+        requested = true;
         notifyAll();
-        answer();
+        complete();
     }
 
     public synchronized byte[] take() {
         Batch taken = batch;
         batch = new Batch();
-        open = false;
-        return taken.packed();
+        requested = false;
+        return taken.pack();
     }
 
     @Override
     public synchronized void onMessage(Message message) {
         try {
-            while (!closing && !(open && batch.rows() < most && batch.goesWith(message))) {
+            while (!closing && !(requested && batch.rows() < maxRows && batch.accepts(message))) {
                 wait();
             }
             if (!closing) {
@@ -56,7 +56,7 @@ public class Receiver extends Link implements MessageListener {
         if (closing) {
             throw new Closing();
         }
-        answer();
+        complete();
     }
 
     void add(Batch to, Message message) throws Exception {
@@ -64,17 +64,17 @@ public class Receiver extends Link implements MessageListener {
     }
 
     @Override
-    synchronized void hurry() {
+    synchronized void stopWaiting() {
         closing = true;
         notifyAll();
     }
 
-    /** Tells the provider not to acknowledge. Some print what a listener throws: there is nothing to print. */
+    /** Makes the provider not acknowledge. Some providers print what a listener throws, so it prints nothing. */
     private static final class Closing extends IllegalStateException {
         private static final long serialVersionUID = 1;
 
         Closing() {
-            super("closed before this message was asked for");
+            super("closed before this message was requested");
         }
 
         @Override
@@ -86,10 +86,10 @@ public class Receiver extends Link implements MessageListener {
         }
     }
 
-    private void answer() {
-        if (asked != NOBODY && (failed != null || batch.rows() > 0)) {
-            bell.ring(asked, null, failed);
-            asked = NOBODY;
+    private void complete() {
+        if (ticket != NONE && (failed != null || batch.rows() > 0)) {
+            completions.complete(ticket, null, failed);
+            ticket = NONE;
         }
     }
 }

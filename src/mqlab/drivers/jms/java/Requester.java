@@ -11,47 +11,48 @@ import javax.jms.MessageConsumer;
 import javax.jms.MessageProducer;
 
 /**
- * One request at a time, its reply found by a selector on a queue that many may share. With a standing consumer, all
- * replies to this requester have its own correlation id, and say in a property which request they answer.
+ * Sends one request at a time and receives its reply by a selector on a queue that requesters may share. If it keeps
+ * its consumer, all replies to this requester have its own correlation id, and a property names the request.
  */
 public final class Requester extends Link {
     static final String REQUEST = "mqlab_request";
-    private static final long LOOK_MS = 500;
+    private static final long POLL_MS = 500;
 
-    private final Outlet outlet;
+    private final ProducerSession producerSession;
     private final MessageProducer producer;
     private final Destination replies;
-    private final String mine = UUID.randomUUID().toString();
+    private final String ownId = UUID.randomUUID().toString();
     private final MessageConsumer standing;
     private volatile boolean closing;
 
-    Requester(Worker worker, Outlet outlet, Destination requests, Destination replies, boolean stands)
-            throws JMSException {
-        super(worker, outlet::close);
-        this.outlet = outlet;
-        producer = outlet.producer(requests);
+    Requester(
+            Worker worker, ProducerSession producerSession, Destination requests, Destination replies,
+            boolean keepConsumer) throws JMSException {
+        super(worker, producerSession::close);
+        this.producerSession = producerSession;
+        producer = producerSession.producer(requests);
         this.replies = replies;
-        standing = stands ? consumer(mine) : null;
+        standing = keepConsumer ? consumer(ownId) : null;
     }
 
-    /** Results in a packed Batch of one. */
+    /** The result is a packed Batch of one message. */
     public void request(long ticket, ByteBuffer data, int size, String id) {
-        worker.order(ticket, () -> {
-            BytesMessage message = outlet.message(data, 0, new byte[size]);
+        worker.submit(ticket, () -> {
+            BytesMessage message = producerSession.message(data, 0, new byte[size]);
             message.setJMSReplyTo(replies);
-            message.setJMSCorrelationID(standing == null ? id : mine);
+            message.setJMSCorrelationID(standing == null ? id : ownId);
             message.setStringProperty(REQUEST, id);
             producer.send(message);
-            return standing == null ? once(id) : reply(standing, id);
+            return standing == null ? receiveOnce(id) : reply(standing, id);
         });
     }
 
     @Override
-    void hurry() {
+    void stopWaiting() {
         closing = true;
     }
 
-    private byte[] once(String id) throws JMSException {
+    private byte[] receiveOnce(String id) throws JMSException {
         MessageConsumer consumer = consumer(id);
         try {
             return reply(consumer, id);
@@ -66,18 +67,18 @@ public final class Requester extends Link {
             if (closing) {
                 throw new JMSException("closed before the reply to " + id + " came");
             }
-            message = consumer.receive(LOOK_MS);
+            message = consumer.receive(POLL_MS);
         }
         String answered = message.getStringProperty(REQUEST);
         if (!id.equals(answered)) {
-            throw new JMSException("the reply to " + id + " is one to " + answered);
+            throw new JMSException("the reply to " + id + " answers " + answered);
         }
         Batch batch = new Batch();
         batch.add(message);
-        return batch.packed();
+        return batch.pack();
     }
 
     private MessageConsumer consumer(String id) throws JMSException {
-        return outlet.session.createConsumer(replies, "JMSCorrelationID = '" + id + "'");
+        return producerSession.session.createConsumer(replies, "JMSCorrelationID = '" + id + "'");
     }
 }

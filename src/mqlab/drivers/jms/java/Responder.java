@@ -12,58 +12,57 @@ import javax.jms.Message;
 import javax.jms.MessageProducer;
 import javax.jms.Queue;
 
-/** A receiver of requests that sends replies in a session of their own: that of the requests is its listener's. */
+/** Receives requests, and sends replies in a second session: the first one belongs to its listener's thread. */
 public final class Responder extends Receiver {
-    private final Outlet outlet;
+    private final ProducerSession producerSession;
     private final Map<String, MessageProducer> producers = new HashMap<>();
-    private List<Message> coming = new ArrayList<>();
-    private List<Message> asked = new ArrayList<>();
+    private List<Message> collected = new ArrayList<>();
+    private List<Message> requests = new ArrayList<>();
 
-    /** With a way out for replies. */
-    Responder(Bell bell, Worker worker, int most, Ending ending, Outlet outlet) {
-        super(bell, worker, most, ending);
-        this.outlet = outlet;
+    Responder(CompletionQueue completions, Worker worker, int maxRows, Closer closer, ProducerSession producerSession) {
+        super(completions, worker, maxRows, closer);
+        this.producerSession = producerSession;
     }
 
     @Override
     void add(Batch to, Message message) throws Exception {
         super.add(to, message);
-        coming.add(message);
+        collected.add(message);
     }
 
     @Override
     public synchronized byte[] take() {
-        asked = coming;
-        coming = new ArrayList<>();
+        requests = collected;
+        collected = new ArrayList<>();
         return super.take();
     }
 
-    /** To what was last taken: reply i, of sizes[i] bytes, is that to request i. */
+    /** Answers the last batch: reply i, of sizes[i] bytes, answers its request i. */
     public void reply(long ticket, ByteBuffer data, int[] sizes, boolean wait) {
-        List<Message> requests = asked;
-        worker.order(ticket, () -> {
+        List<Message> answered = requests;
+        worker.submit(ticket, () -> {
             int begin = 0;
             for (int row = 0; row < sizes.length; row++) {
-                Message request = requests.get(row);
-                BytesMessage message = outlet.message(data, begin, new byte[sizes[row]]);
+                Message request = answered.get(row);
+                BytesMessage message = producerSession.message(data, begin, new byte[sizes[row]]);
                 begin += sizes[row];
                 message.setJMSCorrelationID(request.getJMSCorrelationID());
                 message.setStringProperty(Requester.REQUEST, request.getStringProperty(Requester.REQUEST));
-                outlet.send(producer(request), message, wait);
+                producerSession.send(producer(request), message, wait);
             }
-            outlet.settle(wait);
+            producerSession.settle(wait);
             return null;
         });
     }
 
     private MessageProducer producer(Message request) throws JMSException {
         if (!(request.getJMSReplyTo() instanceof Queue)) {
-            throw new JMSException("a request does not say on which queue it wants its reply");
+            throw new JMSException("a request has no reply queue");
         }
         Queue replies = (Queue) request.getJMSReplyTo();
         MessageProducer producer = producers.get(replies.getQueueName());
         if (producer == null) {
-            producer = outlet.producer(replies);
+            producer = producerSession.producer(replies);
             producers.put(replies.getQueueName(), producer);
         }
         return producer;

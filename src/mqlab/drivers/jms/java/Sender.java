@@ -7,59 +7,60 @@ import javax.jms.JMSException;
 import javax.jms.Message;
 import javax.jms.MessageProducer;
 
-/** A producer, and a thread that sends whole batches with it. */
+/** A producer, and the thread that sends whole batches with it. */
 public final class Sender extends Link {
-    private final Outlet outlet;
+    private final ProducerSession producerSession;
     private final MessageProducer producer;
 
-    Sender(Worker worker, Outlet outlet, MessageProducer producer) {
-        super(worker, outlet::close);
-        this.outlet = outlet;
+    Sender(Worker worker, ProducerSession producerSession, MessageProducer producer) {
+        super(worker, producerSession::close);
+        this.producerSession = producerSession;
         this.producer = producer;
     }
 
     /**
-     * `rows` messages of one size that lie in `data`; `columns` (long[], int[], double[]) have a value for each. With
-     * `wait` it ends when all are confirmed, with `mark` when the system has taken them, if the provider can tell.
+     * Sends `rows` messages of one size from `data`; `columns` (long[], int[], double[]) have a property of each.
+     * Completes with `wait` when all are confirmed, with `report` when the broker has accepted them, if the provider
+     * can tell.
      */
     public void send(
-            long ticket, ByteBuffer data, int rows, int size, boolean wait, boolean mark, String[] names,
+            long ticket, ByteBuffer data, int rows, int size, boolean wait, boolean report, String[] names,
             Object[] columns) {
-        worker.order(ticket, () -> {
+        worker.submit(ticket, () -> {
             byte[] body = new byte[size];
             for (int row = 0; row < rows; row++) {
-                BytesMessage message = outlet.message(data, row * size, body);
+                BytesMessage message = producerSession.message(data, row * size, body);
                 for (int column = 0; column < names.length; column++) {
                     set(message, names[column], columns[column], row);
                 }
-                if (mark && row == rows - 1) {
-                    outlet.mark(producer, message);
+                if (report && row == rows - 1) {
+                    producerSession.sendAccepted(producer, message);
                 } else {
-                    outlet.send(producer, message, wait);
+                    producerSession.send(producer, message, wait);
                 }
             }
-            outlet.settle(wait);
+            producerSession.settle(wait);
             return null;
         });
     }
 
-    /** Messages with correlation ids that nobody asks for. */
+    /** Sends messages with correlation ids that no requester uses. */
     public void preload(long ticket, ByteBuffer data, int rows, int size) {
-        worker.order(ticket, () -> {
+        worker.submit(ticket, () -> {
             byte[] body = new byte[size];
             for (int row = 0; row < rows; row++) {
-                BytesMessage message = outlet.message(data, row * size, body);
+                BytesMessage message = producerSession.message(data, row * size, body);
                 message.setJMSCorrelationID("preload-" + row);
-                outlet.send(producer, message, true);
+                producerSession.send(producer, message, true);
             }
-            outlet.settle(true);
+            producerSession.settle(true);
             return null;
         });
     }
 
     public void commit(long ticket) {
-        worker.order(ticket, () -> {
-            outlet.session.commit();
+        worker.submit(ticket, () -> {
+            producerSession.session.commit();
             return null;
         });
     }

@@ -3,28 +3,28 @@ package mqlab.jms;
 import java.util.concurrent.Callable;
 import java.util.concurrent.LinkedBlockingQueue;
 
-/** A thread that does one piece of work after the other, and rings when each is done. */
+/** A thread that runs submitted calls one after the other, and queues their completions. */
 final class Worker {
     private final LinkedBlockingQueue<Runnable> waiting = new LinkedBlockingQueue<>();
-    private final Bell bell;
+    private final CompletionQueue completions;
     private final Thread thread;
-    private boolean ended;
+    private boolean stopped;
 
-    Worker(Bell bell, String name) {
-        this.bell = bell;
+    Worker(CompletionQueue completions, String name) {
+        this.completions = completions;
         thread = new Thread(this::run, name);
         thread.setDaemon(true);
-        // Providers look there for their own classes.
+        // Providers load their classes through it.
         thread.setContextClassLoader(Worker.class.getClassLoader());
         thread.start();
     }
 
-    void order(long ticket, Callable<?> work) {
+    void submit(long ticket, Callable<?> work) {
         waiting.add(() -> {
             try {
-                bell.ring(ticket, work.call(), null);
+                completions.complete(ticket, work.call(), null);
             } catch (Throwable error) {
-                bell.ring(ticket, null, error);
+                completions.complete(ticket, null, error);
             }
         });
     }
@@ -33,23 +33,23 @@ final class Worker {
         return !waiting.isEmpty();
     }
 
-    /** After all that is ordered. */
+    /** Ends the thread after all submitted work. */
     void end() {
-        waiting.add(() -> ended = true);
+        waiting.add(() -> stopped = true);
     }
 
-    /** In the middle of what it does. */
+    /** Ends the thread at once, in the middle of a call. */
     void abandon() {
         end();
         thread.interrupt();
     }
 
     private void run() {
-        while (!ended) {
+        while (!stopped) {
             try {
                 waiting.take().run();
             } catch (InterruptedException interrupted) {
-                ended = true;
+                stopped = true;
             }
         }
     }

@@ -6,16 +6,16 @@ import javax.jms.MessageProducer;
 import javax.jms.Session;
 
 /**
- * All messages of a batch are sent, then all confirmations waited for (JMS 2). Persistent messages that nobody waits
- * for are sent so, too: the plain `send` would wait for each of them.
+ * Sends all messages of a batch, then waits for all their confirmations (JMS 2). Persistent messages use a listener
+ * even if the role does not wait, because the plain `send` would wait for each of them.
  */
-final class ByListener extends Outlet implements CompletionListener {
-    private static final int MOST = 1000;
+final class ListenerConfirmedSession extends ProducerSession implements CompletionListener {
+    private static final int MAX_UNCONFIRMED = 1000;
 
-    private int open;
+    private int unconfirmed;
     private Exception failed;
 
-    ByListener(Session session, boolean persistent) {
+    ListenerConfirmedSession(Session session, boolean persistent) {
         super(session, persistent);
     }
 
@@ -26,8 +26,8 @@ final class ByListener extends Outlet implements CompletionListener {
             return;
         }
         synchronized (this) {
-            until(MOST - 1);
-            open++;
+            waitUnconfirmed(MAX_UNCONFIRMED - 1);
+            unconfirmed++;
         }
         producer.send(message, this);
     }
@@ -35,12 +35,12 @@ final class ByListener extends Outlet implements CompletionListener {
     @Override
     synchronized void settle(boolean wait) throws Exception {
         if (wait) {
-            until(0);
+            waitUnconfirmed(0);
         }
     }
 
-    private void until(int most) throws Exception {
-        while (open > most && failed == null) {
+    private void waitUnconfirmed(int maxUnconfirmed) throws Exception {
+        while (unconfirmed > maxUnconfirmed && failed == null) {
             wait();
         }
         if (failed != null) {
@@ -50,7 +50,7 @@ final class ByListener extends Outlet implements CompletionListener {
 
     @Override
     public synchronized void onCompletion(Message message) {
-        open--;
+        unconfirmed--;
         notifyAll();
     }
 

@@ -16,34 +16,34 @@ import javax.naming.Context;
 import javax.naming.spi.InitialContextFactory;
 
 /**
- * A directory with a provider that does nothing: all that is sent is dropped, and one message is delivered again and
- * again. The name of its connection factory is the size of that message.
+ * A JNDI context with a provider that drops all sent messages, and delivers one message again and again. The name of
+ * its connection factory is the size of that message.
  */
-public final class Null implements InitialContextFactory {
-    /** Where the sequence number of a message of the lab is. */
-    private static final int NUMBER_AT = 4;
+public final class NullProvider implements InitialContextFactory {
+    /** Offset of the sequence number in a message of the lab. */
+    private static final int NUMBER_OFFSET = 4;
 
-    /** What an object does; null: nothing, and whatever stands for that is returned. */
-    private interface Does {
+    /** The behaviour of a proxy. NullProvider stands for the default value of the method's type. */
+    private interface Behaviour {
         Object call(String method, Object[] arguments);
     }
 
     @Override
     public Context getInitialContext(Hashtable<?, ?> settings) {
-        return made(Context.class, (method, arguments) ->
+        return proxy(Context.class, (method, arguments) ->
                 method.equals("lookup") ? factory(Integer.parseInt((String) arguments[0])) : null);
     }
 
     private static ConnectionFactory factory(int size) {
-        Connection connection = made(Connection.class, (method, arguments) ->
+        Connection connection = proxy(Connection.class, (method, arguments) ->
                 method.equals("createSession") ? session(message(size)) : null);
-        return made(ConnectionFactory.class, (method, arguments) ->
+        return proxy(ConnectionFactory.class, (method, arguments) ->
                 method.equals("createConnection") ? connection : null);
     }
 
     private static Session session(BytesMessage message) {
-        MessageProducer producer = made(MessageProducer.class, (method, arguments) -> null);
-        return made(Session.class, (method, arguments) -> switch (method) {
+        MessageProducer producer = proxy(MessageProducer.class, (method, arguments) -> null);
+        return proxy(Session.class, (method, arguments) -> switch (method) {
             case "createBytesMessage" -> message;
             case "createProducer" -> producer;
             case "createConsumer" -> consumer(message);
@@ -52,21 +52,21 @@ public final class Null implements InitialContextFactory {
     }
 
     private static MessageConsumer consumer(BytesMessage message) {
-        return made(MessageConsumer.class, (method, arguments) -> switch (method) {
+        return proxy(MessageConsumer.class, (method, arguments) -> switch (method) {
             case "receive", "receiveNoWait" -> message;
-            case "setMessageListener" -> delivering(message, (MessageListener) arguments[0]);
+            case "setMessageListener" -> deliver(message, (MessageListener) arguments[0]);
             default -> null;
         });
     }
 
-    private static Object delivering(BytesMessage message, MessageListener listener) {
+    private static Object deliver(BytesMessage message, MessageListener listener) {
         Thread thread = new Thread(() -> {
             try {
                 while (true) {
                     listener.onMessage(message);
                 }
             } catch (IllegalStateException closing) {
-                // So a receiver tells that it wants no more.
+                // The receiver closes.
             }
         }, "mqlab-jms-null");
         thread.setDaemon(true);
@@ -74,32 +74,32 @@ public final class Null implements InitialContextFactory {
         return null;
     }
 
-    /** What is written to it is gone; who reads it gets a body with the next number. */
+    /** A message that ignores writes; each read returns a body with the next number. */
     private static BytesMessage message(int size) {
         ByteBuffer body = ByteBuffer.allocate(size).order(ByteOrder.LITTLE_ENDIAN);
-        return made(BytesMessage.class, (method, arguments) -> switch (method) {
+        return proxy(BytesMessage.class, (method, arguments) -> switch (method) {
             case "getBodyLength" -> (long) size;
             case "readBytes" -> {
                 System.arraycopy(body.array(), 0, arguments[0], 0, size);
-                body.putLong(NUMBER_AT, body.getLong(NUMBER_AT) + 1);
+                body.putLong(NUMBER_OFFSET, body.getLong(NUMBER_OFFSET) + 1);
                 yield size;
             }
             default -> null;
         });
     }
 
-    private static <T> T made(Class<T> type, Does does) {
+    private static <T> T proxy(Class<T> type, Behaviour behaviour) {
         return type.cast(Proxy.newProxyInstance(
-                Null.class.getClassLoader(), new Class<?>[] {type}, (self, method, arguments) -> {
+                NullProvider.class.getClassLoader(), new Class<?>[] {type}, (self, method, arguments) -> {
                     if (method.getName().equals("equals")) {
                         return self == arguments[0];
                     }
-                    Object done = does.call(method.getName(), arguments);
-                    return done == null ? nothing(method.getReturnType()) : done;
+                    Object result = behaviour.call(method.getName(), arguments);
+                    return result == null ? defaultValue(method.getReturnType()) : result;
                 }));
     }
 
-    private static Object nothing(Class<?> type) {
+    private static Object defaultValue(Class<?> type) {
         if (type == boolean.class) {
             return false;
         }

@@ -1,0 +1,85 @@
+package mqlab.jms;
+
+import java.lang.reflect.Method;
+import java.nio.ByteBuffer;
+
+import javax.jms.BytesMessage;
+import javax.jms.DeliveryMode;
+import javax.jms.Destination;
+import javax.jms.JMSException;
+import javax.jms.Message;
+import javax.jms.MessageProducer;
+import javax.jms.Session;
+
+/** A session that sends. In this class the return of `send` is the confirmation, as JMS defines it. */
+class ProducerSession {
+    private static final int TIMEOUT_MS = 300_000;
+
+    final Session session;
+    final boolean persistent;
+    /** ActiveMQ confirms every send that has a sendTimeout; this is its setter. NullProvider for other providers. */
+    private Method sendTimeout;
+
+    ProducerSession(Session session, boolean persistent) {
+        this.session = session;
+        this.persistent = persistent;
+    }
+
+    /** A producer without message ids and timestamps, which the lab does not read. */
+    MessageProducer producer(Destination destination) throws JMSException {
+        MessageProducer producer = session.createProducer(destination);
+        producer.setDeliveryMode(persistent ? DeliveryMode.PERSISTENT : DeliveryMode.NON_PERSISTENT);
+        producer.setDisableMessageID(true);
+        producer.setDisableMessageTimestamp(true);
+        try {
+            sendTimeout = producer.getClass().getMethod("setSendTimeout", int.class);
+        } catch (NoSuchMethodException none) {
+            sendTimeout = null;
+        }
+        return producer;
+    }
+
+    /** A message with the bytes of `data` from `begin` on; `body` is a buffer of its size. */
+    BytesMessage message(ByteBuffer data, int begin, byte[] body) throws JMSException {
+        BytesMessage message = session.createBytesMessage();
+        data.get(begin, body);
+        message.writeBytes(body);
+        return message;
+    }
+
+    void send(MessageProducer producer, Message message, boolean wait) throws Exception {
+        producer.send(message);
+    }
+
+    /** Sends a message and returns when the broker has accepted it, or at once if the provider cannot tell. */
+    void sendAccepted(MessageProducer producer, Message message) throws Exception {
+        if (sendTimeout == null) {
+            producer.send(message);
+            return;
+        }
+        sendTimeout.invoke(producer, TIMEOUT_MS);
+        producer.send(message);
+        sendTimeout.invoke(producer, 0);
+    }
+
+    /** Ends a batch. With `wait`, returns when all messages are confirmed. */
+    void settle(boolean wait) throws Exception {
+    }
+
+    void close() throws Exception {
+        settle(true);
+        session.close();
+    }
+
+    /** Confirms each batch by a commit. */
+    static final class CommitConfirmed extends ProducerSession {
+        CommitConfirmed(Session session, boolean persistent) {
+            super(session, persistent);
+        }
+
+        @Override
+        void settle(boolean wait) throws JMSException {
+            session.commit();
+        }
+    }
+}
