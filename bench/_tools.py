@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from _common import say
 from mqlab.systems import Running
-from mqlab.systems.install.download import Archive, Debian, GoProgram, Jars, Java, Part, get, place
+from mqlab.systems.install.download import Archive, Debian, GoProgram, Jars, Java, Part, install, path_of
 
 SIZE = 12
 _SECONDS = 120
@@ -33,7 +33,7 @@ class Tool:
 
     def get(self) -> None:
         for part in self.parts:
-            get(part, say)
+            install(part, say)
 
 
 NATS_BENCH = GoProgram("github.com/nats-io/nats.go/examples/nats-bench@latest")
@@ -45,7 +45,7 @@ MOSQUITTO = Debian(("mosquitto-clients",), "mosquitto_pub")
 def nats(running: Running, seconds: float) -> float:
     count = round(1_500_000 * seconds)
     said = output(
-        place(NATS_BENCH), "-s", _url("nats", running), "-np", "1", "-ns", "1", "-n", count, "-ms", SIZE, _name()
+        path_of(NATS_BENCH), "-s", _url("nats", running), "-np", "1", "-ns", "1", "-n", count, "-ms", SIZE, _name()
     )
     # Not the line before it, "NATS Pub/Sub stats": that counts every message twice, sent and received.
     return number(r"(?m)^\s*Sub stats: ([\d,]+) msgs/sec", said)
@@ -55,7 +55,7 @@ def rabbitmq(running: Running, seconds: float) -> float:
     """What its consumer gets in each second after Java is warm."""
     measured = max(3, round(seconds))
     said = output(
-        place(Java()), "-cp", place(PERF_TEST) / "*", "com.rabbitmq.perf.PerfTest", "-h", _url("amqp", running),
+        path_of(Java()), "-cp", path_of(PERF_TEST) / "*", "com.rabbitmq.perf.PerfTest", "-h", _url("amqp", running),
         "-x", 1, "-y", 1, "-s", SIZE, "-a", "-ad", "true", "-u", _name(),
         "-z", _WARM_SECONDS + measured,
     )  # fmt: skip
@@ -66,7 +66,7 @@ def artemis(running: Running, seconds: float) -> float:
     """What its consumer gets in each second after Java is warm."""
     archive = next(part for part in running.system.parts if isinstance(part, Archive))  # type: ignore[attr-defined]
     said = output(
-        place(archive) / "bin" / "artemis", "perf", "client", "--url", _url("tcp", running), "--message-size", SIZE,
+        path_of(archive) / "bin" / "artemis", "perf", "client", "--url", _url("tcp", running), "--message-size", SIZE,
         "--warmup", _WARM_SECONDS, "--duration", _WARM_SECONDS + max(3, round(seconds)), f"topic://{_name()}",
     )  # fmt: skip
     return fmean(numbers(r"(?s)warmup false.*?received: *([\d,]+)", said))
@@ -122,7 +122,7 @@ def kafka(running: Running, seconds: float) -> float:
     admin = AdminClient({"bootstrap.servers": server, "log_level": 0})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
     jars = next(part for part in running.system.parts if isinstance(part, Jars))  # type: ignore[attr-defined]
-    java = [place(Java()), "-cp", place(jars) / "*"]
+    java = [path_of(Java()), "-cp", path_of(jars) / "*"]
     producing = [
         *java, "org.apache.kafka.tools.ProducerPerformance", "--topic", topic, "--num-records", count, "--record-size",
         SIZE, "--throughput", -1, "--bootstrap-server", server, "--warmup-records", warm,

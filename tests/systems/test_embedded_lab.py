@@ -48,27 +48,27 @@ class TestSettings:
             system("embedded").with_settings(settings)
 
     def test_the_chosen_pairs_are_traced_and_nobody_else(self, tmp_path: Path) -> None:
-        placed = EmbeddedSettings.of({"trace": "medium", "traced": "2"}).placed(tmp_path / "data")
-        assert placed["trace"] == "medium"
-        assert [(one.name, one.level) for one in read_stanzas(placed["trace_file"])] == [
+        values = EmbeddedSettings.parse({"trace": "medium", "traced": "2"}).with_files(tmp_path / "data")
+        assert values["trace"] == "medium"
+        assert [(one.name, one.level) for one in read_stanzas(values["trace_file"])] == [
             ("mqlab-lab", "off"), ("Requester0", "medium"), ("Responder0", "medium"), ("Requester1", "medium"),
             ("Responder1", "medium"), ("*", "off"),
         ]  # fmt: skip
 
     def test_without_a_number_all_are_traced_but_the_lab(self, tmp_path: Path) -> None:
-        placed = EmbeddedSettings.of({"trace": "low"}).placed(tmp_path / "data")
-        assert [(one.name, one.level) for one in read_stanzas(placed["trace_file"])] == [
+        values = EmbeddedSettings.parse({"trace": "low"}).with_files(tmp_path / "data")
+        assert [(one.name, one.level) for one in read_stanzas(values["trace_file"])] == [
             ("mqlab-lab", "off"), ("*", "low"),
         ]  # fmt: skip
 
     def test_who_traces_nothing_has_no_stanzas(self, tmp_path: Path) -> None:
-        assert EmbeddedSettings.of({"traced": "3", "read_out": "yes"}).placed(tmp_path / "data") == {}
+        assert EmbeddedSettings.parse({"traced": "3", "read_out": "yes"}).with_files(tmp_path / "data") == {}
 
     def test_api_trace_chooses_a_file_unless_it_has_one(self, tmp_path: Path) -> None:
         data = tmp_path / "data"
-        assert EmbeddedSettings.of({"api_trace": "yes"}).placed(data) == {"api_trace": tmp_path / "data.calls"}
-        assert EmbeddedSettings.of({"api_trace": "no"}).placed(data) == {}
-        assert EmbeddedSettings.of({"api_trace": "/somewhere"}).placed(data) == {"api_trace": Path("/somewhere")}
+        assert EmbeddedSettings.parse({"api_trace": "yes"}).with_files(data) == {"api_trace": tmp_path / "data.calls"}
+        assert EmbeddedSettings.parse({"api_trace": "no"}).with_files(data) == {}
+        assert EmbeddedSettings.parse({"api_trace": "/somewhere"}).with_files(data) == {"api_trace": Path("/somewhere")}
 
 
 async def send(running: Running, queue: str, messages: int, application: str = "somebody") -> None:
@@ -187,8 +187,8 @@ class TestInside:
 
 
 def test_every_setting_that_is_a_path_is_known_as_a_file() -> None:
-    """A study may name such a file below its own folder or the run's only (load/study_files.py)."""
+    """A study may name such a file below its own folder or the run's only (`mqlab.runner.study_files`)."""
     hints = {**get_type_hints(Settings), **get_type_hints(Policy)}
-    paths = {name for name in embedded_settings._OF_THE_BROKER if "Path" in str(hints[name])}
+    paths = {name for name in embedded_settings._BROKER_SETTINGS if "Path" in str(hints[name])}
     assert paths == {*FILE_SETTINGS}
     assert Embedded.file_settings == FILE_SETTINGS

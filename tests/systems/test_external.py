@@ -8,7 +8,7 @@ import uvloop
 
 from mqlab.systems import Running, SystemFailedError, SystemSettingError, system
 from mqlab.systems.external import External
-from mqlab.systems.secrets import masked
+from mqlab.systems.secrets import mask_text
 
 TEXT = "external:driver=stomp,address=tcp:127.0.0.1:{port},user=me,password=s3cr=t,syncs=before"
 
@@ -47,7 +47,7 @@ class TestSecrets:
 
     def test_other_words_for_them(self) -> None:
         text = "jms:PASSCODE=a b'c,client.secret=d=e:f,user=g,auth_token=,path=h,ssl.keystore.password=i"
-        assert masked(text) == (
+        assert mask_text(text) == (
             "jms:PASSCODE=***,client.secret=***,user=g,auth_token=***,path=h,ssl.keystore.password=***"
         )
 

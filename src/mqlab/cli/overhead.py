@@ -24,7 +24,7 @@ from mqlab.study.expansion import merge
 from mqlab.study.language.text_file import read_text
 from mqlab.systems import System, SystemSettingError
 from mqlab.systems import system as parse_system
-from mqlab.systems.secrets import masked
+from mqlab.systems.secrets import mask_text
 
 # The load of the built-in trace study: requests and replies of 2 KiB.
 _WORKLOAD: Final = {
@@ -65,7 +65,7 @@ def overhead(
             settings = [_setting(text, chosen) for text in setting]
             file.write_text(_study_text(settings, _parameters(workload), rounds, seconds))
             study = load_study(file, own=True)
-            command = "mqlab " + shlex.join(map(masked, sys.argv[1:]))
+            command = "mqlab " + shlex.join(map(mask_text, sys.argv[1:]))
             order = RunPlan(study, "full", study.points("full", ()), [chosen], agents, command)
         except (SystemSettingError, StudyError, ValueError) as error:
             fail(str(error), Exit.USAGE)

@@ -24,7 +24,7 @@ from mqlab.runner.study_files import check_stand_in
 from mqlab.study import DEFAULT_SCALE, Study, StudyError, built_in_studies, load_study
 from mqlab.systems import System, SystemFailedError, SystemSettingError
 from mqlab.systems import system as parse_system
-from mqlab.systems.secrets import masked
+from mqlab.systems.secrets import mask_text
 
 
 def run(
@@ -46,7 +46,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Run studies on systems, measure with Spark and write the reports."""
-    command = "mqlab " + shlex.join(map(masked, sys.argv[1:]))
+    command = "mqlab " + shlex.join(map(mask_text, sys.argv[1:]))
     orders = []
     try:
         for name in studies or built_in_studies():

@@ -1,14 +1,14 @@
-"""The systems under test: get, start, empty, sample, stop; one file each.
+"""The systems under test, one module or folder each: how the lab installs, starts, samples and stops them.
 
-A system says what it is (version, settings, stamps), what it lacks and what its word is worth; how messages get to it
-is the driver's. Another package adds one by an entry point of the group `mqlab.systems`.
+`mqlab.systems.api` is the contract; another package adds a system by an entry point of the group `mqlab.systems`.
+How messages get to a system is the driver's part.
 """
 
 from typing import Final
 
 from mqlab.registry import Registry
 from mqlab.systems.api import Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
-from mqlab.systems.secrets import masked
+from mqlab.systems.secrets import mask_text
 
 SYSTEMS: Final[Registry[System]] = Registry("mqlab.systems", {
     "activemq": "mqlab.systems.activemq:ActiveMQ",
@@ -27,7 +27,7 @@ SYSTEMS: Final[Registry[System]] = Registry("mqlab.systems", {
 
 
 def system(text: str) -> System:
-    """From `NAME` or `NAME:setting=value,...`. Raises SystemSettingError for what is not known."""
+    """The system that `NAME` or `NAME:setting=value,...` describes. Raises SystemSettingError."""
     name, _, rest = text.partition(":")
     if name not in SYSTEMS:
         raise SystemSettingError(f"there is no system {name!r}; there are: {', '.join(SYSTEMS)}")
@@ -35,9 +35,9 @@ def system(text: str) -> System:
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
         if not equals:
-            raise SystemSettingError(f"{masked(text)!r}: write NAME:setting=value,setting=value")
+            raise SystemSettingError(f"{mask_text(text)!r}: write NAME:setting=value,setting=value")
         if key.strip() in settings:
-            raise SystemSettingError(f"{masked(text)!r}: {key.strip()} is set twice")
+            raise SystemSettingError(f"{mask_text(text)!r}: {key.strip()} is set twice")
         settings[key.strip()] = value.strip()
     return SYSTEMS[name](settings)
 

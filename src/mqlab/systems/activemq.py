@@ -1,5 +1,7 @@
-"""ActiveMQ Classic with a configuration of its own: KahaDB synced before persistent sends are confirmed, and, unlike
-what it comes with, nothing dropped for slow subscribers of topics: producers are held back when its memory is full.
+"""ActiveMQ Classic. It syncs KahaDB before it confirms persistent sends.
+
+Unlike its default configuration, this one drops no messages of slow topic subscribers: flow control blocks producers
+when the memory is full.
 """
 
 import json
@@ -8,9 +10,9 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from mqlab.systems.api import Durability, SystemFailedError
-from mqlab.systems.install.download import Archive, Java, Part, place
+from mqlab.systems.install.download import Archive, Java, Part, path_of
 from mqlab.systems.program import Launch, Program, ProgramRunning
-from mqlab.systems.stomp_management import answers_queue, asked, text
+from mqlab.systems.stomp_management import exchange, new_reply_queue, text_message
 from mqlab.wire.stomp import StompFrame
 
 _CONFIGURATION: Final = """\
@@ -35,47 +37,45 @@ _CONFIGURATION: Final = """\
 </beans>
 """
 _REPLIES: Final = "on a queue shared by all; each requester has one consumer with a selector for its correlation ids"
-_TAKEN: Final = "when the consumer asks for the next, or says so, or commits; not synced"
-_TAKEN_JMS: Final = "auto: as it is handed to the consumer; else when the consumer says so or commits; not synced"
+_REMOVED: Final = "when the consumer asks for the next, or says so, or commits; not synced"
+_REMOVED_JMS: Final = "auto: as it is handed to the consumer; else when the consumer says so or commits; not synced"
 _REPLIES_JMS: Final = "on a queue shared by all, by a selector on the correlation id"
 
 
 class ActiveMQRunning(ProgramRunning):
+    """Its statistics plugin answers messages to queues with a certain prefix."""
+
     async def depth(self, queue: str) -> int:
-        """By its plugin for statistics, which answers messages to a queue of a certain name."""
         self.check()
-        answers = f"/queue/{answers_queue()}"
-        said: list[StompFrame | bytes] = [
-            StompFrame(
-                "SUBSCRIBE", {"id": "0", "destination": answers, "ack": "auto", "transformation": "jms-map-json"}
-            ),
-            text({"destination": f"/queue/ActiveMQ.Statistics.Destination.{_named(queue)}", "reply-to": answers}),
-        ]
-        [answer] = await asked(self.launch.ports["stomp"], said, bool)
-        return _size(answer.body.decode(errors="replace"))
+        replies, statistics = f"/queue/{new_reply_queue()}", "/queue/ActiveMQ.Statistics.Destination"
+        subscribe = {"id": "0", "destination": replies, "ack": "auto", "transformation": "jms-map-json"}
+        request = {"destination": f"{statistics}.{_queue_name(queue)}", "reply-to": replies}
+        frames: list[StompFrame | bytes] = [StompFrame("SUBSCRIBE", subscribe), text_message(request)]
+        [answer] = await exchange(self.launch.ports["stomp"], frames, bool)
+        return _parse_size(answer.body.decode(errors="replace"))
 
     async def remove(self, queue: str) -> None:
-        """What is on it; the empty queue stays."""
-        waiting = await self.depth(queue)
-        subscribing = {"id": "0", "destination": f"/queue/{_named(queue)}", "ack": "auto", "receipt": "0"}
-        leaving = [StompFrame("UNSUBSCRIBE", {"id": "0", "receipt": "1"})] if not waiting else []
-        said = [StompFrame("SUBSCRIBE", subscribing), *leaving]
-        await asked(self.launch.ports["stomp"], said, lambda frames: len(frames) > waiting)
+        """Consume its messages; ActiveMQ keeps the empty queue."""
+        messages = await self.depth(queue)
+        headers = {"id": "0", "destination": f"/queue/{_queue_name(queue)}", "ack": "auto", "receipt": "0"}
+        unsubscribe = [StompFrame("UNSUBSCRIBE", {"id": "0", "receipt": "1"})] if not messages else []
+        frames = [StompFrame("SUBSCRIBE", headers), *unsubscribe]
+        await exchange(self.launch.ports["stomp"], frames, lambda received: len(received) > messages)
 
 
-def _named(queue: str) -> str:
+def _queue_name(queue: str) -> str:
     kind, _, name = queue.partition(":")
     if kind != "queue":
         raise SystemFailedError(f"activemq cannot be asked about {queue}")
     return name
 
 
-def _size(answer: str) -> int:
-    """From entries of a map, each with a name and a value."""
+def _parse_size(answer: str) -> int:
+    """From the entries of a map message as JSON."""
     entries = json.loads(answer)["map"]["entry"]
-    sizes = [one["long"] for one in entries if one.get("string") == "size"]
+    sizes = [entry["long"] for entry in entries if entry.get("string") == "size"]
     if not sizes:
-        raise SystemFailedError(f"activemq does not tell the size of a queue: {answer[:200]}")
+        raise SystemFailedError(f"activemq does not report the size of a queue: {answer[:200]}")
     return int(sizes[0])
 
 
@@ -100,29 +100,29 @@ class ActiveMQ(Program):
             persistent=f"written to the journal{' and synced' if synced else ', not synced'}"
             + ("; a batch that is waited for is one transaction" if self.driver == "jms" else ""),
             confirmed="in the queues, in memory",
-            acknowledged=_TAKEN_JMS if self.driver == "jms" else _TAKEN,
+            acknowledged=_REMOVED_JMS if self.driver == "jms" else _REMOVED,
             replies=_REPLIES_JMS if self.driver == "jms" else _REPLIES,
         )
 
     @property
     def jars(self) -> str:
-        library = place(self.parts[1]) / "lib"
+        library = path_of(self.parts[1]) / "lib"
         return f"{library}:{library}/optional/log4j-*.jar"
 
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
-        numbers, home = {driver: ports() for driver in self.drivers}, place(self.parts[1])
+        ports_by_driver, home = {driver: ports() for driver in self.drivers}, path_of(self.parts[1])
         sync = "always" if self.chosen("sync") == "yes" else "never"
         configuration = folder / "activemq.xml"
-        configuration.write_text(_CONFIGURATION.format(data=folder / "data", sync=sync, **numbers))
-        places = {"home": home, "base": home, "conf": home / "conf", "data": folder / "data"}
+        configuration.write_text(_CONFIGURATION.format(data=folder / "data", sync=sync, **ports_by_driver))
+        folders = {"home": home, "base": home, "conf": home / "conf", "data": folder / "data"}
         return Launch(
             [
-                str(place(self.parts[0])), "-Xms64M", f"-Xmx{self.chosen('memory')}",
-                *(f"-Dactivemq.{name}={path}" for name, path in places.items()), f"-Djava.io.tmpdir={folder}",
+                str(path_of(self.parts[0])), "-Xms64M", f"-Xmx{self.chosen('memory')}",
+                *(f"-Dactivemq.{name}={path}" for name, path in folders.items()), f"-Djava.io.tmpdir={folder}",
                 "-jar", str(home / "bin" / "activemq.jar"), "start", f"xbean:{configuration.as_uri()}",
             ],
-            ports=numbers,
-            addresses={driver: f"tcp:127.0.0.1:{port}" for driver, port in numbers.items()},
+            ports=ports_by_driver,
+            addresses={driver: f"tcp:127.0.0.1:{port}" for driver, port in ports_by_driver.items()},
             options={
                 "stomp": {"flavour": "activemq"},
                 "jms": {"provider": "activemq", "jars": self.jars},

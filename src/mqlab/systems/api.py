@@ -1,4 +1,10 @@
-"""What the lab needs of a system, whatever it is."""
+"""The contract of a system under test: how the lab installs, starts, samples and stops it.
+
+To add a system, write a subclass of `System` and one of `Running`, and register the first by an entry point of the
+group `mqlab.systems`. A system that is a program on this machine is easier: subclass `mqlab.systems.program.Program`,
+which does all but describe and configure the program. `mqlab conformance NAME` checks the result. How messages get to
+a system is the driver's part (`mqlab.drivers.api`).
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -16,70 +22,77 @@ Syncs = Literal["before confirming", "later", "never", "unknown"]
 
 
 class SystemFailedError(MqlabError):
-    """The system cannot be started, or has stopped."""
+    """The system cannot be started, does not answer, or has ended."""
 
 
-class SystemSettingError(MqlabError, ValueError):
-    """There is no such system, or it has no such setting."""
+class SystemSettingError(MqlabError):
+    """There is no such system, or it does not have such a setting or value."""
 
 
 @dataclass(frozen=True)
 class Durability:
-    """What a system's word is worth, with these settings. Only figures with the same worth can be compared."""
+    """Durability of confirmations, with the settings of the system. Reports show it beside the system's figures.
 
-    # Whether a persistent message is synced to the disk before its send is confirmed.
+    Only figures of systems with the same durability can be compared. All but `syncs` are phrases for the reader.
+    """
+
+    # Whether the system syncs a persistent message to the disk before it confirms the send.
     syncs: Syncs
-    # In words: what must have happened when a persistent send is confirmed.
+    # What the system has done when it confirms a persistent send.
     persistent: str
-    # In words: what must have happened when any other send is confirmed.
+    # What the system has done when it confirms a non-persistent send.
     confirmed: str
-    # In words: when a received message is gone for good, and who says so.
+    # When the system removes a received message for good.
     acknowledged: str
-    # In words: how a reply finds its requester.
+    # How a reply gets to its requester.
     replies: str
 
 
 class System(ABC):
-    """A system that can be started. Two of one kind with different settings are two systems."""
+    """A system that the lab can start. The same system with other settings is another instance."""
 
+    # The name on the command line and in studies.
     name: ClassVar[str]
-    # In words, for the list of systems.
+    # The product's name, for the list of systems.
     title: ClassVar[str]
-    # The drivers that can talk to it; the first unless the setting `driver` names another one.
+    # The names of its drivers. The first is the default; the setting `driver` selects another.
     drivers: ClassVar[tuple[str, ...]]
-    # Features of `mqlab.study.FEATURES` that it has not, whatever the driver, each with the reason.
+    # Features of `mqlab.study.FEATURES` that it lacks with every driver, each with the reason. The lab does not run
+    # points that need them.
     lacks: ClassVar[Mapping[str, str]] = {}
-    # Whether it compiles as it runs, as all that is of Java: how quick it is depends on how long it has been at work.
-    compiles: ClassVar[bool] = False
-    # Settings whose value is a path, and what the system does with that file.
-    file_settings: ClassVar[Mapping[str, FileUse]] = {}
-    # Whether a study may name it. Otherwise only the user can, on the command line.
-    open_to_studies: ClassVar[bool] = True
-    # By the name of a driver: what it lacks beside that with this one.
+    # Further features that it lacks with one driver, by the name of the driver.
     lacks_with: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    # Whether it has a just-in-time compiler (every Java program has): the lab warms it up before runs that count.
+    compiles: ClassVar[bool] = False
+    # Settings whose value is a path, and whether the system reads or writes that file.
+    file_settings: ClassVar[Mapping[str, FileUse]] = {}
+    # Whether a study may name it. If not, only the user can, on the command line.
+    open_to_studies: ClassVar[bool] = True
 
     def __init__(self, settings: dict[str, str]) -> None:
+        """`settings` are those that the user or a study chose. Raises SystemSettingError."""
         self.settings = settings
-        # What it is called in every table, whatever a point changes of it.
+        # The name in tables and reports. It stays the same when a point changes settings.
         self.label = self.key
 
     @property
     def driver(self) -> str:
+        """The name of the driver that the lab uses."""
         return self.settings.get("driver", self.drivers[0])
 
     @property
     def jars(self) -> str:
-        """Its library for the driver jms, as that names it; "" if there is none. There before it is started."""
+        """The class path of its JMS client, for the driver `jms`; "" if it has none. Needed before it is started."""
         return ""
 
     @property
     def key(self) -> str:
-        """Those with the same one are the same: what is up can be used again."""
+        """`NAME:setting=value,...`. The lab uses a running system again for a system with the same key."""
         chosen = ",".join(f"{key}={value}" for key, value in self.settings.items())
         return f"{self.name}:{chosen}" if chosen else self.name
 
     def with_settings(self, settings: Mapping[str, str]) -> Self:
-        """The same system, as a point wants it. Raises SystemSettingError."""
+        """The same system with the additional settings of a point. Raises SystemSettingError."""
         if not settings:
             return self
         changed = type(self)({**self.settings, **settings})
@@ -88,90 +101,116 @@ class System(ABC):
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """name, version, settings (all of them, not only the chosen), stamps (what every table must say of it)."""
+        """The system's part of meta.json, with these keys.
+
+        `name`: the label. `version`. `settings`: all of them, with defaults. `stamps`: sentences that reports must show
+        wherever they show figures of the system, such as "never syncs: a power failure loses confirmed messages".
+        """
 
     @abstractmethod
-    def durability(self) -> Durability: ...
+    def durability(self) -> Durability:
+        """The durability of its confirmations, with its settings and its driver."""
 
     @abstractmethod
     def missing(self) -> str:
-        """Why it cannot be started here now, as a sentence; "" if it can."""
+        """Why it cannot be started on this machine now, as a sentence; "" if it can."""
 
     @abstractmethod
     def install(self, say: Callable[[str], None]) -> None:
-        """Gets it with the package clients of this machine; `say` tells of each step. Raises SystemFailedError."""
+        """Install it with the package managers of this machine. Call `say` with a line before each step.
+
+        Raises SystemFailedError.
+        """
 
     def machine_packages(self) -> tuple[str, ...]:
-        """The packages that `install` would add to the whole machine, for all of its users."""
+        """The packages that `install` would add for all users of the machine. The CLI shows them before."""
         return ()
 
     @abstractmethod
     async def start(self, folder: Path) -> "Running":
-        """Start it with its data under `folder`, and wait until it answers. Raises SystemFailedError."""
+        """Start it with its data under `folder`, and return when clients can connect.
+
+        `folder` does not exist yet. The system must listen on 127.0.0.1 only, on free ports. Raises SystemFailedError;
+        then nothing of the system may be left running.
+        """
 
     async def host(self, folder: Path, name: str) -> "Hosted":
-        """Start it inside this process, where clients find it as `bindings:NAME`. Raises SystemFailedError."""
+        """Start it in this process, with its data under `folder`: clients here connect to `bindings:NAME`.
+
+        Only for systems that are Python libraries; others keep this default. Raises SystemFailedError.
+        """
         raise SystemFailedError(f"{self.name} cannot run inside another process ({name}, {folder.name})")
 
     async def attach(self, address: str, pid: int, folder: Path) -> "Running":
-        """To one that another process hosts with its data under `folder`. Raises SystemFailedError."""
+        """A handle on a system that another process hosts (`host`) with its data under `folder`.
+
+        Raises SystemFailedError.
+        """
         raise SystemFailedError(f"{self.name} cannot be attached to ({address}, {pid}, {folder.name})")
 
 
 class Running(ABC):
-    """A system that was started. All that asks it something raises SystemFailedError if it is gone."""
+    """A running system. All methods but `empty` and `stop` raise SystemFailedError if it has ended or fails.
 
+    Names of queues have the form `queue:NAME`, those of durable subscriptions `subscription:NAME`.
+    """
+
+    # The address that the driver connects to.
     address: str
-    # For the driver, beside the address.
+    # Options of the driver.
     options: Mapping[str, str] = MappingProxyType({})
-    # The process that has all others of it as descendants; None: it is not on this machine.
+    # The root of its process tree; None if it is not on this machine.
     pid: int | None = None
-    # Bandwidth of the network link to it, in bits/s, if the user gives it.
+    # The bandwidth of the network link to it, in bits/s, if the user gives it.
     network_bits_per_s: float | None = None
-    # Part of the name of every destination, where names of earlier runs of the lab may still be in use.
+    # A part of the names of all destinations. It must be unique if earlier runs may have left destinations.
     tag: str = ""
 
     @abstractmethod
     async def sample(self) -> dict[str, Any]:
-        """Columns of one row of `samples`, from cpu_seconds on; none if nothing is known of its processes."""
+        """Columns of `mqlab.events.schema.SampleRow` from `cpu_seconds` on; {} for a system on another machine.
+
+        The runner calls it several times a second, so it must be quick.
+        """
 
     @abstractmethod
     async def empty(self) -> bool:
-        """Whether nothing of an earlier run is left in it."""
+        """Whether it runs and has no messages of an earlier run. If not, the runner starts it anew."""
 
     async def depth(self, queue: str) -> int:
-        """How many messages are on a queue."""
+        """The number of messages on a queue or durable subscription. Without it, `System.lacks` has "depth"."""
         raise SystemFailedError(f"the depth of {queue} cannot be asked")
 
     async def remove(self, queue: str) -> None:
-        """The queue and what is on it; nobody uses it."""
+        """Delete a queue and its messages. No client uses it."""
         raise SystemFailedError(f"{queue} cannot be removed")
 
     async def link(self, to: str, address: str) -> None:
-        """A channel to the broker of that name."""
+        """Add a channel to the broker with this name and address."""
         raise SystemFailedError(f"there can be no channel to {to} ({address})")
 
     async def unlink(self, to: str) -> None:
-        """The channel is used no more."""
+        """Stop the channel to the broker with this name."""
         raise SystemFailedError(f"there is no channel to {to}")
 
     async def operations(self) -> pa.Table | None:
-        """What it traced since it was last asked: columns of `operations` without their run. None: it traces nothing.
+        """The operations that it traced since the last call; None if it does not trace.
 
-        Once asked, none of it is left in the system.
+        The columns are those of `mqlab.events.schema.OperationRow`.
         """
         return None
 
     @abstractmethod
     async def stop(self) -> None:
-        """Stop it for certain; of one that another process hosts, let go of it."""
+        """End all its processes in any case. A system that another process hosts is only disconnected."""
 
 
 class Hosted(ABC):
-    """A system inside this process."""
+    """A system in this process (`System.host`)."""
 
-    # Where it can be asked from outside.
+    # The address at which other processes reach it.
     address: str
 
     @abstractmethod
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Stop it."""

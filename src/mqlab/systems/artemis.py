@@ -1,5 +1,6 @@
-"""ActiveMQ Artemis, as its own tool sets it up: a journal tuned to this disk, synced before persistent sends are
-confirmed; memory as large as the setting says, beyond which it pages to disk and drops nothing.
+"""ActiveMQ Artemis, as its own tool configures it: it syncs its journal before it confirms persistent sends.
+
+The tool tunes the journal to the disk. Beyond the memory of the setting, the broker pages to disk and drops nothing.
 """
 
 import json
@@ -8,48 +9,49 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from mqlab.systems.api import Durability, SystemFailedError
-from mqlab.systems.install.download import Archive, Java, Part, place
+from mqlab.systems.install.download import Archive, Java, Part, path_of
 from mqlab.systems.program import Launch, Program, ProgramRunning
-from mqlab.systems.stomp_management import answers_queue, asked, text
+from mqlab.systems.stomp_management import exchange, new_reply_queue, text_message
 from mqlab.wire.stomp import StompFrame
 
-# Its tool measures the disk and writes the settings; then it is run.
+# The tool measures the disk and writes the configuration; then the broker starts.
 _CREATE_AND_RUN: Final = """\
 program="$1" instance="$2"
 shift 2
 "$program" create "$instance" "$@" && exec "$instance/bin/artemis" run
 """
 _REPLIES: Final = "on a queue shared by all; each requester has one consumer with a selector for its correlation ids"
-_TAKEN: Final = "when the consumer asks for the next, or says so, or commits"
-_TAKEN_JMS: Final = "auto: as it is handed to the consumer; else when the consumer says so or commits"
+_REMOVED: Final = "when the consumer asks for the next, or says so, or commits"
+_REMOVED_JMS: Final = "auto: as it is handed to the consumer; else when the consumer says so or commits"
 _REPLIES_JMS: Final = "on a queue shared by all, by a selector on the correlation id"
 
 
 class ArtemisRunning(ProgramRunning):
-    """Its management answers questions that are sent to it as messages."""
+    """Its management answers requests that are sent as messages."""
 
     async def depth(self, queue: str) -> int:
-        return int(await self._asked({"_AMQ_ResourceName": f"queue.{_named(queue)}", "_AMQ_Attribute": "messageCount"}))
+        request = {"_AMQ_ResourceName": f"queue.{_queue_name(queue)}", "_AMQ_Attribute": "messageCount"}
+        return int(await self._manage(request))
 
     async def remove(self, queue: str) -> None:
-        asked = {"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "destroyQueue"}
-        await self._asked(asked, json.dumps([_named(queue), True]))
+        request = {"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "destroyQueue"}
+        await self._manage(request, json.dumps([_queue_name(queue), True]))
 
-    async def _asked(self, question: dict[str, str], parameters: str = "") -> Any:
+    async def _manage(self, request: dict[str, str], parameters: str = "") -> Any:
         self.check()
-        answers = answers_queue()
-        subscribing = {"id": "0", "destination": answers, "subscription-type": "ANYCAST", "ack": "auto"}
-        headers = {"destination": "activemq.management", "reply-to": answers, **question}
-        said: list[StompFrame | bytes] = [StompFrame("SUBSCRIBE", subscribing), text(headers, parameters)]
-        [answer] = await asked(self.launch.ports["stomp"], said, bool)
+        replies = new_reply_queue()
+        subscribe = {"id": "0", "destination": replies, "subscription-type": "ANYCAST", "ack": "auto"}
+        headers = {"destination": "activemq.management", "reply-to": replies, **request}
+        frames: list[StompFrame | bytes] = [StompFrame("SUBSCRIBE", subscribe), text_message(headers, parameters)]
+        [answer] = await exchange(self.launch.ports["stomp"], frames, bool)
         values = answer.body.decode(errors="replace")
         if answer.headers.get("_AMQ_OperationSucceeded") != "true":
-            raise SystemFailedError(f"artemis: {' '.join(question.values())}: {values}")
+            raise SystemFailedError(f"artemis: {' '.join(request.values())}: {values}")
         return json.loads(values or "[0]")[0]
 
 
-def _named(queue: str) -> str:
-    """What it calls a queue of the lab, or the queue of a durable subscription."""
+def _queue_name(queue: str) -> str:
+    """Its name for a queue of the lab, or for the queue of a durable subscription."""
     kind, _, name = queue.partition(":")
     return f"{name}.{name}" if kind == "subscription" else name
 
@@ -67,7 +69,7 @@ class Artemis(Program):
     defaults: ClassVar[Mapping[str, str]] = {"sync": "yes", "memory": "2G"}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"sync": ("yes", "no")}
     running_class = ArtemisRunning
-    # A tool in Java that measures the disk runs before it.
+    # A Java tool that measures the disk runs first.
     start_seconds = 120.0
 
     def durability(self) -> Durability:
@@ -77,16 +79,16 @@ class Artemis(Program):
             persistent=f"written to the journal{' and synced' if synced else ', not synced'}"
             + ("; a batch that is waited for is one transaction" if self.driver == "jms" else ""),
             confirmed="in the queues, in memory",
-            acknowledged=_TAKEN_JMS if self.driver == "jms" else _TAKEN,
+            acknowledged=_REMOVED_JMS if self.driver == "jms" else _REMOVED,
             replies=_REPLIES_JMS if self.driver == "jms" else _REPLIES,
         )
 
     @property
     def jars(self) -> str:
-        return str(place(self.parts[1]) / "lib")
+        return str(path_of(self.parts[1]) / "lib")
 
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
-        port, home, instance = ports(), place(self.parts[1]), folder / "instance"
+        port, home, instance = ports(), path_of(self.parts[1]), folder / "instance"
         arguments = [
             "--silent", "--user", "lab", "--password", "lab", "--allow-anonymous", "--host", "127.0.0.1",
             "--default-port", str(port), "--no-amqp-acceptor", "--no-hornetq-acceptor", "--no-mqtt-acceptor",

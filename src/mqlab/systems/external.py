@@ -1,12 +1,12 @@
-"""A broker that is running already, by its address: never got, started or stopped, and nothing is seen of it inside.
+"""A broker that is running already, by its address. The lab does not install, start, stop or sample it.
 
     external:driver=stomp,address=tcp:HOST:PORT,user=me,password=env:BROKER_PASSWORD
     external:label=ours,driver=jms,address=tcp://HOST:PORT,factory=CLASS,jars=/path/of/the/client
 
-`label` is what it is called in every table; `syncs` is what its owner says of it, since no one else can know, and
-`line` how fast the line to it is (100Mbit, 2.5Gbit), where the machine's interface does not tell. All else but `driver`
-and `address` is the driver's to understand. A value `env:NAME` is that of the environment, so that it is
-in nobody's list of processes.
+`label` is its name in reports; `syncs` its durability (before, later, never, unknown), which the lab cannot find out;
+`line` the bandwidth of the network link to it (100Mbit, 2.5Gbit), if the kernel does not report it. All other settings
+but `driver` and `address` are options of the driver. A value `env:NAME` is read from the environment, so that it is not
+in the list of processes.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from mqlab.systems.api import Durability, Running, Syncs, System, SystemFailedError, SystemSettingError
-from mqlab.systems.secrets import masked, shown
+from mqlab.systems.secrets import mask_settings, mask_text
 from mqlab.wire.address import Address, BadAddressError
 
 _FORM: Final = "external:driver=NAME,address=tcp:HOST:PORT"
 _ENVIRONMENT: Final = "env:"
-_OF_THE_LAB: Final = ("label", "driver", "syncs", "line")
-_LINE: Final = re.compile(r"(\d+(?:\.\d+)?)([MG])bit")
+_LAB_SETTINGS: Final = ("label", "driver", "syncs", "line")
+_BANDWIDTH: Final = re.compile(r"(\d+(?:\.\d+)?)([MG])bit")
 _BITS: Final = {"M": 1e6, "G": 1e9}
 _CONNECT_SECONDS: Final = 10.0
 _SYNCS: Final[dict[str, Syncs]] = {
@@ -35,9 +35,9 @@ _SYNCS: Final[dict[str, Syncs]] = {
 class External(System):
     name = "external"
     title = "a broker that is running already"
-    # Whichever the setting names.
+    # Any: the setting `driver` is required.
     drivers = ("any",)
-    # It may be anybody's, and its options name jars, classes and variables of the environment.
+    # A study must not connect to brokers of others, or name jars, classes and environment variables.
     open_to_studies = False
     lacks = {  # noqa: RUF012 - never changed
         "depth": "the lab has no administrator's view of a broker that it did not start",
@@ -46,27 +46,27 @@ class External(System):
     }
 
     def __init__(self, settings: dict[str, str]) -> None:
-        for wanted in ("driver", "address") if settings else ():
-            if not settings.get(wanted):
-                raise SystemSettingError(f"external: there is no {wanted}: write {_FORM}")
+        for required in ("driver", "address") if settings else ():
+            if not settings.get(required):
+                raise SystemSettingError(f"external: there is no {required}: write {_FORM}")
         if "" in settings:
             raise SystemSettingError("external: there is a value without the name of its setting")
         if settings.get("syncs", "unknown") not in _SYNCS:
             raise SystemSettingError(f"external: syncs: {settings['syncs']!r} is none of {', '.join(_SYNCS)}")
-        if "line" in settings and _LINE.fullmatch(settings["line"]) is None:
-            raise SystemSettingError(f"external: line: {settings['line']!r} is no speed: write 100Mbit or 2.5Gbit")
+        if "line" in settings and _BANDWIDTH.fullmatch(settings["line"]) is None:
+            raise SystemSettingError(f"external: line: {settings['line']!r} is no bandwidth: write 100Mbit or 2.5Gbit")
         super().__init__(settings)
-        self.label = settings.get("label") or masked(self.key)
+        self.label = settings.get("label") or mask_text(self.key)
 
     def with_settings(self, settings: Mapping[str, str]) -> "External":
         if settings:
-            wanted = ", ".join(f"{key}={value}" for key, value in settings.items())
-            raise SystemSettingError(f"external: the settings of a broker that runs cannot be changed ({wanted})")
+            changes = ", ".join(f"{key}={value}" for key, value in settings.items())
+            raise SystemSettingError(f"external: the settings of a broker that runs cannot be changed ({changes})")
         return self
 
     def describe(self) -> dict[str, Any]:
         stamps = ["not started by the lab: its settings, its load and its machine are what its owner says"]
-        return {"name": self.label, "version": "unknown", "settings": shown(self.settings), "stamps": stamps}
+        return {"name": self.label, "version": "unknown", "settings": mask_settings(self.settings), "stamps": stamps}
 
     def durability(self) -> Durability:
         syncs, as_set = _SYNCS[self.settings.get("syncs", "unknown")], "as its owner has set it"
@@ -80,23 +80,25 @@ class External(System):
         return "" if self.settings else f"say which one: {_FORM}"
 
     def install(self, say: Callable[[str], None]) -> None:
-        say("it is somebody else's to install")
+        say("the lab does not install external brokers")
 
-    async def start(self, folder: Path) -> Running:  # noqa: ARG002 - it has its data where it has it
-        if why := self.missing():
-            raise SystemFailedError(f"external: {why}")
-        options = {key: _value(key, text) for key, text in self.settings.items() if key not in _OF_THE_LAB}
+    async def start(self, folder: Path) -> Running:  # noqa: ARG002 - its data is elsewhere
+        if reason := self.missing():
+            raise SystemFailedError(f"external: {reason}")
+        options = {key: _value(key, text) for key, text in self.settings.items() if key not in _LAB_SETTINGS}
         address = options.pop("address")
-        await _answers(address)
-        return ExternalRunning(address, options, _bits(self.settings.get("line", "")))
+        await _check_reachable(address)
+        return ExternalRunning(address, options, _bits_per_s(self.settings.get("line", "")))
 
 
 class ExternalRunning(Running):
+    """A connection target: nothing of it is sampled or stopped."""
+
     def __init__(self, address: str, options: Mapping[str, str], network_bits_per_s: float | None = None) -> None:
         self.address = address
         self.options = options
         self.network_bits_per_s = network_bits_per_s
-        # It may hold what an earlier run of the lab has left.
+        # It may have destinations of earlier runs.
         self.tag = f"{time.time_ns():x}-"
 
     async def sample(self) -> dict[str, Any]:
@@ -106,12 +108,12 @@ class ExternalRunning(Running):
         return True
 
     async def stop(self) -> None:
-        """It goes on."""
+        """The lab leaves it running."""
 
 
-def _bits(line: str) -> float | None:
-    found = _LINE.fullmatch(line)
-    return float(found[1]) * _BITS[found[2]] if found else None
+def _bits_per_s(text: str) -> float | None:
+    match = _BANDWIDTH.fullmatch(text)
+    return float(match[1]) * _BITS[match[2]] if match else None
 
 
 def _value(key: str, text: str) -> str:
@@ -123,8 +125,8 @@ def _value(key: str, text: str) -> str:
     return os.environ[name]
 
 
-async def _answers(address: str) -> None:
-    """Raises SystemFailedError if nobody is there. An address of a driver's own kind is for the driver to try."""
+async def _check_reachable(address: str) -> None:
+    """Raises SystemFailedError if no process listens there. Only the driver understands other forms of addresses."""
     try:
         parsed = Address.parse(address)
     except BadAddressError:

@@ -1,5 +1,6 @@
-"""HornetQ, in a small server of our own, since its jars have none. Its journal is synced before persistent sends are
-confirmed; what does not fit its memory is paged to disk, and nothing is dropped.
+"""HornetQ, embedded in a small Java server, since its jars have none. It syncs its journal before it confirms.
+
+It pages messages that do not fit its memory to disk, and drops nothing.
 """
 
 import asyncio
@@ -8,27 +9,29 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from mqlab.systems.api import Durability, SystemFailedError
-from mqlab.systems.install.download import Jars, Java, Part, place
+from mqlab.systems.install.download import Jars, Java, Part, path_of
 from mqlab.systems.program import Launch, Program, ProgramRunning
 
-# Java compiles it as it starts it.
+# Java compiles the source file at the start.
 _SERVER: Final = Path(__file__).with_name("java") / "HornetQ.java"
-_OPENED: Final = ("java.nio", "sun.nio.ch", "java.lang", "jdk.internal.misc")
+_OPENED_PACKAGES: Final = ("java.nio", "sun.nio.ch", "java.lang", "jdk.internal.misc")
 _ASK_SECONDS: Final = 10.0
 
 
 class HornetQRunning(ProgramRunning):
+    """The server answers administration commands on a port of its own."""
+
     async def depth(self, queue: str) -> int:
-        answer = await self._ask("depth", _own(queue))
+        answer = await self._command("depth", _queue_name(queue))
         if not answer.isdigit():
             raise SystemFailedError(f"hornetq has no {queue}")
         return int(answer)
 
     async def remove(self, queue: str) -> None:
-        if await self._ask("remove", _own(queue)) != "true":
+        if await self._command("remove", _queue_name(queue)) != "true":
             raise SystemFailedError(f"hornetq could not remove {queue}")
 
-    async def _ask(self, *words: str) -> str:
+    async def _command(self, *words: str) -> str:
         self.check()
         try:
             async with asyncio.timeout(_ASK_SECONDS):
@@ -61,7 +64,7 @@ class HornetQ(Program):
 
     def durability(self) -> Durability:
         synced = self.chosen("sync") == "yes"
-        stands = self.chosen("replies") == "standing"
+        standing = self.chosen("replies") == "standing"
         return Durability(
             syncs="before confirming" if synced else "never",
             persistent=f"in the journal{', synced' if synced else ', not synced'}; a batch that is waited for is one "
@@ -69,30 +72,30 @@ class HornetQ(Program):
             confirmed="in the queues, in memory; a batch that is waited for is one transaction",
             acknowledged="auto: as it is handed to the consumer; else when the consumer says so or commits",
             replies="on a queue shared by all, by a selector for the correlation id: "
-            + ("one consumer for each requester" if stands else "a new consumer for each reply"),
+            + ("one consumer for each requester" if standing else "a new consumer for each reply"),
         )
 
     @property
     def jars(self) -> str:
-        return str(place(self.parts[1]))
+        return str(path_of(self.parts[1]))
 
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
-        port, administration, jars = ports(), ports(), place(self.parts[1])
+        port, administration, jars = ports(), ports(), path_of(self.parts[1])
         synced = "true" if self.chosen("sync") == "yes" else "false"
         return Launch(
             [
-                str(place(self.parts[0])), "-Xms64M", f"-Xmx{self.chosen('memory')}",
-                *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED), "-cp", f"{jars}/*",
+                str(path_of(self.parts[0])), "-Xms64M", f"-Xmx{self.chosen('memory')}",
+                *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES), "-cp", f"{jars}/*",
                 str(_SERVER), str(port), str(administration), str(folder / "data"), synced,
             ],
-            # It listens on the second one last.
+            # The server opens the second port last.
             ports={"server": port, "administration": administration},
             addresses={"jms": f"tcp:127.0.0.1:{port}"},
             options={"jms": {"provider": "hornetq", "jars": self.jars, "replies": self.chosen("replies")}},
         )  # fmt: skip
 
 
-def _own(name: str) -> str:
-    """What HornetQ calls a queue of JMS; a durable subscription is a queue too, named by its client and itself."""
-    domain, _, own = name.partition(":")
-    return f"{own}.{own}" if domain == "subscription" else f"jms.queue.{own}"
+def _queue_name(name: str) -> str:
+    """HornetQ's name for a JMS queue; that of a durable subscription consists of the client id and its name."""
+    domain, _, short = name.partition(":")
+    return f"{short}.{short}" if domain == "subscription" else f"jms.queue.{short}"

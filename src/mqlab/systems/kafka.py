@@ -1,5 +1,8 @@
-"""Apache Kafka, one broker that is its own controller (KRaft). The topics of persistent messages are synced before each
-batch is confirmed; what was consumed stays, so nothing is dropped for a slow consumer."""
+"""Apache Kafka: one broker that is also the controller (KRaft).
+
+It syncs the topics of persistent messages before it confirms a batch. Consumed messages stay, so a slow consumer loses
+none.
+"""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -8,7 +11,7 @@ from typing import ClassVar
 from uuid import uuid4
 
 from mqlab.systems.api import Durability
-from mqlab.systems.install.download import Jars, Java, Part, place
+from mqlab.systems.install.download import Jars, Java, Part, path_of
 from mqlab.systems.program import Launch, Program
 
 
@@ -67,7 +70,7 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=1
 """)
-        java, jars = place(self.parts[0]), place(self.parts[1])
+        java, jars = path_of(self.parts[0]), path_of(self.parts[1])
         cluster = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
         options = {key: self.chosen(key) for key in ("sync", "partitions")}
         return Launch(
@@ -78,8 +81,8 @@ share.coordinator.state.topic.num.partitions=1
         )
 
 
-# Its data folder must be formatted before it starts. $0: Java, then jars, properties, name of the cluster (which may
-# begin with a dash), memory.
+# Formats the data folder, then starts the broker. $0 is Java; then jars, properties, the cluster id (it may begin with
+# a dash) and memory.
 _START = """\
 "$0" -XX:TieredStopAtLevel=1 -cp "$1" kafka.tools.StorageTool format "--cluster-id=$3" -c "$2" &&
 exec "$0" "-Xms$4" "-Xmx$4" -cp "$1" kafka.Kafka "$2"

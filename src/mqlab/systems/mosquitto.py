@@ -1,12 +1,11 @@
-"""Eclipse Mosquitto. It keeps every message for a subscriber that is slow or away, in memory: nothing is dropped, and
-nothing is synced."""
+"""Eclipse Mosquitto. It keeps messages for slow or absent subscribers in memory: it drops and syncs nothing."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from mqlab.systems.api import Durability
-from mqlab.systems.install.download import Debian, Part, place
+from mqlab.systems.install.download import Debian, Part, path_of
 from mqlab.systems.program import Launch, Program
 
 
@@ -44,9 +43,9 @@ log_dest stderr
 log_type error
 log_type warning
 """)
-        where = f"tcp:127.0.0.1:{port}"
+        address = f"tcp:127.0.0.1:{port}"
         return Launch(
-            [str(place(self.parts[0])), "-c", str(configuration)],
+            [str(path_of(self.parts[0])), "-c", str(configuration)],
             ports=dict.fromkeys(self.drivers, port),
-            addresses=dict.fromkeys(self.drivers, where),
+            addresses=dict.fromkeys(self.drivers, address),
         )

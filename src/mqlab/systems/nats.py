@@ -1,12 +1,14 @@
-"""NATS, with JetStream for persistent messages, whose files are synced before a message is confirmed. A consumer of the
-core that is slow is given a gigabyte of room, and its producers are slowed down, before the server gives it up."""
+"""NATS, with JetStream for persistent messages: it syncs the files of a stream before it confirms a message.
+
+The server buffers a gigabyte for a slow consumer of core NATS and slows producers down before it disconnects it.
+"""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from mqlab.systems.api import Durability
-from mqlab.systems.install.download import GoProgram, Part, place
+from mqlab.systems.install.download import GoProgram, Part, path_of
 from mqlab.systems.program import Launch, Program
 
 
@@ -49,7 +51,7 @@ jetstream {{
 }}
 """)
         return Launch(
-            [str(place(self.parts[0])), "-c", str(configuration)],
+            [str(path_of(self.parts[0])), "-c", str(configuration)],
             ports={"nats": port},
             addresses={"nats": f"tcp:127.0.0.1:{port}"},
         )

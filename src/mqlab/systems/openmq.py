@@ -1,5 +1,6 @@
-"""Eclipse OpenMQ (once Sun's). Its file store is synced before persistent sends are confirmed; full destinations hold
-producers back instead of refusing messages, and transactions may be as large as the lab makes them.
+"""Eclipse OpenMQ (once Sun's). It syncs its file store before it confirms persistent sends.
+
+Full destinations block producers instead of refusing messages, and transactions may be as large as the lab's.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from mqlab.systems.api import Durability, SystemFailedError
-from mqlab.systems.install.download import Archive, Java, Part, place
+from mqlab.systems.install.download import Archive, Java, Part, path_of
 from mqlab.systems.program import Launch, Program, ProgramRunning
 
 _BROKER: Final = "com.sun.messaging.jmq.jmsserver.Broker"
@@ -32,31 +33,31 @@ _COMMAND_SECONDS: Final = 30.0
 
 
 class OpenMQRunning(ProgramRunning):
-    """It is asked with its own program for administrators, which takes a second."""
+    """Its own command line tool administers it, which takes a second for each command."""
 
     async def depth(self, queue: str) -> int:
         domain, _, name = queue.partition(":")
         if domain == "subscription":
-            # Subscriptions have the name of their client.
-            said = await self._ask("list", "dur")
-            found = re.search(rf"^{re.escape(name)}\s+\S+\s+\S+\s+\S+\s+(\d+)\s", said, re.MULTILINE)
+            # A subscription has the name of its client.
+            output = await self._command("list", "dur")
+            match = re.search(rf"^{re.escape(name)}\s+\S+\s+\S+\s+\S+\s+(\d+)\s", output, re.MULTILINE)
         else:
-            said = await self._ask("query", "dst", "-t", "q", "-n", _own(name))
-            found = re.search(r"Current Number of Messages\s+Actual\s+(\d+)", said)
-        if found is None:
-            raise SystemFailedError(f"openmq does not tell the depth of {queue}")
-        return int(found.group(1))
+            output = await self._command("query", "dst", "-t", "q", "-n", _queue_name(name))
+            match = re.search(r"Current Number of Messages\s+Actual\s+(\d+)", output)
+        if match is None:
+            raise SystemFailedError(f"openmq does not report the depth of {queue}")
+        return int(match.group(1))
 
     async def remove(self, queue: str) -> None:
-        await self._ask("destroy", "dst", "-t", "q", "-n", _own(queue.partition(":")[2]))
+        await self._command("destroy", "dst", "-t", "q", "-n", _queue_name(queue.partition(":")[2]))
 
-    async def _ask(self, *words: str) -> str:
+    async def _command(self, *arguments: str) -> str:
         self.check()
-        launch, home = self.launch, place(self.system.parts[1])
+        launch, home = self.launch, path_of(self.system.parts[1])
         assert launch.directory is not None
         command = [
-            str(place(self.system.parts[0])), "-cp", str(home / "lib" / "imqadmin.jar"), f"-Dimq.home={home}",
-            f"-Dimq.varhome={launch.directory}", f"-Dimq.etchome={home / 'etc'}", _ADMINISTRATION, *words, "-f",
+            str(path_of(self.system.parts[0])), "-cp", str(home / "lib" / "imqadmin.jar"), f"-Dimq.home={home}",
+            f"-Dimq.varhome={launch.directory}", f"-Dimq.etchome={home / 'etc'}", _ADMINISTRATION, *arguments, "-f",
             "-b", f"127.0.0.1:{launch.ports['jms']}", "-u", "admin", "-passfile", str(launch.directory / "passfile"),
         ]  # fmt: skip
         process = await asyncio.create_subprocess_exec(
@@ -64,16 +65,16 @@ class OpenMQRunning(ProgramRunning):
             stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
         try:
-            said, _ = await asyncio.wait_for(process.communicate(), _COMMAND_SECONDS)
+            output, _ = await asyncio.wait_for(process.communicate(), _COMMAND_SECONDS)
         except TimeoutError:
             raise SystemFailedError(f"openmq did not answer within {_COMMAND_SECONDS:g} s") from None
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        text = said.decode(errors="replace")
+        text = output.decode(errors="replace")
         if process.returncode != 0:
-            raise SystemFailedError(f"openmq: {' '.join(words)} failed: {' '.join(text.split())[-300:]}")
+            raise SystemFailedError(f"openmq: {' '.join(arguments)} failed: {' '.join(text.split())[-300:]}")
         return text
 
 
@@ -90,7 +91,7 @@ class OpenMQ(Program):
 
     def durability(self) -> Durability:
         synced = self.chosen("sync") == "yes"
-        stands = self.chosen("replies") == "standing"
+        standing = self.chosen("replies") == "standing"
         return Durability(
             syncs="before confirming" if synced else "never",
             persistent=f"in the file store{', synced' if synced else ', not synced'}",
@@ -98,11 +99,11 @@ class OpenMQ(Program):
             acknowledged="auto: as it is handed to the consumer, each answered by the broker; else when the consumer "
             "says so or commits",
             replies="on a queue shared by all, by a selector for the correlation id: "
-            + ("one consumer for each requester" if stands else "a new consumer for each reply"),
+            + ("one consumer for each requester" if standing else "a new consumer for each reply"),
         )
 
     async def answers(self, launch: Launch) -> bool:
-        # The first port only tells where the services are, once they are.
+        # The port mapper lists the services that are ready.
         reader, writer = await asyncio.open_connection("127.0.0.1", launch.ports["jms"])
         try:
             return b"\njms tcp" in await reader.read()
@@ -111,18 +112,18 @@ class OpenMQ(Program):
 
     @property
     def jars(self) -> str:
-        library = place(self.parts[1]) / "lib"
+        library = path_of(self.parts[1]) / "lib"
         return os.pathsep.join((str(library / "imq.jar"), str(library / "jms.jar")))
 
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
-        port, home = ports(), place(self.parts[1])
+        port, home = ports(), path_of(self.parts[1])
         library = home / "lib"
         (folder / "passfile").write_text("imq.imqcmd.password=admin\n")
         synced = "true" if self.chosen("sync") == "yes" else "false"
         properties = {**_PROPERTIES, "imq.persist.file.sync.enabled": synced}
         return Launch(
             [
-                str(place(self.parts[0])), "-Xms64M", f"-Xmx{self.chosen('memory')}", "-Xss256k",
+                str(path_of(self.parts[0])), "-Xms64M", f"-Xmx{self.chosen('memory')}", "-Xss256k",
                 "-cp", os.pathsep.join((str(library / "imqbroker.jar"), str(library / "imqutil.jar"))),
                 f"-Dimq.home={home}", f"-Dimq.varhome={folder}", f"-Dimq.etchome={home / 'etc'}",
                 f"-Dimq.libhome={library}", _BROKER, "-name", "lab", "-port", str(port), "-tty", "-force",
@@ -138,6 +139,6 @@ class OpenMQ(Program):
         )  # fmt: skip
 
 
-def _own(name: str) -> str:
-    """As the JMS driver calls it there: letters, digits and underscores."""
+def _queue_name(name: str) -> str:
+    """The name that the JMS driver uses: letters, digits and underscores."""
     return re.sub(r"\W", "_", name)

@@ -1,4 +1,4 @@
-"""What every system that is a program of its own shares: get it, start it under a keeper, wait, sample, stop."""
+"""The base of systems that are programs: installs, starts, samples and stops a program under a supervisor."""
 
 import asyncio
 import random
@@ -16,83 +16,84 @@ from typing import Any, ClassVar, Final
 import psutil
 
 from mqlab.systems.api import Running, System, SystemFailedError, SystemSettingError
-from mqlab.systems.install.download import Part, get, machine_packages, missing
+from mqlab.systems.install.download import Part, install, machine_packages, missing
 from mqlab.systems.supervise.supervised_process import SupervisedProcess
 
 _STAMPS: Final = {"later": "confirms before it syncs", "never": "never syncs"}
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _POLL_SECONDS: Final = 0.05
-# One look at whether it answers takes no longer.
-_LOOK_SECONDS: Final = 5.0
-# Below those that the machine gives to clients, so that none of these takes a port before the system listens on it.
+# The longest time for one attempt to connect.
+_ATTEMPT_SECONDS: Final = 5.0
+# Below the ephemeral ports, so that no client gets a port before the system listens on it.
 _PORTS: Final = range(20_000, 32_000)
-# A port that was given is not given again until so many others were: the system may not listen yet.
-_given: Final[deque[int]] = deque(maxlen=1000)
+# The latest ports: they are not used again for a while, since their system may not listen yet.
+_reserved: Final[deque[int]] = deque(maxlen=1000)
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How a system is started, and where its clients find it then."""
+    """How a program is started, and where its clients connect."""
 
     arguments: Sequence[str]
-    # Of each protocol it listens for.
+    # The ports that it listens on, by driver or purpose.
     ports: Mapping[str, int]
-    # By the name of the driver.
+    # The addresses, by the name of the driver.
     addresses: Mapping[str, str]
-    # On top of the lab's own.
+    # In addition to the lab's own environment.
     environment: Mapping[str, str] = field(default_factory=dict)
-    # By the name of the driver: what it must know beside the address.
+    # The options of drivers, by the name of the driver.
     options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # The working directory; None: the folder of its data.
     directory: Path | None = None
 
 
 class ProgramRunning(Running):
-    """`launch` is what it was started with."""
+    """A running program."""
 
-    def __init__(self, system: "Program", launch: Launch, kept: SupervisedProcess, folder: Path) -> None:
+    def __init__(self, system: "Program", launch: Launch, process: SupervisedProcess, folder: Path) -> None:
         self.address = launch.addresses[system.driver]
         self.options = launch.options.get(system.driver, _NONE)
-        self.pid = kept.pid
+        self.pid = process.pid
         self.launch = launch
         self.system = system
-        self._kept = kept
+        self._process = process
         self._folder = folder
 
     async def sample(self) -> dict[str, Any]:
         self.check()
         try:
-            usage = self._kept.tree.usage()
+            usage = self._process.tree.usage()
         except psutil.Error as error:
-            raise SystemFailedError(f"{self.system.name} cannot be looked at: {error}") from error
+            raise SystemFailedError(f"{self.system.name} cannot be sampled: {error}") from error
         return {
             "cpu_seconds": usage.cpu_seconds, "rss": usage.rss,
             "bytes_read": usage.bytes_read, "bytes_written": usage.bytes_written,
         }  # fmt: skip
 
     async def empty(self) -> bool:
-        # Every run has destinations of its own, and after a broken one the system is started anew.
-        return not self._kept.ended
+        # Every run has its own destinations, and after an incomplete run the system is started anew.
+        return not self._process.ended
 
     async def stop(self) -> None:
-        await self._kept.stop()
+        await self._process.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def check(self) -> None:
         """Raises SystemFailedError if it has ended."""
-        if self._kept.ended:
-            raise SystemFailedError(_with_log(f"{self.system.name} is gone: {self._kept.ended}", self._kept))
+        if self._process.ended:
+            raise SystemFailedError(_with_log(f"{self.system.name} is gone: {self._process.ended}", self._process))
 
 
 class Program(System):
-    """A recipe says what it is made of, its settings, and how it is launched; the rest is here.
-
-    Every setting has its default in `defaults`; `choices` are the allowed values of those that have only some.
-    """
+    """A subclass names the parts to install and the settings, and writes the configuration in `launch`."""
 
     version: ClassVar[str]
+    # What `install` installs.
     parts: ClassVar[tuple[Part, ...]]
+    # All settings, with their defaults; and the allowed values of those that have only some.
     defaults: ClassVar[Mapping[str, str]] = _NONE
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    # The longest time until it answers.
     start_seconds: ClassVar[float] = 60.0
     running_class: ClassVar[type[ProgramRunning]] = ProgramRunning
 
@@ -108,22 +109,25 @@ class Program(System):
 
     @abstractmethod
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
-        """Writes its configuration under `folder`, which is there and empty; each `ports()` is a free port."""
+        """Write the configuration under `folder`, which exists and is empty. Each call of `ports` gives a free port."""
 
     def chosen(self, key: str) -> str:
-        """What a setting is, chosen or not."""
+        """The value of a setting: the chosen one or the default."""
         return self.driver if key == "driver" else self.settings.get(key, self.defaults[key])
 
     def stamps(self) -> list[str]:
-        """What every table must say of it: by what its figures are not like those of one that syncs."""
+        """How its durability differs from that of a system that syncs before it confirms."""
         stamp = _STAMPS.get(self.durability().syncs)
         return [f"{stamp}: a power failure loses confirmed messages"] if stamp else []
 
     async def answers(self, launch: Launch) -> bool:
-        """Whether clients can use it now. A recipe looks closer where a port that is open says too little."""
+        """Whether clients can use it now. Override it if the program opens its ports before it is ready.
+
+        OSError and EOFError mean no.
+        """
         port = launch.ports.get(self.driver)
-        for one in launch.ports.values() if port is None else (port,):
-            _, writer = await asyncio.open_connection("127.0.0.1", one)
+        for number in launch.ports.values() if port is None else (port,):
+            _, writer = await asyncio.open_connection("127.0.0.1", number)
             writer.close()
             await writer.wait_closed()
         return True
@@ -133,35 +137,35 @@ class Program(System):
         return {"name": self.label, "version": self.version, "settings": settings, "stamps": self.stamps()}
 
     def missing(self) -> str:
-        lacking = [why for part in self.parts if (why := missing(part))]
+        lacking = [reason for part in self.parts if (reason := missing(part))]
         if not lacking:
             return ""
         return f"{self.name} is not installed ({', '.join(lacking)}): mqlab systems install {self.name}"
 
     def install(self, say: Callable[[str], None]) -> None:
         for part in self.parts:
-            get(part, say)
+            install(part, say)
 
     def machine_packages(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for part in self.parts for name in machine_packages(part)))
 
     async def start(self, folder: Path) -> Running:
-        if why := self.missing():
-            raise SystemFailedError(why)
-        launch = self._set_up(folder)
-        kept = await SupervisedProcess.start(
+        if reason := self.missing():
+            raise SystemFailedError(reason)
+        launch = self._configure(folder)
+        process = await SupervisedProcess.start(
             launch.arguments, folder.with_name(f"{folder.name}.log"), environment=launch.environment,
             directory=launch.directory or folder,
         )  # fmt: skip
-        running = self.running_class(self, launch, kept, folder)
+        running = self.running_class(self, launch, process, folder)
         try:
-            await self._wait(launch, kept)
+            await self._wait_ready(launch, process)
         except BaseException:
             await asyncio.shield(running.stop())
             raise
         return running
 
-    def _set_up(self, folder: Path) -> Launch:
+    def _configure(self, folder: Path) -> Launch:
         try:
             folder.mkdir(parents=True)
             try:
@@ -172,38 +176,39 @@ class Program(System):
         except OSError as error:
             raise SystemFailedError(f"{self.name} cannot be set up: {error}") from error
 
-    async def _wait(self, launch: Launch, kept: SupervisedProcess) -> None:
+    async def _wait_ready(self, launch: Launch, process: SupervisedProcess) -> None:
         deadline = time.monotonic() + self.start_seconds
-        said = ""
-        while not kept.ended:
+        last_error = ""
+        while not process.ended:
             if time.monotonic() > deadline:
-                why = f"{self.name} did not answer within {self.start_seconds:g} s{said and f' ({said})'}"
-                raise SystemFailedError(_with_log(why, kept))
+                detail = f" ({last_error})" if last_error else ""
+                reason = f"{self.name} did not answer within {self.start_seconds:g} s{detail}"
+                raise SystemFailedError(_with_log(reason, process))
             try:
-                async with asyncio.timeout(min(_LOOK_SECONDS, self.start_seconds)):
+                async with asyncio.timeout(min(_ATTEMPT_SECONDS, self.start_seconds)):
                     if await self.answers(launch):
                         return
             except (OSError, EOFError) as error:
-                said = str(error)
+                last_error = str(error)
             await asyncio.sleep(_POLL_SECONDS)
-        raise SystemFailedError(_with_log(f"{self.name} did not start: {kept.ended}", kept))
+        raise SystemFailedError(_with_log(f"{self.name} did not start: {process.ended}", process))
 
 
 def free_port() -> int:
-    """One of the loopback's that nobody uses, and that was not given just before."""
+    """A port of the loopback that no process listens on, and that no system got recently."""
     while True:
         port = random.choice(_PORTS)
-        if port in _given:
+        if port in _reserved:
             continue
-        with socket.socket() as taken:
+        with socket.socket() as probe:
             try:
-                taken.bind(("127.0.0.1", port))
+                probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        _given.append(port)
+        _reserved.append(port)
         return port
 
 
-def _with_log(why: str, kept: SupervisedProcess) -> str:
-    tail = kept.tail()
-    return f"{why}; its log ends: {tail}" if tail else f"{why}; it said nothing"
+def _with_log(reason: str, process: SupervisedProcess) -> str:
+    tail = process.log_tail()
+    return f"{reason}; its log ends: {tail}" if tail else f"{reason}; its log is empty"

@@ -1,5 +1,7 @@
-"""Qpid Broker-J with a Berkeley DB store, which syncs each commit before it confirms; queues are made when they are
-first used; beyond the memory of the setting, messages are kept on disk and none is dropped.
+"""Qpid Broker-J with a Berkeley DB store, which syncs each commit before the broker confirms.
+
+The broker creates queues when they are first used. Beyond the memory of the setting, it keeps messages on disk and
+drops none.
 """
 
 import asyncio
@@ -11,32 +13,32 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from mqlab.systems.api import Durability, SystemFailedError
-from mqlab.systems.install.download import Archive, Jars, Java, Part, place
+from mqlab.systems.install.download import Archive, Jars, Java, Part, path_of
 from mqlab.systems.program import Launch, Program, ProgramRunning
 
 _ASK_SECONDS: Final = 20.0
 _HOST: Final = "api/latest/virtualhost/default/default"
 _QUEUES: Final = "api/latest/queue/default/default"
-_GONE: Final = 404
+_NOT_FOUND: Final = 404
 
 
 class QpidRunning(ProgramRunning):
-    """Its management answers over HTTP."""
+    """Its management API is HTTP."""
 
     async def depth(self, queue: str) -> int:
-        said = await self._asked("GET", queue)
-        return int(json.loads(said)["statistics"]["queueDepthMessages"])
+        answer = await self._request("GET", queue)
+        return int(json.loads(answer)["statistics"]["queueDepthMessages"])
 
     async def remove(self, queue: str) -> None:
-        await self._asked("DELETE", queue)
+        await self._request("DELETE", queue)
 
-    async def _asked(self, method: str, queue: str) -> bytes:
+    async def _request(self, method: str, queue: str) -> bytes:
         self.check()
         kind, _, name = queue.partition(":")
         if kind != "queue":
             raise SystemFailedError(f"qpid cannot be asked about {queue}")
         url = f"http://127.0.0.1:{self.launch.ports['http']}/{_QUEUES}/{name}"
-        return await asyncio.to_thread(_fetched, Request(url, method=method))
+        return await asyncio.to_thread(_fetch, Request(url, method=method))
 
 
 class Qpid(Program):
@@ -48,7 +50,7 @@ class Qpid(Program):
     parts: ClassVar[tuple[Part, ...]] = (
         Java(),
         Archive(f"org.apache.qpid:apache-qpid-broker-j:{version}:tar.gz:bin"),
-        # For the driver jms: the broker itself has no client. It wants something to log with, be it nothing.
+        # The client for the driver jms, with a logger that discards everything: the broker comes without a client.
         Jars(("org.apache.qpid:qpid-jms-client:1.14.0", "org.slf4j:slf4j-nop:2.0.17")),
     )
     defaults: ClassVar[Mapping[str, str]] = {"memory": "1536m"}
@@ -65,15 +67,15 @@ class Qpid(Program):
 
     @property
     def jars(self) -> str:
-        return str(place(self.parts[2]))
+        return str(path_of(self.parts[2]))
 
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
-        amqp, http, home = ports(), ports(), place(self.parts[1])
+        amqp, http, home = ports(), ports(), path_of(self.parts[1])
         configuration = folder / "initial.json"
         configuration.write_text(json.dumps(_configuration(folder, amqp, http)))
         return Launch(
             [
-                str(place(self.parts[0])), "-Xmx512m", f"-XX:MaxDirectMemorySize={self.chosen('memory')}",
+                str(path_of(self.parts[0])), "-Xmx512m", f"-XX:MaxDirectMemorySize={self.chosen('memory')}",
                 f"-Dqpid.work_dir={folder}", f"-Djava.io.tmpdir={folder}", "-cp", f"{home / 'lib'}/*",
                 "org.apache.qpid.server.Main", "-st", "JSON", "-sp", str(folder / "config.json"),
                 "-icp", str(configuration),
@@ -87,20 +89,26 @@ class Qpid(Program):
         )  # fmt: skip
 
     async def answers(self, launch: Launch) -> bool:
-        """It listens, and its management answers, before its virtual host serves anybody."""
+        """Its ports open before its virtual host is active."""
         url = f"http://127.0.0.1:{launch.ports['http']}/{_HOST}"
         try:
-            said = json.loads(await asyncio.to_thread(_fetched, Request(url)))
+            state = json.loads(await asyncio.to_thread(_fetch, Request(url)))
         except (SystemFailedError, ValueError):
             return False
-        return isinstance(said, dict) and said.get("state") == "ACTIVE"
+        return isinstance(state, dict) and state.get("state") == "ACTIVE"
 
 
 def _configuration(folder: Path, amqp: int, http: int) -> dict[str, Any]:
     common = {"bindingAddress": "127.0.0.1", "authenticationProvider": "anyone"}
     aliases = [{"name": name, "type": name} for name in ("nameAlias", "defaultAlias", "hostnameAlias")]
-    made = {"pattern": ".*", "createdOnPublish": True, "createdOnConsume": True, "nodeType": "queue", "attributes": {}}
-    host = {"type": "BDB", "nodeAutoCreationPolicies": [made], "storePath": str(folder / "messages")}
+    creation = {
+        "pattern": ".*",
+        "createdOnPublish": True,
+        "createdOnConsume": True,
+        "nodeType": "queue",
+        "attributes": {},
+    }
+    host = {"type": "BDB", "nodeAutoCreationPolicies": [creation], "storePath": str(folder / "messages")}
     return {
         "name": "lab",
         "modelVersion": "8.0",
@@ -117,14 +125,14 @@ def _configuration(folder: Path, amqp: int, http: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _fetched(request: Request) -> bytes:
+def _fetch(request: Request) -> bytes:
     try:
         with urlopen(request, timeout=_ASK_SECONDS) as answer:
-            said: bytes = answer.read()
-            return said
+            content: bytes = answer.read()
+            return content
     except HTTPError as error:
-        if error.code == _GONE and request.method == "DELETE":
+        if error.code == _NOT_FOUND and request.method == "DELETE":
             return b""
-        raise SystemFailedError(f"qpid says: {error}") from error
+        raise SystemFailedError(f"qpid reports: {error}") from error
     except (URLError, OSError) as error:
         raise SystemFailedError(f"qpid does not answer: {error}") from error

@@ -1,6 +1,6 @@
-"""RabbitMQ. Its memory and disk alarms are set so wide that they hold nobody back, since a queue may grow in a run.
+"""RabbitMQ. It syncs persistent messages on durable queues before it confirms them; there is no setting for that.
 
-It syncs persistent messages on durable queues before it confirms them; nothing has to be set for that, and nothing can.
+The limits of its memory and disk alarms are so wide that they block no producers, since queues grow in some runs.
 """
 
 import asyncio
@@ -9,31 +9,33 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from mqlab.systems.api import Durability, SystemFailedError
-from mqlab.systems.install.download import Debian, Part, place
+from mqlab.systems.install.download import Debian, Part, path_of
 from mqlab.systems.program import Launch, Program, ProgramRunning
 from mqlab.wire.amqp import PROTOCOL_HEADER, AmqpDecoder, AmqpError, AmqpHandshake, Method, method
 
 _PLUGINS: Final = "[rabbitmq_amqp1_0,rabbitmq_mqtt,rabbitmq_stomp].\n"
 _LOGIN: Final = {"user": "guest", "password": "guest"}
-_FLAVOURED: Final = ("stomp", "amqp10")
+_WITH_PRESET: Final = ("stomp", "amqp10")
 _ASK_SECONDS: Final = 20.0
-# Not found; the channel is closed then.
+# The reply code for a queue that does not exist.
 _NOT_FOUND: Final = 404
 
 
 class RabbitRunning(ProgramRunning):
+    """AMQP methods give the depth of queues and delete them."""
+
     async def depth(self, queue: str) -> int:
-        answer = await self._ask("queue.declare", 0, _named(queue), True, False, False, False, False, {})
+        answer = await self._call("queue.declare", 0, _queue_name(queue), True, False, False, False, False, {})
         return int(answer[1])
 
     async def remove(self, queue: str) -> None:
-        await self._ask("queue.delete", 0, _named(queue), False, False, False)
+        await self._call("queue.delete", 0, _queue_name(queue), False, False, False)
 
-    async def _ask(self, name: str, *arguments: Any) -> tuple[Any, ...]:
+    async def _call(self, name: str, *arguments: Any) -> tuple[Any, ...]:
         self.check()
         try:
             async with asyncio.timeout(_ASK_SECONDS):
-                return await _asked(self.launch.ports["amqp"], method(1, name, *arguments))
+                return await _call_method(self.launch.ports["amqp"], method(1, name, *arguments))
         except (OSError, EOFError, AmqpError) as error:
             raise SystemFailedError(f"rabbitmq does not answer: {error or 'in time'}") from error
 
@@ -44,7 +46,7 @@ class RabbitMQ(Program):
     version = "3.10.8"
     drivers = ("amqp", "stomp", "mqtt3", "amqp10")
     parts: ClassVar[tuple[Part, ...]] = (Debian(("rabbitmq-server",), "/usr/lib/rabbitmq/bin/rabbitmq-server"),)
-    # The share of the machine's memory at which it stops all publishers.
+    # The share of the machine's memory at which it blocks all publishers.
     defaults: ClassVar[Mapping[str, str]] = {"memory": "0.8"}
     lacks: ClassVar[Mapping[str, str]] = {
         "selectors": "a consumer of RabbitMQ gets all that is on its queue",
@@ -70,23 +72,23 @@ class RabbitMQ(Program):
 
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
         numbers = {driver: ports() for driver in self.drivers}
-        # One port for both: a client's first bytes say which it speaks.
+        # One port for both: the first bytes of a client name the protocol.
         numbers["amqp10"] = numbers["amqp"]
         (folder / "home").mkdir()
         (folder / "rabbitmq.conf").write_text(_configuration(numbers, self.chosen("memory")))
         (folder / "plugins").write_text(_PLUGINS)
         return Launch(
-            [str(place(self.parts[0]))],
+            [str(path_of(self.parts[0]))],
             ports=numbers,
             addresses={driver: f"tcp:127.0.0.1:{number}" for driver, number in numbers.items()},
             environment=_environment(folder, f"mqlab{numbers['amqp']}@localhost", ports(), ports()),
-            options=dict.fromkeys(self.drivers, _LOGIN) | dict.fromkeys(_FLAVOURED, _LOGIN | {"flavour": "rabbitmq"}),
+            options=dict.fromkeys(self.drivers, _LOGIN) | dict.fromkeys(_WITH_PRESET, _LOGIN | {"flavour": "rabbitmq"}),
         )
 
     async def answers(self, launch: Launch) -> bool:
         await super().answers(launch)
         try:
-            await _asked(launch.ports["amqp"], b"")
+            await _call_method(launch.ports["amqp"], b"")
         except AmqpError as error:
             raise OSError(str(error)) from error
         return True
@@ -106,7 +108,7 @@ log.file = false
 
 
 def _environment(folder: Path, node: str, distribution: int, mapper: int) -> dict[str, str]:
-    """A node of its own: with the machine's other nodes it shares neither name, cookie, files nor port mapper."""
+    """A separate node: it shares no name, cookie, files or port mapper with other nodes of the machine."""
     return {
         "HOME": str(folder / "home"),
         "RABBITMQ_NODENAME": node,
@@ -122,32 +124,35 @@ def _environment(folder: Path, node: str, distribution: int, mapper: int) -> dic
     }
 
 
-def _named(queue: str) -> str:
-    """As the drivers call it; a durable subscription is a queue under its own full name."""
+def _queue_name(queue: str) -> str:
+    """The name that the drivers use; a durable subscription is a queue with its full name."""
     return queue.removeprefix("queue:")
 
 
-async def _asked(port: int, question: bytes) -> tuple[Any, ...]:
-    """The answer to a question on channel 1, over a connection made for it. Raises OSError, EOFError, AmqpError."""
+async def _call_method(port: int, request: bytes) -> tuple[Any, ...]:
+    """The answer to a method on channel 1, over a new connection; without a request, only connect.
+
+    Raises OSError, EOFError and AmqpError.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     handshake, splitter = AmqpHandshake("guest", "guest"), AmqpDecoder()
     try:
         writer.write(PROTOCOL_HEADER)
         while data := await reader.read(65536):
-            for said in splitter.feed(data):
-                assert isinstance(said, Method)
+            for answer in splitter.feed(data):
+                assert isinstance(answer, Method)
                 if not handshake.done:
-                    writer.write(handshake.answer(said))
-                    if handshake.done and not question:
+                    writer.write(handshake.answer(answer))
+                    if handshake.done and not request:
                         return ()
                     if handshake.done:
                         writer.write(method(1, "channel.open", ""))
-                elif said.name == "channel.open-ok":
-                    writer.write(question)
-                elif said.name == "channel.close" and said.arguments[0] == _NOT_FOUND:
-                    raise AmqpError(f"there is no such queue: {said.arguments[1]}")
+                elif answer.name == "channel.open-ok":
+                    writer.write(request)
+                elif answer.name == "channel.close" and answer.arguments[0] == _NOT_FOUND:
+                    raise AmqpError(f"there is no such queue: {answer.arguments[1]}")
                 else:
-                    return said.arguments
+                    return answer.arguments
         raise EOFError("it closed the connection")
     finally:
         if handshake.done:

@@ -1,5 +1,7 @@
-"""Redis, with its log of commands (AOF) synced before a command is answered. A subscriber that is slow is never cut
-off: what waits for it is kept in memory, without a limit."""
+"""Redis. It syncs its append-only file (AOF) before it answers a command.
+
+It never disconnects a slow subscriber: it keeps its messages in memory, without a limit.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -9,36 +11,38 @@ from typing import ClassVar, Final
 import numpy as np
 
 from mqlab.systems.api import Durability, SystemFailedError
-from mqlab.systems.install.download import Debian, Part, place
+from mqlab.systems.install.download import Debian, Part, path_of
 from mqlab.systems.program import Launch, Program, ProgramRunning
 from mqlab.wire import resp
 
 _ASK_SECONDS: Final = 10.0
-_LONGEST_ANSWER: Final = 1 << 20
+_MAX_ANSWER_BYTES: Final = 1 << 20
 
 
 class RedisRunning(ProgramRunning):
+    """Commands give the length of streams and delete them."""
+
     async def depth(self, queue: str) -> int:
-        answer = await self._ask(b"XLEN", queue.encode())
+        answer = await self._command(b"XLEN", queue.encode())
         if not isinstance(answer, int):
-            raise SystemFailedError(f"redis cannot tell the depth of {queue}: {answer!r}")
+            raise SystemFailedError(f"redis does not report the depth of {queue}: {answer!r}")
         return answer
 
     async def remove(self, queue: str) -> None:
-        if await self._ask(b"DEL", queue.encode()) != 1:
+        if await self._command(b"DEL", queue.encode()) != 1:
             raise SystemFailedError(f"redis has no {queue}")
 
-    async def _ask(self, *words: bytes) -> resp.Value:
+    async def _command(self, *arguments: bytes) -> resp.Value:
         self.check()
         try:
             async with asyncio.timeout(_ASK_SECONDS):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.launch.ports["resp"])
                 try:
-                    writer.write(resp.command(*words))
-                    said = b""
-                    while not (found := resp.parse(np.frombuffer(said, dtype=np.uint8), _LONGEST_ANSWER).values):
-                        said += await reader.read(65536) or b"-the connection was closed\r\n"
-                    return found[0]
+                    writer.write(resp.command(*arguments))
+                    received = b""
+                    while not (values := resp.parse(np.frombuffer(received, dtype=np.uint8), _MAX_ANSWER_BYTES).values):
+                        received += await reader.read(65536) or b"-the connection was closed\r\n"
+                    return values[0]
                 finally:
                     writer.close()
         except (OSError, TimeoutError, resp.MalformedRespError) as error:
@@ -87,7 +91,7 @@ client-output-buffer-limit normal 0 0 0
 loglevel warning
 """)
         return Launch(
-            [str(place(self.parts[0])), str(configuration)],
+            [str(path_of(self.parts[0])), str(configuration)],
             ports={"resp": port},
             addresses={"resp": f"tcp:127.0.0.1:{port}"},
         )

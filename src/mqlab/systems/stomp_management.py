@@ -1,4 +1,4 @@
-"""Questions to a broker that answers them as messages: asked and answered over one short STOMP connection."""
+"""Management requests to brokers that answer them as messages: one short STOMP connection for each request."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -9,51 +9,54 @@ from mqlab.systems.api import SystemFailedError
 from mqlab.wire.stomp import Limits, StompError, StompFrame, StompFrameDecoder, encode, encode_head
 
 _VERSION: Final = "1.2"
-_SECONDS: Final = 20.0
-_READ: Final = 64 * 1024
+_TIMEOUT_SECONDS: Final = 20.0
+_READ_BYTES: Final = 64 * 1024
 
 
-def answers_queue() -> str:
-    """A name for a queue of answers that nobody has."""
+def new_reply_queue() -> str:
+    """A unique name for a reply queue."""
     return f"mqlab-answers-{uuid4().hex}"
 
 
-def text(headers: Mapping[str, str], body: str = "") -> bytes:
-    """A SEND without the length of its body, which makes it a text message for brokers that know the difference."""
+def text_message(headers: Mapping[str, str], body: str = "") -> bytes:
+    """A SEND frame without content-length: brokers take it for a JMS text message."""
     return encode_head("SEND", headers, _VERSION) + f"\n{body}\0".encode()
 
 
-async def asked(
-    port: int, said: Sequence[bytes | StompFrame], enough: Callable[[list[StompFrame]], bool]
+async def exchange(
+    port: int, requests: Sequence[bytes | StompFrame], done: Callable[[list[StompFrame]], bool]
 ) -> list[StompFrame]:
-    """Says this, and returns what came, RECEIPT and MESSAGE frames, once it is enough. Raises SystemFailedError."""
+    """Send frames and return the RECEIPT and MESSAGE frames that came, when they are `done`.
+
+    Raises SystemFailedError.
+    """
     try:
-        async with asyncio.timeout(_SECONDS):
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:
-                greeting = StompFrame("CONNECT", {"accept-version": _VERSION, "host": "/", "heart-beat": "0,0"})
-                frames = [one if isinstance(one, bytes) else encode(one, _VERSION) for one in said]
-                writer.write(b"".join((encode(greeting, _VERSION), *frames)))
-                return await _heard(reader, enough)
+                connect = StompFrame("CONNECT", {"accept-version": _VERSION, "host": "/", "heart-beat": "0,0"})
+                frames = [frame if isinstance(frame, bytes) else encode(frame, _VERSION) for frame in requests]
+                writer.write(b"".join((encode(connect, _VERSION), *frames)))
+                return await _receive(reader, done)
             finally:
                 writer.close()
     except (OSError, StompError) as error:
         raise SystemFailedError(f"it does not answer: {error or 'in time'}") from error
 
 
-async def _heard(reader: asyncio.StreamReader, enough: Callable[[list[StompFrame]], bool]) -> list[StompFrame]:
+async def _receive(reader: asyncio.StreamReader, done: Callable[[list[StompFrame]], bool]) -> list[StompFrame]:
     splitter, frames = StompFrameDecoder(Limits()), list[StompFrame]()
     while True:
-        data = await reader.read(_READ)
+        data = await reader.read(_READ_BYTES)
         if not data:
             raise SystemFailedError("it closed the connection")
         for frame in splitter.feed(data):
             if frame.command == "ERROR":
-                said = frame.headers.get("message") or frame.body.decode(errors="replace")
-                raise SystemFailedError(f"it says: {said}")
+                text = frame.headers.get("message") or frame.body.decode(errors="replace")
+                raise SystemFailedError(f"it reports: {text}")
             if frame.command == "CONNECTED":
                 splitter.version = _VERSION
                 continue
             frames.append(frame)
-            if enough(frames):
+            if done(frames):
                 return frames

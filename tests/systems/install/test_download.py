@@ -1,4 +1,4 @@
-"""How systems are got, with package clients that only pretend."""
+"""How systems are got, with fake package managers."""
 
 import io
 import os
@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 from mqlab.systems import SystemFailedError
-from mqlab.systems.install.download import Archive, Debian, GoProgram, Jars, Java, Part, cache, get, missing, place
+from mqlab.systems.install.download import (
+    Archive,
+    Debian,
+    GoProgram,
+    Jars,
+    Java,
+    Part,
+    cache,
+    install,
+    missing,
+    path_of,
+)
 
 # Does what Maven does with `dependency:copy` and `copy-dependencies`, as far as it is asked for here.
 MAVEN = """#!/bin/sh
@@ -41,8 +52,8 @@ class Machine:
         monkeypatch.setenv("PRETEND", str(folder))
         monkeypatch.setenv("MQLAB_CACHE", str(folder / "cache"))
         monkeypatch.delenv("JAVA_HOME", raising=False)
-        monkeypatch.setattr("mqlab.systems.install.download._SEARCHED", ())
-        monkeypatch.setattr("mqlab.systems.install.package_clients._POLICY", folder / "policy-rc.d")
+        monkeypatch.setattr("mqlab.systems.install.download._EXTRA_PATH", ())
+        monkeypatch.setattr("mqlab.systems.install.package_managers._POLICY", folder / "policy-rc.d")
         monkeypatch.setattr(os, "geteuid", lambda: 0)
 
     def has(self, name: str, script: str) -> None:
@@ -51,7 +62,7 @@ class Machine:
 
     def gets(self, part: Part) -> list[str]:
         said: list[str] = []
-        get(part, said.append)
+        install(part, said.append)
         return said
 
     def fails(self, part: Part) -> str:
@@ -92,11 +103,11 @@ class TestArchive:
         part = Archive(f"org.example:thing:1.2:{kind}:bin")
         assert missing(part) == f"no archives/thing-1.2-bin in {cache()}"
         assert machine.gets(part) == [f"getting org.example:thing:1.2:{kind}:bin with Maven"]
-        assert place(part) == cache() / "archives" / "thing-1.2-bin"
-        assert (place(part) / "lib" / "a.jar").read_text() == "jar"
-        assert (place(part) / "bin" / "run").stat().st_mode & stat.S_IXUSR
-        assert not (place(part) / "lib" / "a.jar").stat().st_mode & stat.S_IXUSR
-        assert [one.name for one in place(part).parent.iterdir()] == ["thing-1.2-bin"], "nothing else is left"
+        assert path_of(part) == cache() / "archives" / "thing-1.2-bin"
+        assert (path_of(part) / "lib" / "a.jar").read_text() == "jar"
+        assert (path_of(part) / "bin" / "run").stat().st_mode & stat.S_IXUSR
+        assert not (path_of(part) / "lib" / "a.jar").stat().st_mode & stat.S_IXUSR
+        assert [one.name for one in path_of(part).parent.iterdir()] == ["thing-1.2-bin"], "nothing else is left"
         assert machine.gets(part) == [], "what is there is left alone"
 
     def test_one_that_is_torn(self, machine: Machine) -> None:
@@ -118,7 +129,7 @@ class TestArchive:
 
     def test_without_maven(self, machine: Machine) -> None:
         said = machine.fails(Archive("org.example:thing:1:zip"))
-        assert said == "install maven with the package client of this machine: there is no apt-get"
+        assert said == "install maven with the package manager of this machine: there is no apt-get"
 
 
 class TestJars:
@@ -129,15 +140,15 @@ class TestJars:
         for name in ("server.jar", "client.jar", "needed.jar"):
             (machine.brought / name).touch()
         machine.gets(self.PART)
-        assert sorted(one.name for one in place(self.PART).iterdir()) == ["client.jar", "needed.jar", "server.jar"]
+        assert sorted(one.name for one in path_of(self.PART).iterdir()) == ["client.jar", "needed.jar", "server.jar"]
         pom = (tmp_path / "pom.xml").read_text()
         assert pom.count("<exclusion><groupId>org.example</groupId><artifactId>heavy</artifactId></exclusion>") == 2
         assert "<artifactId>client</artifactId><version>1.0</version>" in pom
 
     def test_others_are_in_another_folder(self, machine: Machine) -> None:
         assert machine.brought.exists()
-        assert place(Jars(self.PART.coordinates)) != place(self.PART)
-        assert place(self.PART).parent == cache() / "jars" / "server-1.0"
+        assert path_of(Jars(self.PART.coordinates)) != path_of(self.PART)
+        assert path_of(self.PART).parent == cache() / "jars" / "server-1.0"
 
 
 class TestGo:
@@ -145,8 +156,8 @@ class TestGo:
         machine.has("go", GO)
         part = GoProgram("example.com/me/thing/v2@v2.1.0")
         machine.gets(part)
-        assert place(part) == cache() / "go" / "thing-v2.1.0" / "thing"
-        assert place(part).read_text() == "example.com/me/thing/v2@v2.1.0\n"
+        assert path_of(part) == cache() / "go" / "thing-v2.1.0" / "thing"
+        assert path_of(part).read_text() == "example.com/me/thing/v2@v2.1.0\n"
 
     def test_if_something_else_was_built_that_is_told(self, machine: Machine) -> None:
         machine.has("go", GO)
@@ -170,7 +181,7 @@ touch "$PRETEND/bin/thingd"; chmod +x "$PRETEND/bin/thingd"
         machine.gets(self.PART)
         install = "install -y -q --no-install-recommends thing-server thing-tools"
         assert (tmp_path / "asked").read_text().splitlines() == [install, "update -q", install]
-        assert place(self.PART) == machine.programs / "thingd"
+        assert path_of(self.PART) == machine.programs / "thingd"
         assert not (tmp_path / "policy-rc.d").exists(), "only while packages are installed"
 
     def test_a_policy_that_is_there_stays(self, machine: Machine, tmp_path: Path) -> None:
@@ -192,9 +203,9 @@ class TestJava:
     def test_the_one_of_java_home_comes_first(self, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
         assert missing(Java()) == "no Java runtime"
         machine.has("java", "")
-        assert place(Java()) == machine.programs / "java"
+        assert path_of(Java()) == machine.programs / "java"
         monkeypatch.setenv("JAVA_HOME", str(machine.brought))
         assert missing(Java()) == "no Java runtime"
         (machine.brought / "bin").mkdir()
         (machine.brought / "bin" / "java").symlink_to(machine.programs / "java")
-        assert place(Java()) == machine.brought / "bin" / "java"
+        assert path_of(Java()) == machine.brought / "bin" / "java"

@@ -82,20 +82,20 @@ def test_when_the_lab_is_gone_everything_is(tmp_path: Path, end: signal.Signals)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_the_keeper_goes_only_when_it_is_meant(tmp_path: Path, number: signal.Signals) -> None:
     async def main() -> None:
-        kept = await SupervisedProcess.start(
+        process = await SupervisedProcess.start(
             [sys.executable, "-c", WITH_A_DAEMON, "0", str(tmp_path / "pid")], tmp_path / "log"
         )
         while not (tmp_path / "pid").exists():
             await asyncio.sleep(0.01)
-        psutil.Process(kept.pid).send_signal(number)
+        psutil.Process(process.pid).send_signal(number)
         for _ in range(3):
             await asyncio.sleep(0.05)
-            assert _alive(psutil.Process(kept.pid))
-        psutil.Process(kept.pid).send_signal(signal.SIGTERM)
-        await kept.end()
-        assert kept.ended == "it was ended"
-        await kept.stop()
-        await kept.stop()
+            assert _alive(psutil.Process(process.pid))
+        psutil.Process(process.pid).send_signal(signal.SIGTERM)
+        await process.wait_ended()
+        assert process.ended == "it was ended"
+        await process.stop()
+        await process.stop()
 
     uvloop.run(asyncio.wait_for(main(), 30))
 
@@ -104,20 +104,20 @@ def test_the_keeper_goes_only_when_it_is_meant(tmp_path: Path, number: signal.Si
 def test_what_the_dead_have_used_is_not_forgotten(tmp_path: Path, wait: str) -> None:
     async def main() -> None:
         gone = tmp_path / "gone"
-        kept = await SupervisedProcess.start(
+        process = await SupervisedProcess.start(
             [sys.executable, "-c", SPENDS.format(wait=wait), str(gone)], tmp_path / "log"
         )
         try:
             seen = [0.0]
             while not gone.exists():
-                seen.append(kept.tree.usage().cpu_seconds)
+                seen.append(process.tree.usage().cpu_seconds)
                 await asyncio.sleep(0.02)
-            seen += [kept.tree.usage().cpu_seconds for _ in range(3)]
+            seen += [process.tree.usage().cpu_seconds for _ in range(3)]
             assert seen == sorted(seen), "no figure falls"
             # One look may be missed where nobody waits for the dead.
             assert seen[-1] > 0.4
         finally:
-            await kept.stop()
+            await process.stop()
 
     uvloop.run(asyncio.wait_for(main(), 30))
 
@@ -126,14 +126,14 @@ def test_what_it_writes_is_counted(tmp_path: Path) -> None:
     writes = "import os, sys; os.write(1, b'x' * 5_000_000); os.fsync(1); import time; time.sleep(1000)"
 
     async def main() -> None:
-        kept = await SupervisedProcess.start([sys.executable, "-c", writes], tmp_path / "log")
+        process = await SupervisedProcess.start([sys.executable, "-c", writes], tmp_path / "log")
         try:
-            while (usage := kept.tree.usage()).bytes_written < 5_000_000:
+            while (usage := process.tree.usage()).bytes_written < 5_000_000:
                 await asyncio.sleep(0.02)
             assert usage.rss > 1_000_000
-            assert len(kept.tail()) == 300, "a line of the log is not told at any length"
+            assert len(process.log_tail()) == 300, "a line of the log is not told at any length"
         finally:
-            await kept.stop()
+            await process.stop()
 
     uvloop.run(asyncio.wait_for(main(), 30))
 

@@ -1,1 +1,1 @@
-"""The embedded broker as a system under test: its settings, its process, its trace."""
+"""The embedded broker as a system under test: its settings, its process, and the reader of its activity trace."""

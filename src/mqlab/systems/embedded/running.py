@@ -1,4 +1,4 @@
-"""An embedded broker that is up, as the lab sees it: through an ordinary connection, and its process."""
+"""A running embedded broker: the lab uses an ordinary connection to it, and samples its process."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,15 +18,15 @@ _ANSWER_SECONDS: Final = 10.0
 
 
 class EmbeddedRunning(Running):
-    """`end` ends its process, where that is the lab's to do; `reader`: it traces, and this reads the records."""
+    """`end` ends its process, if the lab started it; `reader` reads its activity trace, if it has one."""
 
     def __init__(
-        self, address: str, watched: psutil.Process, control: aio.Connection,
+        self, address: str, process: psutil.Process, control: aio.Connection,
         end: Callable[[], Awaitable[None]] | None, reader: ActivityTraceReader | None,
     ) -> None:  # fmt: skip
         self.address = address
-        self.pid = watched.pid
-        self._watched = watched
+        self.pid = process.pid
+        self._process = process
         self._control = control
         self._end = end
         self._reader = reader
@@ -34,17 +34,17 @@ class EmbeddedRunning(Running):
     async def sample(self) -> dict[str, Any]:
         try:
             status = await self._control.status()
-            cpu, moved = self._watched.cpu_times(), self._watched.io_counters()
-            rss = self._watched.memory_info().rss
+            cpu, io = self._process.cpu_times(), self._process.io_counters()
+            rss = self._process.memory_info().rss
         except (MessagingError, psutil.Error) as error:
-            raise _gone(error) from error
+            raise SystemFailedError(f"the embedded broker is gone: {error}") from error
         return {
             "cpu_seconds": cpu.user + cpu.system,
             "rss": rss,
             "syncs": status["syncs"],
             "sync_seconds": status["sync_seconds"],
-            "bytes_read": moved.read_bytes,
-            "bytes_written": moved.write_bytes,
+            "bytes_read": io.read_bytes,
+            "bytes_written": io.write_bytes,
             "depth": status["messages"],
             "blocked": status["held_producers"],
             "holds": status["holds"],
@@ -55,7 +55,7 @@ class EmbeddedRunning(Running):
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 if self._reader is not None:
-                    await self._forget_trace()
+                    await self._purge_trace()
                 return bool((await self._control.status())["messages"] == 0)
         except (MessagingError, TimeoutError):
             return False
@@ -91,19 +91,15 @@ class EmbeddedRunning(Running):
             if self._end is not None:
                 await self._end()
 
-    async def _forget_trace(self) -> None:
-        """What was traced of the end of a run, after its records were read."""
-        await self._control.ask("trace")  # whatever it has seen is on the queue now
-        with suppress(RefusedError):  # there is none, since nothing was traced
+    async def _purge_trace(self) -> None:
+        """Delete the records of the end of a run, which come after the runner has read the trace."""
+        await self._control.ask("trace")  # the broker puts all its records on the queue
+        with suppress(RefusedError):  # no queue, since nothing was traced
             await self._control.ask("purge", name=TRACE_QUEUE)
 
-    async def _ask(self, asked: str, **said: Any) -> dict[str, Any]:
+    async def _ask(self, command: str, **arguments: Any) -> dict[str, Any]:
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                return await self._control.ask(asked, **said)
+                return await self._control.ask(command, **arguments)
         except (MessagingError, TimeoutError) as error:
-            raise SystemFailedError(f"the embedded broker does not {asked} {said}: {error}") from error
-
-
-def _gone(error: Exception) -> SystemFailedError:
-    return SystemFailedError(f"the embedded broker is gone: {error}")
+            raise SystemFailedError(f"the embedded broker failed to {command} {arguments}: {error}") from error

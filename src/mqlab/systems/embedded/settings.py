@@ -1,4 +1,4 @@
-"""What may be chosen of the embedded broker in the lab: its own settings, and what only a lab can want of it."""
+"""The settings of the embedded broker in the lab: those of the broker, and two of the lab."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,66 +10,67 @@ from mqlab.broker.settings import POLICY_FIELDS, SETTING_NAMES, Level, SettingEr
 from mqlab.systems.api import FileUse, SystemSettingError
 from mqlab.systems.embedded.trace import OWN_APPLICATION
 
-# The lab's own business: where it listens and for whom, where its data lies, and which broker talks to which. Rules by
-# pattern are for other names than the lab's.
-_NOT_CHOSEN: Final = frozenset((
+# The lab sets these itself: listeners, access, data, channels. Policies by pattern do not fit the lab's names.
+_SET_BY_LAB: Final = frozenset((
     "data", "name", "listen", "open_to_network", "users", "tls_certificate", "tls_key", "metrics", "policies",
     "remotes", "channels", "web_origins",
 ))  # fmt: skip
-_OF_THE_BROKER: Final = tuple(name for name in SETTING_NAMES if name not in _NOT_CHOSEN)
-# `traced`: so many pairs of requester and responder are traced at the level of `trace`, and nobody else.
-# `read_out`: the records of the trace are read into a file while they come.
-_OF_THE_LAB: Final = ("traced", "read_out")
-_CHOSEN: Final = (*_OF_THE_BROKER, *_OF_THE_LAB)
+_BROKER_SETTINGS: Final = tuple(name for name in SETTING_NAMES if name not in _SET_BY_LAB)
+# `traced`: how many pairs of requester and responder are traced at the level of `trace`; no other application is.
+# `read_out`: the lab reads the records of the activity trace into a file while they come.
+_LAB_SETTINGS: Final = ("traced", "read_out")
+_SETTINGS: Final = (*_BROKER_SETTINGS, *_LAB_SETTINGS)
 FILE_SETTINGS: Final[dict[str, FileUse]] = {"api_trace": "write", "file_trace": "write", "trace_file": "read"}
-# Where the lab chooses the file.
-_A_FILE_OF_ITS_OWN: Final = "yes"
+# The value of `api_trace` for a file that the lab names.
+_LAB_FILE: Final = "yes"
 
 
 @dataclass(frozen=True)
 class EmbeddedSettings:
-    """The settings of an embedded system, as texts turned into values."""
+    """The settings of an embedded system, parsed."""
 
     values: dict[str, Any]
     traced: int | None = None
     read_out: bool = False
-    # `api_trace` without a path.
+    # Whether the lab names the file of the API trace.
     api_trace: bool = False
 
     @classmethod
-    def of(cls, settings: dict[str, str]) -> "EmbeddedSettings":
+    def parse(cls, settings: dict[str, str]) -> "EmbeddedSettings":
         """Raises SystemSettingError."""
-        found = cls({})
+        parsed = cls({})
         for key, text in settings.items():
-            if key not in _CHOSEN:
-                raise SystemSettingError(f"the embedded broker has no setting {key!r}; it has: {', '.join(_CHOSEN)}")
-            found = _with(found, key, text)
-        if found.traced is not None and "trace_file" in found.values:
+            if key not in _SETTINGS:
+                raise SystemSettingError(f"the embedded broker has no setting {key!r}; it has: {', '.join(_SETTINGS)}")
+            parsed = _with(parsed, key, text)
+        if parsed.traced is not None and "trace_file" in parsed.values:
             raise SystemSettingError("embedded: traced writes the stanzas itself: without trace_file")
-        found.settings()
-        return found
+        parsed.settings()
+        return parsed
 
-    def settings(self, **of_the_lab: Any) -> Settings:
+    def settings(self, **lab_values: Any) -> Settings:
         try:
-            return Settings.flat(**self.values, **of_the_lab)
+            return Settings.flat(**self.values, **lab_values)
         except SettingError as error:
             raise SystemSettingError(f"embedded: {error}") from error
 
-    def shown(self) -> dict[str, Any]:
-        """Every setting, also those that nobody chose."""
-        own = self.settings()
-        shown = {name: getattr(own.policy if name in POLICY_FIELDS else own, name) for name in _OF_THE_BROKER}
-        shown = {name: str(value) if isinstance(value, Path) else value for name, value in shown.items()}
-        api_trace = _A_FILE_OF_ITS_OWN if self.api_trace else shown["api_trace"]
-        return {**shown, "api_trace": api_trace, "traced": self.traced, "read_out": self.read_out}
+    def describe(self) -> dict[str, Any]:
+        """Every setting, with defaults."""
+        settings = self.settings()
+        values = {
+            name: getattr(settings.policy if name in POLICY_FIELDS else settings, name) for name in _BROKER_SETTINGS
+        }
+        values = {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
+        api_trace = _LAB_FILE if self.api_trace else values["api_trace"]
+        return {**values, "api_trace": api_trace, "traced": self.traced, "read_out": self.read_out}
 
     @property
     def traces(self) -> bool:
-        """Whether records of operations can come."""
+        """Whether the broker writes an activity trace."""
         return self.settings().trace != "off" or "trace_file" in self.values
 
-    def placed(self, folder: Path) -> dict[str, Any]:
-        """Values for a broker whose data is in `folder`: beside it are the files that the lab chooses."""
+    def with_files(self, folder: Path) -> dict[str, Any]:
+        """The values for a broker with its data in `folder`; the files that the lab names are beside it."""
         values = dict(self.values)
         if self.api_trace:
             values["api_trace"] = folder.with_name(f"{folder.name}.calls")
@@ -79,7 +80,7 @@ class EmbeddedSettings:
         return values
 
     def _stanzas(self) -> tuple[list[Stanza], Level]:
-        """Who is traced, and how all others are. Never the lab itself."""
+        """The applications that are traced, and the level of all others. The lab itself is never traced."""
         level, lab = self.settings().trace, Stanza(OWN_APPLICATION, "off")
         if self.traced is None:
             return [lab], level
@@ -87,18 +88,18 @@ class EmbeddedSettings:
         return [lab, *(Stanza(name, level) for name in names)], "off"
 
 
-def _with(found: EmbeddedSettings, key: str, text: str) -> EmbeddedSettings:
+def _with(parsed: EmbeddedSettings, key: str, text: str) -> EmbeddedSettings:
     if key == "traced":
         if not text.isascii() or not text.isdigit():
             raise SystemSettingError(f"embedded: traced: {text[:80]!r} is not a number of pairs")
-        return replace(found, traced=int(text))
+        return replace(parsed, traced=int(text))
     if key == "read_out":
         if text not in ("yes", "no"):
             raise SystemSettingError(f"embedded: read_out: {text[:80]!r} is neither yes nor no")
-        return replace(found, read_out=text == "yes")
+        return replace(parsed, read_out=text == "yes")
     if key == "api_trace" and text in ("yes", "no"):
-        return replace(found, api_trace=text == _A_FILE_OF_ITS_OWN)
+        return replace(parsed, api_trace=text == _LAB_FILE)
     try:
-        return replace(found, values={**found.values, key: parse_value(key, text)})
+        return replace(parsed, values={**parsed.values, key: parse_value(key, text)})
     except SettingError as error:
         raise SystemSettingError(f"embedded: {key}: {error}") from error

@@ -1,4 +1,4 @@
-"""The embedded broker, as a process of its own or inside its clients' process."""
+"""The embedded broker as a process, or hosted in an agent."""
 
 import asyncio
 import os
@@ -23,26 +23,26 @@ from mqlab.systems.supervise import die_with_parent
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 10.0
-# What drivers must know beside the address; and the one that needs no socket.
+# Options of drivers; and the driver of hosted brokers.
 _OPTIONS: Final[dict[str, dict[str, str]]] = {"stomp": {"flavour": "mqlab"}}
-_INSIDE: Final = "native"
+_HOSTED_DRIVER: Final = "native"
 # Durability of confirmations and acknowledgements, with `sync: on` and `sync: off`. Reports and documents take these
 # texts from here (`scripts/tables.py`).
-_GONE: Final = "when the consumer asks for the next, or says so, or commits"
+_REMOVED: Final = "when the consumer asks for the next, or says so, or commits"
 _DURABILITY: Final = {
     "on": Durability(
         syncs="before confirming",
         persistent="written to the journal and synced",
         confirmed="taken by the broker, in memory",
-        acknowledged=f"{_GONE}; a commit is synced like a send, anything else is written within about 1 ms and synced "
-        "with the next record that a client waits for",
+        acknowledged=f"{_REMOVED}; a commit is synced like a send, anything else is written within about 1 ms and "
+        "synced with the next record that a client waits for",
         replies="retrieved by correlation id from a queue that all requesters share",
     ),
     "off": Durability(
         syncs="never",
         persistent="written to the journal, not synced",
         confirmed="taken by the broker, in memory",
-        acknowledged=f"{_GONE}; a commit is written like a send, anything else within about 1 ms; nothing is synced",
+        acknowledged=f"{_REMOVED}; a commit is written like a send, anything else within about 1 ms; nothing is synced",
         replies="retrieved by correlation id from a queue that all requesters share",
     ),
 }
@@ -51,7 +51,6 @@ _DURABILITY: Final = {
 class Embedded(System):
     name = "embedded"
     title = "mqlab's own broker"
-    # Both at the same address.
     drivers = ("native", "stomp")
     file_settings = FILE_SETTINGS
 
@@ -59,17 +58,17 @@ class Embedded(System):
         super().__init__(settings)
         if self.driver not in self.drivers:
             raise SystemSettingError(f"embedded: driver: {self.driver[:80]!r} is none of {', '.join(self.drivers)}")
-        self._chosen = EmbeddedSettings.of({key: value for key, value in settings.items() if key != "driver"})
+        self._settings = EmbeddedSettings.parse({key: value for key, value in settings.items() if key != "driver"})
 
     def describe(self) -> dict[str, Any]:
-        settings = {"driver": self.driver, **self._chosen.shown()}
+        settings = {"driver": self.driver, **self._settings.describe()}
         return {
             "name": self.label, "version": f"mqlab {__version__}", "settings": settings,
-            "stamps": _stamps(self._chosen.settings()),
+            "stamps": _stamps(self._settings.settings()),
         }  # fmt: skip
 
     def durability(self) -> Durability:
-        return _DURABILITY[self._chosen.settings().sync]
+        return _DURABILITY[self._settings.settings().sync]
 
     def missing(self) -> str:
         return ""
@@ -78,7 +77,7 @@ class Embedded(System):
         say("it comes with mqlab")
 
     async def start(self, folder: Path) -> Running:
-        options = [_option(key, value) for key, value in self._chosen.placed(folder).items()]
+        options = [_option(key, value) for key, value in self._settings.with_files(folder).items()]
         log_file = folder.parent / f"{folder.name}.log"
         with log_file.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
@@ -87,47 +86,45 @@ class Embedded(System):
                 stdout=asyncio.subprocess.PIPE, stderr=log, start_new_session=True, env=_environment(),
             )  # fmt: skip
         try:
-            address = await _announced(process)
-            return await self._watched(address, process.pid, folder, lambda: _end(process))
+            address = await _read_address(process)
+            return await self._attach(address, process.pid, folder, lambda: _end(process))
         except (OSError, MessagingError) as error:
             await _end(process)
-            said = log_file.read_text(errors="replace").strip().splitlines()
-            raise SystemFailedError(f"the embedded broker did not start: {said[-1] if said else error}") from error
+            lines = log_file.read_text(errors="replace").strip().splitlines()
+            raise SystemFailedError(f"the embedded broker did not start: {lines[-1] if lines else error}") from error
         except BaseException:
-            # It has a session of its own, so Ctrl-C does not reach it.
+            # It has its own session, so Ctrl-C does not reach it.
             await asyncio.shield(_end(process))
             raise
 
     async def host(self, folder: Path, name: str) -> Hosted:
-        if self.driver != _INSIDE:
-            raise SystemFailedError(f"inside a process the embedded broker is used by the driver {_INSIDE} only")
-        settings = self._chosen.placed(folder)
+        if self.driver != _HOSTED_DRIVER:
+            raise SystemFailedError(f"a hosted embedded broker needs the driver {_HOSTED_DRIVER}")
+        settings = self._settings.with_files(folder)
         try:
-            listening = Settings.flat(**settings, data=folder, name=name, listen=("tcp:127.0.0.1:0",))
-            return _HostedBroker(await LocalBroker.start(listening))
+            broker_settings = Settings.flat(**settings, data=folder, name=name, listen=("tcp:127.0.0.1:0",))
+            return _HostedBroker(await LocalBroker.start(broker_settings))
         except (SettingError, OSError) as error:
             raise SystemFailedError(f"the embedded broker did not start: {error}") from error
 
     async def attach(self, address: str, pid: int, folder: Path) -> Running:
         try:
-            return await self._watched(address, pid, folder, None)
+            return await self._attach(address, pid, folder, None)
         except (OSError, MessagingError) as error:
             raise SystemFailedError(f"the embedded broker does not answer: {error}") from error
 
-    async def _watched(
-        self, address: str, pid: int, folder: Path, end: Callable[[], Awaitable[None]] | None
-    ) -> Running:
-        chosen = self._chosen
+    async def _attach(self, address: str, pid: int, folder: Path, end: Callable[[], Awaitable[None]] | None) -> Running:
+        settings = self._settings
         try:
-            watched = psutil.Process(pid)
+            process = psutil.Process(pid)
         except psutil.Error as error:
             raise OSError(str(error)) from error
         control = await aio.connect(address, application=OWN_APPLICATION)
         reader = None
-        if chosen.traces:
+        if settings.traces:
             records = folder.with_name(f"{folder.name}.records")
-            reader = await ActivityTraceReader.start(address, records if chosen.read_out else None)
-        running = EmbeddedRunning(address, watched, control, end, reader)
+            reader = await ActivityTraceReader.start(address, records if settings.read_out else None)
+        running = EmbeddedRunning(address, process, control, end, reader)
         running.options = _OPTIONS.get(self.driver, {})
         return running
 
@@ -142,37 +139,37 @@ class _HostedBroker(Hosted):
 
 
 def _option(key: str, value: Any) -> str:
-    words = key.replace("_", "-")
+    name = key.replace("_", "-")
     if isinstance(value, bool):
-        return f"--{words}" if value else f"--no-{words}"
-    return f"--{words}={'none' if value in (None, '') else value}"
+        return f"--{name}" if value else f"--no-{name}"
+    return f"--{name}={'none' if value in (None, '') else value}"
 
 
-def _stamps(chosen: Settings) -> list[str]:
-    """What changes the meaning of a figure."""
+def _stamps(settings: Settings) -> list[str]:
+    """The settings that change the meaning of figures."""
     stamps = []
-    if chosen.sync == "off":
+    if settings.sync == "off":
         stamps.append("sync off: a power failure loses confirmed messages")
-    if chosen.disk_marks:
-        stamps.append(f"imitated disk: syncs complete at {chosen.disk_marks} marks a second")
-    if chosen.policy.when_full == "drop-oldest":
+    if settings.disk_marks:
+        stamps.append(f"imitated disk: syncs complete at {settings.disk_marks} marks a second")
+    if settings.policy.when_full == "drop-oldest":
         stamps.append("drop-oldest: a subscription that is full loses messages")
-    if chosen.policy.retrieval == "scan":
+    if settings.policy.retrieval == "scan":
         stamps.append("retrieval by scan: a receive by id costs by the depth of the queue")
     return stamps
 
 
 def _environment() -> dict[str, str]:
-    """Without settings of a broker: what is measured is what the run's record says, and nothing else."""
+    """Without broker settings: only those that meta.json names take effect."""
     return {key: value for key, value in os.environ.items() if not key.startswith("MQLAB_BROKER_")}
 
 
-async def _announced(process: asyncio.subprocess.Process) -> str:
+async def _read_address(process: asyncio.subprocess.Process) -> str:
     assert process.stdout is not None
     try:
         line = (await asyncio.wait_for(process.stdout.readline(), _START_SECONDS)).decode().strip()
     except TimeoutError:
-        raise OSError(f"it said nothing for {_START_SECONDS:g} s") from None
+        raise OSError(f"it printed no address for {_START_SECONDS:g} s") from None
     if not line.startswith("listening on "):
         raise OSError(line or "it ended")
     return line.removeprefix("listening on ")

@@ -1,4 +1,4 @@
-"""Reads the records of the broker's trace off their queue: after a run or, `read_out`, into a file while they come."""
+"""Reads the activity trace from its queue: after a run or, with `read_out`, into a file while the records come."""
 
 import asyncio
 from contextlib import ExitStack, suppress
@@ -12,24 +12,24 @@ from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
 
-# The lab's own connections: what they do is not part of a run, and must not be traced.
+# The application name of the lab's own connections. They are not part of a run and must not be traced.
 OWN_APPLICATION: Final = "mqlab-lab"
 _POLL_SECONDS: Final = 0.02
-# Messages ahead of the reader: each has up to some thousand records.
+# Each message has up to some thousand records.
 _PREFETCH: Final = 16
 
 
 class ActivityTraceReader:
-    """All methods raise MessagingError, OSError, and ValueError for what are no records."""
+    """All methods raise MessagingError, OSError, and ValueError for malformed records."""
 
-    def __init__(self, connection: aio.Connection, session: aio.Session, reading: "_TraceFileWriter | None") -> None:
+    def __init__(self, connection: aio.Connection, session: aio.Session, writer: "_TraceFileWriter | None") -> None:
         self._connection = connection
         self._session = session
-        self._reading = reading
+        self._writer = writer
 
     @classmethod
     async def start(cls, address: str, file: Path | None) -> "ActivityTraceReader":
-        """With a `file` it reads all the time, from now on."""
+        """With a `file`, it reads the records into it from now on."""
         connection = await aio.connect(address, application=OWN_APPLICATION)
         session = await connection.session()
         if file is None:
@@ -38,37 +38,37 @@ class ActivityTraceReader:
         return cls(connection, session, _TraceFileWriter(consumer, file))
 
     async def read(self) -> pa.Table:
-        """All that was traced since the last time."""
-        if self._reading is None:
-            return await self._read_now()
-        # Until it has caught up: all is read and acknowledged.
-        while await self._waiting() and not self._reading.failed:
+        """The records since the last call."""
+        if self._writer is None:
+            return await self._read_queue()
+        # Until the writer has read and acknowledged all records.
+        while await self._backlog() and not self._writer.failed:
             await asyncio.sleep(_POLL_SECONDS)
-        return await self._reading.turn_over()
+        return await self._writer.read_and_restart()
 
     async def close(self) -> None:
         try:
-            if self._reading is not None:
-                await self._reading.end()
+            if self._writer is not None:
+                await self._writer.end()
         finally:
             with suppress(MessagingError):
                 await self._connection.close()
 
-    async def _waiting(self) -> int:
-        """Messages on the queue, once the broker has put there all that it has seen: the question makes it do so."""
+    async def _backlog(self) -> int:
+        """Messages on the queue. The command makes the broker put all its records there first."""
         return int((await self._connection.ask("trace"))["messages"])
 
-    async def _read_now(self) -> pa.Table:
-        tables, waiting = [SCHEMA.empty_table()], await self._waiting()
-        if waiting:
+    async def _read_queue(self) -> pa.Table:
+        tables, backlog = [SCHEMA.empty_table()], await self._backlog()
+        if backlog:
             consumer = await self._session.consumer(TRACE_QUEUE, prefetch=_PREFETCH)
-            tables += [decoded((await consumer.receive()).body) for _ in range(waiting)]
+            tables += [decoded((await consumer.receive()).body) for _ in range(backlog)]
             await consumer.close()
         return pa.concat_tables(tables)
 
 
 class _TraceFileWriter:
-    """Into a file that is begun anew whenever it has been read."""
+    """Writes records to a file; `read_and_restart` begins the file anew."""
 
     def __init__(self, consumer: aio.Consumer, path: Path) -> None:
         self._consumer = consumer
@@ -79,12 +79,12 @@ class _TraceFileWriter:
     def failed(self) -> bool:
         return self._task.done()
 
-    async def turn_over(self) -> pa.Table:
+    async def read_and_restart(self) -> pa.Table:
         await self.end()
         with pa.OSFile(str(self._path)) as file, pa.ipc.open_stream(file) as stream:
-            found = stream.read_all()
+            records = stream.read_all()
         self._begin()
-        return found
+        return records
 
     async def end(self) -> None:
         self._task.cancel()
@@ -92,12 +92,12 @@ class _TraceFileWriter:
             with suppress(asyncio.CancelledError):
                 await self._task
         finally:
-            self._open.close()
+            self._files.close()
 
     def _begin(self) -> None:
-        self._open = ExitStack()
-        file = self._open.enter_context(pa.OSFile(str(self._path), "wb"))
-        stream = self._open.enter_context(pa.ipc.new_stream(file, SCHEMA))
+        self._files = ExitStack()
+        file = self._files.enter_context(pa.OSFile(str(self._path), "wb"))
+        stream = self._files.enter_context(pa.ipc.new_stream(file, SCHEMA))
         self._task = asyncio.ensure_future(self._read(stream))
 
     async def _read(self, stream: pa.ipc.RecordBatchStreamWriter) -> None:

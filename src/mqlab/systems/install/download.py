@@ -1,6 +1,6 @@
-"""Gets what systems are made of with the package clients of this machine, into a folder of the user's cache.
+"""Installs the parts of systems with the package managers of this machine, into the user's cache folder.
 
-Every install is made beside its place and renamed to it when it is whole: a half one never counts.
+An installation is made in a temporary folder and renamed when it is complete, so a partial one is never used.
 """
 
 import os
@@ -14,11 +14,11 @@ from typing import Final
 
 from mqlab.cache import cache as cache
 from mqlab.systems.api import SystemFailedError
-from mqlab.systems.install.package_clients import MAVEN as _MAVEN
-from mqlab.systems.install.package_clients import apt_get, client, copied, dependencies, run
-from mqlab.systems.install.unpacking import unpacked
+from mqlab.systems.install.package_managers import MAVEN as _MAVEN
+from mqlab.systems.install.package_managers import apt_get, copy_artifact, copy_dependencies, require_program, run
+from mqlab.systems.install.unpacking import unpack
 
-_SEARCHED: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+_EXTRA_PATH: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _NAME_LENGTH: Final = 60
 _JRE: Final = "openjdk-17-jre-headless"
 _GO: Final = "golang-go"
@@ -26,9 +26,9 @@ _GO: Final = "golang-go"
 
 @dataclass(frozen=True)
 class Archive:
-    """An artifact of Maven, unpacked: `group:artifact:version:tar.gz:bin` (or zip, and with or without a classifier).
+    """An unpacked Maven artifact: `group:artifact:version:type[:classifier]`, with type tar.gz or zip.
 
-    Folders that hold nothing but one folder are left out of its place.
+    Outer folders that contain only one folder are left out.
     """
 
     coordinates: str
@@ -36,7 +36,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class Jars:
-    """Artifacts of Maven (`group:artifact:version`) with all they depend on but `exclusions` (`group:artifact`)."""
+    """Maven artifacts (`group:artifact:version`) with their dependencies, except `exclusions` (`group:artifact`)."""
 
     coordinates: tuple[str, ...]
     exclusions: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Jars:
 
 @dataclass(frozen=True)
 class Debian:
-    """Packages, and the program (a name, or where it is for certain) that is there once they are installed."""
+    """Debian packages, and the program (a name or a path) that they install."""
 
     packages: tuple[str, ...]
     program: str
@@ -52,13 +52,13 @@ class Debian:
 
 @dataclass(frozen=True)
 class GoProgram:
-    """`github.com/nats-io/nats-server/v2@v2.15.2`: one main package."""
+    """A main package of a Go module, such as `github.com/nats-io/nats-server/v2@v2.15.2`."""
 
     module: str
 
     @property
     def program(self) -> str:
-        """As Go names it: the last word of the path that is not the number of a major version."""
+        """The name that Go gives it: the last part of the path that is not a major version."""
         words = self.module.partition("@")[0].split("/")
         is_version = len(words) > 1 and words[-1][:1] == "v" and words[-1][1:].isdigit()
         return words[-2] if is_version else words[-1]
@@ -66,14 +66,14 @@ class GoProgram:
 
 @dataclass(frozen=True)
 class Java:
-    """A Java runtime: that of JAVA_HOME, else the one on the PATH. Its place is the program."""
+    """A Java runtime: that of JAVA_HOME, else the one on the PATH."""
 
 
 Part = Archive | Jars | Debian | GoProgram | Java
 
 
-def place(part: Part) -> Path:
-    """Where it is or would be: the unpacked folder, the folder of jars, the program."""
+def path_of(part: Part) -> Path:
+    """Where the part is or would be: the unpacked folder, the folder of jars, or the program."""
     match part:
         case Archive(coordinates):
             _, artifact, version, *rest = coordinates.split(":")
@@ -86,24 +86,25 @@ def place(part: Part) -> Path:
             version = module.partition("@")[2] or "latest"
             return cache() / "go" / f"{part.program}-{version}" / part.program
         case Debian(_, program):
-            return Path(_found(program) or program)
+            return Path(_find_program(program) or program)
         case Java():
-            return Path(_java() or "java")
+            return Path(_find_java() or "java")
 
 
 def missing(part: Part) -> str:
-    """What is not there, in a few words; "" if it is all there."""
+    """What is not installed, in a few words; "" if the part is installed."""
     match part:
         case Debian(packages, program):
-            return "" if _found(program) else f"no {Path(program).name}, of the Debian package {packages[0]}"
+            return "" if _find_program(program) else f"no {Path(program).name}, of the Debian package {packages[0]}"
         case Java():
-            return "" if _java() else "no Java runtime"
+            return "" if _find_java() else "no Java runtime"
         case _:
-            return "" if place(part).exists() else f"no {place(part).relative_to(cache())} in {cache()}"
+            path = path_of(part)
+            return "" if path.exists() else f"no {path.relative_to(cache())} in {cache()}"
 
 
 def machine_packages(part: Part) -> tuple[str, ...]:
-    """The Debian packages that `get` would install for all users of this machine; all else goes into the cache."""
+    """The Debian packages that `install` would add for all users of this machine; all else goes into the cache."""
     if not missing(part):
         return ()
     match part:
@@ -117,63 +118,63 @@ def machine_packages(part: Part) -> tuple[str, ...]:
             return () if shutil.which("mvn") else (_MAVEN,)
 
 
-def get(part: Part, say: Callable[[str], None]) -> None:
-    """Nothing is done if it is there already. Raises SystemFailedError with the client's last words."""
+def install(part: Part, say: Callable[[str], None]) -> None:
+    """Install the part, unless it is installed. Raises SystemFailedError with the package manager's output."""
     if not missing(part):
         return
     match part:
         case Archive(coordinates):
             say(f"getting {coordinates} with Maven")
-            _whole(place(part), lambda folder: _archive(coordinates, folder))
-        case Jars(wanted, exclusions):
-            say(f"getting {', '.join(wanted)} and what they depend on with Maven")
-            _whole(place(part), lambda folder: dependencies(wanted, exclusions, folder))
+            _create_atomically(path_of(part), lambda folder: _unpack_archive(coordinates, folder))
+        case Jars(coordinates=artifacts, exclusions=exclusions):
+            say(f"getting {', '.join(artifacts)} and their dependencies with Maven")
+            _create_atomically(path_of(part), lambda folder: copy_dependencies(artifacts, exclusions, folder))
         case GoProgram(module):
             say(f"building {module} with Go")
-            _whole(place(part).parent, lambda folder: _built(module, folder))
+            _create_atomically(path_of(part).parent, lambda folder: _build(module, folder))
         case Debian(packages, _):
             say(f"installing {', '.join(packages)} with apt-get")
             apt_get(packages)
         case Java():
             say(f"installing {_JRE} with apt-get")
             apt_get((_JRE,))
-    if why := missing(part):
-        raise SystemFailedError(f"it was installed, and there is still {why}")
+    if reason := missing(part):
+        raise SystemFailedError(f"it was installed, and there is still {reason}")
 
 
-def _archive(coordinates: str, folder: Path) -> None:
+def _unpack_archive(coordinates: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as download:
-        unpacked(copied(coordinates, Path(download)), folder)
+        unpack(copy_artifact(coordinates, Path(download)), folder)
 
 
-def _built(module: str, folder: Path) -> None:
-    go = client("go", _GO)
+def _build(module: str, folder: Path) -> None:
+    go = require_program("go", _GO)
     target = module if "@" in module else f"{module}@latest"
     run([go, "install", target], environment={"GOBIN": str(folder)})
 
 
-def _whole(at: Path, fill: Callable[[Path], None]) -> None:
-    """Fills a folder beside it, and renames it when that is done."""
+def _create_atomically(path: Path, fill: Callable[[Path], None]) -> None:
+    """Fill a temporary folder, and rename it to `path` when it is complete."""
     try:
-        at.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".getting-", dir=at.parent) as beside:
-            made = Path(beside) / "whole"
-            made.mkdir()
-            fill(made)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".getting-", dir=path.parent) as temporary:
+            complete = Path(temporary) / "complete"
+            complete.mkdir()
+            fill(complete)
             try:
-                made.rename(at)
+                complete.rename(path)
             except OSError:
-                # Somebody else was quicker: what is there is whole.
-                if not at.exists():
+                # Another process may have installed it at the same time.
+                if not path.exists():
                     raise
     except OSError as error:
-        raise SystemFailedError(f"{at}: {error.strerror or error}") from error
+        raise SystemFailedError(f"{path}: {error.strerror or error}") from error
 
 
-def _found(program: str) -> str | None:
-    return shutil.which(program, path=os.pathsep.join((os.environ.get("PATH", ""), *_SEARCHED)))
+def _find_program(program: str) -> str | None:
+    return shutil.which(program, path=os.pathsep.join((os.environ.get("PATH", ""), *_EXTRA_PATH)))
 
 
-def _java() -> str | None:
+def _find_java() -> str | None:
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")

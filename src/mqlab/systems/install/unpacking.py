@@ -1,4 +1,4 @@
-"""Unpacks an archive into a folder: nothing lands outside of it, and programs stay programs."""
+"""Unpacks an archive: no file gets outside of the folder, and executables stay executable."""
 
 import shutil
 import tarfile
@@ -8,31 +8,31 @@ from pathlib import Path
 from mqlab.systems.api import SystemFailedError
 
 
-def unpacked(archive: Path, into: Path) -> None:
-    """Into an empty folder, without the folders that hold nothing but one folder. Raises SystemFailedError."""
+def unpack(archive: Path, into: Path) -> None:
+    """Unpack into an empty folder, without outer folders that contain only one folder. Raises SystemFailedError."""
     everything = into.with_name(f"{into.name}.all")
     everything.mkdir()
     try:
         if zipfile.is_zipfile(archive):
-            _zip(archive, everything)
+            _unpack_zip(archive, everything)
         else:
             with tarfile.open(archive) as tar:
                 tar.extractall(everything, filter="data")
         inner = everything
-        while len(held := list(inner.iterdir())) == 1 and held[0].is_dir():
-            inner = held[0]
-        for one in list(inner.iterdir()):
-            one.rename(into / one.name)
+        while len(content := list(inner.iterdir())) == 1 and content[0].is_dir():
+            inner = content[0]
+        for path in list(inner.iterdir()):
+            path.rename(into / path.name)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
         raise SystemFailedError(f"{archive.name} cannot be unpacked: {error}") from error
     finally:
         shutil.rmtree(everything, ignore_errors=True)
 
 
-def _zip(archive: Path, into: Path) -> None:
-    with zipfile.ZipFile(archive) as held:
-        for one in held.infolist():
-            path = Path(held.extract(one, into))
-            # Only the bits of a file's mode that say who may do what; extract leaves them out.
-            if path.is_file() and (mode := (one.external_attr >> 16) & 0o777):
+def _unpack_zip(archive: Path, into: Path) -> None:
+    with zipfile.ZipFile(archive) as members:
+        for member in members.infolist():
+            path = Path(members.extract(member, into))
+            # `extract` does not set the permissions.
+            if path.is_file() and (mode := (member.external_attr >> 16) & 0o777):
                 path.chmod(mode | 0o600)

@@ -1,1 +1,1 @@
-"""Supervision: a system's process ends with the lab that started it."""
+"""Supervision: the processes of a system end with the lab, whatever the cause; and what they use of the machine."""

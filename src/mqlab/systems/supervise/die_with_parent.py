@@ -1,8 +1,8 @@
-"""Becomes a command that ends with whoever has started it, by whatever cause. A script: only the standard library.
+"""A script that executes a command which gets SIGTERM when its parent ends. It uses only the standard library.
 
-    bound.py PARENT COMMAND...
+    die_with_parent.py PARENT_PID COMMAND...
 
-For a command without children; whatever has some needs a keeper.
+For commands without children; the others need a supervisor.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ _SET_PDEATHSIG = 1  # linux/prctl.h
 
 def main(parent: int, command: list[str]) -> None:
     ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() == parent:  # else it is gone already, and no signal will come
+    if os.getppid() == parent:  # else the parent has ended already, and no signal will come
         os.execv(command[0], command)
 
 

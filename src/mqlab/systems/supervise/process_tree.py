@@ -1,4 +1,4 @@
-"""What a process and all its descendants use of the machine, also those that have ended."""
+"""The resources of a process and all its descendants, including those that have ended."""
 
 import time
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from typing import Final
 
 import psutil
 
-# Who belongs to the tree is looked up this seldom, since that means a look at every process of the machine.
-_LOOK_SECONDS: Final = 0.5
-# A figure that falls is looked at again: a process may have ended in the midst of the look.
-_LOOKS: Final = 3
+# The list of descendants is renewed this seldom, since that reads every process of the machine.
+_REFRESH_SECONDS: Final = 0.5
+# A counter that falls is read again: a process may have ended during the reading.
+_RETRIES: Final = 3
 
 
 @dataclass(frozen=True)
 class ResourceUsage:
-    """All but `rss` count up."""
+    """All but `rss` are counters."""
 
     cpu_seconds: float
     rss: int
@@ -23,61 +23,62 @@ class ResourceUsage:
 
 
 class ProcessTree:
-    """Of everything below `root`, which itself only waits: not counted, but for what those it waited for have used.
+    """The descendants of `root`. The root itself only waits; it counts for its ended children.
 
-    The system adds what a process has used to its parent's account once that has waited for it, so that the sum over
-    those who live is the whole. What nobody waits for is kept by the difference: no figure ever falls.
+    When a parent waits for an ended child, the kernel adds the child's resources to those of the parent, so the sum
+    over living processes is complete. If no parent waits for a child, the sum falls; the tree adds the difference, so
+    that no counter falls.
     """
 
     def __init__(self, root: int) -> None:
         self._root = root
-        self._known: list[psutil.Process] = []
-        self._looked = 0.0
-        self._before = (0.0, 0, 0)
-        self._kept = (0.0, 0, 0)
+        self._descendants: list[psutil.Process] = []
+        self._refreshed = 0.0
+        self._last = (0.0, 0, 0)
+        self._lost = (0.0, 0, 0)
 
     def processes(self) -> list[psutil.Process]:
-        """Those that live now; none if the root is gone, but those last seen."""
+        """The living descendants; if the root has ended, those of the last list that still live."""
         try:
-            self._known = psutil.Process(self._root).children(recursive=True)
+            self._descendants = psutil.Process(self._root).children(recursive=True)
         except psutil.Error:
-            self._known = [one for one in self._known if one.is_running()]
-        self._looked = time.monotonic()
-        return self._known
+            self._descendants = [process for process in self._descendants if process.is_running()]
+        self._refreshed = time.monotonic()
+        return self._descendants
 
     def usage(self) -> ResourceUsage:
-        """Raises psutil.NoSuchProcess if the root is gone."""
-        if not self._known or time.monotonic() > self._looked + _LOOK_SECONDS:
+        """Raises psutil.NoSuchProcess if the root has ended."""
+        if not self._descendants or time.monotonic() > self._refreshed + _REFRESH_SECONDS:
             self.processes()
         now, rss = self._sum()
-        for _ in range(_LOOKS):
-            if not _fell(now, self._before):
+        for _ in range(_RETRIES):
+            if not _fell(now, self._last):
                 break
             self.processes()
             now, rss = self._sum()
-        kept, before = self._kept, self._before
-        self._kept = (
-            kept[0] + max(0.0, before[0] - now[0]), kept[1] + max(0, before[1] - now[1]),
-            kept[2] + max(0, before[2] - now[2]),
+        lost, last = self._lost, self._last
+        self._lost = (
+            lost[0] + max(0.0, last[0] - now[0]), lost[1] + max(0, last[1] - now[1]),
+            lost[2] + max(0, last[2] - now[2]),
         )  # fmt: skip
-        self._before = now
-        return ResourceUsage(now[0] + self._kept[0], rss, now[1] + self._kept[1], now[2] + self._kept[2])
+        self._last = now
+        return ResourceUsage(now[0] + self._lost[0], rss, now[1] + self._lost[1], now[2] + self._lost[2])
 
     def _sum(self) -> tuple[tuple[float, int, int], int]:
         root = psutil.Process(self._root)
-        times, moved = root.cpu_times(), root.io_counters()
+        times, io = root.cpu_times(), root.io_counters()
         cpu, rss = times.children_user + times.children_system, 0
-        read, written = moved.read_bytes, moved.write_bytes
-        for one in self._known:
+        read, written = io.read_bytes, io.write_bytes
+        for process in self._descendants:
             try:
-                with one.oneshot():
-                    times, moved = one.cpu_times(), one.io_counters()
-                    rss += one.memory_info().rss
+                with process.oneshot():
+                    times, io = process.cpu_times(), process.io_counters()
+                    rss += process.memory_info().rss
             except (psutil.NoSuchProcess, psutil.ZombieProcess):
                 continue
             cpu += times.user + times.system + times.children_user + times.children_system
-            read += moved.read_bytes
-            written += moved.write_bytes
+            read += io.read_bytes
+            written += io.write_bytes
         return (cpu, read, written), rss
 
 

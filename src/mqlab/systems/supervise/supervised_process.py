@@ -1,4 +1,4 @@
-"""The lab's side of a keeper: a command that runs until it is stopped, and for certain not longer."""
+"""The lab's handle on a supervisor: a command that runs until it is stopped, and never longer than the lab."""
 
 import asyncio
 import os
@@ -15,32 +15,34 @@ from mqlab.systems.api import SystemFailedError
 from mqlab.systems.supervise import supervisor
 from mqlab.systems.supervise.process_tree import ProcessTree
 
-# A system that was asked to end has this long before it is made to.
+# Time between SIGTERM and SIGKILL for the command.
 GRACE_SECONDS = 5.0
-# And its keeper this much longer.
-_KEEPER_SECONDS: Final = 5.0
+# Further time for the supervisor to end.
+_SUPERVISOR_SECONDS: Final = 5.0
 _TAIL_LINES, _TAIL_BYTES, _LINE_LENGTH = 5, 16_384, 300
 _COLOURS: Final = re.compile(r"\x1b\[[\d;]*m")
 
 
 class SupervisedProcess:
+    """A command under a supervisor; its output goes to the file `log`."""
+
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
-        # All processes of the command descend from the keeper, which itself does nothing.
+        # The supervisor: all processes of the command are its descendants.
         self.pid = process.pid
         self.log = log
         self.tree = ProcessTree(process.pid)
         self._process = process
-        # How the command ended; "" while it runs.
+        # How the command ended, as a phrase; "" while it runs.
         self.ended = ""
-        self._listening = asyncio.ensure_future(self._listen())
+        self._reading = asyncio.ensure_future(self._read_status())
 
     @classmethod
     async def start(
         cls, arguments: Sequence[str], log: Path, *, environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
     ) -> "SupervisedProcess":  # fmt: skip
-        """Raises SystemFailedError if there can be no process."""
-        # Without the user's packages and settings: it needs none, and starts quicker.
+        """Raises SystemFailedError if the supervisor cannot be started."""
+        # Isolated and without site packages: it needs none, and starts faster.
         script = [sys.executable, "-I", "-S", supervisor.__file__]
         command = [*script, str(GRACE_SECONDS), str(log.absolute()), *map(str, arguments)]
         try:
@@ -52,8 +54,8 @@ class SupervisedProcess:
             raise SystemFailedError(f"{arguments[0]} cannot be started: {error.strerror or error}") from error
         return cls(process, log)
 
-    def tail(self) -> str:
-        """The last lines of what it said, as one line; "" if it said nothing."""
+    def log_tail(self) -> str:
+        """The last lines of the log, as one line; "" if it is empty."""
         try:
             with self.log.open("rb") as log:
                 log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
@@ -63,28 +65,28 @@ class SupervisedProcess:
         lines = ["".join(filter(str.isprintable, line)).strip() for line in _COLOURS.sub("", text).splitlines()]
         return " / ".join([line[:_LINE_LENGTH] for line in lines if line][-_TAIL_LINES:])
 
-    async def end(self) -> None:
-        """Returns when it has ended by itself."""
-        await asyncio.wait((self._listening,))
+    async def wait_ended(self) -> None:
+        """Returns when the command has ended by itself."""
+        await asyncio.wait((self._reading,))
 
     async def stop(self) -> None:
-        """Nothing of it is left afterwards. May be called again."""
-        # What is known of it now: if the keeper was killed, nobody else ends these.
-        below = self.tree.processes()
+        """End all processes of the command. May be called again."""
+        # If the supervisor was killed, only the lab can end these.
+        descendants = self.tree.processes()
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            await asyncio.wait_for(self._process.wait(), GRACE_SECONDS + _KEEPER_SECONDS)
+            await asyncio.wait_for(self._process.wait(), GRACE_SECONDS + _SUPERVISOR_SECONDS)
         except TimeoutError:
             with suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()
-        for one in below:
+        for process in descendants:
             with suppress(psutil.Error):
-                one.kill()
-        await asyncio.wait((self._listening,))
+                process.kill()
+        await asyncio.wait((self._reading,))
 
-    async def _listen(self) -> None:
+    async def _read_status(self) -> None:
         assert self._process.stdout is not None
         async for line in self._process.stdout:
             if not line.startswith(b"started "):

@@ -1,10 +1,10 @@
-"""Runs one command, and sees to it that nothing of it outlives the lab. Started as a script: only the standard library.
+"""The supervisor: a script that runs one command and ends all its processes. It uses only the standard library.
 
-    keeper.py GRACE LOG COMMAND...
+    supervisor.py GRACE_SECONDS LOG COMMAND...
 
-It ends the command and every descendant of it, also those that have made themselves daemons, when its stdin closes (the
-lab wants it so, or is gone, by whatever cause), when it gets SIGTERM, or when the command ends by itself. First they
-are asked to (SIGTERM); after GRACE seconds they are made to. Its stdout says `started PID`, and how the command ended.
+It ends the command and all its descendants, including daemons, when its stdin closes (the lab stops the system or has
+itself ended), when it gets SIGTERM, or when the command ends. It sends SIGTERM first, and SIGKILL after GRACE_SECONDS.
+It prints `started PID`, and how the command ended.
 """
 
 import ctypes
@@ -18,26 +18,25 @@ from pathlib import Path
 
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 _CANNOT_RUN = 127
-# Between two looks at who is left.
-_LOOK_SECONDS = 0.02
+_POLL_SECONDS = 0.02
 
 
-def main(grace: float, log: str, command: list[str]) -> None:
-    # Its own end would leave the rest without a keeper: only what is meant for it counts.
+def main(grace_seconds: float, log: str, command: list[str]) -> None:
+    # Signals to the process group must not end the supervisor: the processes would outlive it.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    woken = _wake_up_on(signal.SIGCHLD, signal.SIGTERM)
+    wakeup_fd = _wake_up_on(signal.SIGCHLD, signal.SIGTERM)
     _prctl(_SET_CHILD_SUBREAPER, 1)
-    child = _started(command, log)
-    _say(f"started {child}")
-    how = _wait(child, woken)
-    _end_all(grace)
-    if how:
-        _say(how)
+    child = _start(command, log)
+    _print(f"started {child}")
+    ending = _wait(child, wakeup_fd)
+    _end_all(grace_seconds)
+    if ending:
+        _print(ending)
 
 
 def _wake_up_on(*signals: int) -> int:
-    """The end of a pipe where a byte arrives for each of these signals."""
+    """A file descriptor from which the number of each of these signals can be read, as a byte."""
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     for number in signals:
@@ -45,7 +44,7 @@ def _wake_up_on(*signals: int) -> int:
     return reading
 
 
-def _started(command: list[str], log: str) -> int:
+def _start(command: list[str], log: str) -> int:
     child = os.fork()
     if child:
         return child
@@ -54,55 +53,54 @@ def _started(command: list[str], log: str) -> int:
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGTERM, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        written = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        os.dup2(written, 1)
-        os.dup2(written, 2)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
         os.execvp(command[0], command)
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\n".encode())
     os._exit(_CANNOT_RUN)
 
 
-def _wait(child: int, woken: int) -> str:
-    """Until the command ends, and how; "" if it is to be ended."""
+def _wait(child: int, wakeup_fd: int) -> str:
+    """Returns how the command ended; "" if the supervisor must end it."""
     while True:
-        ready, _, _ = select.select([0, woken], [], [])
+        ready, _, _ = select.select([0, wakeup_fd], [], [])
         if 0 in ready and not os.read(0, 1024):
             return ""
-        # One byte for each signal, and its number is the byte.
-        if woken in ready and signal.SIGTERM in os.read(woken, 1024):
+        if wakeup_fd in ready and signal.SIGTERM in os.read(wakeup_fd, 1024):
             return ""
-        for pid, status in _reaped():
+        for pid, status in _reap():
             if pid == child:
-                return _words(status)
+                return _describe(status)
 
 
-def _reaped() -> list[tuple[int, int]]:
-    found = []
+def _reap() -> list[tuple[int, int]]:
+    ended = []
     with suppress(ChildProcessError):
-        while (one := os.waitpid(-1, os.WNOHANG))[0]:
-            found.append(one)
-    return found
+        while (child := os.waitpid(-1, os.WNOHANG))[0]:
+            ended.append(child)
+    return ended
 
 
-def _end_all(grace: float) -> None:
+def _end_all(grace_seconds: float) -> None:
     _signal_all(signal.SIGTERM)
-    deadline = time.monotonic() + grace
-    while not _alone():
-        # Also those that were born meanwhile, and those that are stopped.
+    deadline = time.monotonic() + grace_seconds
+    while _has_children():
+        # Every time, for processes that were forked meanwhile; SIGKILL also ends suspended ones.
         if time.monotonic() > deadline:
             _signal_all(signal.SIGKILL)
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
-def _alone() -> bool:
-    """Who has no child has no descendant either, since those without a parent become its children."""
-    _reaped()
+def _has_children() -> bool:
+    """Whether a descendant is left: those whose parent ends become children of the supervisor."""
+    _reap()
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
-        return True
-    return False
+        return False
+    return True
 
 
 def _signal_all(number: int) -> None:
@@ -116,24 +114,24 @@ def _descendants() -> list[int]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with suppress(OSError):
-                # The name of the program, which may hold anything, is in brackets.
+                # The name of the program is in brackets and may contain any character.
                 parent = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1]
                 children.setdefault(int(parent), []).append(int(folder.name))
-    found, look_at = [], [os.getpid()]
-    while look_at:
-        below = children.get(look_at.pop(), [])
-        found += below
-        look_at += below
-    return found
+    descendants, parents = [], [os.getpid()]
+    while parents:
+        below = children.get(parents.pop(), [])
+        descendants += below
+        parents += below
+    return descendants
 
 
-def _words(status: int) -> str:
+def _describe(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
     return f"it was killed by {signal.Signals(-code).name}" if code < 0 else f"it ended with code {code}"
 
 
-def _say(line: str) -> None:
-    # Nobody may be listening any more.
+def _print(line: str) -> None:
+    # The lab may have ended.
     with suppress(OSError):
         os.write(1, f"{line}\n".encode())
 

@@ -1,4 +1,4 @@
-"""The package clients of this machine: Maven, apt-get, and whatever else is called as a program."""
+"""The package managers of this machine: Maven, apt-get, and other programs that install."""
 
 import os
 import shutil
@@ -12,9 +12,9 @@ from xml.sax.saxutils import escape
 
 from mqlab.systems.api import SystemFailedError
 
-# A slow line and a source build: long, but not for ever.
-_LONGEST_SECONDS: Final = 1800.0
-_LAST_LINES: Final = 6
+# Enough for a slow network and a build from source.
+_MAX_SECONDS: Final = 1800.0
+_TAIL_LINES: Final = 6
 MAVEN: Final = "maven"
 _POLICY: Final = Path("/usr/sbin/policy-rc.d")
 
@@ -26,35 +26,35 @@ _POM: Final = """<project>
 """
 
 
-def client(program: str, package: str) -> str:
-    """The program; got with apt-get if it is not there and that is allowed. Raises SystemFailedError."""
-    found = shutil.which(program)
-    if found is None:
+def require_program(program: str, package: str) -> str:
+    """The path of the program; apt-get installs it if needed. Raises SystemFailedError."""
+    path = shutil.which(program)
+    if path is None:
         apt_get((package,))
-        found = shutil.which(program)
-    if found is None:
+        path = shutil.which(program)
+    if path is None:
         raise SystemFailedError(f"{program} is needed, and was not found after {package} was installed")
-    return found
+    return path
 
 
-def copied(coordinates: str, folder: Path) -> Path:
-    """The file of one artifact, copied into an empty folder."""
-    mvn = client("mvn", MAVEN)
+def copy_artifact(coordinates: str, folder: Path) -> Path:
+    """Copy the file of a Maven artifact into an empty folder. Returns its path."""
+    mvn = require_program("mvn", MAVEN)
     run([mvn, "-q", "-B", "dependency:copy", f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}"], folder=folder)
-    return _only(folder, coordinates)
+    return _only_file(folder, coordinates)
 
 
-def dependencies(coordinates: Sequence[str], exclusions: Sequence[str], folder: Path) -> None:
-    """The jars of these artifacts and of all that they depend on, into a folder."""
-    mvn = client("mvn", MAVEN)
-    without = "".join(f"<exclusion>{_tags(one, 'groupId', 'artifactId')}</exclusion>" for one in exclusions)
-    wanted = "".join(
-        f"<dependency>{_tags(one, 'groupId', 'artifactId', 'version', 'type', 'classifier')}"
-        f"<exclusions>{without}</exclusions></dependency>" for one in coordinates
+def copy_dependencies(coordinates: Sequence[str], exclusions: Sequence[str], folder: Path) -> None:
+    """Copy the jars of Maven artifacts and of their dependencies into a folder."""
+    mvn = require_program("mvn", MAVEN)
+    without = "".join(f"<exclusion>{_tags(exclusion, 'groupId', 'artifactId')}</exclusion>" for exclusion in exclusions)
+    elements = "".join(
+        f"<dependency>{_tags(artifact, 'groupId', 'artifactId', 'version', 'type', 'classifier')}"
+        f"<exclusions>{without}</exclusions></dependency>" for artifact in coordinates
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as project:
         pom = Path(project) / "pom.xml"
-        pom.write_text(_POM.format(dependencies=wanted))
+        pom.write_text(_POM.format(dependencies=elements))
         run([
             mvn, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime",
             f"-DoutputDirectory={folder}",
@@ -62,46 +62,46 @@ def dependencies(coordinates: Sequence[str], exclusions: Sequence[str], folder: 
 
 
 def apt_get(packages: Sequence[str]) -> None:
-    """Raises SystemFailedError if this machine or this user cannot do that. No service of them is started."""
+    """Install packages, without starting their services. Raises SystemFailedError."""
     names = " ".join(packages)
     program = shutil.which("apt-get")
     if program is None:
-        raise SystemFailedError(f"install {names} with the package client of this machine: there is no apt-get")
+        raise SystemFailedError(f"install {names} with the package manager of this machine: there is no apt-get")
     if os.geteuid() != 0:
         raise SystemFailedError(f"installing packages is for root: sudo apt-get install {names}")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     install = [program, "install", "-y", "-q", "--no-install-recommends", *packages]
-    with _services_at_rest():
+    with _services_not_started():
         try:
             run(install, environment=quiet)
         except SystemFailedError:
-            # The lists of packages may be old, or have never been got.
+            # The package lists may be missing or outdated.
             run([program, "update", "-q"], environment=quiet)
             run(install, environment=quiet)
-    _not_at_boot(packages)
+    _disable_services(packages)
 
 
 def run(arguments: Sequence[str], *, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> None:
-    """Raises SystemFailedError with its last words if it does not succeed."""
+    """Run a program. Raises SystemFailedError with its last lines of output if it fails."""
     name = Path(arguments[0]).name
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace", env={**os.environ, **(environment or {})}, cwd=folder, timeout=_LONGEST_SECONDS,
+            errors="replace", env={**os.environ, **(environment or {})}, cwd=folder, timeout=_MAX_SECONDS,
             check=False,
         )  # fmt: skip
     except OSError as error:
         raise SystemFailedError(f"{name} cannot be run: {error.strerror or error}") from error
     except subprocess.TimeoutExpired:
-        raise SystemFailedError(f"{name} was not done after {_LONGEST_SECONDS:g} s") from None
-    if done.returncode:
-        said = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-        raise SystemFailedError(f"{name} failed: " + (" / ".join(said[-_LAST_LINES:]) or "it said nothing"))
+        raise SystemFailedError(f"{name} did not end within {_MAX_SECONDS:g} s") from None
+    if process.returncode:
+        output = [line.strip() for line in process.stdout.splitlines() if line.strip()]
+        raise SystemFailedError(f"{name} failed: " + (" / ".join(output[-_TAIL_LINES:]) or "without output"))
 
 
 @contextmanager
-def _services_at_rest() -> Iterator[None]:
-    """Packages start the services they bring unless a policy forbids it."""
+def _services_not_started() -> Iterator[None]:
+    """A policy that keeps packages from starting their services at installation."""
     if _POLICY.exists():
         yield
         return
@@ -113,7 +113,7 @@ def _services_at_rest() -> Iterator[None]:
         _POLICY.unlink(missing_ok=True)
 
 
-def _not_at_boot(packages: Sequence[str]) -> None:
+def _disable_services(packages: Sequence[str]) -> None:
     systemctl = shutil.which("systemctl")
     if systemctl is None or not Path("/run/systemd/system").exists():
         return
@@ -127,8 +127,8 @@ def _tags(coordinates: str, *names: str) -> str:
     return "".join(f"<{name}>{escape(word)}</{name}>" for name, word in zip(names, words, strict=False))
 
 
-def _only(folder: Path, what: str) -> Path:
+def _only_file(folder: Path, artifact: str) -> Path:
     files = [path for path in folder.iterdir() if path.is_file()]
     if len(files) != 1:
-        raise SystemFailedError(f"{what}: Maven brought {len(files)} files instead of one")
+        raise SystemFailedError(f"{artifact}: Maven brought {len(files)} files instead of one")
     return files[0]
