@@ -38,7 +38,7 @@ class ErrorReply(NamedTuple):
 
 
 class StreamEntries(NamedTuple):
-    """StreamEntries of one stream; `replies`: the destination of the reply to each, or b""."""
+    """Entries of one stream; `replies`: the destination of the reply to each, or b""."""
 
     ids: list[bytes]
     replies: list[bytes]

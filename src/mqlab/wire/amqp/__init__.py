@@ -1,4 +1,4 @@
-"""AMQP 0-9-1, as far as a client needs it: methods, messages in whole batches, and the opening of a connection."""
+"""AMQP 0-9-1 for clients: methods, batches of messages, and the handshake."""
 
 from mqlab.wire.amqp.content import AmqpPublisher, AmqpReplyProperties, reply_properties
 from mqlab.wire.amqp.decoder import MAX_BODY, AmqpDecoder, DeliveryBatch

@@ -1,4 +1,4 @@
-"""Messages as frames: the method, the header with its properties, and the body, whole batches at once."""
+"""Encodes messages as frames (method, content header, body), and whole batches at once."""
 
 import struct
 from typing import Any, Final, NamedTuple
@@ -11,33 +11,33 @@ from mqlab.wire.amqp.values import AmqpError, ValueReader, short
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 
 BASIC: Final = 60
-# class, weight, size of the body, which properties there are.
+# class, weight, size of the body, property flags.
 CONTENT: Final = struct.Struct(">HHQH")
 _PERSISTENT: Final = 1 << 12
-_CORRELATION: Final = 1 << 10
-_REPLY: Final = 1 << 9
-# The properties in their order, from the highest bit down: a short string, a table, or a number of so many bytes.
+_CORRELATION_ID: Final = 1 << 10
+_REPLY_TO: Final = 1 << 9
+# The types of the properties, from the highest bit down: short string, table, or the bytes of a number.
 _PROPERTIES: Final = ("s", "s", "T", 1, 1, "s", "s", "s", "s", 8, "s", "s", "s", "s")
 
 
 class AmqpPublisher:
-    """Publishes on one channel to one exchange and routing key. Raises AmqpError for names that are too long."""
+    """Encodes messages for one channel, exchange and routing key. Raises AmqpError for names that are too long."""
 
     def __init__(self, channel: int, exchange: str, key: str, *, persistent: bool, frame_max: int) -> None:
         self._channel = channel
         self._method = frame(METHOD, channel, method_payload("basic.publish", 0, exchange, key, False, False))
         self._flags = _PERSISTENT if persistent else 0
         self._mode = b"\x02" if persistent else b""
-        self._most = frame_max - FRAME_EXTRA if frame_max else 1 << 31
-        # What stands before the bodies of a size, and between their frames.
+        self._max_body_frame = frame_max - FRAME_EXTRA if frame_max else 1 << 31
+        # For one size of bodies: an encoded message, and the places of the parts of its body.
         self._template: tuple[int, Any, list[tuple[int, int, int]]] = (-1, None, [])
 
     def row_size(self, size: int) -> int:
-        """Bytes of one message with a body of this size."""
+        """The bytes of an encoded message with a body of this size."""
         return len(self._row(size)[0])
 
     def batch(self, bodies: Matrix) -> bytes:
-        """One buffer for all rows."""
+        """Encode a message for each row."""
         rows, size = bodies.shape
         template, places = self._row(size)
         frames = np.empty((rows, len(template)), dtype=np.uint8)
@@ -47,27 +47,29 @@ class AmqpPublisher:
         return frames.tobytes()
 
     def message(self, body: bytes, correlation_id: str = "", reply_to: str = "") -> bytes:
-        """A message alone, with what makes it a request or a reply."""
+        """Encode a single message, optionally with the properties of a request or a reply."""
         flags, properties = self._flags, self._mode
         if correlation_id:
-            flags |= _CORRELATION
+            flags |= _CORRELATION_ID
             properties += short(correlation_id)
         if reply_to:
-            flags |= _REPLY
+            flags |= _REPLY_TO
             properties += short(reply_to)
         size = len(body)
         head = CONTENT.pack(BASIC, 0, size, flags) + properties
         parts = [self._method, FRAME.pack(HEADER, self._channel, len(head)), head, b"\xce"]
-        for begin in range(0, size, self._most):
-            piece = body[begin : begin + self._most]
+        for begin in range(0, size, self._max_body_frame):
+            piece = body[begin : begin + self._max_body_frame]
             parts += (FRAME.pack(BODY, self._channel, len(piece)), piece, b"\xce")
         return b"".join(parts)
 
     def _row(self, size: int) -> tuple[Any, list[tuple[int, int, int]]]:
-        """A message with a blank body of this size, and where which part of the body goes."""
+        """An encoded message with a blank body, and the places (offset, begin, end) of the parts of the body."""
         if self._template[0] != size:
             row = np.frombuffer(self.message(bytes(size)), dtype=np.uint8)
-            pieces = [(begin, min(begin + self._most, size)) for begin in range(0, size, self._most)]
+            pieces = [
+                (begin, min(begin + self._max_body_frame, size)) for begin in range(0, size, self._max_body_frame)
+            ]
             at = len(row) - size - len(pieces) * FRAME_EXTRA
             places = [
                 (at + begin + number * FRAME_EXTRA + FRAME.size, begin, end)
@@ -78,28 +80,28 @@ class AmqpPublisher:
 
 
 class AmqpReplyProperties(NamedTuple):
-    """What a message says of replies."""
+    """The properties of a message that tie a reply to its request."""
 
     correlation_id: str
     reply_to: str
 
 
 def reply_properties(properties: bytes) -> AmqpReplyProperties:
-    """`properties`: as they stand in the header, their flags first. Raises AmqpError."""
+    """Decode them from the encoded properties of a content header, flags first. Raises AmqpError."""
     reader = ValueReader(properties)
     flags = reader.number(2)
     if flags & 1:
-        raise AmqpError("a header with more properties than there are")
-    found: dict[int, str] = {}
+        raise AmqpError("a header with unknown properties")
+    values: dict[int, str] = {}
     for number, kind in enumerate(_PROPERTIES):
         bit = 1 << (15 - number)
         if not flags & bit:
             continue
         if kind == "s":
-            found[bit] = reader.short()
+            values[bit] = reader.short()
         elif kind == "T":
             reader.table()
         else:
             assert isinstance(kind, int)
             reader.number(kind)
-    return AmqpReplyProperties(found.get(_CORRELATION, ""), found.get(_REPLY, ""))
+    return AmqpReplyProperties(values.get(_CORRELATION_ID, ""), values.get(_REPLY_TO, ""))

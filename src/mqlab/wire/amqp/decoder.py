@@ -1,5 +1,7 @@
-"""What a client reads, as methods and messages. Messages that follow each other and differ only in their bodies and
-delivery tags, the usual case at high rates, are taken apart all at once."""
+"""Decodes the broker's bytes into methods and messages.
+
+Consecutive messages that differ only in bodies and delivery tags, the usual case at high rates, are decoded at once.
+"""
 
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,32 +24,32 @@ from mqlab.wire.amqp.methods import (
 from mqlab.wire.amqp.values import AmqpError
 from mqlab.wire.fixed_rows import as_table, count_equal_rows
 
-# What RabbitMQ takes at most, so nobody can send us more.
+# The limit of RabbitMQ.
 MAX_BODY: Final = 128 * 1024 * 1024
-# Frames that are not messages are small until sizes are agreed upon.
+# The frame size before a size is negotiated.
 MIN_FRAME: Final = 4096
 
 _DELIVER: Final = bytes((0, BASIC, 0, 60))
-# A run is looked for in steps that grow, so that a short one does not cost as much as a long one.
+# The search for a run grows in steps, so that a short run is cheap.
 _FIRST_STEP: Final = 16
 _GROWTH: Final = 8
 
 
 class DeliveryBatch(NamedTuple):
-    """Consecutive messages of one channel with bodies of one size, which lie one after the other in `data`."""
+    """Consecutive messages of one channel with bodies of one size, joined in `data`."""
 
     channel: int
     last_tag: int
     rows: int
     redelivered: bool
     data: bytes
-    # As in the header, with their flags; those of all rows are the same.
+    # The encoded properties, flags first; equal for all rows.
     properties: bytes
 
 
 @dataclass
 class _Partial:
-    """A message of which not everything has come."""
+    """An incomplete message."""
 
     method: Method
     properties: bytes = b""
@@ -56,7 +58,7 @@ class _Partial:
 
 
 class _SingleDelivery(NamedTuple):
-    """Where the first message of a run lies: its tag, body and end, in bytes from its beginning."""
+    """The first message of a run: the offsets of its tag, body and end."""
 
     channel: int
     tag_at: int
@@ -67,10 +69,10 @@ class _SingleDelivery(NamedTuple):
 
 
 class AmqpDecoder:
-    """Bytes in, methods and messages out, in their order. Heartbeats are left out."""
+    """Bytes in, methods and messages out, in order. Heartbeats are dropped."""
 
     def __init__(self, max_body: int = MAX_BODY) -> None:
-        # What was agreed upon, once it is.
+        # The negotiated size, once it is known.
         self.frame_max = 128 * 1024
         self._max_body = max_body
         self._rest = b""
@@ -78,9 +80,9 @@ class AmqpDecoder:
         self._announced = 0
 
     def feed(self, data: bytes) -> list[Method | DeliveryBatch]:
-        """Raises AmqpError; after that the connection cannot be used."""
+        """Raises AmqpError, after which the decoder is not usable."""
         buffer = self._rest + data if self._rest else data
-        found: list[Method | DeliveryBatch] = []
+        decoded: list[Method | DeliveryBatch] = []
         at, end = 0, len(buffer)
         while end - at >= FRAME_EXTRA:
             kind, channel, size = FRAME.unpack_from(buffer, at)
@@ -89,19 +91,19 @@ class AmqpDecoder:
             if at + size + FRAME_EXTRA > end:
                 break
             if kind == METHOD and buffer[at + 7 : at + 11] == _DELIVER and channel not in self._partial:
-                single = _single(buffer, at, channel, size)
+                single = _find_single(buffer, at, channel, size)
                 if single is not None:
-                    at = _run(buffer, at, single, found)
+                    at = _append_run(buffer, at, single, decoded)
                     continue
             payload = buffer[at + FRAME.size : at + FRAME.size + size]
             at += size + FRAME_EXTRA
             if buffer[at - 1] != END:
                 raise AmqpError("a frame does not end where it should")
-            self._take(kind, channel, payload, found)
+            self._take(kind, channel, payload, decoded)
         self._rest = buffer[at:]
-        return found
+        return decoded
 
-    def _take(self, kind: int, channel: int, payload: bytes, found: list[Method | DeliveryBatch]) -> None:
+    def _take(self, kind: int, channel: int, payload: bytes, decoded: list[Method | DeliveryBatch]) -> None:
         partial = self._partial.get(channel)
         if kind == HEARTBEAT:
             return
@@ -112,7 +114,7 @@ class AmqpDecoder:
             if method.name in ("basic.deliver", "basic.return"):
                 self._partial[channel] = _Partial(method)
             else:
-                found.append(method)
+                decoded.append(method)
             return
         if partial is None or (kind == HEADER) != (partial.missing < 0):
             raise AmqpError("a part of a message where none should come")
@@ -124,7 +126,7 @@ class AmqpDecoder:
             partial.missing -= len(payload)
             partial.parts.append(payload)
         if partial.missing == 0:
-            self._finish(channel, partial, found)
+            self._finish(channel, partial, decoded)
 
     def _announce(self, partial: _Partial, payload: bytes) -> None:
         if len(payload) < CONTENT.size:
@@ -135,21 +137,21 @@ class AmqpDecoder:
         if self._announced > self._max_body:
             raise AmqpError(f"messages of {self._announced:,} bytes, where {self._max_body:,} are the most")
 
-    def _finish(self, channel: int, partial: _Partial, found: list[Method | DeliveryBatch]) -> None:
+    def _finish(self, channel: int, partial: _Partial, decoded: list[Method | DeliveryBatch]) -> None:
         del self._partial[channel]
         data = b"".join(partial.parts)
         self._announced -= len(data)
         if partial.method.name == "basic.return":
-            found.append(partial.method)
+            decoded.append(partial.method)
             return
         _, tag, redelivered, _, _ = partial.method.arguments
-        found.append(DeliveryBatch(channel, tag, 1, redelivered, data, partial.properties))
+        decoded.append(DeliveryBatch(channel, tag, 1, redelivered, data, partial.properties))
 
 
-def _single(buffer: bytes, at: int, channel: int, size: int) -> _SingleDelivery | None:
-    """The message that begins here, if all of it is here, in three frames or (without a body) two."""
+def _find_single(buffer: bytes, at: int, channel: int, size: int) -> _SingleDelivery | None:
+    """The message that begins here, if it is complete, in three frames or (without a body) two."""
     header_at, end = at + size + FRAME_EXTRA, len(buffer)
-    # The method of a message has 4 + 1 + 8 + 1 + 1 + 1 bytes and its names; its header CONTENT.
+    # basic.deliver has 4 + 1 + 8 + 1 + 1 + 1 bytes and its names; the content header has CONTENT.size bytes.
     if size < 16 or end < header_at + FRAME_EXTRA + CONTENT.size:
         return None
     kind, header_channel, header_size = FRAME.unpack_from(buffer, header_at)
@@ -173,40 +175,40 @@ def _single(buffer: bytes, at: int, channel: int, size: int) -> _SingleDelivery 
     return _SingleDelivery(channel, tag_at, properties, body_at, body_size, length)
 
 
-def _run(buffer: bytes, at: int, single: _SingleDelivery, found: list[Method | DeliveryBatch]) -> int:
-    """Appends this message and those like it that follow; returns where they end."""
+def _append_run(buffer: bytes, at: int, single: _SingleDelivery, decoded: list[Method | DeliveryBatch]) -> int:
+    """Append this message and the equal ones that follow. Returns the offset after them."""
     channel, tag_at, properties, body_at, size, length = single
     tag = int.from_bytes(buffer[at + tag_at : at + tag_at + 8], "big")
     redelivered = bool(buffer[at + tag_at + 8] & 1)
     body = buffer[at + body_at : at + body_at + size]
-    found.append(DeliveryBatch(channel, tag, 1, redelivered, body, properties))
+    decoded.append(DeliveryBatch(channel, tag, 1, redelivered, body, properties))
     fixed = buffer[at : at + tag_at]
     at += length
     step = _FIRST_STEP
     while buffer[at : at + tag_at] == fixed:
         rows = min(step, (len(buffer) - at) // length)
-        # Compared with the row before, which is like the first.
-        alike = _alike(buffer, at - length, rows, tag, single) if rows else 0
-        if alike:
-            table = as_table(buffer, at, alike, length)
-            tag += alike
+        # Compared with the row before, which equals the first.
+        count = _count_following(buffer, at - length, rows, tag, single) if rows else 0
+        if count:
+            table = as_table(buffer, at, count, length)
+            tag += count
             bodies = table[:, body_at : body_at + size].tobytes()
-            found.append(DeliveryBatch(channel, tag, alike, redelivered, bodies, properties))
-            at += alike * length
-        if alike < step:
+            decoded.append(DeliveryBatch(channel, tag, count, redelivered, bodies, properties))
+            at += count * length
+        if count < step:
             break
         step *= _GROWTH
     return at
 
 
-def _alike(buffer: bytes, at: int, rows: int, tag: int, single: _SingleDelivery) -> int:
-    """How many of these rows go on where the one at `at` stands: with the next tags, and otherwise the same."""
+def _count_following(buffer: bytes, at: int, rows: int, tag: int, single: _SingleDelivery) -> int:
+    """How many rows after the one at `at` equal it and have consecutive tags."""
     _, tag_at, _, body_at, size, length = single
     table = as_table(buffer, at, rows + 1, length)
-    like_first = count_equal_rows(table, ((0, tag_at), (tag_at + 8, body_at), (body_at + size, length))) - 1
-    tags = np.ascontiguousarray(table[1 : like_first + 1, tag_at : tag_at + 8]).view(">u8").reshape(-1)
-    goes_on: Any = tags == _steps(like_first) + np.uint64(tag)
-    return like_first if goes_on.all() else int(goes_on.argmin())
+    equal = count_equal_rows(table, ((0, tag_at), (tag_at + 8, body_at), (body_at + size, length))) - 1
+    tags = np.ascontiguousarray(table[1 : equal + 1, tag_at : tag_at + 8]).view(">u8").reshape(-1)
+    consecutive: Any = tags == _steps(equal) + np.uint64(tag)
+    return equal if consecutive.all() else int(consecutive.argmin())
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""How a client and a broker come to terms, without a socket."""
+"""The client's side of the connection handshake."""
 
 from typing import Final
 
@@ -13,35 +13,35 @@ _CAPABILITIES: Final[Table] = {
 
 
 class AmqpHandshake:
-    """After PROTOCOL_HEADER: what to answer to each method, until `done`."""
+    """After PROTOCOL_HEADER: the reply to each method of the broker, until `done`."""
 
     def __init__(self, user: str, password: str, virtual_host: str = "/", application: str = "") -> None:
         self.done = False
-        # Known once it is done.
+        # Negotiated once the handshake is done.
         self.frame_max = 0
         self.channel_max = 0
         self._login = f"\0{user}\0{password}".encode()
         self._virtual_host = virtual_host
         self._application = application
 
-    def answer(self, said: Method) -> bytes:
+    def answer(self, received: Method) -> bytes:
         """Raises AmqpError if the broker refuses."""
-        if said.name == "connection.start":
+        if received.name == "connection.start":
             properties: Table = {
                 "product": "mqlab", "connection_name": self._application or "mqlab", "capabilities": _CAPABILITIES,
             }  # fmt: skip
-            if b"PLAIN" not in said.arguments[3].split():
-                raise AmqpError("the broker does not take a user and a password in plain")
+            if b"PLAIN" not in received.arguments[3].split():
+                raise AmqpError("the broker does not accept the mechanism PLAIN")
             return method(0, "connection.start-ok", properties, "PLAIN", self._login, "en_US")
-        if said.name == "connection.tune":
-            channels, self.frame_max, _ = said.arguments
+        if received.name == "connection.tune":
+            channels, self.frame_max, _ = received.arguments
             self.channel_max = channels or 0xFFFF
-            # No heartbeats: a load generator that is busy for a while is not dead.
+            # No heartbeats: a load generator may be too busy to send them.
             tuned = method(0, "connection.tune-ok", self.channel_max, self.frame_max, 0)
             return tuned + method(0, "connection.open", self._virtual_host, "", False)
-        if said.name == "connection.open-ok":
+        if received.name == "connection.open-ok":
             self.done = True
             return b""
-        if said.name == "connection.close":
-            raise AmqpError(f"the broker refuses: {said.arguments[1]}")
-        raise AmqpError(f"{said.name} before the connection is open")
+        if received.name == "connection.close":
+            raise AmqpError(f"the broker refuses: {received.arguments[1]}")
+        raise AmqpError(f"{received.name} before the connection is open")

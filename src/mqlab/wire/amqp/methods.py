@@ -1,4 +1,4 @@
-"""The methods of AMQP 0-9-1 that a client needs, each with its fields in order, as one table."""
+"""The methods of AMQP 0-9-1 that a client needs, as one table of their fields."""
 
 import struct
 from collections.abc import Callable
@@ -11,7 +11,7 @@ HEADER: Final = 2
 BODY: Final = 3
 HEARTBEAT: Final = 8
 END: Final = 0xCE
-# type, channel, size of what follows; then that, then END.
+# type, channel, size of the payload; then the payload, then END.
 FRAME: Final = struct.Struct(">BHI")
 FRAME_EXTRA: Final = FRAME.size + 1
 
@@ -62,7 +62,7 @@ def frame(kind: int, channel: int, payload: bytes) -> bytes:
 
 
 def method(channel: int, name: str, *arguments: Any) -> bytes:
-    """A whole frame. Raises AmqpError for a name that is too long."""
+    """Encode a method as a frame. Raises AmqpError for a name that is too long."""
     return frame(METHOD, channel, method_payload(name, *arguments))
 
 
@@ -82,7 +82,7 @@ def method_payload(name: str, *arguments: Any) -> bytes:
 
 
 def read_method(channel: int, payload: bytes) -> Method:
-    """Raises AmqpError for one that is broken, or that no client gets."""
+    """Decode a method. Raises AmqpError for a malformed or unknown one."""
     name = _NAMES.get(payload[:4])
     if name is None:
         raise AmqpError(f"an unknown method: {payload[:4].hex()}")

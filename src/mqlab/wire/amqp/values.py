@@ -1,4 +1,4 @@
-"""The values of AMQP 0-9-1 as bytes: strings, numbers and field tables; and what is wrong with them."""
+"""Encodes and decodes the values of AMQP 0-9-1: strings, numbers and field tables."""
 
 import struct
 from collections.abc import Callable, Mapping
@@ -6,16 +6,16 @@ from typing import Final, NamedTuple
 
 from mqlab.errors import MqlabError
 
-# A field table, whose values may be tables and lists of their own.
+# A field table; its values may be tables and lists.
 Value = str | bytes | int | float | bool | None | list["Value"] | Mapping[str, "Value"]
 Table = Mapping[str, Value]
 
-# Tables of real brokers are two deep; one that is deeper would cost stack.
+# Tables of real brokers are two levels deep; a hostile one must not exhaust the stack.
 MAX_DEPTH: Final = 8
 
 
 class AmqpError(MqlabError, ValueError):
-    """The other side does not speak AMQP 0-9-1, or says more than the limits allow."""
+    """The peer breaks the protocol or a limit."""
 
 
 class _Number(NamedTuple):
@@ -23,7 +23,7 @@ class _Number(NamedTuple):
     kind: type
 
 
-# As RabbitMQ writes and reads them, which is not quite as the specification says.
+# The type letters of RabbitMQ, which differ from those of the specification.
 _NUMBERS: Final = {
     ord(letter): _Number(struct.Struct(f">{form}"), kind)
     for letter, form, kind in (
@@ -70,7 +70,7 @@ def _value(value: Value) -> bytes:
 
 
 class ValueReader:
-    """Takes values from bytes, one after the other. Every method raises AmqpError where they end too soon."""
+    """Decodes values in order. Every method raises AmqpError if the bytes end too soon."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self._data = data
@@ -130,5 +130,5 @@ class ValueReader:
 
 
 def _text(raw: bytes) -> str:
-    # Nothing that the lab decides upon; a broker's words may have any bytes.
+    # The lab only shows these texts; those of a broker may have any bytes.
     return raw.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""MQTT 3.1.1 and 5, as far as a client needs them: packets, and messages in whole batches."""
+"""MQTT 3.1.1 and 5 for clients: control packets, and batches of messages."""
 
 from mqlab.wire.mqtt.decoder import (
     MAX_PACKET,

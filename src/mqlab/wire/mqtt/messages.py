@@ -1,4 +1,4 @@
-"""Messages as packets, whole batches at once."""
+"""Encodes messages and acknowledgements as packets, whole batches at once."""
 
 from typing import Any
 
@@ -9,22 +9,22 @@ from mqlab.wire.mqtt.packets import CORRELATION_DATA, RESPONSE_TOPIC, Version, d
 
 
 class MqttPublisher:
-    """Publishes to one topic, with QoS 0 or 1. Raises MqttError for what is too long."""
+    """Encodes messages for one topic, with QoS 0 or 1. Raises MqttError if something is too long."""
 
     def __init__(self, version: Version, topic: str, *, qos: int) -> None:
         self._version = version
         self._first = 0x30 | qos << 1
         self._qos = qos
         self._topic = text(topic)
-        # What stands before the bodies of a size.
+        # The head of messages with bodies of one size.
         self._template: tuple[int, Any] = (-1, None)
 
     def row_size(self, size: int) -> int:
-        """Bytes of one message with a body of this size."""
+        """The bytes of an encoded message with a body of this size."""
         return len(self._head(size)) + size
 
     def batch(self, bodies: Table, ids: Any = None) -> bytes:
-        """One buffer for all rows; `ids` of the packets (uint16), if they are to be confirmed."""
+        """Encode a message for each row; `ids`: the packet ids (uint16) for QoS 1."""
         rows, size = bodies.shape
         head = self._head(size)
         packets = np.empty((rows, len(head) + size), dtype=np.uint8)
@@ -36,19 +36,19 @@ class MqttPublisher:
         return packets.tobytes()
 
     def message(self, body: bytes, packet_id: int = 0, correlation: bytes = b"", response_topic: str = "") -> bytes:
-        """A message alone, with what makes it a request or a reply: those only MQTT 5 has."""
+        """Encode a single message; the properties of requests and replies need MQTT 5."""
         fields = []
         if response_topic:
             fields.append((RESPONSE_TOPIC, text(response_topic)))
         if correlation:
             fields.append((CORRELATION_DATA, data(correlation)))
         number = packet_id.to_bytes(2, "big") if self._qos else b""
-        said = properties(*fields) if self._version == 5 else b""
-        return packet(self._first, b"".join((self._topic, number, said, body)))
+        encoded_properties = properties(*fields) if self._version == 5 else b""
+        return packet(self._first, b"".join((self._topic, number, encoded_properties, body)))
 
     def _head(self, size: int) -> Any:
         if self._template[0] != size:
-            # The id of the packet and, in MQTT 5, that there are no properties.
+            # The packet id and, in MQTT 5, the length 0 of the properties.
             gap = bytes((2 if self._qos else 0) + (self._version == 5))
             rest = self._topic + gap
             head = bytes((self._first,)) + varint(len(rest) + size) + rest
@@ -57,7 +57,7 @@ class MqttPublisher:
 
 
 def acknowledgements(ids: bytes) -> bytes:
-    """For packets with these ids, two bytes each."""
+    """PUBACK packets for these ids, two bytes each."""
     rows = len(ids) // 2
     if rows == 1:
         return b"\x40\x02" + ids

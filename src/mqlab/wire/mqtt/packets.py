@@ -1,4 +1,4 @@
-"""The packets of MQTT 3.1.1 and 5 that a client sends and gets, other than messages."""
+"""Encodes and decodes the packets of MQTT 3.1.1 and 5 that are not messages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ UNSUBACK: Final = 11
 PINGREQ: Final = 12
 PINGRESP: Final = 13
 DISCONNECT: Final = 14
-# What a broker may send to a client that asks for nothing more than QoS 1.
+# Packets of a broker for a client with QoS 1 at most.
 FROM_BROKER: Final = (CONNACK, PUBLISH, PUBACK, SUBACK, UNSUBACK, PINGRESP, DISCONNECT)
-# And such a client to a broker.
+# Packets of such a client.
 FROM_CLIENT: Final = (CONNECT, PUBLISH, PUBACK, SUBSCRIBE, UNSUBSCRIBE, PINGREQ, DISCONNECT)
 
 PING: Final = b"\xc0\x00"
-# A reason from here on is a refusal.
+# Reason codes from here on are errors.
 REFUSED: Final = 0x80
 NO_MATCHING_SUBSCRIBERS: Final = 0x10
 
@@ -36,22 +36,22 @@ RECEIVE_MAXIMUM: Final = 0x21
 REASON: Final = 0x1F
 _FOREVER: Final = 0xFFFFFFFF
 
-# The properties of MQTT 5: numbers of so many bytes, texts and data (t), pairs of texts (p), numbers of any length (v).
+# Types of the properties of MQTT 5: the bytes of a number, string or binary (t), string pair (p), varint (v).
 _KINDS: Final[Mapping[int, int | str]] = {
     **dict.fromkeys((0x01, 0x17, 0x19, 0x24, 0x25, 0x28, 0x29, 0x2A), 1), **dict.fromkeys((0x13, 0x21, 0x22, 0x23), 2),
     **dict.fromkeys((0x02, 0x11, 0x18, 0x27), 4),
     **dict.fromkeys((0x03, 0x08, 0x09, 0x12, 0x15, 0x16, 0x1A, 0x1C, 0x1F), "t"), 0x0B: "v", 0x26: "p",
 }  # fmt: skip
 
-# Why MQTT 3.1.1 refuses a connection.
+# Return codes of CONNACK in MQTT 3.1.1.
 _REFUSALS: Final = {
-    1: "it does not speak this version of MQTT", 2: "the client id is refused", 3: "it is not available",
-    4: "user or password are wrong", 5: "not authorised",
+    1: "unacceptable protocol version", 2: "client id rejected", 3: "server unavailable",
+    4: "bad user name or password", 5: "not authorised",
 }  # fmt: skip
 
 
 class MqttError(MqlabError, ValueError):
-    """The other side does not speak MQTT, or says more than the limits allow."""
+    """The peer breaks the protocol or a limit."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Connect:
     receive_maximum: int = 0xFFFF
 
     def packet(self) -> bytes:
-        # MQTT 3.1.1 has one bit for both: a session that is forgotten before is forgotten after.
+        # MQTT 3.1.1 has one bit for both: a clean session is discarded before and after the connection.
         clean = self.clean_start if self.version == 5 else self.clean_start and not self.keep_session
         flags = clean << 1 | bool(self.user) << 7 | bool(self.password) << 6
         head = text("MQTT") + bytes((self.version, flags, 0, 0))
@@ -108,7 +108,7 @@ def data(raw: bytes) -> bytes:
 
 
 def properties(*fields: tuple[int, bytes]) -> bytes:
-    """Each as its number and its value in bytes."""
+    """Encode properties, each given as its number and encoded value."""
     rest = b"".join(bytes((number,)) + value for number, value in fields)
     return varint(len(rest)) + rest
 
@@ -125,7 +125,7 @@ def varint(number: int) -> bytes:
 
 
 def read_varint(buffer: bytes, at: int) -> tuple[int, int]:
-    """The number, and where it ends; -1 if the buffer ends before it does. Raises MqttError."""
+    """The number (-1: incomplete) and the offset after it. Raises MqttError."""
     number = 0
     for shift, position in enumerate(range(at, at + 4)):
         if position >= len(buffer):
@@ -138,8 +138,8 @@ def read_varint(buffer: bytes, at: int) -> tuple[int, int]:
 
 
 def read_properties(raw: bytes) -> dict[int, bytes]:
-    """By their numbers, as bytes; of those that may come several times, the last. Raises MqttError."""
-    found: dict[int, bytes] = {}
+    """Encoded values by number; of repeated properties the last. Raises MqttError."""
+    values: dict[int, bytes] = {}
     at = 0
     while at < len(raw):
         number, at = raw[at], at + 1
@@ -147,14 +147,14 @@ def read_properties(raw: bytes) -> dict[int, bytes]:
         if kind is None:
             raise MqttError(f"an unknown property: {number}")
         begin, at = _value_at(raw, at, kind)
-        found[number] = raw[begin:at]
+        values[number] = raw[begin:at]
         if at > len(raw):
-            raise MqttError("properties end in the middle of one")
-    return found
+            raise MqttError("a property is incomplete")
+    return values
 
 
 def _value_at(raw: bytes, at: int, kind: int | str) -> tuple[int, int]:
-    """Where the value begins and ends."""
+    """The offsets of begin and end of the value."""
     if isinstance(kind, int):
         return at, at + kind
     if kind == "v":
@@ -167,9 +167,9 @@ def _value_at(raw: bytes, at: int, kind: int | str) -> tuple[int, int]:
     return at, second + 2 + int.from_bytes(raw[second : second + 2], "big")
 
 
-def refusal(version: Version, code: int, found: Mapping[int, bytes]) -> str:
-    """Why, in words."""
-    said = found.get(REASON, b"").decode(errors="replace")
-    if said:
-        return said
+def refusal(version: Version, code: int, values: Mapping[int, bytes]) -> str:
+    """The reason of a refusal, as text."""
+    reason = values.get(REASON, b"").decode(errors="replace")
+    if reason:
+        return reason
     return _REFUSALS.get(code, f"reason {code}") if version == 4 or code < REFUSED else f"reason {code:#04x}"
