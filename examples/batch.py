@@ -1,4 +1,4 @@
-"""The batch API, with asyncio: thousands of messages in one frame, for those who have them together anyway.
+"""Batches with the asyncio API: thousands of messages in one frame.
 
 mqlab broker                                     # in one terminal
 python examples/batch.py tcp:127.0.0.1:7766      # in another
@@ -18,20 +18,20 @@ ROWS, SIZE, BATCHES = 4096, 12, 200
 
 async def send(connection: aio.Connection) -> None:
     producer = await (await connection.session()).producer("topic:example.ticks")
-    # Bodies of one size lie one after the other in one array: no row is touched on the way.
+    # Bodies of one size are contiguous in one array: mqlab does not look at each.
     rows = np.zeros((ROWS, SIZE), dtype=np.uint8)
     numbers = np.arange(ROWS, dtype="<u8")
     for batch in range(BATCHES):
         rows[:, :8] = (numbers + batch * ROWS).view(np.uint8).reshape(ROWS, 8)
         await producer.send_batch(encode_equal(rows.reshape(-1), ROWS))
-    # Any other bodies: a list of bytes.
+    # Bodies of different sizes: a list of bytes.
     await producer.send_batch(encode([b"that", b"is", b"all"]))
     await producer.close()
 
 
 async def main(address: str) -> None:
     async with await aio.connect(address) as sending, await aio.connect(address) as receiving:
-        # A topic's subscription gets what is sent while it exists, so it comes first.
+        # A subscription gets the messages that are sent while it exists, so subscribe first.
         consumer = await (await receiving.session()).consumer("topic:example.ticks", prefetch=50_000)
         begin, received, total = time.perf_counter(), 0, 0
         sender = asyncio.create_task(send(sending))
@@ -39,7 +39,7 @@ async def main(address: str) -> None:
             bodies = (await consumer.receive_batch(timeout=10)).bodies()
             table = bodies.table()
             if table is None:
-                # Not all of one size: these are the last words.
+                # Bodies of different sizes: the last batch.
                 print("and then", b" ".join(bodies.tolist()).decode())
                 break
             received += len(bodies)

@@ -1,7 +1,7 @@
 """mqlab: a messaging performance lab.
 
-Read downwards: `study` declares, `load` runs, `events` records, `pipeline` measures, `report` shows.
-Below them stand what is measured (`systems`, `broker`) and how it is talked to (`drivers`, `client`, `wire`).
+`study` declares scenarios, `runner` runs them, `events` records, `pipeline` measures, `report` shows the measures.
+`systems` starts the brokers under test, of which `broker` is one. `drivers`, `client` and `wire` talk to them.
 """
 
 from importlib.metadata import version

@@ -2,4 +2,4 @@
 
 
 class MqlabError(Exception):
-    """A program that uses mqlab can catch this one and nothing of mqlab's own escapes it."""
+    """The base of all exceptions of mqlab. A program that uses mqlab can catch this one."""

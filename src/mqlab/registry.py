@@ -1,4 +1,4 @@
-"""Classes by name: those of this package, and those that other packages add by entry points. Loaded when asked for."""
+"""A registry of classes by name: those of mqlab, and those that other packages add by entry points."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib.metadata import EntryPoint, entry_points
@@ -8,12 +8,12 @@ Kind = TypeVar("Kind")
 
 
 class Registry(MutableMapping[str, "type[Kind]"], Generic[Kind]):
-    """Raises KeyError for a name that is not there, and what importing raises for one that cannot be loaded."""
+    """Loads a class when it is first used. Raises KeyError for an unknown name, and any error of the import."""
 
     def __init__(self, group: str, own: Mapping[str, str], *, former_group: str = "") -> None:
-        found = {point.name: point for name in (former_group, group) for point in entry_points(group=name)}
-        # What this package calls its own cannot be replaced by another one.
-        self._points = found | {name: EntryPoint(name, value, group) for name, value in own.items()}
+        added = {point.name: point for name in (former_group, group) for point in entry_points(group=name)}
+        # Another package cannot replace a class of mqlab.
+        self._points = added | {name: EntryPoint(name, value, group) for name, value in own.items()}
         self._loaded: dict[str, type[Kind]] = {}
 
     def __getitem__(self, name: str) -> "type[Kind]":

@@ -5,7 +5,7 @@ import pytest
 
 from broker.server.talking import local
 
-from .serving import WAYS, Served, chosen, serving
+from .broker_helpers import WAYS, Served, chosen, serving
 
 
 @pytest.fixture(params=WAYS)

@@ -10,7 +10,7 @@ from mqlab.client import aio
 from mqlab.client.errors import RefusedError
 from mqlab.wire.native.bodies import encode
 
-from .serving import running
+from .broker_helpers import running
 
 pytestmark = pytest.mark.usefixtures("each_way")
 

@@ -1,4 +1,4 @@
-"""The plain API, against a real broker."""
+"""The blocking API, against a real broker."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.server.talking import local, seen
-from client.serving import Served, serving
+from client.broker_helpers import Served, serving
 from mqlab.client import connect
 from mqlab.wire.native.bodies import encode
 

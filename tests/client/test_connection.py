@@ -1,4 +1,4 @@
-"""What leaves a connection together: the words of all whom one read woke, and what is done of all that came."""
+"""Coalesced writes of a connection: frames of tasks that one read woke, and acknowledgements."""
 
 import asyncio
 from collections.abc import Iterable

@@ -1,12 +1,12 @@
-"""Receiving one at a time or ahead, and by id; receives that are given up."""
+"""Receiving one message at a time or with prefetch, and by id; abandoned receives."""
 
 import asyncio
 
 import pytest
 
 from broker.server.talking import client, in_loop, local, seen
-from client.filling import filled
-from client.serving import running
+from client.broker_helpers import running
+from client.queue_helpers import filled
 from features.receiving import nothing_for, numbers, receive
 from mqlab.client.connection import NativeClientConnection
 from mqlab.client.consumer import Acknowledge, Consumer

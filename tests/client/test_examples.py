@@ -9,7 +9,7 @@ import pytest
 
 from mqlab.client import connect
 
-from .serving import Served
+from .broker_helpers import Served
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -21,8 +21,8 @@ def run(name: str, address: str) -> list[str]:
     return ended.stdout.splitlines()
 
 
-def test_plain(served: Served) -> None:
-    assert [line.strip() for line in run("plain.py", served.address)] == [
+def test_blocking(served: Served) -> None:
+    assert [line.strip() for line in run("blocking.py", served.address)] == [
         "received first order",
         "received second order",
         "rolled back: the order comes again, the answer was never sent",
@@ -42,7 +42,7 @@ def messages_left(address: str) -> int:
         return int(connection.status()["messages"])
 
 
-@pytest.mark.parametrize("name", ["plain.py", "batch.py"])
+@pytest.mark.parametrize("name", ["blocking.py", "batch.py"])
 def test_an_example_leaves_nothing_behind(served: Served, name: str) -> None:
     for _ in range(2):
         assert run(name, served.address)

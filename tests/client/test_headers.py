@@ -1,4 +1,4 @@
-"""What a producer says of its messages: ids, times, headers, typed properties; and what it cannot say."""
+"""Encoding of messages: ids, times, headers and typed properties; invalid ones are refused."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""Listeners of the plain API: when a message is done, what an error in one means, how they end."""
+"""Listeners of the blocking API: acknowledgement, errors, closing."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from mqlab.client import Connection, Message, MessagingError, connect
 from mqlab.client.consumer import Acknowledge
 from mqlab.wire.native.bodies import encode
 
-from .serving import Served
+from .broker_helpers import Served
 
 pytestmark = pytest.mark.usefixtures("each_way")
 

@@ -1,4 +1,4 @@
-"""Request and reply: over a shared and a temporary queue, late replies, many requesters at once."""
+"""Request/reply over a shared and a temporary queue, late replies, many requesters at once."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ from broker.server.talking import client, in_loop, local
 from features.receiving import nothing_for, numbers
 from mqlab.client import MessagingError, RefusedError, aio, connect
 
-from .serving import Served, running
+from .broker_helpers import Served, running
 
 pytestmark = pytest.mark.usefixtures("each_way")
 

@@ -1,4 +1,4 @@
-"""Transactions through the plain API, and what a broker refuses."""
+"""Transactions through the blocking API, and refusals of the broker."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from broker.server.talking import seen
 from mqlab.client import RefusedError, connect
 from mqlab.wire.native.bodies import encode
 
-from .serving import Served
+from .broker_helpers import Served
 
 pytestmark = pytest.mark.usefixtures("each_way")
 

@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from broker.server.talking import Raw, client, in_loop, local
-from client.serving import serving
+from client.broker_helpers import serving
 from mqlab.broker.server.inprocess.local_broker import LocalBroker
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings

@@ -63,7 +63,7 @@ ROWS = (
         least={"confirmed": 1_000_000}, none=("before_their_sync", "not_in_the_journal"),
     ),
     Row("acknowledgement", "a death of client or broker at every moment of every way to acknowledge",
-        tests=("tests/client/test_deaths.py", "tests/client/test_repeated_deaths.py")),
+        tests=("tests/client/test_redelivery.py", "tests/client/test_repeated_crashes.py")),
     Row(
         "simulation", "core and store under seeded faults, every promise checked",
         script=("tests/simulation/simulate.py", "--seed", "0", "--seeds", "1000"), quick=("--seeds", "2"),

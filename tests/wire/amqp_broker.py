@@ -1,4 +1,4 @@
-"""What an AMQP broker writes, made the plain way: one frame after the other."""
+"""The bytes of an AMQP broker, encoded frame by frame."""
 
 from mqlab.wire.amqp.content import CONTENT
 from mqlab.wire.amqp.decoder import AmqpDecoder, DeliveryBatch

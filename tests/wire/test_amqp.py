@@ -1,4 +1,4 @@
-"""Methods and tables of AMQP 0-9-1, and how a connection is opened."""
+"""Methods and tables of AMQP 0-9-1, and the handshake."""
 
 from contextlib import suppress
 from typing import Any

@@ -1,4 +1,4 @@
-"""Messages of AMQP 0-9-1: built and split by the thousand, alike or not, torn anywhere."""
+"""Messages of AMQP 0-9-1: encoded and decoded by the thousand, equal or not, split anywhere."""
 
 from itertools import chain
 
@@ -132,6 +132,6 @@ def test_all_other_properties_are_passed_over() -> None:
     )  # fmt: skip
     assert reply_properties(everything) == AmqpReplyProperties("cor", "rep")
     assert reply_properties(b"\0\0") == AmqpReplyProperties("", "")
-    for properties, why in ((everything[:-30], "ends in the middle"), (b"\0\x01", "more properties")):
+    for properties, why in ((everything[:-30], "ends in the middle"), (b"\0\x01", "unknown properties")):
         with pytest.raises(AmqpError, match=why):
             reply_properties(properties)

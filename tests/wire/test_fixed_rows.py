@@ -1,4 +1,4 @@
-"""How many rows are like the first."""
+"""Counting rows that equal the first one."""
 
 import pytest
 

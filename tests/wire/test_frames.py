@@ -1,4 +1,4 @@
-"""Frames of the native protocol: what goes in comes out, however the bytes are split."""
+"""Frames of the native protocol are decoded equally, however the bytes are split."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Batches with columns that no honest client writes: only MalformedPayloadError comes out, and nothing grows."""
+"""Malformed batches with columns raise MalformedPayloadError, and cost no more memory than their size."""
 
 import random
 import struct
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from mqlab.wire.native.bodies import COLUMNS, MalformedPayloadError, Payload, validate
 from mqlab.wire.native.columns import decode_batch, encode_columns
 
-from .forging import Forged, batch_begin, compressed, memory_of_arrow, of_arrays, with_list
-from .tables import EVERY_TYPE, Table
-from .using import use
+from .forged_batches import Forged, batch_begin, compressed, memory_of_arrow, of_arrays, with_list
+from .message_tables import EVERY_TYPE, Table
+from .payload_checks import use
 
 BODIES = pa.array([b"a", b"bc", b""], pa.binary())
 SMALL = Table(

@@ -1,4 +1,4 @@
-"""Payloads that no honest client writes: only MalformedPayloadError comes out; what passes the check is harmless."""
+"""Malformed payloads raise MalformedPayloadError; payloads that are valid can be decoded."""
 
 import random
 import struct
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from mqlab.wire.native.bodies import SINGLE, MalformedPayloadError, Payload, encode, validate
 
-from .forging import Forged, compressed, memory_of_arrow
-from .using import use
+from .forged_batches import Forged, compressed, memory_of_arrow
+from .payload_checks import use
 
 
 def _batch(column: pa.Array, name: str = "body") -> bytes:

@@ -1,4 +1,4 @@
-"""Single messages and lists of columns that no honest client writes: only MalformedPayloadError comes out."""
+"""Malformed single messages and lists of columns raise MalformedPayloadError."""
 
 import random
 import struct
@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, MalformedPayloadError, Payload, validate
 from mqlab.wire.native.columns import decode_single, parse_columns
 
-from .forging import with_list
-from .tables import EVERY_TYPE, Table
-from .using import use
+from .forged_batches import with_list
+from .message_tables import EVERY_TYPE, Table
+from .payload_checks import use
 
 FORM = SINGLE | COLUMNS
 

@@ -91,7 +91,12 @@ def test_properties_that_are_rubbish_are_one_kind_of_error(rubbish: bytes) -> No
 
 @pytest.mark.parametrize(
     ("rubbish", "why"),
-    [(b"\0", "unknown property"), (b"\x21\0", "middle"), (b"\x08\0\5ab", "middle"), (b"\x0b\x80", "middle")],
+    [
+        (b"\0", "unknown property"),
+        (b"\x21\0", "incomplete"),
+        (b"\x08\0\5ab", "incomplete"),
+        (b"\x0b\x80", "incomplete"),
+    ],
 )
 def test_properties_that_cannot_be_read(rubbish: bytes, why: str) -> None:
     with pytest.raises(MqttError, match=why):

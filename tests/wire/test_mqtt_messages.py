@@ -1,4 +1,4 @@
-"""Messages of MQTT: built and split by the thousand, alike or not, torn anywhere."""
+"""Messages of MQTT: encoded and decoded by the thousand, equal or not, split anywhere."""
 
 from typing import NamedTuple
 

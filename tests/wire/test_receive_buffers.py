@@ -1,4 +1,4 @@
-"""Memory for received frames is used again, and never while anybody looks at what lies in it."""
+"""Receive buffers are used again, but never while a view of them exists."""
 
 import random
 import threading

@@ -1,4 +1,4 @@
-"""Forms against the general way to write and read a single message."""
+"""Message templates encode and decode as the general functions do."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A client in the broker's process: what differs from a socket. What does not is in the tests that run each way."""
+"""A client in the broker's process, where it differs from a client with a socket."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""A client in the broker's own event loop: calls in place of frames, and when it has to be frames."""
+"""A client in the broker's event loop: calls in place of frames, and the cases that need frames."""
 
 import asyncio
 from collections.abc import Iterable

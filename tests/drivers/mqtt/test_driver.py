@@ -172,7 +172,7 @@ def test_what_a_confirmation_says(silent: type[Silent], destination: str, reason
     ("said", "why"),
     [
         (b"\xe0\2\x8e\0", "ended the session: reason 0x8e"),
-        (b"\x10\0", "a packet of type 1"),
+        (b"\x10\0", "packet of type 1"),
         (b"", "MQTT"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Payloads: bodies in, the same bodies out, whole or in parts."""
+"""Payloads: bodies are encoded and decoded, whole or in part."""
 
 import numpy as np
 import pytest

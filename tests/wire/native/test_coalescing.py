@@ -1,4 +1,4 @@
-"""Single messages put together: which of them can be, and that the batch has what they had, in their order."""
+"""Coalesced single messages: which can be, and that the batch holds the same messages in order."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Headers and properties beside the bodies: what goes in comes out, with its type, whole or in parts."""
+"""Headers and properties are encoded and decoded with their types, whole or in part."""
 
 import math
 import struct
@@ -23,7 +23,7 @@ from mqlab.wire.native.columns import (
     has_column,
     is_property_name,
 )
-from wire.tables import ARROW, EVERY_TYPE, Row, Table, rows_of, tables
+from wire.message_tables import ARROW, EVERY_TYPE, Row, Table, rows_of, tables
 
 
 def read(payload: Payload) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Real brokers, reached as the test wants: over TCP, or over bindings. For the plain API in a thread of their own."""
+"""Real brokers for tests, over TCP or over bindings; for the blocking API in a thread of their own."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What comes again when a session wants it so, and what is done one by one."""
+"""Session recovery, and individual acknowledgement."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from broker.server.talking import in_loop, local, seen
 from features.receiving import numbers, receive
 from mqlab.client.consumer import Acknowledge
 
-from .filling import filled, left
-from .serving import running
+from .broker_helpers import running
+from .queue_helpers import filled, left
 
 pytestmark = pytest.mark.usefixtures("each_way")
 

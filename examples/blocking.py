@@ -1,7 +1,7 @@
-"""The plain API: one message at a time.
+"""The blocking API: one message at a time.
 
 mqlab broker --data /tmp/mqlab-data              # in one terminal
-python examples/plain.py tcp:127.0.0.1:7766      # in another
+python examples/blocking.py tcp:127.0.0.1:7766   # in another
 """
 
 import sys
@@ -15,17 +15,17 @@ def main(address: str) -> None:
         producer = session.producer("queue:example.orders")
         consumer = session.consumer("queue:example.orders")
 
-        # Not persistent: it leaves at once, with whatever else is ready. Nothing to wait for, nothing to flush.
+        # Not persistent: `send` does not wait, and the message leaves at once.
         producer.send(b"first order")
         # Persistent: when this returns, the message is on the broker's disk.
         producer.send(b"second order", persistent=True)
 
-        # What was received is acknowledged when the next message is asked for.
+        # The consumer acknowledges a message when the application asks for the next one.
         for _ in range(2):
             print("received", consumer.receive(timeout=10).body.decode())
         consumer.close()
 
-        # A transaction: take a message, send its answer; both happen, or neither.
+        # A transaction: receive an order and send its answer. Both happen, or neither.
         work = connection.session("transacted")
         producer.send(b"third order", persistent=True)
         orders, answers = work.consumer("queue:example.orders"), work.producer("queue:example.answers")
@@ -39,7 +39,7 @@ def main(address: str) -> None:
 
         consumer = session.consumer("queue:example.answers")
         print("received", consumer.receive(timeout=10).body.decode())
-        # There is no next message: closing the consumer acknowledges the last one.
+        # Closing the consumer acknowledges its last message.
         consumer.close()
 
 

@@ -1,4 +1,4 @@
-"""Browsers, subscriptions, and what a session or consumer cannot be asked for."""
+"""Browsers, subscriptions, and invalid options of sessions and consumers."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from features.receiving import numbers
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError, MessagingError, RefusedError
 
-from .filling import filled, left
-from .serving import running
+from .broker_helpers import running
+from .queue_helpers import filled, left
 
 pytestmark = pytest.mark.usefixtures("each_way")
 

@@ -1,4 +1,4 @@
-"""A queue with messages on it, and how many are left."""
+"""Fills a queue with messages, and counts those that are left."""
 
 from broker.server.talking import client
 from features.receiving import numbers

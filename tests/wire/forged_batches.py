@@ -1,4 +1,4 @@
-"""Record batches that say something else of themselves than they are: what an attacker would write."""
+"""Forged record batches, as an attacker would send them."""
 
 import struct
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""How things end in the plain API: closing, lost connections, producers that are held back."""
+"""Closing, lost connections and missing credit in the blocking API."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ import pytest
 from broker.server.talking import local
 from mqlab.client import ClosedError, MessagingError, connect
 
-from .serving import Served, serving
+from .broker_helpers import Served, serving
 
 pytestmark = pytest.mark.usefixtures("each_way")
 

@@ -1,7 +1,7 @@
-"""What comes again when a client or the broker dies: every way to acknowledge, at every moment, as a table.
+"""Redelivery after a crash of the client or the broker, for every acknowledgement mode and every moment, as a table.
 
-Six persistent messages lie on a queue, and a consumer with room for four receives some of them. In a transaction it
-also sends each one on. Nothing is ever lost, and nothing of an open transaction is ever seen.
+A queue has six persistent messages, and a consumer with prefetch 4 receives some of them. In a transaction it also
+forwards each one. No message is ever lost, and the effects of an open transaction are never visible.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""All that broker and client do with a payload that came from anybody."""
+"""All that broker and client do with an untrusted payload."""
 
 from contextlib import suppress
 
@@ -7,7 +7,7 @@ import numpy as np
 from mqlab.wire.native.bodies import SINGLE, MalformedPayloadError, Payload, decode, select_rows, validate
 from mqlab.wire.native.columns import column, column_names, decode_batch, decode_single, encode_columns
 
-from .tables import Row, rows_of
+from .message_tables import Row, rows_of
 
 
 def use(payload: Payload) -> bool:

@@ -1,4 +1,4 @@
-"""Messages as rows of a table, a plain model of payloads with columns, and ways to make such tables."""
+"""Messages as rows of a table: a simple model of payloads with columns, and strategies for such tables."""
 
 from dataclasses import dataclass
 from typing import Any

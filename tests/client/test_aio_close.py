@@ -1,4 +1,4 @@
-"""How things end in the asyncio API: closing, cancelling, lost connections."""
+"""Closing, cancelling and lost connections in the asyncio API."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,7 @@ from mqlab.client import aio
 from mqlab.client.errors import ClosedError
 from mqlab.wire.native.bodies import encode
 
-from .serving import running
+from .broker_helpers import running
 
 pytestmark = pytest.mark.usefixtures("each_way")
 

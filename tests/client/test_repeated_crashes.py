@@ -1,4 +1,4 @@
-"""Deaths that are no single moment: a client killed from outside, one that dies again and again, one in two phases."""
+"""Redelivery after a client is killed, after repeated crashes, and in a two-phase commit."""
 
 import asyncio
 import sys
@@ -12,7 +12,7 @@ from mqlab.broker.server.startup import running
 from mqlab.client import RefusedError, aio, connect
 from mqlab.wire.native.bodies import encode
 
-from .serving import serving
+from .broker_helpers import serving
 
 # Takes two messages in a transaction, sends them on, and says so; then it would commit, if it lived.
 CLIENT = """
