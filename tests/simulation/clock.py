@@ -55,6 +55,6 @@ def in_place(clock: Clock) -> Iterator[None]:
     """The store lives by this clock, and few messages are enough for what goes to disk together."""
     with (
         patch.object(journal, "time", clock), patch.object(group_commit, "time", clock),
-        patch.object(paging, "_PAGE", 600), patch.object(paging, "_MOST_TOGETHER", 5),
+        patch.object(paging, "_PAGE_BYTES", 600), patch.object(paging, "_MOST_SPANS", 5),
     ):  # fmt: skip
         yield

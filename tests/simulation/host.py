@@ -29,7 +29,7 @@ from mqlab.broker.core.effects import (
     Requeued,
     RolledBack,
 )
-from mqlab.broker.core.model.messages import OnDisk
+from mqlab.broker.core.model.messages import PayloadOnDisk
 from mqlab.broker.settings import Settings
 from mqlab.broker.store.journal import Journal
 from mqlab.broker.store.payloads.page_files import PageFiles
@@ -141,7 +141,7 @@ class SimulatedBroker:
         self.journal.append(effect.record, effect.lsn, effect.waiter)
         self._flush_is_due = True
 
-    def _page_out(self, payload: Payload) -> OnDisk | None:
+    def _page_out(self, payload: Payload) -> PayloadOnDisk | None:
         try:
             return self.pages.write(payload)
         except OSError:

@@ -87,7 +87,7 @@ def nothing_is_left(broker: SimulatedBroker, books: Books) -> None:
     if found:
         raise Fault(f"everything was consumed, and yet there is {found}")
     for queue in core.destinations.all_queues():
-        if queue.unseen or queue.in_memory or queue.full or queue.oldest:
+        if queue.hidden or queue.in_memory or queue.full or queue.oldest:
             raise Fault(f"{queue.full_name} is empty, and not all of it knows: {queue.in_memory} bytes in memory")
 
 

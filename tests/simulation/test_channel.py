@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from mqlab.broker.core.durability.pending_records import PendingRecords
-from mqlab.broker.core.flow import Flow
+from mqlab.broker.core.flow import FlowControl
 from mqlab.broker.core.model import destinations
 from mqlab.broker.server.channels.batch import ChannelBatch, ChannelSend
 from mqlab.broker.server.channels.channel import SenderChannel
@@ -55,7 +55,7 @@ def test_brokers_that_are_full_of_messages_for_each_other_do_not_wait_for_ever(
 ) -> None:
     for seed in FULL_SEEDS:
         assert simulate_channel(seed, full=True)["received"] > 0
-    monkeypatch.setattr(Flow, "_goes_on", lambda _self, _producer: False)
+    monkeypatch.setattr(FlowControl, "_may_overdraw", lambda _self, _producer: False)
     assert notices(partial(simulate_channel, full=True), PATIENCE)
 
 

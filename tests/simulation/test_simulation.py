@@ -9,8 +9,9 @@ import pytest
 
 from mqlab.broker.core import broker, removal
 from mqlab.broker.core.durability.pending_records import PendingRecords
-from mqlab.broker.core.flow import Flow
-from mqlab.broker.core.model import delivery_ids, span_list
+from mqlab.broker.core.flow import FlowControl
+from mqlab.broker.core.model import span_list
+from mqlab.broker.core.model.delivery_ids import take_unacknowledged
 from mqlab.broker.core.model.destinations import DestinationRegistry
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.span_list import SpanList
@@ -83,13 +84,17 @@ MISTAKES: dict[str, Mistake] = {
     "a file never goes": (segments._Segment, "is_needed", property(lambda _: True)),
     "nobody waits for the disk": (PendingRecords, "run_when_durable", at_once),
     "what comes back stands at the end": (span_list.SpanList, "insert", _at_the_end),
-    "what comes back is not marked": (broker, "taken_back", lambda consumer, _: delivery_ids.taken_back(consumer, 0)),
-    "an acknowledgement is not written": (removal, "removes", lambda _: []),
+    "what comes back is not marked": (
+        broker,
+        "take_unacknowledged",
+        lambda consumer, _: take_unacknowledged(consumer, 0),
+    ),
+    "an acknowledgement is not written": (removal, "removal_records", lambda _: []),
     "a checkpoint shows what is prepared": (TwoPhaseCommit, "placed", lambda _: set()),
     "duplicates are forgotten": (DestinationRegistry, "restore_remembered", lambda *_: None),
     "a rollback is remembered": (DestinationRegistry, "forget_ids", lambda *_: None),
     "prepared transactions are forgotten": (TwoPhaseCommit, "restore", lambda *_: None),
-    "room is never given back": (Flow, "released", lambda *_: None),
+    "room is never given back": (FlowControl, "release", lambda *_: None),
 }
 
 

@@ -1,6 +1,6 @@
 """A disk for payloads that are taken out of memory, made of a list."""
 
-from mqlab.broker.core.model.messages import OnDisk
+from mqlab.broker.core.model.messages import PayloadOnDisk
 from mqlab.wire.native.bodies import Payload
 
 from .commands import Driven
@@ -29,7 +29,7 @@ class Disk:
         self.full = False
         driven.core.context.page_out = self.page_out
 
-    def page_out(self, payload: Payload) -> OnDisk | None:
+    def page_out(self, payload: Payload) -> PayloadOnDisk | None:
         if self.full:
             return None
         self.pages.append(payload)

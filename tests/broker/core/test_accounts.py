@@ -403,8 +403,8 @@ def test_what_is_closed_is_charged_no_longer(kind: str, monkeypatch: pytest.Monk
     for n in range(9):
         _open(driven, kind, session, n)
     assert driven.memory >= before + 9 * OPENED[kind]
-    for queue in [*driven.core.destinations.accounts.of(session.owner).temporaries]:
-        driven.core.removal.delete(queue)
+    for name in [*driven.core.destinations.accounts.of(session.owner).temporaries]:
+        driven.core.removal.delete(driven.queue(name))
     for producer in [*session.producers]:
         driven.core.close_producer(producer)
     for consumer in [*session.consumers]:

@@ -209,7 +209,7 @@ def test_a_channel_waits_for_its_queue_like_everybody() -> None:
 
 def test_a_channel_goes_on_when_its_messages_are_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody consumes; what the queue holds beyond its save extent takes no memory."""
-    monkeypatch.setattr(paging, "_MOST_TOGETHER", 1)
+    monkeypatch.setattr(paging, "_MOST_SPANS", 1)
     driven = Driven(memory_limit=40 * (100 + FOOTPRINT), producer_window=400, queue_limit=1 << 20)
     Disk(driven)
     plain = driven.producer("queue:idle")

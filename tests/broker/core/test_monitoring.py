@@ -94,7 +94,7 @@ def test_off_nobody_looks() -> None:
     driven.send(driven.producer("queue:q"), b"1")
     consumer = driven.consumer("queue:q")
     assert seen(driven) is None
-    assert consumer.queue.watch is None
+    assert consumer.queue.monitor is None
     assert admin.totals(driven.core)["monitoring"] == "off"
     # The counters are always on.
     assert consumer.queue.counters.delivered == 1

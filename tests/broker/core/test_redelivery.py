@@ -3,7 +3,7 @@
 import pytest
 
 from mqlab.broker import limits
-from mqlab.broker.core.durability.checkpoint import everything
+from mqlab.broker.core.durability.checkpoint import all_spans
 from mqlab.broker.core.effects import Requeued, RolledBack
 from mqlab.broker.core.model.sessions import Consumer
 
@@ -148,7 +148,7 @@ def test_very_many_messages_come_back_in_slices(monkeypatch: pytest.MonkeyPatch)
     other = driven.consumer("queue:q")
     driven.send(producer, b"100")
     assert driven.got(other) == []
-    assert sorted(bodies_of(everything(driven.queue("q")))) == sorted(b"%d" % number for number in range(101))
+    assert sorted(bodies_of(all_spans(driven.queue("q")))) == sorted(b"%d" % number for number in range(101))
     assert driven.go_on() >= 100 // 16
     assert driven.got(other) == [b"%d" % number for number in range(101)]
 

@@ -57,4 +57,4 @@ def test_what_was_tried_in_vain_is_marked_and_what_was_not_is_not() -> None:
         other = driven.consumer("queue:q")
         assert driven.got(other) == [b"2"]
         assert [span.delivered for _, span in other.unacknowledged] == [int(tried)]
-        assert consumer.holds == 2
+        assert consumer.held_messages == 2

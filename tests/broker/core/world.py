@@ -6,13 +6,12 @@ from collections import Counter
 from typing import Any
 
 from mqlab.broker.core.broker import Core
-from mqlab.broker.core.durability.checkpoint import everything
+from mqlab.broker.core.durability.checkpoint import all_spans
 from mqlab.broker.core.durability.records import Put
 from mqlab.broker.core.effects import Append
 from mqlab.broker.core.model.messages import FOOTPRINT
-from mqlab.broker.core.model.queue import Queue
+from mqlab.broker.core.model.queue import Queue, Topic
 from mqlab.broker.core.model.sessions import Session
-from mqlab.broker.core.routing.topics import Topic
 from mqlab.wire.native.bodies import decode
 
 from .parts import (
@@ -154,7 +153,7 @@ class World:
             lsn, moved.id = self.put_in[queue.number, moved.body]
             self.steps.append(Step(lsn, [moved]))
         else:
-            span = next(one for one in everything(queue) if entry.body in bodies_of([one]))
+            span = next(one for one in all_spans(queue) if entry.body in bodies_of([one]))
             moved.id = span.base + int(span.index[bodies_of([span]).index(entry.body)])
             self.appear(moved)
 

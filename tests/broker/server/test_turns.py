@@ -131,7 +131,7 @@ async def _consume_and_leave(broker: Broker, address: Address) -> Raw:
     while not queue.consumers or len(queue.consumers[0].unacknowledged) < DEEP:
         await raw.hear()
     await raw.close()
-    while queue.consumers or queue.returned:
+    while queue.consumers or queue.requeued:
         await asyncio.sleep(0)
     return raw
 

@@ -269,7 +269,7 @@ async def test_a_client_in_another_thread_that_takes_nothing_holds_little() -> N
                 await near.status()
                 (taking,) = broker.broker.core.destinations.queues["q"].consumers
                 assert taking.paused
-                assert taking.holds <= 1024 * 1024 // size + 1
+                assert taking.held_messages <= 1024 * 1024 // size + 1
             finally:
                 blocked.set()
             rest = asyncio.run_coroutine_threadsafe(all_of_them(connection, consumer), there)

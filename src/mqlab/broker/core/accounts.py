@@ -1,20 +1,15 @@
-"""Accounts: what each connection makes the broker hold beside the messages on queues."""
+"""Accounts: the memory that each connection takes beside the messages on queues."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from mqlab.broker import limits
 from mqlab.broker.core.context import CoreContext
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.settings import Settings
 
-if TYPE_CHECKING:
-    from mqlab.broker.core.model.queue import Queue
-
 
 class Account:
-    """Of one connection. Its sessions share it."""
+    """The account of one connection. Its sessions share it."""
 
     __slots__ = ("_accounts", "bytes", "fewer_receives", "more_receives", "opened", "receives", "temporaries")
 
@@ -24,14 +19,14 @@ class Account:
         self.bytes = 0
         # Bytes of memory that its sessions, links, waiting receives and temporary queues take.
         self.opened = 0
-        # Receives by id that wait for their message. At the one number the charge for them must grow before there are
-        # more, below the other it is too high.
+        # Receives by id that wait for their message. `more_receives` are charged; below `fewer_receives` the charge is
+        # too high.
         self.receives = self.more_receives = self.fewer_receives = 0
-        # Its temporary queues, in the order in which they were made.
-        self.temporaries: dict[Queue, None] = {}
+        # The names of its temporary queues, in the order of their creation.
+        self.temporaries: dict[str, None] = {}
 
     def charge(self, size: int, *, of_channel: bool = False) -> str:
-        """Count these bytes. Returns why that is not possible, or "": then they must be released."""
+        """Charge a transaction's bytes. Returns "", or why the account cannot be charged."""
         accounts = self._accounts
         most = accounts.most + (limits.TRANSACTIONS_OF_CHANNELS if of_channel else 0)
         if self.bytes + size > accounts.share and not of_channel:
@@ -59,26 +54,26 @@ class Account:
             )
 
     def open(self, size: int) -> None:
-        """Charge what is opened. A negative size: it is closed."""
+        """Charge what is opened; a negative size is what is closed."""
         accounts, change = self._accounts, self._above_free(size)
         self.opened += size
         accounts.opened += change
         accounts.context.memory += change
 
     def _above_free(self, size: int) -> int:
-        """By how much the charge changes."""
+        """By how much the charge grows: each connection has some bytes free."""
         free = limits.OPENED_FREE
         return max(0, self.opened + size - free) - max(0, self.opened - free)
 
     def charge_receives(self) -> None:
-        """There is to be one more than those that are charged. Raises RefusedError."""
+        """Charge more receives before another one waits. Raises RefusedError."""
         most = limits.RECEIVES_A_CONNECTION
         if self.receives >= most:
             raise RefusedError(f"a connection waits for at most {most} messages by their ids")
         self._set_receives(min(self.more_receives + limits.RECEIVES_CHARGED, most))
 
     def release_receives(self) -> None:
-        """There are far fewer than those that are charged."""
+        """Charge fewer receives: far fewer wait than are charged."""
         self._set_receives(self.receives + limits.RECEIVES_CHARGED)
 
     def _set_receives(self, charged: int) -> None:
@@ -86,27 +81,27 @@ class Account:
         if size > 0:
             self.check_open(size)
         self.open(size)
-        # A number that goes up and down by less than some blocks changes nothing.
+        # The gap keeps a number of receives that goes up and down from changing the charge each time.
         self.more_receives, self.fewer_receives = charged, charged - 4 * limits.RECEIVES_CHARGED
 
     def check_temporaries(self) -> None:
-        """Raises RefusedError if it has too many of them to make another."""
+        """Raises RefusedError if it has too many temporary queues to create another."""
         if len(self.temporaries) >= limits.TEMPORARY_QUEUES_A_CONNECTION:
             raise RefusedError(f"a connection has at most {limits.TEMPORARY_QUEUES_A_CONNECTION} temporary queues")
         self.check_open(limits.TEMPORARY_QUEUE_BYTES)
 
-    def add_temporary(self, queue: Queue) -> None:
+    def add_temporary(self, name: str) -> None:
         self.open(limits.TEMPORARY_QUEUE_BYTES)
-        self.temporaries[queue] = None
+        self.temporaries[name] = None
 
-    def drop_temporary(self, queue: Queue) -> None:
-        if queue in self.temporaries:
-            del self.temporaries[queue]
+    def drop_temporary(self, name: str) -> None:
+        if name in self.temporaries:
+            del self.temporaries[name]
             self.open(-limits.TEMPORARY_QUEUE_BYTES)
 
 
 class Accounts:
-    """By the owner of the sessions, which is the connection."""
+    """All accounts, by connection."""
 
     def __init__(self, settings: Settings, context: CoreContext) -> None:
         self.context = context
@@ -115,7 +110,7 @@ class Accounts:
         # Bytes of memory that all open transactions take.
         self.bytes = 0
         self.most_opened = max(limits.OPENED_LEAST, settings.memory_limit // limits.OPENED_SHARE)
-        # Bytes of memory that all connections have opened, without what is free.
+        # Bytes of memory of what all connections have opened, above what is free.
         self.opened = 0
         self._of: dict[object, Account] = {}
 
@@ -125,13 +120,13 @@ class Accounts:
             account = self._of[owner] = Account(self)
         return account
 
-    def drop_temporary(self, queue: Queue) -> None:
-        account = self._of.get(queue.owner)
+    def drop_temporary(self, owner: object, name: str) -> None:
+        account = self._of.get(owner)
         if account is not None:
-            account.drop_temporary(queue)
+            account.drop_temporary(name)
 
-    def close(self, owner: object) -> list[Queue]:
-        """The connection is gone, and its sessions are closed. Returns its temporary queues."""
+    def close(self, owner: object) -> list[str]:
+        """Close the account of a connection without sessions. Returns the names of its temporary queues."""
         account = self._of.pop(owner, None)
         if account is None:
             return []

@@ -1,4 +1,4 @@
-"""What an administrator sees and does: destinations with their counters; purge, move, delete."""
+"""Administration: destinations with their counters; purge, move, delete."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from typing import Any, Final
 from mqlab.broker import limits
 from mqlab.broker.core import monitoring
 from mqlab.broker.core.broker import Core
-from mqlab.broker.core.dispatch.browser import Browsing
-from mqlab.broker.core.dispatch.redelivery import put_back
+from mqlab.broker.core.dispatch.redelivery import requeue
 from mqlab.broker.core.dispatch.selection import chosen
 from mqlab.broker.core.dispatch.selective import cut_off, take
 from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.model.browser_position import BrowserPosition
 from mqlab.broker.core.model.destination_names import QUEUE, parse
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.selectors import compile_selector
 from mqlab.broker.core.transactions.two_phase_commit import overview as prepared_overview
 
-# Long work, a slice at a time. It returns the number of messages.
+# Long work, a slice at each step. It returns the number of messages.
 Slices = Generator[None, None, int]
-# What it costs of a slice to evaluate a selector for a message.
+# What the evaluation of a selector for a message costs of a slice.
 _SELECTED: Final = 16
 
 
 def totals(core: Core) -> dict[str, Any]:
-    """Counters of the broker as a whole, and its depth now."""
+    """Counters of the broker as a whole, and how many messages it has now."""
     messages = size = 0
+    now = core.context.monotonic_us
     for queue in core.destinations.all_queues():
         messages += queue.messages
         size += queue.size
@@ -39,8 +40,7 @@ def totals(core: Core) -> dict[str, Any]:
         "memory": core.context.memory,
         "held_producers": len(core.flow.held),
         "holds": core.flow.holds,
-        "held_ms": core.flow.held_ms
-        + sum(max(0, core.context.monotonic_us - one.held_since) // 1000 for one in core.flow.held),
+        "held_ms": core.flow.held_ms + sum(max(0, now - producer.held_since) // 1000 for producer in core.flow.held),
         "queues": len(core.destinations.queues),
         "topics": len(core.destinations.routing.topics),
         "subscriptions": len(core.destinations.routing.subscriptions),
@@ -51,33 +51,33 @@ def totals(core: Core) -> dict[str, Any]:
     }
 
 
-def list_queues(core: Core, chosen_by: Callable[[Queue], bool] = lambda _: True) -> list[dict[str, Any]]:
-    """Every queue and subscription, or those that are chosen, a line each."""
-    return [summary(queue) for queue in core.destinations.all_queues() if chosen_by(queue)]
+def list_queues(core: Core, is_chosen: Callable[[Queue], bool] = lambda _: True) -> list[dict[str, Any]]:
+    """A summary of each queue and subscription, or of those that are chosen."""
+    return [summary(queue) for queue in core.destinations.all_queues() if is_chosen(queue)]
 
 
 def page(core: Core, after: int) -> tuple[list[Queue], int | None]:
-    """Some queues and subscriptions, and after which number the others follow; None: there are no others."""
+    """Queues and subscriptions with higher numbers, and the last number if there are more; None: there are not."""
     rest = [queue for queue in core.destinations.all_queues() if queue.number > after]
     if len(rest) <= limits.LISTED:
         return rest, None
-    found = nsmallest(limits.LISTED, rest, key=lambda queue: queue.number)
-    return found, found[-1].number
+    queues = nsmallest(limits.LISTED, rest, key=lambda queue: queue.number)
+    return queues, queues[-1].number
 
 
 def describe(core: Core, name: str) -> dict[str, Any]:
-    """All about one of them."""
+    """All figures of a queue or subscription."""
     queue = find(core, name)
-    oldest, sources = queue.oldest, {source.full_name for source in queue.feeding}
+    oldest, sources = queue.oldest, {source.full_name for source in queue.sources}
     return {
         **summary(queue),
         "in_memory": queue.in_memory,
         "full": queue.full,
-        "held_producers": sum(one in core.flow.held for source in queue.feeding for one in source.producers),
+        "held_producers": sum(producer in core.flow.held for source in queue.sources for producer in source.producers),
         "oldest_id": None if oldest is None else oldest.first_id,
         "policy": asdict(queue.policy),
         "counters": asdict(queue.counters),
-        "episodes": [one._asdict() for one in core.flow.episodes if one.destination in sources],
+        "episodes": [episode._asdict() for episode in core.flow.episodes if episode.destination in sources],
     }
 
 
@@ -86,27 +86,27 @@ def list_prepared(core: Core) -> list[dict[str, Any]]:
 
 
 def purge(core: Core, name: str, selector: str = "") -> int:
-    """The same as `purge_slices`, at once."""
+    """`purge_slices`, all slices at once."""
     return _at_once(purge_slices(core, name, selector))
 
 
 def move(core: Core, name: str, to: str, selector: str = "", most: int | None = None) -> int:
-    """The same as `move_slices`, at once."""
+    """`move_slices`, all slices at once."""
     return _at_once(move_slices(core, name, to, selector, most))
 
 
 def purge_slices(core: Core, name: str, selector: str = "") -> Slices:
-    """Messages that nobody has in hand are gone. Returns how many."""
+    """Remove messages that no consumer holds. Returns how many."""
     queue, count = find(core, name), 0
     for spans in _taken(queue, selector, None):
-        core.removal.forget([(queue, span) for span in spans])
+        core.removal.remove([(queue, span) for span in spans])
         count += sum(span.rows for span in spans)
         yield
     return count
 
 
 def move_slices(core: Core, name: str, to: str, selector: str = "", most: int | None = None) -> Slices:
-    """Messages that nobody has in hand go to another queue, in order. Returns how many."""
+    """Move messages that no consumer holds to another queue, in order. Returns how many."""
     queue, count = find(core, name), 0
     kind, short = parse(to)
     if kind != QUEUE:
@@ -117,11 +117,11 @@ def move_slices(core: Core, name: str, to: str, selector: str = "", most: int | 
         compile_selector(selector)
     target = core.destinations.queue(short)
     for spans in _taken(queue, selector, most):
-        why = core.removal.lacks_room(spans)
+        why = core.removal.reason_no_space(spans)
         if target.closed:
             why = f"{to} was deleted when {count} messages had been moved"
         if why:
-            put_back(queue, spans)
+            requeue(queue, spans)
             raise RefusedError(why)
         core.removal.transfer(queue, spans, target)
         count += sum(span.rows for span in spans)
@@ -152,40 +152,40 @@ def _at_once(work: Slices) -> int:
 
 
 def _taken(queue: Queue, selector: str, most: int | None) -> Iterator[list[Span]]:
-    """Off the line, in order, a slice at a time: what was there when it began, and nobody has taken since."""
+    """Take the messages that were there at the beginning out of their lists, in order, a slice at a time."""
     chooser = compile_selector(selector) if selector else None
     left = queue.messages if most is None else most
-    place, looks = Browsing(queue), 0
+    position, cost = BrowserPosition(queue), 0
     taken: list[Span] = []
-    while left > 0 and (span := place.next_span()) is not None:
-        looks += 1 if chooser is None else _SELECTED
+    while left > 0 and (span := position.next_span()) is not None:
+        cost += 1 if chooser is None else _SELECTED
         last, flags = span.last_id, None if chooser is None else chosen(chooser, span)
         if flags is None or flags.any():
             taken.append(take(queue, span, flags, left))
             left -= taken[-1].rows
-        place.pass_rows(span, last)
-        if looks >= limits.SLICE:
+        position.pass_rows(span, last)
+        if cost >= limits.SLICE:
             yield taken
-            taken, looks = [], 0
-    late: list[Span] = []
+            taken, cost = [], 0
+    delayed: list[Span] = []
     for span in queue.delayed():
         flags = None if chooser is None else chosen(chooser, span)
         if left > 0 and (flags is None or flags.any()):
-            late.append(cut_off(span, flags, left))
-            left -= late[-1].rows
-    queue.drop_delayed({*late})
-    yield taken + late
+            delayed.append(cut_off(span, flags, left))
+            left -= delayed[-1].rows
+    queue.drop_delayed({*delayed})
+    yield taken + delayed
 
 
 def summary(queue: Queue) -> dict[str, Any]:
-    """What a list says of it."""
+    """The figures of a queue or subscription for a list."""
     subscription = queue.subscription
     about: dict[str, Any] = {
         "name": queue.full_name,
         "messages": queue.messages,
         "bytes": queue.size,
         "consumers": len(queue.consumers),
-        "producers": sum(len(source.producers) for source in queue.feeding),
+        "producers": sum(len(source.producers) for source in queue.sources),
         "temporary": queue.owner is not None,
         "monitoring": monitoring.describe(queue),
     }

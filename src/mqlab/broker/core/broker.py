@@ -1,4 +1,4 @@
-"""The core itself: every command of a session, and what follows from it."""
+"""The core: every command of a session, and its effects."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from itertools import count
 
 from mqlab.broker import limits
 from mqlab.broker.core.context import CoreContext
-from mqlab.broker.core.dispatch.browser import Browsing, give_room
+from mqlab.broker.core.dispatch import round_robin, selective
+from mqlab.broker.core.dispatch.browser import add_credit
 from mqlab.broker.core.dispatch.correlation_index import Key
 from mqlab.broker.core.dispatch.direct import DecodedHeaders, reserve_single, try_deliver, try_deliver_reserved
-from mqlab.broker.core.durability.checkpoint import carry_forward
-from mqlab.broker.core.durability.pending_records import RECORD, PendingRecords
+from mqlab.broker.core.dispatch.receive_by_id import receive
+from mqlab.broker.core.durability.checkpoint import append_checkpoint
+from mqlab.broker.core.durability.paging import save_beyond_extent
+from mqlab.broker.core.durability.pending_records import RECORD_BYTES, PendingRecords
 from mqlab.broker.core.durability.records import Commit, Put
 from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, Opened, Requeued, RolledBack
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.flow import Flow, OverdrawnError
-from mqlab.broker.core.model.delivery_ids import given_back, taken_back, taken_rows, taken_up_to
+from mqlab.broker.core.flow import FlowControl, OverdrawnError
+from mqlab.broker.core.model.browser_position import BrowserPosition
+from mqlab.broker.core.model.delivery_ids import take_rows, take_to_requeue, take_unacknowledged, take_up_to
 from mqlab.broker.core.model.destination_names import QUEUE, parse
 from mqlab.broker.core.model.destinations import DestinationRegistry
 from mqlab.broker.core.model.messages import Span
@@ -25,9 +29,9 @@ from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.sessions import Consumer, Producer, Session
 from mqlab.broker.core.model.wake_times import Wake, set_back, wake_due
 from mqlab.broker.core.monitoring import EVERY
-from mqlab.broker.core.refusal import reason_against
+from mqlab.broker.core.refusal import refusal_reason
 from mqlab.broker.core.removal import Removal
-from mqlab.broker.core.routing.placement import Ended, Placed, Placing, place
+from mqlab.broker.core.routing.placement import EndedTransaction, Placed, Placement, place
 from mqlab.broker.core.routing.remote_queues import TOKENS
 from mqlab.broker.core.routing.subscriptions import ConsumerOptions, check_options, full_name, subscribe, unused
 from mqlab.broker.core.selectors import compile_selector
@@ -37,34 +41,34 @@ from mqlab.broker.core.transactions.two_phase_commit import TwoPhaseCommit
 from mqlab.broker.settings import Settings
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
 
-DEFAULT_OPTIONS = ConsumerOptions()
-
 
 class Core:
-    """Commands change its state and leave effects in `effects`; the server takes them from there, in order."""
+    """Commands change the state of the broker and append to `effects`, which the server runs in order."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.context = CoreContext(wake_at=self._wake_at, sampling_interval=EVERY[settings.monitoring])
+        self.context.dispatch_round_robin, self.context.dispatch_selective = round_robin.dispatch, selective.dispatch
+        self.context.save_beyond_extent = save_beyond_extent
         self.effects = self.context.effects
         self.records = PendingRecords(self.effects)
         self.destinations = DestinationRegistry(settings, self.context, self.records)
-        self.flow = Flow(settings, self.context)
+        self.flow = FlowControl(settings, self.context)
         self.removal = Removal(self.destinations, self.records, self.flow)
         self.two_phase_commit = TwoPhaseCommit(self.destinations, self.records, self.removal, self.flow, self.effects)
         self.context.on_expired = self.removal.expired
-        # Why persistent messages cannot be taken for now, or "".
+        # Why the disk takes no persistent message now, or "".
         self.disk_full = ""
         self.sessions: set[Session] = set()
         self.wake_times: list[Wake] = []
         self._tie = count()
 
-    # Links
+    # Sessions, producers and consumers
 
     def open_session(
         self, owner: object, number: int, *, transacted: bool, client: str = "", user: str = ""
     ) -> Session:
-        """Raises RefusedError, as all that open something, if the broker has no memory for more."""
+        """Raises RefusedError, as `open_producer` and `open_consumer`, if the broker has no memory for more."""
         session = Session(owner, number, transacted, self.destinations.accounts.of(owner), client, user)
         session.account.check_open(limits.SESSION_BYTES)
         session.account.open(limits.SESSION_BYTES)
@@ -76,14 +80,14 @@ class Core:
         destination, origin = self.destinations.destination(name)
         session.account.open(limits.PRODUCER_BYTES)
         producer = Producer(session, link, destination, self.flow.window(destination), origin)
-        producer.of_channel = any(one.queue.name.startswith(TOKENS) for one in session.consumers)
+        producer.of_channel = any(consumer.queue.name.startswith(TOKENS) for consumer in session.consumers)
         session.producers.append(producer)
         destination.producers.add(producer)
         self.flow.first_credit(producer)
         return producer
 
     def finish_producer(self, producer: Producer) -> None:
-        """Close it in good order: `Finished` follows when all its sends are where they belong."""
+        """Close a producer; `Finished` follows when the broker has handled all its sends."""
         self.close_producer(producer)
         self.records.run_when_durable(producer.last_lsn, self._finished, producer)
 
@@ -96,14 +100,14 @@ class Core:
         self.destinations.drop_if_unused(producer.destination)
 
     def open_consumer(
-        self, session: Session, link: int, name: str, credit: int, options: ConsumerOptions = DEFAULT_OPTIONS, *,
+        self, session: Session, link: int, name: str, credit: int, options: ConsumerOptions | None = None, *,
         paused: bool = False,
     ) -> Consumer:  # fmt: skip
-        """`Opened` follows: for a durable subscription when it is sure to last. Nothing is delivered before."""
-        begun = self.records.lsn
+        """`Opened` follows, for a durable subscription when it is durable. No message is delivered before."""
+        begun, account, options = self.records.lsn, session.account, options or ConsumerOptions()
         check_options(name, options)
         charged = limits.CONSUMER_BYTES + limits.SELECTOR_BYTES * len(options.selector)
-        session.account.check_open(charged)
+        account.check_open(charged)
         kind, short = parse(name, patterns=True)
         selector = compile_selector(options.selector) if options.selector else None
         if kind == QUEUE:
@@ -113,13 +117,14 @@ class Core:
                 self.destinations.claim_subscription(session, short, options)
             registry = self.destinations
             queue = subscribe(registry.routing, session, short, options, registry.new_subscription, self.removal.delete)
-            # A subscription's selector is applied when messages come.
+            # A subscription's selector is applied when messages are placed.
             selector = None
-        consumer = Consumer(session, link, queue, 0, paused, selector, options.exclusive, charged)
-        session.account.open(charged)
+        consumer = Consumer(account, 0, paused, selector, options.exclusive, session=session, link=link, queue=queue)
+        consumer.charged = charged
+        account.open(charged)
         session.consumers.append(consumer)
         if options.browse:
-            consumer.browsing = Browsing(queue)
+            consumer.browser = BrowserPosition(queue)
         else:
             queue.attach(consumer)
         if options.durable:
@@ -129,45 +134,45 @@ class Core:
         return consumer
 
     def close_consumer(self, consumer: Consumer, seen: int) -> None:
-        """What it was given and did not acknowledge goes back, marked up to the last delivery its application saw."""
-        self.removal.put_back(self._detach(consumer, seen, consumer.queue.messages))
-        # What was reserved for it, such as its groups, is anybody's now.
+        """Requeue its unacknowledged messages, marked as delivered up to the last one that its application saw."""
+        self.removal.requeue(self._detach(consumer, seen, consumer.queue.messages))
+        # Other consumers may get its groups now.
         consumer.queue.dispatch()
-        self.flow.look_at_memory()
+        self.flow.check_memory()
 
     def close_session(self, session: Session) -> None:
-        """Undo its transaction and let go of its links, in good order or because its connection is gone."""
+        """Roll back its transaction and close its producers and consumers."""
         session.account.open(0 if session.closed else -limits.SESSION_BYTES)
         session.closed = True
         self.sessions.discard(session)
         for producer in [*session.producers]:
             self.close_producer(producer)
-        # All of it comes back at once: otherwise later messages could reach somebody before earlier ones.
-        returned = drop_transaction(session)
+        # All messages are requeued together: otherwise later ones could be delivered before earlier ones.
+        unacknowledged = drop_transaction(session)
         consumers = [*session.consumers]
         messages = sum(consumer.queue.messages for consumer in consumers)
         for consumer in consumers:
-            returned += self._detach(consumer, consumer.next_delivery, messages)
-        self.removal.put_back(returned)
+            unacknowledged += self._detach(consumer, consumer.next_delivery, messages)
+        self.removal.requeue(unacknowledged)
         for consumer in consumers:
             consumer.queue.dispatch()
-        self.flow.look_at_memory()
+        self.flow.check_memory()
 
     def close_connection(self, owner: object) -> None:
-        """Its sessions are closed; its temporary queues go with it."""
-        for queue in self.destinations.accounts.close(owner):
-            self.removal.delete(queue)
-        self.flow.look_at_memory()
+        """Delete the temporary queues of a connection without sessions."""
+        for name in self.destinations.accounts.close(owner):
+            self.removal.delete(self.destinations.queues[name])
+        self.flow.check_memory()
 
     def pause(self, consumer: Consumer) -> None:
         consumer.paused = True
 
     def resume(self, consumer: Consumer) -> None:
         consumer.paused = False
-        give_room(consumer, 0, self.effects)
+        add_credit(consumer, 0, self.effects)
 
     def answer_when_durable(self, since: int, answer: Answer) -> None:
-        """Once all that this command said, which is all after record `since`, is durable and has had its effects."""
+        """Answer when all records after `since`, those of the current command, are durable."""
         self.records.run_when_all_durable(since, answer.owner, self.effects.append, answer)
 
     def unsubscribe(self, client: str, short: str, user: str = "") -> None:
@@ -179,23 +184,25 @@ class Core:
         self, producer: Producer, payload: Payload, seq: int, *, persistent: bool, confirm: bool,
         headers: DecodedHeaders = None, cost: int | None = None,
     ) -> None:  # fmt: skip
-        """`seq`: of the last row; `headers`: if already decoded; `cost`: if it is not the size of the payload."""
+        """`seq` is of the last row; `headers`: if decoded already; `cost`: if it is not the size of the payload."""
         session, spent, last_lsn, size = producer.session, producer.spent, producer.last_lsn, len(payload.data)
         if spent >= producer.window:
             raise OverdrawnError("the producer sends without credit")
         producer.spent = spent = spent + (size if cost is None else cost)
-        at_once = not (persistent or session.transacted or (last_lsn and self.records.is_pending(last_lsn)))
-        if at_once and payload.form & SINGLE and try_deliver(producer, payload, headers):
+        # Direct delivery of a single message, unless an earlier send of this producer is not durable yet.
+        is_direct = not (persistent or session.transacted or (last_lsn and self.records.is_pending(last_lsn)))
+        if is_direct and payload.form & SINGLE and try_deliver(producer, payload, headers):
             if confirm:
                 self.effects.append(Confirm(producer, seq))
             if spent * 2 >= producer.window or self.flow.short:
                 self.flow.renew(producer)
             return
         target = producer.destination
-        takes = isinstance(target, Queue) and not (target.full or target.closed) and (
-            not persistent or (target.stored and size <= self.records.free_bytes - RECORD and not self.disk_full)
+        # The usual case needs no further check: a queue with space, and a disk with space for a persistent message.
+        is_accepted = isinstance(target, Queue) and not (target.full or target.closed) and (
+            not persistent or (target.stored and size <= self.records.free_bytes - RECORD_BYTES and not self.disk_full)
         )  # fmt: skip
-        if not takes or self.context.memory > self.flow.most_memory:
+        if not is_accepted or self.context.memory > self.flow.most_memory:
             self._check_send(producer, payload, persistent)
         if session.transacted:
             self.flow.renew(producer)
@@ -207,75 +214,75 @@ class Core:
             answer = Confirm(producer, seq) if confirm else None
             producer.last_lsn = self.records.append_single(put, producer, answer, self._single_sent, producer, *placed)
             return
-        placing = self._place(producer, payload, persistent)
-        if placing.put is not None:
-            record = Commit((placing.put,), placing.left_out) if placing.left_out else placing.put
+        placement = self._place(producer, payload, persistent)
+        if placement.put is not None:
+            record = Commit((placement.put,), placement.left_out) if placement.left_out else placement.put
             producer.last_lsn = self.records.append(record, producer)
-        elif placing.again:
-            # The first of its kind may still be on its way to the disk: the second is not safe before it.
+        elif placement.has_duplicates:
+            # The record of the original may not be durable yet: the duplicate is not confirmed before it.
             producer.last_lsn = self.records.last_pending
         if confirm:
             self.records.confirm_when_durable(producer.last_lsn, Confirm(producer, seq))
-        self.records.run_when_durable(producer.last_lsn, self._sent, producer, placing.placed)
+        self.records.run_when_durable(producer.last_lsn, self._sent, producer, placement.placed)
 
     def acknowledge(self, consumer: Consumer, up_to: int, credit: int) -> None:
-        """Everything delivered up to this delivery id is done, and there is room for `credit` messages more."""
+        """Acknowledge all deliveries up to this id (0: none), and add credit."""
         if credit > limits.PREFETCH - consumer.credit:
             raise RefusedError(f"room for {consumer.credit + credit} messages; the limit is {limits.PREFETCH}")
         held = consumer.unacknowledged
         if len(held) == 1 and held[0][0] == up_to and held[0][1].rows == 1 and not consumer.session.transacted:
-            # A message alone, and all that it has: as everywhere where each waits for its reply.
+            # The only message that the consumer holds: the usual case of request/reply.
             self.removal.acknowledged(consumer.queue, (held.popleft()[1],))
         elif up_to:
-            self._done(consumer, taken_up_to(consumer, up_to))
+            self._acknowledge(consumer, take_up_to(consumer, up_to))
         if credit:
-            give_room(consumer, credit, self.effects)
+            add_credit(consumer, credit, self.effects)
 
     def acknowledge_rows(self, consumer: Consumer, first: int, rows: int, within: Session | None = None) -> None:
-        """Just these deliveries are done, whatever came before them; `within`: in another session's transaction."""
-        self._done(consumer, taken_rows(consumer, first, rows), within)
+        """Acknowledge these deliveries only; `within`: in another session's transaction."""
+        self._acknowledge(consumer, take_rows(consumer, first, rows), within)
 
     def receive(self, consumer: Consumer, key: Key) -> None:
-        """One message by its correlation id or message id, at once or when it comes. It needs no room."""
-        if consumer.browsing is not None:
+        """Deliver one message by its correlation id or message id, now or when it arrives, without credit."""
+        if consumer.browser is not None:
             raise RefusedError("a browser receives nothing by its id")
-        consumer.queue.receive(consumer, key)
+        receive(consumer.queue, consumer, key)
 
     def cancel_receives(self, consumer: Consumer) -> None:
-        """It has no room any more, and waits for no message."""
-        consumer.queue.take_room(consumer)
-        consumer.queue.cancel(consumer)
+        """Revoke its credit, and cancel its receives by id."""
+        consumer.queue.revoke_credit(consumer)
+        consumer.queue.cancel_receives(consumer)
 
     def requeue_all(self, consumer: Consumer, seen: int) -> None:
-        """All it has not acknowledged comes again, marked up to the last one its application has seen."""
+        """Requeue its unacknowledged messages, marked as delivered up to the last one that its application saw."""
         self.effects.append(Requeued(consumer))
-        consumer.queue.take_room(consumer)
-        self.removal.put_back(taken_back(consumer, seen))
+        consumer.queue.revoke_credit(consumer)
+        self.removal.requeue(take_unacknowledged(consumer, seen))
 
     def requeue_rows(self, consumer: Consumer, first: int, rows: int, *, tried: bool = False) -> None:
-        """These deliveries go back as if they had never left or, if they were tried, marked as delivered in vain."""
-        self.removal.put_back(given_back(consumer, first, rows, tried))
+        """Requeue these deliveries; marked as delivered only if the application tried to process them."""
+        self.removal.requeue(take_to_requeue(consumer, first, rows, tried))
 
     # Transactions
 
     def commit(self, session: Session) -> None:
-        """All of it or, if anything in it was refused, nothing: then only a rollback is left."""
+        """Commit all of it. Raises RefusedError if a part was refused: then it can only be rolled back."""
         ended = end_transaction(session, self.records, self._place)
-        if ended.said.puts or ended.said.removes:
-            session.last_lsn = self.records.append(ended.said, session)
+        if ended.record.puts or ended.record.removes:
+            session.last_lsn = self.records.append(ended.record, session)
         self.records.run_when_durable(session.last_lsn, self._committed, session, ended)
 
     def rollback(self, session: Session) -> None:
-        """Sends are forgotten; all that was delivered comes again, so the client forgets what it has in hand."""
+        """Drop its sends and requeue its messages; the client drops those that it holds."""
         self.effects.append(RolledBack(session))
-        returned = drop_transaction(session)
+        unacknowledged = drop_transaction(session)
         for consumer in session.consumers:
-            consumer.queue.take_room(consumer)
-            returned += taken_back(consumer, 0)
-        self.removal.put_back(returned)
+            consumer.queue.revoke_credit(consumer)
+            unacknowledged += take_unacknowledged(consumer, 0)
+        self.removal.requeue(unacknowledged)
 
     def prepare(self, session: Session, xid: str, answer: Answer) -> None:
-        """The first of two phases. The session begins a new transaction; this one waits for `decide`."""
+        """The first phase: the transaction waits for `decide`, and the session begins a new one."""
         self.two_phase_commit.check(xid)
         self.two_phase_commit.prepare(xid, end_transaction(session, self.records, self._place), answer)
 
@@ -285,66 +292,61 @@ class Core:
     # Time and disk
 
     def tick(self, now: int) -> None:
-        """It is that late (ms since 1970): what is due then happens."""
+        """The time is `now` (ms since 1970): wake the queues whose time has come."""
         self.context.now_ms = now
         wake_due(self.wake_times, now)
 
     def clock_set_back(self, step_ms: int) -> None:
-        """The wall clock shows `step_ms` less than before: no message waits longer for that than its delay says."""
+        """The wall clock was set back by `step_ms`: delays last as long as before."""
         set_back([*self.destinations.all_queues()], self.two_phase_commit.placed(), self.sessions, step_ms)
 
     @property
     def next_wake_ms(self) -> int | None:
         return self.wake_times[0][0] if self.wake_times else None
 
-    def on_durable(self, lsn: int, tell: Callable[[], None] = lambda: None) -> None:
-        """Every record up to this number is on disk. `tell`: there are effects that others should not wait behind."""
-        self.records.on_durable(lsn, tell)
+    def on_durable(self, lsn: int, run_effects: Callable[[], None] = lambda: None) -> None:
+        """Every record up to this number is durable. `run_effects` is called when there are confirmations to send."""
+        self.records.on_durable(lsn, run_effects)
 
     def checkpoint(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
-        """Say again what is still needed of these ids ([first, end) of each queue): the file that has it is to go."""
+        """Append again what is still needed of these ids ([first, end) of each queue): their journal file is to go."""
         self.records.append_merged_removals()
-        carry_forward(self.destinations, self.records, self.two_phase_commit, self.sessions, intervals, xids, self)
+        append_checkpoint(self.destinations, self.records, self.two_phase_commit, self.sessions, intervals, xids, self)
 
-    # The parts of the commands
+    # Parts of the commands
 
     def _check_send(self, producer: Producer, payload: Payload, persistent: bool) -> None:
-        """Raises RefusedError. A transaction asks for its room when it ends."""
-        target, records = producer.destination, self.records
-        why = reason_against(target, persistent=persistent, keeps=self.destinations.has_store, disk_full=self.disk_full)
+        """Raises RefusedError: a transaction can then only be rolled back. Its disk space is checked at its commit."""
+        session, target, records = producer.session, producer.destination, self.records
+        has_store, size = self.destinations.has_store, len(payload.data)
+        why = refusal_reason(target, persistent=persistent, has_store=has_store, disk_full=self.disk_full)
         most = self.flow.most_of_channels if producer.of_channel else self.flow.most_memory
         if not why and self.context.memory > most:
             why = f"the broker has more than {most} bytes in memory"
-        size, transacted = len(payload.data), producer.session.transacted
-        if persistent and not why and size > records.free_bytes - RECORD and not transacted:
+        if persistent and not why and size > records.free_bytes - RECORD_BYTES and not session.transacted:
             why = records.reason_no_space(size)
         if why:
-            self._refuse(producer, why)
+            if session.transacted:
+                session.transaction.doom(why, session.account)
+            self.flow.renew(producer)
+            raise RefusedError(why)
 
-    def _refuse(self, producer: Producer, why: str) -> None:
-        """Raises RefusedError. A transaction with something refused can only be rolled back."""
-        session = producer.session
-        if session.transacted:
-            session.transaction.doom(why, session.account)
-        self.flow.renew(producer)
-        raise RefusedError(why)
-
-    def _place(self, producer: Producer, payload: Payload, persistent: bool) -> Placing:
-        """Ids and room on every queue the messages go to; they are not visible yet."""
+    def _place(self, producer: Producer, payload: Payload, persistent: bool) -> Placement:
+        """Reserve the messages on every queue that they go to; they are not visible yet."""
         destination, sender = producer.destination, producer.session
         fresh = self.destinations.without_duplicates(producer.target, payload, persistent=persistent)
         if fresh is None:
-            return Placing([], None, (), again=True)
+            return Placement([], None, (), has_duplicates=True)
         if isinstance(destination, Queue):
-            placing = place((destination,), fresh, persistent=persistent, origin=producer.origin, sender=sender)
+            placement = place((destination,), fresh, persistent=persistent, origin=producer.origin, sender=sender)
         else:
             origin = destination.full_name
             subscribed = self.destinations.routing.subscribed(destination)
-            placing = place(subscribed, fresh, persistent=persistent, origin=origin, sender=sender)
-            for queue, _ in placing.placed:
+            placement = place(subscribed, fresh, persistent=persistent, origin=origin, sender=sender)
+            for queue, _ in placement.placed:
                 if queue.full and queue.policy.when_full == "drop-oldest":
                     self.removal.drop_oldest(queue)
-        return Placing(*placing[:3], fresh, fresh is not payload) if payload.form & COLUMNS else placing
+        return Placement(*placement[:3], fresh, fresh is not payload) if payload.form & COLUMNS else placement
 
     def _sent(self, producer: Producer, placed: Placed) -> None:
         self.removal.make_visible(placed)
@@ -355,10 +357,10 @@ class Core:
             self.removal.make_visible([(queue, span)])
         self.flow.renew(producer)
 
-    def _committed(self, session: Session, ended: Ended) -> None:
+    def _committed(self, session: Session, ended: EndedTransaction) -> None:
         self.removal.make_visible(ended.placed)
-        self.removal.consumed(ended.removed)
-        # What it sent may be on disk by now.
+        self.removal.committed(ended.removed)
+        # Its sends may be paged out by now.
         self.flow.reconsider_channels(session.producers)
         if not session.closed:
             self.effects.append(Committed(session))
@@ -366,13 +368,13 @@ class Core:
     def _opened(self, consumer: Consumer, credit: int) -> None:
         if consumer in consumer.session.consumers:
             self.effects.append(Opened(consumer))
-            give_room(consumer, credit, self.effects)
+            add_credit(consumer, credit, self.effects)
 
     def _finished(self, producer: Producer) -> None:
         if not producer.session.closed:
             self.effects.append(Finished(producer))
 
-    def _done(self, consumer: Consumer, spans: list[Span], within: Session | None = None) -> None:
+    def _acknowledge(self, consumer: Consumer, spans: list[Span], within: Session | None = None) -> None:
         queue, session = consumer.queue, within or consumer.session
         if session.transacted:
             session.transaction.acknowledged += [(queue, span) for span in spans]
@@ -380,21 +382,18 @@ class Core:
             self.removal.acknowledged(queue, spans)
 
     def _detach(self, consumer: Consumer, seen: int, messages: int) -> Placed:
-        """Take a consumer from its queue; returns what it held. A subscription that does not last is gone with it.
-
-        `messages`: on the queues of all consumers that end together.
-        """
+        """Detach a consumer; returns the messages to requeue. `messages`: of all queues whose consumers close now."""
         consumer.session.consumers.remove(consumer)
         consumer.session.account.open(-consumer.charged)
-        if consumer.browsing is not None:
-            consumer.browsing.closed = True
+        if consumer.browser is not None:
+            consumer.browser.closed = True
             return []
         queue = consumer.queue
         queue.detach(consumer)
         if queue.subscription is not None and not queue.subscription.durable and not queue.consumers:
             self.removal.delete_with(consumer, messages)
             return []
-        return taken_back(consumer, seen)
+        return take_unacknowledged(consumer, seen)
 
     def _wake_at(self, when: int, queue: Queue) -> None:
         heappush(self.wake_times, (when, next(self._tie), queue))

@@ -1,17 +1,15 @@
-"""What all queues of a broker share."""
+"""What all queues of a broker share: clocks, effects, memory, and the hooks through which a queue acts on the core."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from mqlab.broker.core.effects import Effect
-from mqlab.broker.core.model.messages import OnDisk, Span
+from mqlab.broker.core.model.messages import PayloadOnDisk
 from mqlab.wire.native.bodies import Payload
 
-if TYPE_CHECKING:
-    from mqlab.broker.core.model.queue import Queue
+# The named tuples of `core.effects`.
+Effects = list[tuple[object, ...]]
 
 
 def _no_token() -> str:
@@ -20,22 +18,28 @@ def _no_token() -> str:
 
 @dataclass(slots=True)
 class CoreContext:
-    """Disk, time and randomness come from outside."""
+    """Disk, time and randomness come from the server."""
 
-    effects: list[Effect] = field(default_factory=list)
-    # The wall clock (ms since 1970) decides what is due and what has expired; somebody may set it forward or back.
+    # Effects (`core.effects`) that the server has not run yet.
+    effects: Effects = field(default_factory=list)
+    # The wall clock (ms since 1970) decides what is due and what has expired; it may be set forward or back.
     now_ms: int = 0
-    # The monotonic clock (microseconds since whenever) measures how long something takes.
+    # The monotonic clock measures how long something takes.
     monotonic_us: int = 0
-    # How many messages pass a queue between two looks of its monitoring; 0: none looks.
+    # Monitoring looks at one of so many messages of a queue; 0: at none.
     sampling_interval: int = 0
-    # Bytes that all messages not yet acknowledged take in memory, with what there is around them.
+    # Bytes in memory of all messages that are not acknowledged, and of what connections have opened.
     memory: int = 0
     # Takes a payload out of memory; None if that is not possible now.
-    page_out: Callable[[Payload], OnDisk | None] = lambda _: None
-    # Messages have expired; they are off their queue.
-    on_expired: Callable[[Queue, Span], None] = lambda *_: None
-    # A text that nobody can guess, other than all before, for the name of a temporary queue.
+    page_out: Callable[[Payload], PayloadOnDisk | None] = lambda _: None
+    # A text that cannot be guessed, unlike all before, for the name of a temporary queue.
     new_token: Callable[[], str] = _no_token
-    # The queue must be looked at again at that time.
-    wake_at: Callable[[int, Queue], None] = lambda *_: None
+    # (queue, span): the span's messages have expired and are in no list any more.
+    on_expired: Callable[..., None] = lambda *_: None
+    # (time in ms, queue): the queue must be woken then.
+    wake_at: Callable[..., None] = lambda *_: None
+    # (queue): deliver messages to consumers with credit, in turn or by what they select.
+    dispatch_round_robin: Callable[..., None] = lambda _: None
+    dispatch_selective: Callable[..., None] = lambda _: None
+    # (queue, span): a message arrived and was not delivered at once.
+    save_beyond_extent: Callable[..., None] = lambda *_: None

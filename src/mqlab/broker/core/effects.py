@@ -1,75 +1,75 @@
-"""What the core wants done. The server carries effects out in their order; nothing in them can fail."""
+"""Effects: what the core asks the server to do. The server runs them in their order; none of them can fail."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from mqlab.broker.core.durability.records import Record
-    from mqlab.broker.core.model.messages import Span
-    from mqlab.broker.core.model.sessions import Consumer, Producer, Session
+from mqlab.broker.core.durability.records import Record
+from mqlab.broker.core.model.messages import Span
+from mqlab.broker.core.model.queue_consumer import QueueConsumer
+from mqlab.broker.core.model.sessions import Consumer, Producer, Session
 
 
 class Deliver(NamedTuple):
-    """Give a consumer the messages of a span; the first has this delivery id."""
+    """Send a consumer the messages of a span; the first has this delivery id."""
 
-    consumer: "Consumer"
+    consumer: Consumer
     first_delivery: int
-    span: "Span"
+    span: Span
 
 
-# The same in a third of the time: most effects are this one.
-deliver: Callable[[tuple["Consumer", int, "Span"]], Deliver] = partial(tuple.__new__, Deliver)
+# Creates a `Deliver` in a third of the time: most effects are this one.
+deliver: Callable[[tuple[QueueConsumer, int, Span]], Deliver] = partial(tuple.__new__, Deliver)
 
 
 class Confirm(NamedTuple):
-    """Tell a producer that everything up to this sequence number is safe."""
+    """Confirm to a producer all messages up to this sequence number."""
 
-    producer: "Producer"
+    producer: Producer
     seq: int
 
 
 class Credit(NamedTuple):
-    """Let a producer send so many bytes more."""
+    """Grant a producer so many more bytes."""
 
-    producer: "Producer"
+    producer: Producer
     size: int
 
 
 class Opened(NamedTuple):
-    """A consumer is there, and so, for good, is the durable subscription it may have made."""
+    """Tell a client that its consumer is open and that a durable subscription it created is durable."""
 
-    consumer: "Consumer"
+    consumer: Consumer
 
 
 class Finished(NamedTuple):
-    """All that a closing producer ever sent is dealt with."""
+    """Tell a client that the broker has handled all sends of a closed producer."""
 
-    producer: "Producer"
+    producer: Producer
 
 
 class Committed(NamedTuple):
-    session: "Session"
+    session: Session
 
 
 class RolledBack(NamedTuple):
-    session: "Session"
+    session: Session
 
 
 class Requeued(NamedTuple):
-    """What a consumer had is back on its queue, and it has no room any more."""
+    """Tell a client that its consumer's unacknowledged messages are back on the queue and its credit is 0."""
 
-    consumer: "Consumer"
+    consumer: Consumer
 
 
 class BrowseEnded(NamedTuple):
-    """A browser has seen all there was."""
+    """Tell a client that its browser has seen all messages."""
 
-    consumer: "Consumer"
+    consumer: Consumer
 
 
 class Answer(NamedTuple):
-    """A question of a connection has its answer: what it asked for is done, and durable."""
+    """Answer a request of a connection: what it asked for is done and durable."""
 
     owner: object
     number: int
@@ -77,7 +77,7 @@ class Answer(NamedTuple):
 
 
 class Continue(NamedTuple):
-    """Go on with long work in a later turn, when others had theirs."""
+    """Run the next slice of long work after other connections were served."""
 
     work: Callable[[], None]
 
@@ -85,10 +85,10 @@ class Continue(NamedTuple):
 class Append(NamedTuple):
     """Write a record to the journal as number `lsn`.
 
-    `waiter` is who waits until it is durable (anything hashable), or None where nobody does.
+    `waiter` (anything hashable) waits until it is durable; None: it may be synced whenever the next one is.
     """
 
-    record: "Record"
+    record: Record
     lsn: int
     waiter: object | None
 

@@ -1,7 +1,7 @@
-"""What the core answers when it does not do something."""
+"""The error with which the core refuses a command."""
 
 from mqlab.errors import MqlabError
 
 
 class RefusedError(MqlabError):
-    """The command cannot be done; the session goes on without it."""
+    """The core refuses a command; the session goes on."""

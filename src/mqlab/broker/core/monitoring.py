@@ -1,29 +1,29 @@
-"""Monitoring: what is seen of a queue or a channel beside its counters, by looking at some of what passes.
+"""Monitoring: figures of a queue or a channel beside its counters, from samples of the messages that pass.
 
-A look costs something, a counter next to nothing: how many looks there are is a setting of the broker.
+A sample costs far more than a counter, so a setting of the broker decides how many there are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from mqlab.broker.core.model.queue import Queue
+from mqlab.broker.core.context import CoreContext
+from mqlab.broker.core.model.messages import Span
 
-# One look in so many messages (or batches); 0: none.
+# One sample in so many messages (or batches); 0: none.
 EVERY: Final = {"off": 0, "low": 64, "medium": 8, "high": 1}
 
-# How many looks a mean forgets in.
+# Over how many samples the means run.
 _SHORT: Final = 8
 _LONG: Final = 64
-# What came before so many looks has no weight any more that could be seen.
+# Samples before the last so many have no visible weight.
 _REMEMBERED: Final = 64 * _LONG
-# A rate is counted over at least so long (microseconds).
-_WINDOW: Final = 1_000_000
+# A rate is counted over at least so long.
+_WINDOW_US: Final = 1_000_000
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Counters:
 
 
 class Mean:
-    """A figure as of the last looks, and as of many of them; None before the first."""
+    """The mean of the last few samples, and of many; None before the first."""
 
     __slots__ = ("long", "looks", "short")
 
@@ -59,18 +59,18 @@ class Mean:
             self.long += (value - self.long) / _LONG
 
     def add_all(self, values: list[int]) -> None:
-        """The same as to add them one after the other."""
+        """Add samples as if one after the other."""
         if not values:
             return
         self.looks += len(values)
         values = values[-_REMEMBERED:]
         if self.short is None or self.long is None:
             self.short = self.long = values.pop(0)
-        self.short, self.long = _followed(self.short, values, _SHORT), _followed(self.long, values, _LONG)
+        self.short, self.long = _moving_mean(self.short, values, _SHORT), _moving_mean(self.long, values, _LONG)
 
 
 class Rate:
-    """How fast a counter grows, a second: the mean of the last few windows of time."""
+    """How fast a counter grows in a second: the mean of the last few windows of time."""
 
     __slots__ = ("_at", "_count", "mean")
 
@@ -79,76 +79,93 @@ class Rate:
         self.mean = Mean()
 
     def look(self, count: int, now: int) -> None:
-        """`now` in microseconds. Between two looks that are close together nothing is concluded."""
+        """`now` in microseconds. Two calls within one window change nothing."""
         passed = now - self._at
         if not self._at:
             self._at, self._count = now, count
-        elif passed >= _WINDOW:
+        elif passed >= _WINDOW_US:
             self.mean.add((count - self._count) * 1_000_000 / passed)
             self._at, self._count = now, count
 
 
-class Watch:
-    """What is known of one queue. Times are microseconds of the monotonic clock."""
+class QueueMonitor:
+    """Figures of one queue. Times are microseconds of the monotonic clock."""
 
-    __slots__ = ("every", "get_rate", "last_get", "last_put", "looks_at", "put_rate", "sums_at", "time", "times")
+    __slots__ = (
+        "get_rate", "interval", "last_get", "last_put", "next_sample", "next_update_us", "put_rate", "time", "times",
+    )  # fmt: skip
 
-    def __init__(self, every: int) -> None:
-        self.every = every
+    def __init__(self, interval: int) -> None:
+        self.interval = interval
         self.last_put = self.last_get = 0
-        # The number of the message that is looked at next when it is delivered.
-        self.looks_at = every
-        # How long messages were on the queue before they were first delivered, or last: the looks since the last sum.
+        # The number of the delivery that is sampled next.
+        self.next_sample = interval
+        # How long messages were on the queue before their delivery: the samples since the last update.
         self.times: list[int] = []
         self.time = Mean()
         self.put_rate = Rate()
         self.get_rate = Rate()
-        # When all this is summed up next.
-        self.sums_at = 0
+        self.next_update_us = 0
 
-    def sum_up(self, queue: Queue) -> None:
-        now = queue.context.monotonic_us
-        self.sums_at = now + _WINDOW
-        self.put_rate.look(queue.counters.put, now)
-        self.get_rate.look(queue.counters.delivered, now)
+    def update(self, counters: Counters, now: int) -> None:
+        """Bring means and rates up to date."""
+        self.next_update_us = now + _WINDOW_US
+        self.put_rate.look(counters.put, now)
+        self.get_rate.look(counters.delivered, now)
         self.time.add_all(self.times)
         self.times.clear()
 
 
-def describe(queue: Queue) -> dict[str, Any] | None:
-    """For people and programs; None: nobody looks. Times on the queue in microseconds, others in milliseconds."""
-    watch, now = queue.watch, queue.context.monotonic_us
-    if watch is None:
+class MonitoredQueue(Protocol):
+    """A queue, as far as monitoring reads it."""
+
+    @property
+    def context(self) -> CoreContext: ...
+
+    @property
+    def counters(self) -> Counters: ...
+
+    @property
+    def monitor(self) -> QueueMonitor | None: ...
+
+    @property
+    def oldest(self) -> Span | None: ...
+
+
+def describe(queue: MonitoredQueue) -> dict[str, Any] | None:
+    """The figures of a queue; None without monitoring. Times on the queue in microseconds, others in milliseconds."""
+    monitor, now = queue.monitor, queue.context.monotonic_us
+    if monitor is None:
         return None
-    watch.sum_up(queue)
+    monitor.update(queue.counters, now)
     oldest = queue.oldest
     return {
-        "on_queue_short_us": _rounded(watch.time.short, 0),
-        "on_queue_long_us": _rounded(watch.time.long, 0),
-        "looks": watch.time.looks,
-        "put_rate": _rounded(watch.put_rate.mean.short, 3),
-        "get_rate": _rounded(watch.get_rate.mean.short, 3),
+        "on_queue_short_us": _rounded(monitor.time.short, 0),
+        "on_queue_long_us": _rounded(monitor.time.long, 0),
+        "looks": monitor.time.looks,
+        "put_rate": _rounded(monitor.put_rate.mean.short, 3),
+        "get_rate": _rounded(monitor.get_rate.mean.short, 3),
         "oldest_age_ms": None if oldest is None else max(0, now - oldest.since) // 1000,
-        "last_put_ms": _wall_ms(queue, watch.last_put),
-        "last_get_ms": _wall_ms(queue, watch.last_get),
+        "last_put_ms": _wall_ms(queue, monitor.last_put),
+        "last_get_ms": _wall_ms(queue, monitor.last_get),
     }
 
 
-def _wall_ms(queue: Queue, at: int) -> int | None:
-    """When that was, in ms since 1970 as the wall clock counts now; None: it never was."""
+def _wall_ms(queue: MonitoredQueue, at: int) -> int | None:
+    """A time of the monotonic clock in ms since 1970, by the wall clock as it is now; None for 0."""
     context = queue.context
     return context.now_ms - (context.monotonic_us - at) // 1000 if at else None
 
 
-def _followed(mean: float, values: list[int], forgets_in: int) -> float:
-    """The mean after these values, each of which moves it by that part of its distance."""
-    kept = _kept(forgets_in)[_REMEMBERED - len(values) :]
-    return mean * float(kept[0]) + float(np.dot(kept[1:], np.array(values, dtype=np.float64))) / forgets_in
+def _moving_mean(mean: float, values: list[int], forgets_in: int) -> float:
+    """The mean after these values, each of which moves it by the share 1 / `forgets_in` of its distance."""
+    weights = _weights(forgets_in)[_REMEMBERED - len(values) :]
+    return mean * float(weights[0]) + float(np.dot(weights[1:], np.array(values, dtype=np.float64))) / forgets_in
 
 
 @lru_cache
-def _kept(forgets_in: int) -> np.ndarray[Any, Any]:
-    """What is left of a value after so many others; backwards, so that the last is what is left of the newest."""
+def _weights(forgets_in: int) -> np.ndarray[Any, Any]:
+    """The weight of a value after so many later ones; the newest is the last."""
     left: np.ndarray[Any, Any] = (1 - 1 / forgets_in) ** np.arange(_REMEMBERED, -1, -1, dtype=np.float64)
     return left
 

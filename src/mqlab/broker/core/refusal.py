@@ -1,12 +1,11 @@
-"""Why a send is refused before anything is done with it."""
+"""Reasons to refuse a send before it changes anything."""
 
-from mqlab.broker.core.model.queue import Queue
-from mqlab.broker.core.routing.topics import Topic
+from mqlab.broker.core.model.queue import Queue, Topic
 
 
-def reason_against(destination: Queue | Topic, *, persistent: bool, keeps: bool, disk_full: str) -> str:
-    """Why, or "". `keeps`: there is a disk; `disk_full`: why it takes nothing now, or ""."""
-    if persistent and not keeps:
+def refusal_reason(destination: Queue | Topic, *, persistent: bool, has_store: bool, disk_full: str) -> str:
+    """Why the core refuses a send, or "". `disk_full`: why the disk takes no persistent message now, or ""."""
+    if persistent and not has_store:
         return "this broker keeps nothing on disk: it was started without a data folder"
     if persistent and disk_full:
         return f"the disk takes no persistent message now: {disk_full}"
@@ -20,14 +19,14 @@ def reason_against(destination: Queue | Topic, *, persistent: bool, keeps: bool,
 
 
 def must_stay_single(destination: Queue | Topic) -> bool:
-    """Whether it matters there that messages come one by one, and not as one batch.
+    """Whether single messages for this destination must not be joined into a batch.
 
-    What is full refuses the next message, or drops the oldest for it; somebody asks for messages by their ids; or
-    several consumers choose among them, and take turns.
+    A full queue refuses or drops messages one by one; a receive by id takes one message; and selective consumers take
+    turns message by message.
     """
     queues = (destination,) if isinstance(destination, Queue) else destination.subscriptions
-    return any(queue.policy.when_full != "hold" or _is_chosen_from(queue) for queue in queues)
+    return any(queue.policy.when_full != "hold" or _takes_singles(queue) for queue in queues)
 
 
-def _is_chosen_from(queue: Queue) -> bool:
-    return queue.finding is not None or (queue.selective and len(queue.consumers) > 1)
+def _takes_singles(queue: Queue) -> bool:
+    return queue.receives is not None or (queue.selective and len(queue.consumers) > 1)

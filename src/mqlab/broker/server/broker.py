@@ -24,13 +24,12 @@ from mqlab.broker.core.effects import (
     Continue,
     Credit,
     Deliver,
-    Effect,
     Finished,
     Opened,
     Requeued,
     RolledBack,
 )
-from mqlab.broker.core.model.messages import OnDisk
+from mqlab.broker.core.model.messages import PayloadOnDisk
 from mqlab.broker.security.guard import Guard
 from mqlab.broker.security.users_file import UsersFile
 from mqlab.broker.server.busy_wait import BusyWait
@@ -138,7 +137,7 @@ class Broker:
         # When the core wants to be woken, as far as that is arranged (ms since 1970), and what will do it.
         self._wake: asyncio.TimerHandle | None = None
         self._wakes_at = 0
-        self._actions: dict[type[Effect], Callable[[Any], None]] = {
+        self._actions: dict[type, Callable[[Any], None]] = {
             Deliver: lambda effect: effect.consumer.session.owner.deliver(effect),
             Confirm: lambda effect: effect.producer.session.owner.confirm(effect),
             Credit: lambda effect: effect.producer.session.owner.credit(effect),
@@ -312,7 +311,7 @@ class Broker:
         self.run_effects()
         self.scheduler.record_turn(began)
 
-    def _page_out(self, payload: Payload) -> OnDisk | None:
+    def _page_out(self, payload: Payload) -> PayloadOnDisk | None:
         """A full disk is no reason to stop: the messages stay in memory, and producers wait the sooner."""
         if self._pages is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="mqlab-pages-")

@@ -10,7 +10,7 @@ from broker.core.commands import Driven
 from broker.core.payloads import alike, batch, single
 from mqlab.broker import limits
 from mqlab.broker.core.dispatch import correlation_index
-from mqlab.broker.core.dispatch.correlation_index import Index, Key
+from mqlab.broker.core.dispatch.correlation_index import CorrelationIndex, Key
 
 both_ways = pytest.mark.parametrize("way", ["indexed", "scan"])
 IDS = [number.to_bytes(16, "big") for number in range(10)]
@@ -189,7 +189,7 @@ def test_the_index_costs_the_same_at_any_depth(monkeypatch: pytest.MonkeyPatch) 
     assert driven.got(consumer) == [b"%d" % n for n in range(500)]
     assert next(looked) <= 500
     assert driven.queue("q").messages == 2000
-    (index,) = driven.queue("q").finding.indexes.values()
+    (index,) = driven.queue("q").receives.indexes.values()
     assert (index._entries, len(index._bases), len(index._spans)) == (2000, 2000, 2000)
 
 
@@ -225,8 +225,8 @@ def test_a_worn_index_is_built_anew() -> None:
     for number in range(3000):
         driven.put(producer, single(b"x", correlation_id=str(number)))
         driven.acknowledge(greedy, number + 1)
-    (index,) = driven.queue("q").finding.indexes.values()
-    assert isinstance(index, Index)
+    (index,) = driven.queue("q").receives.indexes.values()
+    assert isinstance(index, CorrelationIndex)
     assert max(index._entries, len(index._bases)) <= 100
     driven.close(first)
     driven.close(greedy)

@@ -118,12 +118,12 @@ def _after(steps: list[tuple[str, Any, str]], selector: str, persistent: bool, h
                 seen.append(str(error))
             queue = driven.queue("q")
             seen.append((queue.messages, queue.size, driven.memory, replace(queue.counters), driven.left("q")))
-            seen.append((len(queue.unseen), producer.last_lsn, driven.said(Put), driven.said(Remove)))
+            seen.append((len(queue.hidden), producer.last_lsn, driven.said(Put), driven.said(Remove)))
             seen.append([seq for _, seq in driven.confirmed])
-            seen.append([(one.credit, one.waiting, one.holds) for one in consumers])
-        watch = driven.queue("q").watch
-        assert watch is not None
-        return [*seen, [driven.got(one) for one in consumers], watch.times, (watch.last_put, watch.last_get)]
+            seen.append([(one.credit, one.waiting, one.held_messages) for one in consumers])
+        monitor = driven.queue("q").monitor
+        assert monitor is not None
+        return [*seen, [driven.got(one) for one in consumers], monitor.times, (monitor.last_put, monitor.last_get)]
 
 
 def _take(

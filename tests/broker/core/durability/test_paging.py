@@ -10,8 +10,8 @@ from broker.core.commands import NOW, Driven
 from broker.core.payloads import batch, bodies_of, single
 from broker.core.stand_ins import Disk
 from mqlab.broker.core.durability import paging
-from mqlab.broker.core.durability.checkpoint import everything
-from mqlab.broker.core.model.messages import FOOTPRINT, OnDisk
+from mqlab.broker.core.durability.checkpoint import all_spans
+from mqlab.broker.core.model.messages import FOOTPRINT, PayloadOnDisk
 from mqlab.broker.policy import Policies, PolicyRule
 from mqlab.wire.native.bodies import SINGLE, Payload
 
@@ -20,7 +20,7 @@ KIB = 1024
 
 @pytest.fixture(autouse=True)
 def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paging, "_PAGE", 4 * KIB)
+    monkeypatch.setattr(paging, "_PAGE_BYTES", 4 * KIB)
 
 
 def driven_with_disk(extent: int = 8 * KIB, **settings: object) -> tuple[Driven, Disk]:
@@ -30,7 +30,7 @@ def driven_with_disk(extent: int = 8 * KIB, **settings: object) -> tuple[Driven,
 
 def sizes_are_right(driven: Driven, name: str = "q") -> bool:
     queue = driven.queue(name)
-    spans = everything(queue)
+    spans = all_spans(queue)
     in_memory = sum(span.memory for span in spans)
     return (queue.size, queue.in_memory, driven.memory, queue.messages) == (
         sum(span.size for span in spans), in_memory, in_memory, sum(span.rows for span in spans),
@@ -271,5 +271,5 @@ def _play(driven: Driven, actions: list[tuple[str, int]]) -> None:
 
 
 def test_the_stand_in_is_what_the_core_asks_for() -> None:
-    stored: Callable[[Payload], OnDisk | None] = Disk(Driven()).page_out
+    stored: Callable[[Payload], PayloadOnDisk | None] = Disk(Driven()).page_out
     assert stored(Payload(b"abc", 1, SINGLE)) is not None

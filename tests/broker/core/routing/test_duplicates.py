@@ -7,7 +7,7 @@ from broker.core.payloads import alike, batch, single
 from mqlab.broker.core import admin
 from mqlab.broker.core.durability.records import Put, Remember
 from mqlab.broker.core.effects import Answer, Committed
-from mqlab.broker.core.routing.duplicates import Window
+from mqlab.broker.core.routing.duplicates import DuplicateWindow
 from mqlab.wire.native.bodies import decode
 
 DONE = Answer(None, 1, {})
@@ -69,16 +69,16 @@ def test_a_window_of_nothing_finds_nothing() -> None:
 
 
 def test_a_window_remembers_the_last_ids() -> None:
-    window = Window(2, ["a", "b", "c"])
-    assert window.lasting == ("b", "c")
-    assert window.fresh(["a", "c", None, "d", "a"], persistent=True) == [True, False, True, True, False]
-    assert window.lasting == ("a", "d")
+    window = DuplicateWindow(2, ["a", "b", "c"])
+    assert window.persistent_ids == ("b", "c")
+    assert window.add(["a", "c", None, "d", "a"], persistent=True) == [True, False, True, True, False]
+    assert window.persistent_ids == ("a", "d")
 
 
 def test_a_repetition_does_not_renew_an_id() -> None:
     """The oldest goes first, however often it was repeated: the window is of what came, not of what was asked."""
-    window = Window(2)
-    assert window.fresh(["a", "b", "a", "c", "a"], persistent=True) == [True, True, False, True, True]
+    window = DuplicateWindow(2)
+    assert window.add(["a", "b", "a", "c", "a"], persistent=True) == [True, True, False, True, True]
 
 
 def test_a_repetition_is_not_safe_before_the_first_is() -> None:

@@ -9,7 +9,7 @@ from mqlab.broker.core.admin import delete, move
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.destination_names import BadNameError
 from mqlab.broker.core.routing.remote_queues import first_id
-from mqlab.broker.core.routing.transmission import drop_arrived, give_up
+from mqlab.broker.core.routing.transmission import dead_letter, drop_arrived
 from mqlab.wire.native.columns import encode_single
 
 TO_B = ChannelSettings("B", "unix:nowhere")
@@ -203,7 +203,7 @@ def test_what_is_given_up_is_a_dead_letter_that_knows_its_target(settings: dict[
     consumer = driven.consumer("queue:transmit.B")
     driven.send(driven.producer("queue:orders"), b"0", b"1", b"2", persistent=True)
     driven.sync()
-    driven.do(give_up, driven.core, consumer, 2, 1)
+    driven.do(dead_letter, driven.core, consumer, 2, 1)
     driven.sync()
     again = driven.restarted()
     assert again.left("dead-letters") == [b"1"]

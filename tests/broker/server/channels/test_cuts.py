@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.server.talking import in_loop
-from mqlab.broker.core.durability.checkpoint import everything
+from mqlab.broker.core.durability.checkpoint import all_spans
 from mqlab.broker.core.model.messages import Span
 from mqlab.client import aio
 from mqlab.wire.native.bodies import encode
@@ -123,7 +123,7 @@ async def test_a_removal_that_the_journal_may_not_have_stays_in_the_token(tmp_pa
 
 
 def token_of(pair: Pair) -> list[Span]:
-    return everything(pair.brokers["B"].core.destinations.queues["channel.A"])
+    return all_spans(pair.brokers["B"].core.destinations.queues["channel.A"])
 
 
 def named(token: Span) -> list[tuple[int, int]]:

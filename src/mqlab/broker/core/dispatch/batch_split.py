@@ -1,38 +1,36 @@
-"""A batch from which messages are taken one by one: to cut one out costs as much as many single ones do."""
+"""Splitting a batch into single messages, where consumers take its messages one by one: cutting one message out of a
+batch costs as much as many single messages."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.core.model.span_replacement import replace
+from mqlab.broker.core.model.queue import Queue
 from mqlab.wire.native.coalescing import split_batch
 
-if TYPE_CHECKING:
-    from mqlab.broker.core.model.queue import Queue
-
-# Messages at a time that are better cut out as a part.
+# A consumer that takes as many messages at a time gets them as a part of the batch.
 _PART: Final = 4
-# Batches of fewer are not worth it; of more, it would keep others waiting, and single messages take more memory.
+# Smaller batches are not worth it; larger ones would keep others waiting, and single messages take more memory.
 _LEAST, _MOST = 16, 2048
 
 
-def comes_apart(queue: Queue, span: Span, wanted: int) -> bool:
-    """Whether a span in line is better taken apart for somebody who takes so many of its messages now."""
-    return wanted < _PART and _LEAST <= span.rows <= _MOST and can_come_apart(queue, span)
+def is_worth_splitting(queue: Queue, span: Span, rows: int) -> bool:
+    """Whether a span is better split for a consumer that takes so many of its messages now."""
+    return rows < _PART and _LEAST <= span.rows <= _MOST and can_split(queue, span)
 
 
-def can_come_apart(queue: Queue, span: Span) -> bool:
-    """Where messages expire, or are looked for by their ids, more would have to be told of each. And no other part of
-    the batch may have ids behind: who looks for one of them later goes by where a batch begins.
+def can_split(queue: Queue, span: Span) -> bool:
+    """Not where messages expire or are received by id: each would need an entry of its own. And no other part of the
+    batch may have later ids: the correlation index finds a batch by its first id.
     """
-    if span.expires or queue.finding is not None:
+    if span.expires or queue.receives is not None:
         return False
     return isinstance(span.index, range) and span.index.stop == span.payload.rows
 
 
-def take_apart(queue: Queue, span: Span) -> Span:
-    """The messages of a span in line stand there by themselves from now on. Returns the first."""
+def split_span(queue: Queue, span: Span) -> Span:
+    """Replace a span by single messages. Returns the first."""
     made = [
         Span(
             payload, number, span.persistent, delivered=span.delivered, origin=span.origin, priority=span.priority,
@@ -40,5 +38,5 @@ def take_apart(queue: Queue, span: Span) -> Span:
         )
         for number, payload in enumerate(split_batch(span.encoded()), span.first_id)
     ]  # fmt: skip
-    replace(queue, [span], made)
+    queue.replace([span], made)
     return made[0]

@@ -1,4 +1,4 @@
-"""Finding one message of a queue by its correlation id or message id."""
+"""The correlation index: finds a message of a queue by its correlation id or message id."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from mqlab.wire.native.columns import Value, decode_batch, decode_single
 
 Field = Literal["correlation_id", "id"]
 
-# Entries that lead nowhere any more are swept out when they outnumber the others by so much. Not by more: they keep
-# messages that have left in memory.
+# An index is rebuilt when entries of messages that have left outnumber the others by so much. Not by more: such
+# entries keep payloads in memory.
 _SLACK: Final = 64
 
 
@@ -38,10 +38,11 @@ def keys(span: Span, field: Field) -> Iterator[tuple[int, Value]]:
                 yield int(row), values[row]
 
 
-class Index:
-    """Where each id is, whatever the depth of the queue. It may lead to messages that have left: the finder checks.
+class CorrelationIndex:
+    """Finds a message in a time that does not depend on the depth of the queue.
 
-    It holds numbers, not objects, for each message: a million of them must not slow the interpreter down.
+    Entries of messages that have left stay until `take` meets them. Each message is a number here, not an object: a
+    million objects would slow the garbage collector down.
     """
 
     def __init__(self, field: Field, spans: Iterable[Span]) -> None:
@@ -56,9 +57,9 @@ class Index:
             self.add(span)
 
     def add(self, span: Span) -> None:
-        found = False
+        has_ids = False
         for row, value in keys(span, self.field):
-            found = True
+            has_ids = True
             self._entries += 1
             before = self._ids.get(value)
             if before is None:
@@ -67,11 +68,11 @@ class Index:
                 self._ids[value] = sorted((before, span.base + row))
             else:
                 insort(before, span.base + row)
-        if found:
+        if has_ids:
             self._add_span(span)
 
     def replace(self, made: Span) -> None:
-        """It took the place of other batches, with the same ids."""
+        """A span took the place of others with the same messages."""
         bases = self._bases
         begin, end = bisect_right(bases, made.base), bisect_right(bases, made.last_id)
         for base in bases[begin:end]:
@@ -79,8 +80,8 @@ class Index:
         del bases[begin:end]
         self._add_span(made)
 
-    def find(self, value: Value) -> tuple[Span, int] | None:
-        """The oldest message with that id, which is then no longer indexed."""
+    def take(self, value: Value) -> tuple[Span, int] | None:
+        """The oldest message with that id, as span and row; it is no longer indexed."""
         while (ids := self._ids.pop(value, None)) is not None:
             if isinstance(ids, int):
                 number = ids
@@ -89,17 +90,17 @@ class Index:
                 if ids:
                     self._ids[value] = ids
             self._entries -= 1
-            found = self._span_of(number)
-            if found is not None:
-                return found, number - found.base
+            span = self._span_of(number)
+            if span is not None:
+                return span, number - span.base
         return None
 
-    def is_worn(self, messages: int) -> bool:
-        """Most of it leads nowhere: the queue should build it anew."""
+    def is_stale(self, messages: int) -> bool:
+        """Whether most entries are of messages that have left a queue with so many messages: it should be rebuilt."""
         return max(self._entries, len(self._bases)) > 2 * messages + _SLACK
 
     def _span_of(self, number: int) -> Span | None:
-        """The span in line that has this message. A single one is about to leave: it is forgotten."""
+        """The span in a list that has this message. A single message is about to leave, so its entry is dropped."""
         at = bisect_right(self._bases, number) - 1
         if at < 0:
             return None
@@ -116,13 +117,13 @@ class Index:
         if spans is None:
             self._spans[span.base] = [span]
             insort(self._bases, span.base)
-        elif all(one is not span for one in spans):
-            spans[:] = [one for one in spans if one.span_list is not None]
+        elif all(other is not span for other in spans):
+            spans[:] = [other for other in spans if other.span_list is not None]
             spans.append(span)
 
 
 def scan(spans: Iterable[Span], key: Key) -> tuple[Span, int] | None:
-    """The other way: look at every message from the head of the queue on."""
+    """The same without an index: look at every message from the head of the queue on."""
     for span in spans:
         for row, value in keys(span, key.field):
             if value == key.value:

@@ -1,103 +1,110 @@
-"""Receives by id on one queue: who waits for which message, and where the messages are."""
+"""Receives by id: consumers that wait for a message with a correlation id or message id, and the indexes of a queue."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mqlab.broker import limits
-from mqlab.broker.core.dispatch.correlation_index import Field, Index, Key, keys, scan
+from mqlab.broker.core.dispatch.correlation_index import CorrelationIndex, Field, Key, keys, scan
+from mqlab.broker.core.dispatch.delivery import deliver_span
 from mqlab.broker.core.effects import Continue
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.core.model.sessions import Consumer
+from mqlab.broker.core.model.queue import Queue
+from mqlab.broker.core.model.queue_consumer import QueueConsumer
 from mqlab.broker.core.model.span_list import Cursor, SpanList
 from mqlab.wire.native.columns import Value
 
-if TYPE_CHECKING:
-    from mqlab.broker.core.model.queue import Queue
-
-# What it costs of a slice to index a message that stands alone, and so many of a batch.
+# What it costs of a slice to index a single message, or so many messages of a batch.
 _INDEXED: Final = 4
 _TEXTS: Final = (str, bytes)
 
 
-class Finding:
-    """An index is built when somebody first asks for a message by such an id, and kept from then on."""
+def receive(queue: Queue, consumer: QueueConsumer, key: Key) -> None:
+    """Deliver one message by its id: at once, or when it arrives. Raises RefusedError."""
+    if queue.receives is None:
+        queue.set_receives(ReceivesById(queue))
+    assert isinstance(queue.receives, ReceivesById)
+    queue.receives.receive(consumer, key)
+
+
+class ReceivesById:
+    """The first receive by a kind of id builds an index, which stays."""
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
-        self.indexes: dict[Field, Index] = {}
-        self._wanted: dict[Field, dict[Value, deque[Consumer]]] = {}
-        # Indexes that do not have all messages yet: how far they have come in each line.
-        self._built: dict[Field, dict[SpanList, Cursor]] = {}
+        self.indexes: dict[Field, CorrelationIndex] = {}
+        self._waiting: dict[Field, dict[Value, deque[QueueConsumer]]] = {}
+        # Indexes that do not have all messages yet: how far they have come in each list.
+        self._incomplete: dict[Field, dict[SpanList, Cursor]] = {}
 
-    def receive(self, consumer: Consumer, key: Key) -> None:
-        """At once, or when it comes; who asked first is served first."""
-        found = self._find(key)
-        if found is not None:
-            self._queue.give(consumer, self._take_row(*found))
+    def receive(self, consumer: QueueConsumer, key: Key) -> None:
+        """Deliver at once, or when the message arrives; the first consumer that asked gets it."""
+        location = self._find(key)
+        if location is not None:
+            deliver_span(self._queue, consumer, self._take_row(*location))
             return
         field, value = key
         if isinstance(value, _TEXTS) and len(value) > limits.RECEIVE_ID:
             raise RefusedError(f"a receive waits for an id of at most {limits.RECEIVE_ID} characters")
-        account = consumer.session.account
+        account = consumer.account
         if account.receives >= account.more_receives:
             account.charge_receives()
         account.receives += 1
         consumer.receives += 1
-        wanted = self._wanted.setdefault(field, {})
-        if value in wanted:
-            wanted[value].append(consumer)
+        waiting_for = self._waiting.setdefault(field, {})
+        if value in waiting_for:
+            waiting_for[value].append(consumer)
         else:
-            wanted[value] = deque((consumer,))
+            waiting_for[value] = deque((consumer,))
 
-    def taker(self, headers: Mapping[str, Value]) -> Consumer | None:
-        """Who waits for a message with these headers, and then no longer does."""
-        if self._built:
-            # One that stands on the queue may have to come first.
+    def take_consumer(self, headers: Mapping[str, Value]) -> QueueConsumer | None:
+        """The consumer that waits for a message with these headers; it stops waiting."""
+        if self._incomplete:
+            # A message on the queue may have to come first.
             return None
-        for field, wanted in self._wanted.items():
+        for field, waiting_for in self._waiting.items():
             value = headers.get(field)
-            if value is not None and value in wanted:
-                return _first(wanted, value)
+            if value is not None and value in waiting_for:
+                return _first(waiting_for, value)
         return None
 
-    def forget(self, consumer: Consumer) -> None:
-        """It no longer waits for any message."""
+    def cancel(self, consumer: QueueConsumer) -> None:
+        """The consumer no longer waits for any message."""
         if not consumer.receives:
             return
-        account = consumer.session.account
+        account = consumer.account
         account.receives -= consumer.receives
         consumer.receives = 0
         if account.receives < account.fewer_receives:
             account.release_receives()
-        for wanted in self._wanted.values():
-            for value in [value for value, waiting in wanted.items() if consumer in waiting]:
-                left = deque(one for one in wanted.pop(value) if one is not consumer)
+        for waiting_for in self._waiting.values():
+            for value in [value for value, waiting in waiting_for.items() if consumer in waiting]:
+                left = deque(other for other in waiting_for.pop(value) if other is not consumer)
                 if left:
-                    wanted[value] = left
+                    waiting_for[value] = left
 
-    def came(self, span: Span) -> None:
-        """Messages stand in line: somebody may wait for just them, and what is left of them can be found."""
-        for field, wanted in self._wanted.items():
-            # An index that is not complete comes to the span as well, and to what stands before it first.
-            if wanted and field not in self._built:
-                self._serve(span, field, wanted)
+    def on_entered(self, span: Span) -> None:
+        """A span is new in a list: deliver messages that a consumer waits for, and index the others."""
+        for field, waiting_for in self._waiting.items():
+            # An incomplete index comes to the span as well, after those before it.
+            if waiting_for and field not in self._incomplete:
+                self._serve(span, field, waiting_for)
         if span.span_list is None:
             return
         for field, index in [*self.indexes.items()]:
-            if field in self._built:
+            if field in self._incomplete:
                 continue
-            if index.is_worn(self._queue.messages):
+            if index.is_stale(self._queue.messages):
                 self._build(field)
             else:
                 index.add(span)
 
-    def replaced(self, span: Span) -> None:
-        """The span took the place of others in line."""
+    def on_replaced(self, span: Span) -> None:
+        """The span took the place of others with the same messages."""
         for index in self.indexes.values():
             index.replace(span)
 
@@ -105,55 +112,55 @@ class Finding:
         queue = self._queue
         while True:
             if queue.policy.retrieval == "scan":
-                found = scan(queue.spans(), key)
+                location = scan(queue.spans(), key)
             else:
                 field, value = key
                 index = self.indexes.get(field)
                 if index is None:
                     index = self._build(field)
-                found = index.find(value)
-            if found is None or not 0 < found[0].expires <= queue.context.now_ms:
-                return found
-            span, row = found
+                location = index.take(value)
+            if location is None or not 0 < location[0].expires <= queue.context.now_ms:
+                return location
+            span, row = location
             if queue.drop_expired(span) and row in span.index:
-                return found
+                return location
 
-    def _build(self, field: Field) -> Index:
-        """A new index: at once or, of a deep queue, in slices. Receives wait until it comes to their message."""
-        index = self.indexes[field] = Index(field, ())
-        self._built[field] = {}
-        self._build_on(field)
+    def _build(self, field: Field) -> CorrelationIndex:
+        """Build an index: at once or, of a deep queue, in slices. Receives wait until it comes to their message."""
+        index = self.indexes[field] = CorrelationIndex(field, ())
+        self._incomplete[field] = {}
+        self._build_slice(field)
         return index
 
-    def _build_on(self, field: Field) -> None:
-        queue, cursors, index = self._queue, self._built[field], self.indexes[field]
-        looks = limits.SLICE
-        for line in queue.span_lists:
-            if line not in cursors:
-                cursors[line] = Cursor()
-                line.cursors.append(cursors[line])
-            cursor = cursors[line]
-            while (span := line.after(cursor)) is not None:
-                if looks <= 0:
-                    queue.context.effects.append(Continue(partial(self._build_on, field)))
+    def _build_slice(self, field: Field) -> None:
+        queue, cursors, index = self._queue, self._incomplete[field], self.indexes[field]
+        budget = limits.SLICE
+        for span_list in queue.span_lists:
+            if span_list not in cursors:
+                cursors[span_list] = Cursor()
+                span_list.cursors.append(cursors[span_list])
+            cursor = cursors[span_list]
+            while (span := span_list.after(cursor)) is not None:
+                if budget <= 0:
+                    queue.context.effects.append(Continue(partial(self._build_slice, field)))
                     return
-                looks -= _INDEXED + span.rows // _INDEXED
+                budget -= _INDEXED + span.rows // _INDEXED
                 cursor.at = span
-                if self._wanted.get(field):
-                    self._serve(span, field, self._wanted[field])
+                if self._waiting.get(field):
+                    self._serve(span, field, self._waiting[field])
                 if span.span_list is not None:
                     index.add(span)
-        for line, cursor in cursors.items():
-            line.cursors.remove(cursor)
-        del self._built[field]
+        for span_list, cursor in cursors.items():
+            span_list.cursors.remove(cursor)
+        del self._incomplete[field]
 
-    def _serve(self, span: Span, field: Field, wanted: dict[Value, deque[Consumer]]) -> None:
+    def _serve(self, span: Span, field: Field, waiting_for: dict[Value, deque[QueueConsumer]]) -> None:
         for row, value in [*keys(span, field)]:
-            if value in wanted and span.span_list is not None and row in span.index:
-                self._queue.give(_first(wanted, value), self._take_row(span, row))
+            if value in waiting_for and span.span_list is not None and row in span.index:
+                deliver_span(self._queue, _first(waiting_for, value), self._take_row(span, row))
 
     def _take_row(self, span: Span, row: int) -> Span:
-        """One message leaves the line."""
+        """Take one message out of its list."""
         if span.rows == 1:
             self._queue.unlink(span)
             return span
@@ -161,15 +168,15 @@ class Finding:
         return span.take_at(at)
 
 
-def _first(wanted: dict[Value, deque[Consumer]], value: Value) -> Consumer:
-    """Who of those that wait for it asked first, and no longer waits."""
-    waiting = wanted[value]
+def _first(waiting_for: dict[Value, deque[QueueConsumer]], value: Value) -> QueueConsumer:
+    """The consumer that asked first; it stops waiting."""
+    waiting = waiting_for[value]
     consumer = waiting.popleft()
     consumer.receives -= 1
-    account = consumer.session.account
+    account = consumer.account
     account.receives -= 1
     if account.receives < account.fewer_receives:
         account.release_receives()
     if not waiting:
-        del wanted[value]
+        del waiting_for[value]
     return consumer

@@ -1,135 +1,129 @@
-"""Whose turn it is to get a message, where all consumers of a queue are alike: those who have room, one by one."""
+"""Round robin: consumers with credit get messages in turn, where none of them is selective."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from mqlab.broker import limits
-from mqlab.broker.core.dispatch.batch_split import can_come_apart, comes_apart, take_apart
+from mqlab.broker.core.dispatch.batch_split import can_split, is_worth_splitting, split_span
+from mqlab.broker.core.dispatch.delivery import deliver_span, dispatch_later
+from mqlab.broker.core.effects import deliver
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.core.model.sessions import Consumer
+from mqlab.broker.core.model.queue import Queue
+from mqlab.broker.core.model.queue_consumer import QueueConsumer
 from mqlab.wire.native.columns import Value
 from mqlab.wire.native.payload import COALESCED, Payload
 
-if TYPE_CHECKING:
-    from mqlab.broker.core.model.queue import Queue
-
-# Messages of a batch that go to one consumer, although others could have a part of them: a part costs as much as many
-# messages do.
+# Messages of a batch that go to one consumer, although others have credit too: a part costs as much as many messages.
 _LEAST_SHARE: Final = 16
-# Messages for each consumer that cost less by themselves than as a part of a batch.
+# Fewer messages for each consumer cost less as single messages than as parts of a batch.
 _FEW: Final = 4
 
 
 def dispatch(queue: Queue) -> None:
-    """Give what stands in line to those who have room: of a batch, each about as much as the others.
+    """Deliver the queue's messages to consumers with credit: of a batch, each gets about as much as the others.
 
-    Messages that an application sent one by one are dealt one by one, also if they came as one batch.
+    Messages that an application sent one by one are dealt one by one, also if they were coalesced into a batch.
     """
-    if queue.is_due:
+    if queue.dispatch_deferred:
         return
     left = limits.SLICE
     while queue.ready:
         if not left:
-            queue.dispatch_later()
+            dispatch_later(queue)
             return
         left -= 1
-        span = queue.head()
-        consumer = None if span is None else _next_ready(queue)
+        span = _head(queue)
+        consumer = None if span is None else queue.take_ready()
         if span is None or consumer is None:
             return
-        if queue.ready and _are_singles(span):
-            queue.ready.appendleft(consumer)
-            if span.rows < _FEW * len(queue.ready) and can_come_apart(queue, span):
-                # Few for each: these are cheaper as messages by themselves.
-                take_apart(queue, span)
+        if queue.ready and _is_coalesced(span):
+            queue.set_ready([consumer, *queue.ready])
+            if span.rows < _FEW * len(queue.ready) and can_split(queue, span):
+                split_span(queue, span)
             else:
                 _deal(queue, span)
             continue
         rows = min(consumer.credit, max(_LEAST_SHARE, -(-span.payload.rows // (1 + len(queue.ready)))))
-        if comes_apart(queue, span, rows):
-            span, rows = take_apart(queue, span), 1
+        if is_worth_splitting(queue, span, rows):
+            span, rows = split_span(queue, span), 1
         if span.rows > rows:
             span = span.take_first(rows)
         else:
             queue.unlink(span)
-        _take_room(queue, consumer, span.rows)
-        queue.give(consumer, span)
+        queue.use_credit(consumer, span.rows)
+        # `deliver_span`, without a call for each message.
+        queue.context.effects.append(deliver((consumer, queue.count_delivered(consumer, span), span)))
 
 
-def _are_singles(span: Span) -> bool:
-    """Several messages that were sent one by one. Of those on disk nobody asks: no consumer had room for them."""
+def _is_coalesced(span: Span) -> bool:
+    """Several messages that were sent one by one, and are in memory: paged-out ones are not dealt."""
     return span.rows > 1 and isinstance(span.payload, Payload) and span.payload.form & COALESCED > 0
 
 
 def _deal(queue: Queue, span: Span) -> None:
-    """Give each message to the consumer whose turn it is, just as if the messages had come one by one.
+    """Deliver each message to the consumer whose turn it is, as if the messages had come one by one.
 
-    A consumer gets its messages together. What nobody has room for stays in line.
+    A consumer gets its messages together. Messages for which no consumer has credit stay.
     """
     turn = []
     for consumer in queue.ready:
         consumer.waiting = consumer.ready
         if consumer.waiting:
             turn.append(consumer)
-    shares: dict[Consumer, list[np.ndarray[Any, Any]]] = {consumer: [] for consumer in turn}
+    shares: dict[QueueConsumer, list[np.ndarray[Any, Any]]] = {consumer: [] for consumer in turn}
     dealt = 0
     while turn and dealt < span.rows:
         count = len(turn)
         rounds, rest = divmod(span.rows - dealt, count)
         rounds = min(rounds, min(consumer.credit for consumer in turn))
-        # Fewer messages than consumers are left: the first of these get one each, and their turn is over.
+        # Fewer messages than consumers are left: the first consumers get one each, and their turn is over.
         takers, step = (turn, rounds * count) if rounds else (turn[:rest], rest)
         for at, consumer in enumerate(takers, dealt):
             shares[consumer].append(np.arange(at, dealt + step, count))
             consumer.credit -= rounds or 1
             consumer.waiting = consumer.credit > 0
         dealt += step
-        turn = [one for one in (turn if rounds else [*turn[rest:], *takers]) if one.waiting]
-    queue.ready.clear()
-    queue.ready.extend(turn)
+        turn = [consumer for consumer in (turn if rounds else [*turn[rest:], *takers]) if consumer.waiting]
+    queue.set_ready(turn)
     rows = np.asarray(span.index)
-    given = [(one, span.of_rows(rows[np.concatenate(share)])) for one, share in shares.items() if share]
+    parts = [(consumer, span.of_rows(rows[np.concatenate(share)])) for consumer, share in shares.items() if share]
     if dealt < span.rows:
         span.take_first(dealt)
     else:
         queue.unlink(span)
-    for consumer, part in given:
-        queue.give(consumer, part)
+    for consumer, part in parts:
+        deliver_span(queue, consumer, part)
 
 
-def taker(queue: Queue, headers: Mapping[str, Value]) -> Consumer | None:
-    """Who gets a message with these headers that comes now; None: it has to stand in line first."""
-    consumer = None if queue.finding is None else queue.finding.taker(headers)
-    if consumer is not None or queue.selective or not queue.ready or queue.is_due:
+def take_consumer(queue: Queue, headers: Mapping[str, Value]) -> QueueConsumer | None:
+    """The consumer that gets a message with these headers now, with its credit used; None: the message must queue."""
+    consumer = None if queue.receives is None else queue.receives.take_consumer(headers)
+    if consumer is not None or queue.selective or not queue.ready or queue.dispatch_deferred:
         return consumer
-    for line in queue.span_lists:
-        if line.first is not None:
+    for span_list in queue.span_lists:
+        if span_list.first is not None:
             return None
-    consumer = _next_ready(queue)
+    consumer = queue.take_ready()
     if consumer is not None:
-        _take_room(queue, consumer, 1)
+        queue.use_credit(consumer, 1)
     return consumer
 
 
-def _next_ready(queue: Queue) -> Consumer | None:
-    """Whose turn it is; it is no longer in line for it then."""
-    ready = queue.ready
-    while ready:
-        consumer = ready.popleft()
-        if consumer.credit > 0 and not consumer.paused:
-            return consumer
-        consumer.waiting = False
+def _head(queue: Queue) -> Span | None:
+    """The span that is delivered next; expired ones are removed on the way, no more than a slice of them."""
+    now, budget = queue.context.now_ms, limits.SLICE
+    for span_list in queue.span_lists:
+        span = span_list.first
+        while span is not None:
+            if not 0 < span.expires <= now or queue.drop_expired(span):
+                return span
+            span = span_list.first
+            budget -= 1
+            if not budget:
+                dispatch_later(queue)
+                return None
     return None
-
-
-def _take_room(queue: Queue, consumer: Consumer, messages: int) -> None:
-    """It had its turn; if it has room left, it will have another."""
-    consumer.credit -= messages
-    if consumer.credit > 0:
-        queue.ready.append(consumer)
-    else:
-        consumer.waiting = False

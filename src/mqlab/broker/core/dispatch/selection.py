@@ -1,4 +1,4 @@
-"""Selectors applied to spans: the columns they read, and the rows they choose."""
+"""Evaluation of selectors: the columns that they read of a payload, and the rows that they choose."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -18,20 +18,20 @@ ID_PREFIX: Final = "ID:"
 
 
 def as_text(message_id: bytes) -> str:
-    """A message id as people and selectors see it."""
+    """A message id as users and selectors see it."""
     return ID_PREFIX + message_id.hex()
 
 
 def as_id(text: str) -> bytes | None:
-    """The other way; None if the text is no message id."""
+    """The message id that a text stands for, or None."""
     try:
-        found = bytes.fromhex(text.removeprefix(ID_PREFIX))
+        message_id = bytes.fromhex(text.removeprefix(ID_PREFIX))
     except ValueError:
         return None
-    return found if text.startswith(ID_PREFIX) and len(found) == 16 else None
+    return message_id if text.startswith(ID_PREFIX) and len(message_id) == 16 else None
 
 
-# Header fields by their name in a selector: the column, and what it becomes.
+# The column of each header that a selector can name.
 _FIELDS: Final[Mapping[str, str]] = {
     "JMSMessageID": "id", "JMSTimestamp": "timestamp", "JMSCorrelationID": "correlation_id", "JMSType": "type",
     "JMSPriority": "priority", "JMSXGroupID": "group",
@@ -39,23 +39,23 @@ _FIELDS: Final[Mapping[str, str]] = {
 
 
 def _as_texts(ids: pa.Array) -> pa.Array:
-    return pa.array([None if one is None else as_text(one) for one in ids.to_pylist()], pa.string())
+    return pa.array([None if value is None else as_text(value) for value in ids.to_pylist()], pa.string())
 
 
-_MADE: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = {
+_CONVERSIONS: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = {
     "JMSMessageID": _as_texts,
     "JMSPriority": lambda priorities: priorities.fill_null(DEFAULT_PRIORITY),
 }
 
 
 def weight_of(selector: Selector) -> int:
-    """Of so many short selectors: the time that a message takes grows with the text."""
+    """How many short selectors cost as much: the time for a message grows with the text."""
     return 1 + len(selector.text) // limits.SELECTOR_PART
 
 
 def check_selectors(selector: Selector, beside: Iterable[Selector | None]) -> None:
-    """Raises RefusedError if the consumers of a queue, which have these selectors, leave no room for this one."""
-    if weight_of(selector) + sum(weight_of(one) for one in beside if one is not None) > limits.SELECTORS_A_QUEUE:
+    """Raises RefusedError if the consumers of a queue, with selectors `beside`, have too many for another one."""
+    if weight_of(selector) + sum(weight_of(other) for other in beside if other is not None) > limits.SELECTORS_A_QUEUE:
         raise RefusedError(
             f"the consumers of a queue have at most {limits.SELECTORS_A_QUEUE} selectors; "
             f"one counts again for each {limits.SELECTOR_PART} characters"
@@ -76,7 +76,7 @@ def chosen_of(selector: Selector, payload: Payload, *, persistent: bool) -> "np.
 
 
 def chosen_of_singles(selector: Selector, spans: list[Span]) -> "np.ndarray[Any, Any]":
-    """A flag for each of many single messages: those with the same columns are looked at in one go."""
+    """A flag for each of many single messages: those with the same columns are evaluated together."""
     alike: dict[tuple[object, bool], list[int]] = {}
     read = [decode_single(span.whole()).values for span in spans]
     for at, (span, values) in enumerate(zip(spans, read, strict=True)):
@@ -100,18 +100,18 @@ def is_single(span: Span) -> bool:
 def _columns(
     identifiers: Iterable[str], names: Iterable[str], column: Callable[[str], pa.Array], rows: int, persistent: bool
 ) -> Mapping[str, pa.Array]:
-    found: dict[str, pa.Array] = {}
+    columns: dict[str, pa.Array] = {}
     for identifier in identifiers:
         name = _FIELDS.get(identifier, PROPERTY + identifier)
         if name in names:
             array = column(name)
-            made = _MADE.get(identifier)
-            found[identifier] = made(array) if made else array
+            convert = _CONVERSIONS.get(identifier)
+            columns[identifier] = convert(array) if convert else array
         elif identifier == "JMSPriority":
-            found[identifier] = pa.array(np.full(rows, DEFAULT_PRIORITY, dtype=np.int8))
+            columns[identifier] = pa.array(np.full(rows, DEFAULT_PRIORITY, dtype=np.int8))
         elif identifier == "JMSDeliveryMode":
-            found[identifier] = pa.array([_mode(persistent)] * rows)
-    return found
+            columns[identifier] = pa.array([_mode(persistent)] * rows)
+    return columns
 
 
 def _mode(persistent: bool) -> str:

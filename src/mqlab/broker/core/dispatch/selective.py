@@ -1,75 +1,71 @@
-"""Dispatch where consumers differ: selectors, groups that stay with one consumer, a consumer that excludes others."""
+"""Selective dispatch: consumers with selectors, exclusive consumers, and message groups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from mqlab.broker import limits
+from mqlab.broker.core.dispatch.delivery import deliver_span, dispatch_later
 from mqlab.broker.core.dispatch.selection import chosen_of, chosen_of_singles, is_single
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.core.model.sessions import Consumer
+from mqlab.broker.core.model.queue import Queue
+from mqlab.broker.core.model.queue_consumer import QueueConsumer
 from mqlab.broker.core.model.span_list import Cursor, SpanList
 from mqlab.broker.core.routing.ordering import groups
 
-if TYPE_CHECKING:
-    from mqlab.broker.core.model.queue import Queue
-
-# Single messages that a selector looks at in one go.
+# Single messages for which a selector is evaluated at once.
 _AHEAD: Final = 1024
-# What it costs to evaluate a selector at all, in looks at a message.
+# What an evaluation of a selector costs of a slice; to look at a span costs 1.
 _EVALUATION: Final = 16
 
 
-class _Slice:
-    """How much may still be looked at before others have their turn."""
+class _Budget:
+    """How many spans dispatch may still look at before other connections are served."""
 
-    __slots__ = ("looks",)
+    __slots__ = ("left",)
 
     def __init__(self) -> None:
-        self.looks = limits.SLICE
+        self.left = limits.SLICE
 
 
 def dispatch(queue: Queue) -> None:
-    """Everybody who has room gets a span in turn, until nobody can be given anything, or the slice is used up."""
-    if queue.is_due:
+    """Deliver a span to each consumer with credit in turn, until none gets anything or the slice is used up."""
+    if queue.dispatch_deferred:
         return
-    exclusive = next((one for one in queue.consumers if one.exclusive), None)
-    served, left = True, _Slice()
+    exclusive = next((consumer for consumer in queue.consumers if consumer.exclusive), None)
+    served, budget = True, _Budget()
     while served:
         served = False
         for consumer in [*queue.ready]:
             if not consumer.ready:
-                queue.ready.remove(consumer)
-                consumer.waiting = False
+                queue.drop_ready(consumer)
             elif exclusive is None or consumer is exclusive:
-                span = _next_for(queue, consumer, left)
+                span = _next_for(queue, consumer, budget)
                 if span is not None:
                     consumer.credit -= span.rows
-                    queue.give(consumer, span)
+                    deliver_span(queue, consumer, span)
                     served = True
-                if span is not None or left.looks <= 0:
-                    # The next time another is the first.
-                    queue.ready.remove(consumer)
-                    queue.ready.append(consumer)
-                if left.looks <= 0:
-                    queue.dispatch_later()
+                if span is not None or budget.left <= 0:
+                    queue.end_turn(consumer)
+                if budget.left <= 0:
+                    dispatch_later(queue)
                     return
 
 
-def _next_for(queue: Queue, consumer: Consumer, left: _Slice) -> Span | None:
-    """Off the line: what the consumer may have next, no more than it has room for."""
-    left.looks -= 1
-    for line in queue.span_lists:
-        cursor = _cursor(line, consumer)
-        span = line.after(cursor) if cursor else line.first
-        while span is not None and left.looks > 0:
+def _next_for(queue: Queue, consumer: QueueConsumer, budget: _Budget) -> Span | None:
+    """Take the next messages for the consumer out of their list, no more than it has credit for."""
+    budget.left -= 1
+    for span_list in queue.span_lists:
+        cursor = _cursor(queue, span_list, consumer)
+        span = span_list.after(cursor) if cursor else span_list.first
+        while span is not None and budget.left > 0:
             following = span.after
-            left.looks -= 1
+            budget.left -= 1
             if queue.drop_expired(span):
-                flags = _flags(queue, consumer, span, left)
+                flags = _flags(queue, consumer, span, budget)
                 if flags is None or flags.any():
                     return take(queue, span, flags, consumer.credit)
                 if cursor is not None:
@@ -78,41 +74,41 @@ def _next_for(queue: Queue, consumer: Consumer, left: _Slice) -> Span | None:
     return None
 
 
-def _cursor(line: SpanList, consumer: Consumer) -> Cursor | None:
-    """How far one that does not take everything has looked: what it passed over is not for it.
+def _cursor(queue: Queue, span_list: SpanList, consumer: QueueConsumer) -> Cursor | None:
+    """The position of a consumer that does not take every message: it has rejected all spans before.
 
-    Groups of others become its own only when their consumer goes, and then everybody looks again.
+    A group gets another consumer only when its consumer leaves; the queue then resets all cursors.
     """
-    if consumer.selector is None and not consumer.queue.grouped:
+    if consumer.selector is None and not queue.grouped:
         return None
-    if line not in consumer.cursors:
-        consumer.cursors[line] = Cursor()
-        line.cursors.append(consumer.cursors[line])
-    return consumer.cursors[line]
+    if span_list not in consumer.cursors:
+        consumer.cursors[span_list] = Cursor()
+        span_list.cursors.append(consumer.cursors[span_list])
+    return consumer.cursors[span_list]
 
 
-def _flags(queue: Queue, consumer: Consumer, span: Span, left: _Slice) -> np.ndarray[Any, Any] | None:
-    """Which messages of the span the consumer may have; None: all."""
-    flags = None if consumer.selector is None else _chosen(consumer, span, left)
+def _flags(queue: Queue, consumer: QueueConsumer, span: Span, budget: _Budget) -> np.ndarray[Any, Any] | None:
+    """A flag for each message of the span that the consumer may have; None: all."""
+    flags = None if consumer.selector is None else _chosen(consumer, span, budget)
     if queue.grouped and (flags is None or flags.any()):
         flags = _of_its_groups(queue, consumer, span, np.ones(span.rows, dtype=bool) if flags is None else flags)
     return flags
 
 
-def _chosen(consumer: Consumer, span: Span, left: _Slice) -> np.ndarray[Any, Any]:
-    if span not in consumer.known:
-        left.looks -= _EVALUATION
-        _look_ahead(consumer, span)
-    flags: np.ndarray[Any, Any] = consumer.known[span][np.asarray(span.index)]
+def _chosen(consumer: QueueConsumer, span: Span, budget: _Budget) -> np.ndarray[Any, Any]:
+    if span not in consumer.flags_ahead:
+        budget.left -= _EVALUATION
+        _evaluate_ahead(consumer, span)
+    flags: np.ndarray[Any, Any] = consumer.flags_ahead[span][np.asarray(span.index)]
     return flags
 
 
-def _look_ahead(consumer: Consumer, span: Span) -> None:
-    """Evaluate the selector for a whole batch, or for all single messages that follow one another."""
+def _evaluate_ahead(consumer: QueueConsumer, span: Span) -> None:
+    """Evaluate the selector for a whole batch, or for single messages that follow one another."""
     assert consumer.selector is not None
-    consumer.known.clear()
+    consumer.flags_ahead.clear()
     if not is_single(span):
-        consumer.known[span] = chosen_of(consumer.selector, span.whole(), persistent=span.persistent)
+        consumer.flags_ahead[span] = chosen_of(consumer.selector, span.whole(), persistent=span.persistent)
         return
     ahead: list[Span] = []
     following: Span | None = span
@@ -120,34 +116,34 @@ def _look_ahead(consumer: Consumer, span: Span) -> None:
         ahead.append(following)
         following = following.after
     flags = chosen_of_singles(consumer.selector, ahead)
-    consumer.known.update((one, flags[at : at + 1]) for at, one in enumerate(ahead))
+    consumer.flags_ahead.update((following, flags[at : at + 1]) for at, following in enumerate(ahead))
 
 
-def _of_its_groups(queue: Queue, consumer: Consumer, span: Span, flags: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Messages of no group, of the consumer's groups, and of one new group, which is its own from now on.
+def _of_its_groups(
+    queue: Queue, consumer: QueueConsumer, span: Span, flags: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """Flag messages of no group, of the consumer's groups, and of one new group, which the consumer claims.
 
-    One at a time, so that the groups spread over the consumers; and only if there is room for a message of it.
+    It claims one group at a time, so that groups spread over the consumers, and only if it has credit for a message.
     """
-    room, may_claim = consumer.credit, True
+    credit, may_claim = consumer.credit, True
     for at, group in enumerate(groups(span)):
         if not flags[at]:
             continue
-        if room and group is not None:
+        if credit and group is not None:
             owner = queue.groups.get(group)
             if owner is None and may_claim:
-                owner = queue.groups[group] = consumer
-                may_claim = False
-                if len(queue.groups) > limits.GROUPS:
-                    del queue.groups[next(iter(queue.groups))]
+                queue.claim_group(group, consumer)
+                owner, may_claim = consumer, False
             flags[at] = owner is consumer
         else:
-            flags[at] = room > 0
-        room -= int(flags[at])
+            flags[at] = credit > 0
+        credit -= int(flags[at])
     return flags
 
 
 def take(queue: Queue, span: Span, flags: np.ndarray[Any, Any] | None, most: int) -> Span:
-    """Off the line: those messages of a span that are flagged (None: all), but no more than `most` of them."""
+    """Take the flagged messages of a span (None: all) out of its list, but no more than `most` of them."""
     taken = cut_off(span, flags, most)
     if taken is span:
         queue.unlink(span)
@@ -155,7 +151,7 @@ def take(queue: Queue, span: Span, flags: np.ndarray[Any, Any] | None, most: int
 
 
 def cut_off(span: Span, flags: np.ndarray[Any, Any] | None, most: int) -> Span:
-    """They leave the span, or are all of it: then it is returned itself."""
+    """Split the flagged messages off the span; if that is all of it, return the span itself."""
     if flags is None or bool(flags.all()):
         return span.take_first(most) if span.rows > most else span
     rows = np.flatnonzero(flags)
@@ -166,13 +162,13 @@ def cut_off(span: Span, flags: np.ndarray[Any, Any] | None, most: int) -> Span:
 
 
 def take_ids(queue: Queue, ranges: Iterable[tuple[int, int]]) -> list[Span]:
-    """These messages (first id, rows) leave the line, as far as they stand in it."""
+    """Take these messages (first id, rows) out of the lists, as far as they are there."""
     taken = []
-    wanted = [*ranges]
-    begin = min((first for first, _ in wanted), default=0)
-    end = max((first + rows for first, rows in wanted), default=0)
-    for span in [span for line in queue.span_lists for span in line.until(end) if span.last_id >= begin]:
-        flags = span.within(wanted)
+    ranges = [*ranges]
+    begin = min((first for first, _ in ranges), default=0)
+    end = max((first + rows for first, rows in ranges), default=0)
+    for span in [span for spans in queue.span_lists for span in spans.until(end) if span.last_id >= begin]:
+        flags = span.within(ranges)
         if flags.all():
             queue.unlink(span)
             taken.append(span)

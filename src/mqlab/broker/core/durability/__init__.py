@@ -1,1 +1,1 @@
-"""What the core asks the journal to keep: records, checkpoints, restoring, paging."""
+"""Durability: records for the journal, what waits for them, checkpoints, restoring after a start, and paging."""

@@ -1,4 +1,4 @@
-"""Checkpoints: what the journal must say again before a file of it can go."""
+"""Checkpoints: records that repeat what an old journal file still holds, so that the file can go."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from mqlab.broker.core.model.sessions import Session
 from mqlab.broker.core.transactions.two_phase_commit import TwoPhaseCommit
 
 
-def carry_forward(
+def append_checkpoint(
     destinations: DestinationRegistry, records: PendingRecords, two_phase_commit: TwoPhaseCommit,
     sessions: Iterable[Session], intervals: Mapping[int, list[tuple[int, int]]], xids: Sequence[str], waiter: object,
 ) -> None:  # fmt: skip
-    """Append again what is still needed of these ids ([first, end) of each queue) and of these transactions."""
-    in_hand = [pair for session in sessions for pair in session.transaction.acknowledged]
-    in_hand += two_phase_commit.removed()
-    hidden = two_phase_commit.placed()
-    for number, wanted in intervals.items():
+    """Append again what is still needed of these ids ([first, end) of each queue) and prepared transactions."""
+    acknowledged = [pair for session in sessions for pair in session.transaction.acknowledged]
+    acknowledged += two_phase_commit.removed()
+    prepared = two_phase_commit.placed()
+    for number, ranges in intervals.items():
         queue = destinations.numbered.get(number)
-        if queue is not None and wanted:
-            for put in _still_needed(queue, wanted, [span for owner, span in in_hand if owner is queue], hidden):
+        if queue is not None and ranges:
+            spans = [span for owner, span in acknowledged if owner is queue]
+            for put in _still_needed(queue, ranges, spans, prepared):
                 records.append(put, waiter)
-    two_phase_commit.say_again(xids, waiter)
+    two_phase_commit.append_again(xids, waiter)
 
 
 def _puts(queue: Queue, span: Span) -> list[Put]:
-    """What the journal must know of messages that are there."""
+    """The records of a span: one for each run of consecutive ids."""
     if isinstance(span.index, range):
         return [Put(((queue.number, span.first_id),), span.encoded(), span.origin)]
     rows = np.asarray(span.index)
@@ -44,19 +45,19 @@ def _puts(queue: Queue, span: Span) -> list[Put]:
 
 
 def _still_needed(
-    queue: Queue, wanted: Sequence[tuple[int, int]], in_hand: Iterable[Span], hidden: Container[Span]
+    queue: Queue, intervals: Sequence[tuple[int, int]], acknowledged: Iterable[Span], prepared: Container[Span]
 ) -> Iterator[Put]:
-    """What the journal must say again of the messages with these ids, [first, end), on the queue or in hand."""
-    ranges = [(first, end - first) for first, end in wanted]
-    for span in (*everything(queue, min(wanted)[0], max(end for _, end in wanted)), *in_hand):
-        part = span.chosen(span.within(ranges)) if span.persistent and span not in hidden else None
+    """Records of messages with ids in the intervals, on the queue or acknowledged in an open transaction."""
+    ranges = [(first, end - first) for first, end in intervals]
+    for span in (*all_spans(queue, min(intervals)[0], max(end for _, end in intervals)), *acknowledged):
+        part = span.chosen(span.within(ranges)) if span.persistent and span not in prepared else None
         if part is not None:
             yield from _puts(queue, part)
 
 
-def everything(queue: Queue, first: int = 0, end: int = sys.maxsize) -> list[Span]:
-    """All that it answers for with ids from `first` to before `end`, but what transactions have in hand."""
-    in_line = chain.from_iterable(line.until(end) for line in queue.span_lists)
-    given = (span for consumer in queue.consumers for _, span in consumer.unacknowledged)
-    spans = chain(in_line, queue.delayed(), given, queue.unseen, queue.returned)
+def all_spans(queue: Queue, first: int = 0, end: int = sys.maxsize) -> list[Span]:
+    """All spans with ids from `first` to before `end`, but those that transactions have acknowledged."""
+    listed = chain.from_iterable(span_list.until(end) for span_list in queue.span_lists)
+    unacknowledged = (span for consumer in queue.consumers for _, span in consumer.unacknowledged)
+    spans = chain(listed, queue.delayed(), unacknowledged, queue.hidden, queue.requeued)
     return [span for span in spans if span.first_id < end and span.last_id >= first]

@@ -1,82 +1,67 @@
-"""Save extent: what a queue holds beyond a set size waits on disk, persistent or not, and comes back in order.
+"""Paging: a queue's messages beyond its save extent move to disk, persistent or not.
 
-A single message on disk would still cost the memory that says where it is, so single messages are put together first.
+The location of a payload on disk takes memory too, so single messages are joined into batches first.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.core.model.span_replacement import replace
+from mqlab.broker.core.model.queue import Queue
 from mqlab.wire.native.bodies import SINGLE, Payload
 from mqlab.wire.native.coalescing import column_list, join_singles
 from mqlab.wire.native.columns import decode_batch, encode_columns
 
-if TYPE_CHECKING:
-    from mqlab.broker.core.model.queue import Queue
-
-# What goes to disk at once: a read of so much costs little more than one of a single message.
-_PAGE: Final = 256 * 1024
-_MOST_TOGETHER: Final = 4096
+# Bytes that are paged out together: reading so many costs little more than reading one message.
+_PAGE_BYTES: Final = 256 * 1024
+_MOST_SPANS: Final = 4096
 
 
-def save_beyond(queue: Queue, span: Span) -> None:
-    """A message has come and nobody took it: if there is too much, it goes to disk, with others like it."""
+def save_beyond_extent(queue: Queue, span: Span) -> None:
+    """A message arrived and was not delivered: if the queue has too much in memory, page out, a page at a time."""
     if queue.in_memory <= queue.policy.save_extent:
         return
-    queue.beyond.append(span)
-    queue.beyond_size += span.size
-    if len(queue.beyond) < _MOST_TOGETHER and queue.beyond_size < _PAGE:
+    spans, size = queue.add_page_candidate(span)
+    if spans < _MOST_SPANS and size < _PAGE_BYTES:
         return
-    spans = [one for one in queue.beyond if one.span_list is not None and one.in_memory]
-    queue.beyond, queue.beyond_size = [], 0
-    for run in _runs(spans):
-        _to_disk(queue, _joined(queue, run))
-
-
-def _to_disk(queue: Queue, span: Span) -> None:
-    assert isinstance(span.payload, Payload)
-    stored = queue.context.page_out(span.payload)
-    if stored is None:
-        return
-    full = queue.full
-    queue.release(span)
-    span.moved(stored)
-    queue.reserve(span)
-    queue.full |= full
-    queue.counters.saved += span.rows
+    for run in _runs(queue.take_page_candidates()):
+        joined = _joined(queue, run)
+        assert isinstance(joined.payload, Payload)
+        stored = queue.context.page_out(joined.payload)
+        if stored is not None:
+            queue.page_out(joined, stored)
 
 
 def _runs(spans: list[Span]) -> list[list[Span]]:
-    """Spans that can become one: neighbours in line, with ids that follow one another, alike in all else."""
+    """Spans that can become one: neighbours in a list, with consecutive ids, alike in all else."""
     if not spans:
         return []
     runs = [[spans[0]]]
-    for one, other in pairwise(spans):
-        if _follows(one, other) and column_list(one.whole()) == column_list(other.whole()):
-            runs[-1].append(other)
+    for span, following in pairwise(spans):
+        if _follows(span, following) and column_list(span.whole()) == column_list(following.whole()):
+            runs[-1].append(following)
         else:
-            runs.append([other])
+            runs.append([following])
     return runs
 
 
-def _follows(one: Span, other: Span) -> bool:
-    if one.after is not other or one.last_id + 1 != other.first_id:
+def _follows(span: Span, following: Span) -> bool:
+    if span.after is not following or span.last_id + 1 != following.first_id:
         return False
-    whole = one.rows == one.payload.rows and other.rows == other.payload.rows
-    return whole and _marks(one) == _marks(other) and not one.expires and not other.expires
+    whole = span.rows == span.payload.rows and following.rows == following.payload.rows
+    return whole and _attributes(span) == _attributes(following) and not span.expires and not following.expires
 
 
-def _marks(span: Span) -> tuple[object, ...]:
+def _attributes(span: Span) -> tuple[object, ...]:
     return span.persistent, span.delivered, span.doubtful, span.origin
 
 
 def _joined(queue: Queue, run: list[Span]) -> Span:
-    """One span in the place of many."""
+    """Replace a run of spans by one."""
     first = run[0]
     if len(run) == 1:
         return first
@@ -84,7 +69,7 @@ def _joined(queue: Queue, run: list[Span]) -> Span:
         _payload([span.whole() for span in run]), first.first_id, persistent=first.persistent,
         delivered=first.delivered, origin=first.origin, priority=first.priority, doubtful=first.doubtful,
     )  # fmt: skip
-    replace(queue, run, [made])
+    queue.replace(run, [made])
     return made
 
 

@@ -1,82 +1,83 @@
-"""What the core asks the journal to write, and what is to happen once that is durable."""
+"""Pending records: what the core asks the journal to write, and what happens when that is durable."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
+from mqlab.broker.core.context import Effects
 from mqlab.broker.core.durability.records import Commit, Prepare, Put, Record, Remove
-from mqlab.broker.core.effects import Append, Confirm, Effect
+from mqlab.broker.core.effects import Append, Confirm
 
-# What stands around a message in the journal, and each queue that it goes to: about.
-RECORD: Final = 64
-_TARGET: Final = 12
+# Bytes of a record around its messages, and for each queue that they go to: about.
+RECORD_BYTES: Final = 64
+_TARGET_BYTES: Final = 12
 UNLIMITED: Final = 1 << 62
 
 
 def journal_bytes(record: Record) -> int:
     """Bytes that the messages of a record take in the journal, about."""
     if isinstance(record, Put):
-        return len(record.payload.data) + RECORD + _TARGET * len(record.targets)
+        return len(record.payload.data) + RECORD_BYTES + _TARGET_BYTES * len(record.targets)
     return sum(map(journal_bytes, record.puts)) if isinstance(record, Commit | Prepare) else 0
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """The same ids (first, rows), with neighbours in one range."""
-    found: list[tuple[int, int]] = []
+    result: list[tuple[int, int]] = []
     for first, rows in sorted(ranges):
-        if found and sum(found[-1]) == first:
-            found[-1] = (found[-1][0], found[-1][1] + rows)
+        if result and sum(result[-1]) == first:
+            result[-1] = (result[-1][0], result[-1][1] + rows)
         else:
-            found.append((first, rows))
-    return tuple(found)
+            result.append((first, rows))
+    return tuple(result)
 
 
 class Pending(NamedTuple):
-    """What a record holds up: whom to tell that it is durable, and what is to be done then, in order."""
+    """The confirmations and the actions that wait for a record, in order."""
 
     confirms: list[Confirm]
     actions: list[tuple[Callable[..., None], tuple[Any, ...]]]
 
 
 class PendingRecords:
-    def __init__(self, effects: list[Effect]) -> None:
+    def __init__(self, effects: Effects) -> None:
         self._effects = effects
         # Number of the last record given to the journal.
         self.lsn = 0
-        # Records that somebody waits for: in order.
+        # Records that a producer, session or request waits for, in order.
         self._pending: dict[int, Pending] = {}
-        # Bytes of messages that the journal has space for, and how it is asked for so many bytes: it says how many
-        # there are.
+        # Bytes of messages that the journal has space for. `request_space` asks the journal for so many bytes and
+        # returns how many there are.
         self.free_bytes = UNLIMITED
         self.request_space: Callable[[int], int] = lambda _: UNLIMITED
-        # While the disk is full: consumed messages of each queue wait here, and share a record. One record for each
-        # could take more space than there is, and than the messages took.
+        # While the disk is full, removals of each queue are collected for one record: a record for each could take
+        # more space than there is.
         self.merges_removals = False
-        self._consumed: dict[int, list[tuple[int, int]]] = {}
+        self._removals: dict[int, list[tuple[int, int]]] = {}
 
     def append_removal(self, queue: int, ranges: Iterable[tuple[int, int]]) -> None:
-        """These messages of a queue are gone. Nobody waits until that is durable."""
+        """Messages of a queue are consumed. Nothing waits until that is durable."""
         if self.merges_removals:
-            self._consumed.setdefault(queue, []).extend(ranges)
+            self._removals.setdefault(queue, []).extend(ranges)
         else:
             self.append(Remove(queue, tuple(ranges)), None)
 
     def append_merged_removals(self) -> None:
-        """What was consumed while the disk is full."""
-        consumed, self._consumed = self._consumed, {}
-        for queue, ranges in consumed.items():
+        """Append the removals that were collected while the disk is full."""
+        removals, self._removals = self._removals, {}
+        for queue, ranges in removals.items():
             self.append(Remove(queue, merged(ranges)), None)
 
     def reason_no_space(self, size: int, records: int = 1) -> str:
         """Why so many records with so many bytes of messages cannot be appended, or ""."""
-        size += records * RECORD
+        size += records * RECORD_BYTES
         if size > self.free_bytes:
-            # The journal has not heard yet of what is among the effects.
-            unheard = sum(journal_bytes(effect.record) for effect in self._effects if isinstance(effect, Append))
-            self.free_bytes = self.request_space(size + unheard) - unheard
+            # The journal has not got the records among the effects yet.
+            ahead = sum(journal_bytes(effect.record) for effect in self._effects if isinstance(effect, Append))
+            self.free_bytes = self.request_space(size + ahead) - ahead
         return f"the disk has no space for {size} bytes" if size > self.free_bytes else ""
 
     def append(self, record: Record, waiter: object | None) -> int:
-        """`waiter` is who waits for it to be durable; None: nobody, it goes with whatever is synced next."""
+        """`waiter` waits until the record is durable; None: it is synced with the next record that has one."""
         self.lsn += 1
         self._effects.append(Append(record, self.lsn, waiter))
         if waiter is not None:
@@ -85,21 +86,21 @@ class PendingRecords:
         return self.lsn
 
     def append_single(
-        self, put: Put, waiter: object, told: Confirm | None, action: Callable[..., None], *arguments: Any
+        self, put: Put, waiter: object, confirm: Confirm | None, action: Callable[..., None], *arguments: Any
     ) -> int:
-        """A message alone, all in one go: its record, whom to tell that it is durable, and what is to be done then."""
+        """`append`, `confirm_when_durable` and `run_when_durable` of a single message in one call."""
         self.lsn = lsn = self.lsn + 1
         self._effects.append(Append(put, lsn, waiter))
-        self.free_bytes -= len(put.payload.data) + RECORD
-        self._pending[lsn] = Pending([] if told is None else [told], [(action, arguments)])
+        self.free_bytes -= len(put.payload.data) + RECORD_BYTES
+        self._pending[lsn] = Pending([] if confirm is None else [confirm], [(action, arguments)])
         return lsn
 
     def is_pending(self, lsn: int) -> bool:
-        """The record is not durable yet (0: there is none)."""
+        """Whether something waits for this record (0: for none)."""
         return lsn in self._pending
 
     def run_when_durable(self, lsn: int, action: Callable[..., None], *arguments: Any) -> None:
-        """Do it once this record is durable: at once, if it is already (or was never)."""
+        """Run an action when this record is durable: now, if nothing waits for it."""
         waiting = self._pending.get(lsn)
         if waiting is None:
             action(*arguments)
@@ -107,42 +108,43 @@ class PendingRecords:
             waiting.actions.append((action, arguments))
 
     def confirm_when_durable(self, lsn: int, confirm: Confirm) -> None:
-        """The same for who waits to hear of it."""
+        """Confirm a send when this record is durable: now, if nothing waits for it."""
         waiting = self._pending.get(lsn)
         (self._effects if waiting is None else waiting.confirms).append(confirm)
 
     def run_when_all_durable(self, since: int, waiter: object, action: Callable[..., None], *arguments: Any) -> None:
-        """Do it once all that this command appended, which is all after record `since`, is durable."""
-        if self._consumed:
+        """Run an action when all records after `since`, those of the current command, are durable."""
+        if self._removals:
             self.append_merged_removals()
         if self.lsn > since and self.lsn not in self._pending:
-            self._make_awaited(waiter)
+            self._add_waiter(waiter)
         self.run_when_durable(self.last_pending, action, *arguments)
 
     @property
     def last_pending(self) -> int:
-        """The newest record that somebody waits for; 0 if nobody does."""
+        """The newest record that something waits for, or 0."""
         return next(reversed(self._pending), 0)
 
-    def _make_awaited(self, waiter: object) -> None:
-        """Somebody waits for the record appended last, which nobody was to wait for."""
+    def _add_waiter(self, waiter: object) -> None:
+        """Let `waiter` wait for the record appended last, which nothing waits for yet."""
         for at, effect in reversed([*enumerate(self._effects)]):
             if isinstance(effect, Append):
                 self._effects[at] = effect._replace(waiter=waiter)
                 break
         self._pending[self.lsn] = Pending([], [])
 
-    def on_durable(self, lsn: int, tell: Callable[[], None]) -> None:
-        """Every record up to this number is on disk. `tell` those who wait to hear of it before all that follows."""
+    def on_durable(self, lsn: int, run_effects: Callable[[], None]) -> None:
+        """Every record up to this number is durable. Confirmations leave before the actions that may take long."""
+        assert lsn <= self.lsn, "the journal syncs only records that it was given"
         pending = self._pending
-        told: list[Confirm] = []
+        confirms: list[Confirm] = []
         for at, waiting in pending.items():
             if at > lsn:
                 break
-            told += waiting.confirms
-        if told:
-            self._effects += [one for one in told if not one.producer.session.closed]
-            tell()
+            confirms += waiting.confirms
+        if confirms:
+            self._effects += [confirm for confirm in confirms if not confirm.producer.session.closed]
+            run_effects()
         while pending and (first := next(iter(pending))) <= lsn:
             for action, arguments in pending.pop(first).actions:
                 action(*arguments)

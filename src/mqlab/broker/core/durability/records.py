@@ -1,7 +1,7 @@
-"""What the journal says, as values. The store gives them their form on disk.
+"""Records of the journal. The store encodes them.
 
-Ids of messages on a queue grow and are never used twice, so what is on a queue is what was ever put there less what
-was ever removed, in whatever order the records are read.
+Ids of messages on a queue grow and are never used twice, so a queue has the messages that were ever put there less
+those that were ever removed, in whatever order the records are read.
 """
 
 from typing import Any, NamedTuple
@@ -10,10 +10,9 @@ from mqlab.wire.native.bodies import Payload
 
 
 class Declare(NamedTuple):
-    """Queue number `queue` has this name; the ids of its messages go on at `next_id`.
+    """Queue number `queue` has this name; the ids of its messages continue at `next_id`.
 
-    `options` (JSON) are the core's: what a durable subscription subscribes to. A durable subscription replaces one of
-    the same name, and all on it.
+    `options` (JSON) are the terms of a durable subscription, which replaces one of the same name and its messages.
     """
 
     queue: int
@@ -23,7 +22,7 @@ class Declare(NamedTuple):
 
 
 class Forget(NamedTuple):
-    """The queue of this number, and all on it, is gone. Its number is not used again."""
+    """The queue of this number is deleted with its messages. Its number is not used again."""
 
     queue: int
 
@@ -32,7 +31,7 @@ class Put(NamedTuple):
     """These messages are on each of the queues (number, id of the first row there).
 
     `origin` is the name of the destination they were sent to, where that is not the queue itself, or "".
-    A second Put of the same ids says the same: it was carried forward so that an old file can go.
+    A second Put of the same ids is part of a checkpoint and changes nothing.
     """
 
     targets: tuple[tuple[int, int], ...]
@@ -48,14 +47,14 @@ class Remove(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """All of it happened, or none."""
+    """All of these puts and removals took effect, or none."""
 
     puts: tuple[Put, ...]
     removes: tuple[Remove, ...]
 
 
 class Prepare(NamedTuple):
-    """The first phase of a global transaction: it can be committed or rolled back, and waits to be told which."""
+    """The first phase of a global transaction, which can be committed or rolled back."""
 
     xid: str
     puts: tuple[Put, ...]
@@ -63,21 +62,21 @@ class Prepare(NamedTuple):
 
 
 class Decide(NamedTuple):
-    """The second phase: what was prepared under this name happened, or did not."""
+    """The second phase: the prepared transaction of this name is committed or rolled back."""
 
     xid: str
     commit: bool
 
 
 class Remember(NamedTuple):
-    """Ids given by producers, oldest first, that a destination (by name) must know again as duplicates."""
+    """Duplicate ids of a destination, oldest first, by which it detects duplicates after a restart."""
 
     destination: str
     ids: tuple[str, ...]
 
 
 class Shut(NamedTuple):
-    """The broker stopped in good order: nothing before this was left unsynced."""
+    """The broker stopped cleanly: all records before this one are synced."""
 
 
 Record = Declare | Forget | Put | Remove | Commit | Prepare | Decide | Remember | Shut

@@ -1,4 +1,4 @@
-"""A core as the journal left it."""
+"""Restoring a core from what recovery read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mqlab.broker.core.durability.records import Prepare
 from mqlab.broker.core.model.messages import Span
 
 
-class FoundQueue(Protocol):
+class RestorableQueue(Protocol):
     @property
     def name(self) -> str: ...
 
@@ -23,11 +23,11 @@ class FoundQueue(Protocol):
     def spans(self) -> Iterable[Span]: ...
 
 
-class Found(Protocol):
-    """What recovery has found."""
+class RestorableState(Protocol):
+    """The result of recovery."""
 
     @property
-    def queues(self) -> Mapping[int, FoundQueue]: ...
+    def queues(self) -> Mapping[int, RestorableQueue]: ...
 
     @property
     def remembered(self) -> Mapping[str, Iterable[str]]: ...
@@ -42,13 +42,13 @@ class Found(Protocol):
     def lsn(self) -> int: ...
 
 
-def restore(core: Core, found: Found) -> None:
-    """Into a new core. It appends nothing: the journal has not begun yet."""
+def restore(core: Core, recovered: RestorableState) -> None:
+    """Restore into a new core. It appends no record: the journal is not open yet."""
     destinations = core.destinations
-    destinations.last_number, core.records.lsn = found.last_queue, found.lsn
-    for number, queue in found.queues.items():
+    destinations.last_number, core.records.lsn = recovered.last_queue, recovered.lsn
+    for number, queue in recovered.queues.items():
         destinations.restore_queue(queue.name, number, queue.next_id, queue.spans(), queue.options)
-    for destination, ids in found.remembered.items():
+    for destination, ids in recovered.remembered.items():
         destinations.restore_remembered(destination, ids)
-    for prepared in found.prepared.values():
+    for prepared in recovered.prepared.values():
         core.two_phase_commit.restore(prepared)

@@ -1,1 +1,1 @@
-"""The state of the core: destinations, queues, spans of messages, sessions and their links."""
+"""The state of the core: destinations, queues, lists of spans, sessions with their producers and consumers."""

@@ -1,4 +1,4 @@
-"""Deliveries by their ids: which messages an acknowledgement covers, and which come back."""
+"""Delivery ids: the messages that an acknowledgement covers, and those that are requeued."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mqlab.broker.core.model.sessions import Consumer
 from mqlab.broker.core.routing.placement import Placed
 
 
-def taken_up_to(consumer: Consumer, up_to: int) -> list[Span]:
-    """What was delivered up to that id, in parts where it ends inside a span."""
+def take_up_to(consumer: Consumer, up_to: int) -> list[Span]:
+    """Take the deliveries up to that id from the consumer; the last span is split if it goes on."""
     spans, unacknowledged = [], consumer.unacknowledged
     while unacknowledged and unacknowledged[0][0] <= up_to:
         first, span = unacknowledged.popleft()
@@ -24,18 +24,18 @@ def taken_up_to(consumer: Consumer, up_to: int) -> list[Span]:
     return spans
 
 
-def taken_rows(consumer: Consumer, first: int, rows: int) -> list[Span]:
-    """Just these deliveries, as far as they are not acknowledged yet."""
+def take_rows(consumer: Consumer, first: int, rows: int) -> list[Span]:
+    """Take these deliveries from the consumer, as far as they are not acknowledged yet."""
     if consumer.unacknowledged and first <= consumer.unacknowledged[0][0]:
-        # The oldest ones, as usual: nothing is searched for.
-        return taken_up_to(consumer, first + rows - 1)
+        # The oldest deliveries, as usual: without a search.
+        return take_up_to(consumer, first + rows - 1)
     held = [*consumer.unacknowledged]
-    at = max(0, bisect_right(held, first, key=lambda one: one[0]) - 1)
-    taken, kept = [], held[:at]
+    at = max(0, bisect_right(held, first, key=lambda delivery: delivery[0]) - 1)
+    taken, left = [], held[:at]
     for begin, span in held[at:]:
         low, high = max(0, first - begin), min(span.rows, first + rows - begin)
         if low >= high:
-            kept.append((begin, span))
+            left.append((begin, span))
             continue
         for part_begin, part_end, done in ((0, low, False), (low, high, True), (high, span.rows, False)):
             if part_begin < part_end:
@@ -43,21 +43,21 @@ def taken_rows(consumer: Consumer, first: int, rows: int) -> list[Span]:
                 if done:
                     taken.append(part)
                 else:
-                    kept.append((begin + part_begin, part))
-    consumer.unacknowledged = deque(kept)
+                    left.append((begin + part_begin, part))
+    consumer.unacknowledged = deque(left)
     return taken
 
 
-def given_back(consumer: Consumer, first: int, rows: int, tried: bool) -> Placed:
-    """Just these deliveries; marked as delivered, if they were tried in vain."""
-    spans = taken_rows(consumer, first, rows)
+def take_to_requeue(consumer: Consumer, first: int, rows: int, tried: bool) -> Placed:
+    """Take these deliveries from the consumer; marked as delivered, if the application tried to process them."""
+    spans = take_rows(consumer, first, rows)
     for span in spans:
         span.delivered += tried
     return [(consumer.queue, span) for span in spans]
 
 
-def taken_back(consumer: Consumer, seen: int) -> Placed:
-    """All it was given and did not acknowledge; marked as delivered up to the last one its application has seen."""
+def take_unacknowledged(consumer: Consumer, seen: int) -> Placed:
+    """Take all deliveries from the consumer; marked as delivered up to the last one that its application has seen."""
     parts: Placed = []
     for first, span in consumer.unacknowledged:
         known = min(span.rows, seen - first + 1)

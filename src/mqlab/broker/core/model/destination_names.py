@@ -8,16 +8,16 @@ from mqlab.errors import MqlabError
 
 QUEUE: Final = "queue"
 TOPIC: Final = "topic"
-# Queues that go with their connection; nobody else can make one of such a name.
+# Temporary queues; clients cannot choose such a name.
 TEMPORARY: Final = "temporary."
 
 
 class BadNameError(MqlabError, ValueError):
-    """The name is none a destination can have."""
+    """A name that no destination can have."""
 
 
 def parse(name: str, *, patterns: bool = False) -> tuple[str, str]:
-    """The kind and the short name. Names are keys and log text, never paths, yet stay printable and bounded.
+    """The kind and the short name. Names are used as keys and in logs, so they are printable and bounded.
 
     `patterns` allows a topic with wildcards, which can be subscribed to but not sent to.
     """
@@ -33,9 +33,9 @@ def parse(name: str, *, patterns: bool = False) -> tuple[str, str]:
     return kind, short
 
 
-def check_name(name: str, what: str) -> None:
+def check_name(name: str, subject: str) -> None:
     """Raises BadNameError."""
     if not name or len(name.encode(errors="replace")) > limits.NAME:
-        raise BadNameError(f"{what} has 1 to {limits.NAME} bytes")
+        raise BadNameError(f"{subject} has 1 to {limits.NAME} bytes")
     if not name.isprintable() or name != name.strip():
         raise BadNameError(f"{name[:80]!r}: a name has printable characters and no blank at its ends")

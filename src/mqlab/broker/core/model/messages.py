@@ -1,4 +1,4 @@
-"""Messages as the core moves them: batches that are never changed, and spans of their rows."""
+"""Spans: rows of an immutable batch on a queue."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from mqlab.wire.native.bodies import Payload, select_rows
 
-# About what there is in memory for a payload beside its bytes: the objects that hold it and lead to it.
+# The bytes of the objects around a payload in memory, about.
 FOOTPRINT: Final = 350
 _ONE: Final = range(1)
 
 
-class OnDisk(Protocol):
-    """Stands for a payload that was taken out of memory."""
+class PayloadOnDisk(Protocol):
+    """A payload that was paged out."""
 
     @property
     def rows(self) -> int: ...
@@ -29,9 +29,9 @@ class OnDisk(Protocol):
 class Span:
     """Messages of one batch on one queue: the rows `index` of `payload`. The id of row r on that queue is `base` + r.
 
-    On a queue a span is also its own link in the line of spans. `persistent` says what the producer asked for,
-    `delivered` how often these messages may have been delivered (`doubtful` of these times, before a restart, perhaps
-    they were not), `origin` where they were sent if not to this queue.
+    A span is also its own node in a list of spans. `persistent` is what the producer asked for. `delivered` counts the
+    deliveries of these messages; `doubtful` of them, before a restart, may never have reached a consumer. `origin` is
+    the destination they were sent to, if it is not this queue.
     """
 
     __slots__ = (
@@ -40,18 +40,18 @@ class Span:
     )  # fmt: skip
 
     def __init__(
-        self, payload: Payload | OnDisk, base: int, persistent: bool,
+        self, payload: Payload | PayloadOnDisk, base: int, persistent: bool,
         index: range | np.ndarray[Any, Any] | None = None, delivered: int = 0, origin: str = "", priority: int = 4,
         due: int = 0, expires: int = 0, since: int = 0, doubtful: int = 0,
     ) -> None:  # fmt: skip
         self.payload = payload
         self.base = base
         self.index: range | np.ndarray[Any, Any]
-        # Bytes of its messages, and of memory that it stands for: these, and its part of what there is around them.
+        # Bytes of its messages, and of memory: these, and its share of the objects around its payload.
         self.size: int
         self.memory: int
         if index is None and isinstance(payload, Payload):
-            # The whole of what was sent, as most are.
+            # The whole payload: the usual case.
             data, rows, _ = payload
             self.index = _ONE if rows == 1 else range(rows)
             self.rows = rows
@@ -69,9 +69,9 @@ class Span:
         # When they may be delivered (0: at once), and when the first of them expires (0: none does), in ms since 1970.
         self.due = due
         self.expires = expires
-        # When it came to its queue, in microseconds of the monotonic clock; 0: nobody looked.
+        # When it came to its queue, in microseconds of the monotonic clock; 0: without monitoring.
         self.since = since
-        # The line it stands in, if it does, and only then its neighbours there.
+        # The list it is in, or None; its neighbours there are set only while it is in one.
         self.span_list: object | None = None
         self.before: Span | None
         self.after: Span | None
@@ -88,13 +88,13 @@ class Span:
     def in_memory(self) -> bool:
         return isinstance(self.payload, Payload)
 
-    def moved(self, stored: OnDisk) -> None:
-        """Its messages are no longer in memory."""
+    def moved(self, stored: PayloadOnDisk) -> None:
+        """Its payload was paged out."""
         self.payload = stored
         self._measure()
 
     def whole(self) -> Payload:
-        """The batch it is part of, from disk if it must be."""
+        """The batch it is part of, loaded if it was paged out."""
         payload = self.payload
         return payload if isinstance(payload, Payload) else payload.load()
 
@@ -113,30 +113,30 @@ class Span:
         )  # fmt: skip
 
     def take_first(self, rows: int) -> Span:
-        """Its first `rows` messages leave it and are returned; it keeps at least one."""
+        """Split off its first `rows` messages; at least one stays."""
         assert 0 < rows < len(self.index)
         taken = self.of_rows(self.index[:rows])
-        self._keep(self.index[rows:])
+        self._set_rows(self.index[rows:])
         return taken
 
     def take_before(self, first_id: int) -> Span:
-        """Its messages with lower ids leave it; it has some, and keeps at least one."""
+        """Split off its messages with lower ids; it has some, and at least one stays."""
         row = first_id - self.base
         if isinstance(self.index, range):
             return self.take_first(row - self.index.start)
         return self.take_first(int(self.index.searchsorted(row)))
 
     def take(self, chosen: np.ndarray[Any, Any]) -> Span:
-        """The messages for which `chosen` (a flag for each of its rows, not all set) is true leave it."""
+        """Split off the messages for which `chosen` (a flag for each of its rows, not all set) is true."""
         rows = np.asarray(self.index)
         taken = self.of_rows(_as_index(rows[chosen]))
-        self._keep(_as_index(rows[~chosen]))
+        self._set_rows(_as_index(rows[~chosen]))
         return taken
 
-    def take_at(self, place: int) -> Span:
-        """One of its messages, by its place among them, leaves it; it keeps at least one."""
+    def take_at(self, position: int) -> Span:
+        """Split off one message by its position; at least one stays."""
         chosen = np.zeros(len(self.index), dtype=bool)
-        chosen[place] = True
+        chosen[position] = True
         return self.take(chosen)
 
     def ranges(self) -> list[tuple[int, int]]:
@@ -160,7 +160,7 @@ class Span:
         rows = np.asarray(self.index)[flags]
         return self.of_rows(_as_index(rows)) if len(rows) else None
 
-    def _keep(self, index: range | np.ndarray[Any, Any]) -> None:
+    def _set_rows(self, index: range | np.ndarray[Any, Any]) -> None:
         self.index = index
         self.rows = len(index)
         self._measure()
@@ -182,8 +182,8 @@ class Span:
         return f"Span({self.ranges()}{mark})"
 
 
-def _share(whole: int, index: range | np.ndarray[Any, Any], payload: Payload | OnDisk) -> int:
-    """The part that these rows have of something; the parts of all rows of a payload add up to it exactly."""
+def _share(whole: int, index: range | np.ndarray[Any, Any], payload: Payload | PayloadOnDisk) -> int:
+    """The share of these rows; the shares of all rows of a payload add up to `whole` exactly."""
     rows = payload.rows
     if isinstance(index, range):
         return whole * index.stop // rows - whole * index.start // rows
@@ -191,7 +191,7 @@ def _share(whole: int, index: range | np.ndarray[Any, Any], payload: Payload | O
 
 
 def _as_index(rows: np.ndarray[Any, Any]) -> range | np.ndarray[Any, Any]:
-    """A range, where the rows are consecutive: cheaper to cut."""
+    """A range where the rows are consecutive, because it is cheaper to split."""
     if int(rows[-1]) - int(rows[0]) == len(rows) - 1:
         return range(int(rows[0]), int(rows[-1]) + 1)
     return rows

@@ -1,41 +1,33 @@
-"""Who talks to the core: sessions, and the producers and consumers in them."""
+"""Sessions with their transactions, producers and consumers."""
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 from mqlab.broker import limits
+from mqlab.broker.core.accounts import Account
 from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.model.browser_position import BrowserPosition
 from mqlab.broker.core.model.destination_names import TEMPORARY
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from mqlab.broker.core.accounts import Account
-    from mqlab.broker.core.dispatch.browser import Browsing
-    from mqlab.broker.core.model.messages import Span
-    from mqlab.broker.core.model.queue import Queue
-    from mqlab.broker.core.model.span_list import Cursor, SpanList
-    from mqlab.broker.core.routing.topics import Topic
-    from mqlab.broker.core.selectors import Selector
+from mqlab.broker.core.model.messages import Span
+from mqlab.broker.core.model.queue import Queue, Topic
+from mqlab.broker.core.model.queue_consumer import QueueConsumer
 
 
 @dataclass(eq=False, repr=False, slots=True)
 class Transaction:
-    """What a session did since its last commit or rollback."""
+    """The sends and acknowledgements of a session since its last commit or rollback."""
 
     sends: list[tuple[Producer, Span]] = field(default_factory=list)
     acknowledged: list[tuple[Queue, Span]] = field(default_factory=list)
     size: int = 0
     # Bytes that its connection's account is charged.
     charged: int = 0
-    # Why something of it was refused.
+    # Why it can only be rolled back, or "".
     doomed: str = ""
 
     def add(self, producer: Producer, span: Span) -> None:
-        """Raises RefusedError. One that can only be rolled back keeps nothing."""
+        """Raises RefusedError. A transaction that can only be rolled back drops its sends."""
         self.size += span.size
         why, account = "", producer.session.account
         if self.size > limits.TRANSACTION:
@@ -52,39 +44,39 @@ class Transaction:
             self.sends.append((producer, span))
 
     def doom(self, why: str, account: Account) -> None:
-        """It can only be rolled back."""
+        """From now on it can only be rolled back."""
         self.doomed = why
         self.sends = []
         self.settle(account)
 
     def settle(self, account: Account) -> None:
-        """Its sends are no longer held: they are on their queues, or forgotten."""
+        """Release the memory of its sends, which are on their queues or dropped."""
         account.release(self.charged)
         self.charged = 0
 
     @property
     def why_not(self) -> str:
-        """Why it cannot be committed, or "": something of it was refused, or has nowhere to go any more.
+        """Why it cannot be committed, or "": a send was refused, or a destination was deleted.
 
-        A reply to somebody who has left is no reason: it goes nowhere, and the request must not come again for it.
+        A deleted temporary queue is no reason: its requester has left, and must not cause a redelivery of the request.
         """
-        closed = (one.destination.full_name for one, _ in self.sends if one.destination.closed)
+        closed = (producer.destination.full_name for producer, _ in self.sends if producer.destination.closed)
         gone = next((name for name in closed if not name.startswith(f"queue:{TEMPORARY}")), None)
         return self.doomed or ("" if gone is None else f"{gone} is gone")
 
 
 @dataclass(eq=False, repr=False, slots=True)
 class Session:
-    """The scope of a transaction. `owner` is the connection, the server's own handle; the core only passes it on."""
+    """The scope of a transaction. `owner` is the connection, an object that only the server uses."""
 
     owner: object
     number: int
     transacted: bool
-    # Of the connection.
+    # The connection's.
     account: Account
-    # The name by which a client is known again after it was away, or "".
+    # The client id, or "".
     client: str = ""
-    # The user whose client it is, if the broker has users, or "".
+    # The user of the client, or "" in a broker without users.
     user: str = ""
     producers: list[Producer] = field(default_factory=list)
     consumers: list[Consumer] = field(default_factory=list)
@@ -101,7 +93,7 @@ class Producer:
     destination: Queue | Topic
     # Bytes it may send ahead.
     window: int
-    # Of a queue of another broker: its name, for the destination is the queue on which messages for it wait.
+    # The name of another broker's queue that it sends to; the destination is then a transmission queue. Or "".
     origin: str = ""
     # Bytes it has sent since its credit was last renewed.
     spent: int = 0
@@ -110,51 +102,21 @@ class Producer:
     # Since when it is held back, if it is (microseconds of the monotonic clock).
     held_since: int = 0
     closed: bool = False
-    # It is the channel of another broker, which may be waiting for room itself (see `flow`).
+    # It belongs to a channel of another broker (see `flow`).
     of_channel: bool = False
 
     @property
     def target(self) -> str:
-        """The name of where it sends to."""
+        """The full name of the destination that the client named."""
         return self.origin or self.destination.full_name
 
 
-@dataclass(eq=False, repr=False, slots=True)
-class Consumer:
+@dataclass(eq=False, repr=False, slots=True, kw_only=True)
+class Consumer(QueueConsumer):
     session: Session
     link: int
     queue: Queue
-    # Messages it has room for.
-    credit: int
-    # The connection cannot take more for now, whatever the credit.
-    paused: bool = False
-    selector: Selector | None = None
-    exclusive: bool = False
     # Bytes that its connection's account is charged for it.
     charged: int = limits.CONSUMER_BYTES
-    # How far a browser has come. None: it is no browser.
-    browsing: Browsing | None = None
-    next_delivery: int = 1
-    # Receives by id that wait for their message.
-    receives: int = 0
-    # Delivered, not acknowledged: (first delivery id, span), oldest first.
-    unacknowledged: deque[tuple[int, Span]] = field(default_factory=deque)
-    # It stands in its queue's line of those who have room.
-    waiting: bool = False
-    # With a selector: how far it has looked in each line, and what it knows of the spans ahead.
-    cursors: dict[SpanList, Cursor] = field(default_factory=dict)
-    known: dict[Span, np.ndarray[Any, Any]] = field(default_factory=dict)
-
-    @property
-    def chooses(self) -> bool:
-        """It does not take whatever comes, or lets nobody else take it."""
-        return self.selector is not None or self.exclusive
-
-    @property
-    def ready(self) -> bool:
-        return self.credit > 0 and not self.paused
-
-    @property
-    def holds(self) -> int:
-        """Messages given to it and not acknowledged."""
-        return sum(span.rows for _, span in self.unacknowledged)
+    # The position of a browser; None for other consumers.
+    browser: BrowserPosition | None = None

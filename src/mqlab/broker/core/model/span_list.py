@@ -1,4 +1,4 @@
-"""The line of a queue: its spans in the order of their ids, linked, so that any of them can leave at once."""
+"""Lists of spans in the order of their ids, linked, so that a span can leave in constant time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mqlab.broker.core.model.messages import Span
 
 
 class Cursor:
-    """A place in a line: `at` is the last span that was passed, None before the first."""
+    """A position in a list: `at` is the last span that was passed, None before the first."""
 
     __slots__ = ("at",)
 
@@ -17,7 +17,7 @@ class Cursor:
 
 
 class SpanList:
-    """Spans of one priority: all ids of a span are lower than all of the next, whenever they came or came back."""
+    """Spans of one priority of a queue: all ids of a span are lower than all of the next one."""
 
     __slots__ = ("_near", "cursors", "first", "last", "priority")
 
@@ -26,11 +26,11 @@ class SpanList:
         self.first: Span | None = None
         self.last: Span | None = None
         self.cursors: list[Cursor] = []
-        # The span put in last before others: the next of many that come back stands just behind it.
+        # The span inserted last between others: the next of many that come back belongs just behind it.
         self._near: Span | None = None
 
     def insert(self, span: Span) -> Sequence[Span]:
-        """Where its ids belong, in parts where others stand between them. Returns all spans that are new in line."""
+        """Insert a span by its ids, in parts where other ids lie between. Returns the new spans of the list."""
         last = self.last
         if last is None or last.last_id < span.first_id:
             self._link(span, None)
@@ -38,6 +38,7 @@ class SpanList:
         return self._weave(span, self._behind(span.first_id))
 
     def unlink(self, span: Span) -> None:
+        assert span.span_list is self, "a span leaves the list that it is in"
         for cursor in self.cursors:
             if cursor.at is span:
                 cursor.at = span.before
@@ -53,8 +54,8 @@ class SpanList:
             span.after.before = span.before
         span.span_list = span.before = span.after = None
 
-    def look_again(self) -> None:
-        """What was passed over may be wanted now."""
+    def reset_cursors(self) -> None:
+        """Consumers look again at spans that they passed over."""
         for cursor in self.cursors:
             cursor.at = None
 
@@ -62,7 +63,7 @@ class SpanList:
         return self.first if cursor.at is None else cursor.at.after
 
     def __iter__(self) -> Iterator[Span]:
-        """The span given out may be unlinked meanwhile, others not."""
+        """The caller may unlink the span it was given, but no other."""
         span = self.first
         while span is not None:
             following = span.after
@@ -70,18 +71,18 @@ class SpanList:
             span = following
 
     def until(self, end: int) -> Iterator[Span]:
-        """Those with ids below `end`."""
+        """Spans with ids below `end`."""
         span = self.first
         while span is not None and span.first_id < end:
             yield span
             span = span.after
 
     def _behind(self, first_id: int) -> Span:
-        """The first span that reaches beyond this id, looked for from the likeliest place; there is one."""
+        """The first span that reaches beyond this id, searched from the nearest known span; there is one."""
         assert self.first is not None
         assert self.last is not None
         places = (self.first, self.last, self._near or self.last)
-        at = min(places, key=lambda one: abs(one.first_id - first_id))
+        at = min(places, key=lambda span: abs(span.first_id - first_id))
         while at.last_id < first_id:
             assert at.after is not None
             at = at.after
@@ -93,7 +94,7 @@ class SpanList:
         new = []
         while behind is not None:
             if behind.first_id < span.first_id:
-                # It stands on both sides of the span.
+                # It has ids on both sides of the span.
                 new.append(self._link(behind.take_before(span.first_id), behind))
             if span.last_id < behind.first_id:
                 break
@@ -106,6 +107,7 @@ class SpanList:
 
     def _link(self, span: Span, behind: Span | None) -> Span:
         before = self.last if behind is None else behind.before
+        assert span.span_list is None, "a span is in one list at most"
         span.span_list, span.before, span.after = self, before, behind
         if before is None:
             self.first = span
@@ -115,11 +117,11 @@ class SpanList:
             self.last = span
         else:
             behind.before = span
-            self._turn_back(span)
+            self._rewind_cursors(span)
         return span
 
-    def _turn_back(self, span: Span) -> None:
-        """Whoever had passed the place of a new span must look at it."""
+    def _rewind_cursors(self, span: Span) -> None:
+        """Cursors that have passed the position of a new span go back to it."""
         for cursor in self.cursors:
             if cursor.at is not None and cursor.at.first_id > span.first_id:
                 cursor.at = span.before

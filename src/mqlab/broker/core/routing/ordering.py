@@ -1,4 +1,4 @@
-"""What a queue must know of messages before they stand in line: priority, due time, expiry, group."""
+"""The headers by which a queue orders messages: priority, due time, expiry, group."""
 
 from typing import Any, Final, NamedTuple
 
@@ -10,13 +10,13 @@ from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
 from mqlab.wire.native.columns import decode_batch, decode_single
 
 DEFAULT_PRIORITY: Final = 4
-# Different times of delivery in one batch.
+# Different due times in one batch.
 _MOST_TIMES: Final = 1024
-SORTED_BY: Final = frozenset(("priority", "deliver_at", "expiration", "group"))
+ORDERING_HEADERS: Final = frozenset(("priority", "deliver_at", "expiration", "group"))
 
 
-class Place(NamedTuple):
-    """Rows of a batch (None: all) that stand together."""
+class Partition(NamedTuple):
+    """Rows of a batch (None: all) with the same priority and due time."""
 
     rows: "range | np.ndarray[Any, Any] | None" = None
     priority: int = DEFAULT_PRIORITY
@@ -26,61 +26,61 @@ class Place(NamedTuple):
     grouped: bool = False
 
 
-PLAIN: Final = (Place(),)
+UNORDERED: Final = (Partition(),)
 
 
-def places(payload: Payload) -> tuple[Place, ...]:
-    """Usually one: only messages with a priority or delay of their own are told apart."""
+def partition(payload: Payload) -> tuple[Partition, ...]:
+    """Usually one: only different priorities or due times split a batch."""
     if not payload.form & COLUMNS:
-        return PLAIN
+        return UNORDERED
     if payload.form & SINGLE:
         values: dict[str, Any] = decode_single(payload).values
-        if SORTED_BY.isdisjoint(values):
-            return PLAIN
+        if ORDERING_HEADERS.isdisjoint(values):
+            return UNORDERED
         priority = values.get("priority", DEFAULT_PRIORITY)
         due, expires = values.get("deliver_at", 0), values.get("expiration", 0)
-        return (Place(None, _clamped(priority), due, expires, "group" in values),)
+        return (Partition(None, _clamped(priority), due, expires, "group" in values),)
     batch = decode_batch(payload)
-    names = SORTED_BY.intersection(batch.schema.names)
-    return _of_batch(batch, names) if names else PLAIN
+    names = ORDERING_HEADERS.intersection(batch.schema.names)
+    return _of_batch(batch, names) if names else UNORDERED
 
 
-def _of_batch(batch: pa.RecordBatch, names: frozenset[str]) -> tuple[Place, ...]:
+def _of_batch(batch: pa.RecordBatch, names: frozenset[str]) -> tuple[Partition, ...]:
     rows = batch.num_rows
     priority = _numbers(batch, "priority", DEFAULT_PRIORITY) if "priority" in names else None
     due = _numbers(batch, "deliver_at", 0) if "deliver_at" in names else None
     expires = _numbers(batch, "expiration", 0) if "expiration" in names else None
     levels = np.full(rows, DEFAULT_PRIORITY) if priority is None else np.clip(priority, 0, 9)
     times = np.zeros(rows, dtype=np.int64) if due is None else _few(due)
-    found = []
+    partitions = []
     for chosen in _alike(levels, times):
         first = 0
         if expires is not None:
             some = expires[chosen]
             first = int(some[some > 0].min()) if bool((some > 0).any()) else 0
         index = None if len(chosen) == rows else _index(chosen)
-        found.append(Place(index, int(levels[chosen[0]]), int(times[chosen[0]]), first, "group" in names))
-    return tuple(found)
+        partitions.append(Partition(index, int(levels[chosen[0]]), int(times[chosen[0]]), first, "group" in names))
+    return tuple(partitions)
 
 
 def _alike(levels: "np.ndarray[Any, Any]", times: "np.ndarray[Any, Any]") -> "list[np.ndarray[Any, Any]]":
-    """The rows that share a priority and a time, in their order; the highest first, for somebody may wait for it."""
+    """The rows that share a priority and a time, in their order; the highest priority first."""
     order = np.lexsort((times, -levels))
     changes = np.flatnonzero((np.diff(levels[order]) != 0) | (np.diff(times[order]) != 0)) + 1
     return [np.sort(rows) for rows in np.split(order, changes)]
 
 
 def _few(times: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-    """No more different times than a queue can watch for one batch: neighbours wait for the latest of them."""
-    different, which = np.unique(times, return_inverse=True)
+    """No more different times than a queue schedules for one batch: neighbours wait for the latest of them."""
+    different, inverse = np.unique(times, return_inverse=True)
     together = -(-len(different) // _MOST_TIMES)
     last = np.minimum((np.arange(len(different)) // together + 1) * together, len(different)) - 1
-    few: np.ndarray[Any, Any] = different[last][which]
+    few: np.ndarray[Any, Any] = different[last][inverse]
     return few
 
 
 def expired(span: Span, now: int) -> "np.ndarray[Any, Any]":
-    """A flag for each of its messages."""
+    """A flag for each message of the span that has expired."""
     times = _numbers(decode_batch(span.whole()), "expiration", 0)[np.asarray(span.index)]
     gone: np.ndarray[Any, Any] = (times > 0) & (times <= now)
     return gone

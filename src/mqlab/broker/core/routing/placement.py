@@ -1,4 +1,4 @@
-"""Where messages go: ids and room on every queue they are for, and what the journal must know of it."""
+"""Placement: messages get ids on every queue that they go to; they are reserved there, not visible yet."""
 
 from __future__ import annotations
 
@@ -12,120 +12,121 @@ from mqlab.broker.core.durability.records import Commit, Put, Remove
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.sessions import Session
-from mqlab.broker.core.routing.duplicates import Sent
-from mqlab.broker.core.routing.ordering import PLAIN, Place, places
+from mqlab.broker.core.routing.duplicates import SentIds
+from mqlab.broker.core.routing.ordering import UNORDERED, Partition, partition
 from mqlab.broker.core.routing.remote_queues import TRANSMISSION
 from mqlab.wire.native.bodies import Payload
 
 Placed = list[tuple[Queue, Span]]
 
 
-class Placing(NamedTuple):
-    """Messages that are where they belong, yet not visible."""
+class Placement(NamedTuple):
+    """Messages that are reserved on their queues, not visible yet, and their record."""
 
     placed: Placed
     put: Put | None
-    # Rows that a subscription's selector left out of what is put.
+    # Rows of the record that a subscription's selector left out.
     left_out: tuple[Remove, ...]
-    # What of it had not been sent before, if it can be told.
+    # The payload without duplicates; None if it has no duplicate ids.
     fresh: Payload | None = None
-    # Some of it had been sent before.
-    again: bool = False
+    # Duplicates were left out.
+    has_duplicates: bool = False
 
 
-class Ended(NamedTuple):
-    """A transaction with nothing left to do but to be decided."""
+class EndedTransaction(NamedTuple):
+    """The messages that a transaction puts and removes, and the record of both."""
 
-    # What it puts and what it removes, and the record of both.
     placed: Placed
     removed: Placed
-    said: Commit
-    # What duplicates of its sends are known by.
-    sent: list[Sent]
+    record: Commit
+    # The duplicate ids of its sends.
+    sent: list[SentIds]
 
 
 def place(
     queues: Iterable[Queue], payload: Payload, *, persistent: bool, origin: str, sender: Session | None
-) -> Placing:
+) -> Placement:
+    """Place a payload on each of the queues; a subscription gets the messages that it wants."""
     placed: Placed = []
     targets: list[tuple[int, int]] = []
     left_out: list[Remove] = []
-    where = places(payload)
+    partitions = partition(payload)
     for queue in queues:
-        wanted = _wanted(queue, payload, persistent, sender)
-        if wanted is not None and not wanted.any():
+        flags = _selected(queue, payload, persistent, sender)
+        if flags is not None and not flags.any():
             continue
         base, stored = queue.new_ids(payload.rows), persistent and queue.stored
         spans: Iterable[Span]
-        if wanted is None and where is PLAIN:
-            # By far the most.
+        if flags is None and partitions is UNORDERED:
+            # The usual case.
             spans = (Span(payload, base, persistent=persistent, origin=origin),)
         else:
-            spans = _spans(payload, base, where, wanted, persistent, origin)
+            spans = _spans(payload, base, partitions, flags, persistent, origin)
         for span in spans:
-            queue.reserve(span)
             if stored:
-                queue.unseen.add(span)
+                queue.reserve_hidden(span)
+            else:
+                queue.reserve(span)
             placed.append((queue, span))
-        if where[0].grouped:
+        if partitions[0].grouped:
             queue.note_group()
         if stored:
             targets.append((queue.number, base))
-            if wanted is not None and not wanted.all():
-                others = Span(payload, base, persistent=True, index=np.flatnonzero(~wanted))
+            if flags is not None and not flags.all():
+                others = Span(payload, base, persistent=True, index=np.flatnonzero(~flags))
                 left_out.append(Remove(queue.number, tuple(others.ranges())))
-    return Placing(placed, Put(tuple(targets), payload, origin) if targets else None, tuple(left_out))
+    return Placement(placed, Put(tuple(targets), payload, origin) if targets else None, tuple(left_out))
 
 
 def restored(payload_span: Span, queue: Queue) -> list[Span]:
-    """A span as the journal gave it back, told apart as it was when it came."""
+    """A span of the journal, split as it was when it arrived."""
     whole = payload_span.whole()
     moved = bool(payload_span.origin) and queue.subscription is None and not queue.name.startswith(TRANSMISSION)
-    found = []
-    for where in places(whole):
-        index = _both(payload_span.index, where.rows)
+    spans = []
+    for part in partition(whole):
+        index = _both(payload_span.index, part.rows)
         if len(index):
             span = payload_span.of_rows(index)
-            span.priority, span.due, span.expires = where.priority, where.due, 0 if moved else where.expires
-            found.append(span)
-        if where.grouped:
+            span.priority, span.due, span.expires = part.priority, part.due, 0 if moved else part.expires
+            spans.append(span)
+        if part.grouped:
             queue.note_group()
-    return found
+    return spans
 
 
-def removes(removed: Placed) -> list[Remove]:
-    """What the journal must know of messages that are gone."""
+def removal_records(removed: Placed) -> list[Remove]:
+    """The records of messages that are removed from their queues."""
     ranges: dict[int, list[tuple[int, int]]] = {}
     for queue, span in removed:
         if queue.stored and span.persistent and not queue.closed:
             ranges.setdefault(queue.number, []).extend(span.ranges())
-    return [Remove(number, tuple(found)) for number, found in ranges.items()]
+    return [Remove(number, tuple(ids)) for number, ids in ranges.items()]
 
 
-def _wanted(queue: Queue, payload: Payload, persistent: bool, sender: Session | None) -> np.ndarray[Any, Any] | None:
-    """Which messages a subscription gets; None: all."""
+def _selected(queue: Queue, payload: Payload, persistent: bool, sender: Session | None) -> np.ndarray[Any, Any] | None:
+    """A flag for each message that a subscription gets; None: all."""
     subscription = queue.subscription
     if subscription is None:
         return None
-    if sender is not None and not subscription.wants(sender):
+    if sender is not None and subscription.leaves_out(sender.owner, sender.client, sender.user):
         return np.zeros(payload.rows, dtype=bool)
     return chosen_of(subscription.selector, payload, persistent=persistent) if subscription.selector else None
 
 
 def _spans(
-    payload: Payload, base: int, where: tuple[Place, ...], wanted: np.ndarray[Any, Any] | None, persistent: bool,
-    origin: str,
+    payload: Payload, base: int, partitions: tuple[Partition, ...], flags: np.ndarray[Any, Any] | None,
+    persistent: bool, origin: str,
 ) -> Iterable[Span]:  # fmt: skip
-    for place_ in where:
-        index = place_.rows
-        if wanted is not None:
+    for part in partitions:
+        index = part.rows
+        if flags is not None:
             index = _both(range(payload.rows), index)
-            index = np.asarray(index)[wanted[np.asarray(index)]]
+            index = np.asarray(index)[flags[np.asarray(index)]]
             if not len(index):
                 continue
         yield Span(
-            payload, base, persistent=persistent, index=index, origin=origin, priority=place_.priority,
-            due=place_.due, expires=place_.expires,
+            payload, base, persistent=persistent, index=index, origin=origin, priority=part.priority,
+            due=part.due, expires=part.expires,
         )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Queues of other brokers: `queue:NAME@BROKER`, and the transmission queue on which messages for a broker wait.
 
-In the name of a queue an `@` stands before the name of a broker and nowhere else. With the name of this broker it means
-the queue here, whatever a definition makes of the plain name: so what arrives through a channel has arrived.
+In the name of a queue, `@` is followed by the name of a broker. With the name of this broker it is the local queue,
+whatever a definition makes of the plain name: a message that arrives through a channel is not sent on.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from mqlab.broker.policy import Policy
 from mqlab.broker.settings import Settings
 from mqlab.wire.address import BROKER_NAME
 
-# Short names of queues: messages for another broker wait on `transmit.B`; on B, `channel.A` says what came from A.
+# Short names of queues: messages for broker B wait on `transmit.B`; on B, `channel.A` has the token of A's channel.
 TRANSMISSION: Final = "transmit."
 TOKENS: Final = "channel."
 # The ids of a transmission queue begin at the time (ms since 1970) shifted by this: more messages than come in a ms.
 _IDS_A_MS: Final = 20
-# The clock may have been set back: so many ids that a broker may have used without a record of them are skipped.
+# The clock may have been set back: a broker skips so many ids that it may have used without a record of them.
 _IDS_SKIPPED: Final = 1 << 40
 
 
-class Remotes:
-    """Which names are of other brokers, and which brokers can be reached."""
+class RemoteQueues:
+    """Resolves names of queues to brokers, and knows which brokers can be reached."""
 
     def __init__(self, settings: Settings) -> None:
         self._own = settings.name
         self._definitions = dict(settings.remotes)
-        # Brokers that a channel leads to.
+        # Brokers that have a channel.
         self.reached = {channel.to for channel in settings.channels}
 
     def resolve(self, short: str) -> tuple[str, str]:
@@ -45,15 +45,15 @@ class Remotes:
         return queue, "" if broker == self._own else broker
 
     def actual(self, name: str) -> str:
-        """What rights are about: the name of a queue here, or with its broker."""
+        """The name that rights are granted for: of a local queue, or with its broker."""
         kind, short = parse(name, patterns=True)
         if kind != QUEUE:
             return name
         queue, broker = self.resolve(short)
         return f"{QUEUE}:{queue}@{broker}" if broker else f"{QUEUE}:{queue}"
 
-    def here(self, short: str) -> str:
-        """The name of a queue of this broker. Raises RefusedError for one of another."""
+    def local(self, short: str) -> str:
+        """The short name of a local queue. Raises RefusedError for another broker's."""
         queue, broker = self.resolve(short)
         if broker:
             raise RefusedError(f"{QUEUE}:{queue}@{broker} is a queue of another broker: it can only be sent to")
@@ -61,18 +61,18 @@ class Remotes:
 
 
 def first_id(short: str, now: int, known: int = 1) -> int:
-    """Where the ids of a queue begin, or go on after a restart; `known`: behind the last one with a record.
+    """The first id of a new queue, or the next one after a restart; `known` follows the last one with a record.
 
-    Those of a transmission queue are never used twice: not in another life of the broker, which forgets the ids of
-    messages it did not keep, and not by a queue of the same name. Another broker's word about one is true for ever.
+    Ids of a transmission queue are never used twice, not after a restart, which forgets the ids of non-persistent
+    messages, and not by a later queue of the same name: the other broker may still name them as arrived.
     """
     if not short.startswith(TRANSMISSION):
         return known
     return max(now << _IDS_A_MS, known + _IDS_SKIPPED if known > 1 else 1)
 
 
-def of_channels(short: str, policy: Policy) -> Policy:
-    """The policy of a queue: channels that are cut off again and again deliver in vain, through no message's fault."""
+def channel_policy(short: str, policy: Policy) -> Policy:
+    """The policy of a queue. Queues of channels have no redelivery limit: connections may be cut often."""
     if short.startswith(TOKENS):
         return Policy(redelivery_limit=0)
     return replace(policy, redelivery_limit=0) if short.startswith(TRANSMISSION) else policy

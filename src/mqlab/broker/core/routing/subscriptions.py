@@ -1,4 +1,4 @@
-"""Opening what consumers receive from: a queue, a subscription of their own, one that is shared, one that lasts."""
+"""Opening the subscription of a consumer: its own, shared, durable, or both."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.destination_names import QUEUE, check_name, parse
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.sessions import Session
-from mqlab.broker.core.routing.topics import Routing, Subscription, Terms
+from mqlab.broker.core.model.subscription import Subscription, Terms
+from mqlab.broker.core.routing.topics import Routing
 
-# Makes a queue for a subscription: its name, what it subscribes to, and whether it outlives the broker.
+# Creates the queue of a subscription with this name.
 NewQueue = Callable[[str, Subscription], Queue]
 # Deletes the queue of a subscription that has no consumer.
 DeleteQueue = Callable[[Queue], None]
 
 
 class ConsumerOptions(NamedTuple):
-    """How a consumer wants to receive."""
+    """What a client can ask for when it opens a consumer."""
 
     selector: str = ""
-    # Names of a subscription: one that lasts while nobody receives from it, or one that several consumers share.
+    # The name of a durable subscription, or of one that several consumers share.
     durable: str = ""
     shared: str = ""
     no_local: bool = False
@@ -30,28 +31,24 @@ class ConsumerOptions(NamedTuple):
 
 
 def check_options(name: str, options: ConsumerOptions) -> None:
-    """Raises RefusedError for what does not go together."""
+    """Raises RefusedError for options that exclude each other."""
     kind, _ = parse(name, patterns=True)
     if kind == QUEUE and (options.durable or options.shared or options.no_local):
         raise RefusedError("durable, shared and no_local are for subscriptions to topics")
     if kind != QUEUE and (options.browse or options.exclusive):
         raise RefusedError("browse and exclusive are for queues")
-    for given in (options.durable, options.shared):
-        if given:
-            check_name(given, "the name of a subscription")
+    for subscription in (options.durable, options.shared):
+        if subscription:
+            check_name(subscription, "the name of a subscription")
     if options.durable and options.shared and options.durable != options.shared:
         raise RefusedError("a shared durable subscription has one name: give durable and shared the same")
 
 
 def subscribe(
-    routing: Routing,
-    session: Session,
-    topic: str,
-    options: ConsumerOptions,
-    new_queue: NewQueue,
+    routing: Routing, session: Session, topic: str, options: ConsumerOptions, new_queue: NewQueue,
     delete_queue: DeleteQueue,
-) -> Queue:
-    """The queue of the subscription, found again or made."""
+) -> Queue:  # fmt: skip
+    """The queue of the subscription, which is created unless it exists."""
     terms = terms_of(session, topic, options)
     if options.durable:
         return _durable(routing, session, options.durable, terms, new_queue, delete_queue)
@@ -86,7 +83,7 @@ def full_name(client: str, name: str, user: str = "") -> str:
 
 
 def stored_name(name: str, options: Mapping[str, Any]) -> str:
-    """The full name of a subscription that the journal declares, also in the form without escapes of old journals."""
+    """The full name of a subscription in the journal; old journals have it without escapes."""
     if "user" in options:
         return name
     client = str(options.get("client", ""))
@@ -94,7 +91,7 @@ def stored_name(name: str, options: Mapping[str, Any]) -> str:
 
 
 def unused(routing: Routing, name: str) -> Queue:
-    """A durable subscription from which nobody receives. Raises RefusedError."""
+    """A durable subscription without consumers. Raises RefusedError."""
     queue = routing.durable.get(name)
     if queue is None:
         raise RefusedError(f"there is no durable subscription {name!r}")
@@ -106,7 +103,7 @@ def unused(routing: Routing, name: str) -> Queue:
 def _durable(
     routing: Routing, session: Session, short: str, terms: Terms, new_queue: NewQueue, delete_queue: DeleteQueue
 ) -> Queue:
-    """A subscription with other terms replaces one of the same name that has no consumer, as JMS has it."""
+    """A subscription with other terms replaces one of the same name without consumers, as Jakarta Messaging says."""
     name = full_name(session.client, short, session.user)
     queue = routing.durable.get(name)
     if queue is not None:

@@ -1,99 +1,24 @@
-"""Topics and subscriptions: who gets what is published."""
+"""Routing: which subscriptions get the messages of which topics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
 
 from mqlab.broker import limits
-from mqlab.broker.core.dispatch.selection import weight_of
 from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.model.queue import Queue
-from mqlab.broker.core.model.sessions import Producer, Session
-from mqlab.broker.core.selectors import Selector, compile_selector
-from mqlab.broker.patterns import is_pattern, matches
-
-
-class Topic:
-    """Every subscription gets every message that is sent while it exists."""
-
-    # Unlike a queue it cannot be deleted.
-    closed: Final = False
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.subscriptions: list[Queue] = []
-        self.producers: set[Producer] = set()
-
-    @property
-    def full_name(self) -> str:
-        return f"topic:{self.name}"
-
-    @property
-    def full(self) -> bool:
-        """The slowest subscription decides: the others wait for it, since nothing may be dropped."""
-        return any(queue.full for queue in self.subscriptions)
-
-
-class Terms(NamedTuple):
-    """What a subscription is of: names of the topic (or a pattern of them), a selector, and whose sends it leaves out.
-
-    `client` and `user` own a durable subscription, whose own messages it leaves out; "": none. `user` is "" without
-    users, and in a journal from before the broker had any.
-    """
-
-    topic: str
-    selector: str = ""
-    no_local: bool = False
-    shared: bool = False
-    client: str = ""
-    user: str = ""
-
-
-@dataclass(eq=False, slots=True)
-class Subscription:
-    terms: Terms
-    durable: bool
-    # The connection it belongs to, of one that is not durable: with `no_local`, its sends are left out.
-    owner: object | None = None
-    # By name.
-    topics: dict[str, Topic] = field(default_factory=dict)
-    selector: Selector | None = None
-
-    def __post_init__(self) -> None:
-        if self.terms.selector:
-            self.selector = compile_selector(self.terms.selector)
-
-    @property
-    def weight(self) -> int:
-        """Of so many subscriptions without a selector."""
-        return 1 if self.selector is None else limits.SELECTOR_WEIGHT * weight_of(self.selector)
-
-    @property
-    def wildcard(self) -> bool:
-        return is_pattern(self.terms.topic)
-
-    def is_of(self, name: str) -> bool:
-        return matches(self.terms.topic, name)
-
-    def wants(self, sender: Session) -> bool:
-        if not self.terms.no_local:
-            return True
-        owner = self.terms.client, self.terms.user
-        own_client = bool(self.terms.client) and (sender.client, sender.user) == owner
-        return sender.owner is not self.owner and not own_client
+from mqlab.broker.core.model.queue import Queue, Topic
+from mqlab.broker.core.model.subscription import Subscription
 
 
 class Routing:
-    """All topics and all subscriptions, and which belong together."""
+    """All topics and the queues of all subscriptions."""
 
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
         self.subscriptions: list[Queue] = []
-        # Those of them that are of more than one topic.
+        # Subscriptions to a pattern of topic names.
         self.patterns: dict[Queue, None] = {}
-        # Those that can be found again by a name: durable ones, and shared ones while somebody uses them.
+        # By name: durable subscriptions, and shared ones that have a consumer.
         self.durable: dict[str, Queue] = {}
         self.shared: dict[str, Queue] = {}
 
@@ -101,13 +26,13 @@ class Routing:
         topic = self.topics.get(name)
         if topic is None:
             topic = self.topics[name] = Topic(name)
-            # A topic that somebody has subscribed to by its name is there already.
+            # Only patterns: a subscription to the name would have created the topic.
             for queue in self.patterns:
                 self._join(queue, topic)
         return topic
 
     def check_room(self, subscription: Subscription) -> None:
-        """Raises RefusedError if the topics of a new subscription have too many."""
+        """Raises RefusedError if the topic of a new subscription has too many."""
         topic, most = self.topics.get(subscription.terms.topic), limits.SUBSCRIPTIONS_A_TOPIC
         beside = self.patterns if subscription.wildcard else () if topic is None else topic.subscriptions
         if subscription.weight + sum(one.subscription.weight for one in beside if one.subscription) > most:
@@ -129,19 +54,17 @@ class Routing:
             self._join(queue, topic)
 
     def subscribed(self, topic: Topic) -> list[Queue]:
-        """Who gets what is sent there; also to one that was dropped since, as by a transaction that ends late."""
+        """The subscriptions that get its messages, also if the topic was dropped while a transaction was open."""
         known = self.topics.get(topic.name)
         if known is not None:
             return known.subscriptions
         return [one for one in self.subscriptions if one.subscription and one.subscription.is_of(topic.name)]
 
     def drop_unused(self, topic: Topic) -> bool:
-        """Without a producer, and nobody who named it: it would be made again. Whether that is so."""
+        """Drop a topic without producers and without a subscription to its name; the next use creates it again."""
         if topic.producers or any(one.subscription and not one.subscription.wildcard for one in topic.subscriptions):
             return False
-        for queue in topic.subscriptions:
-            assert queue.subscription is not None
-            del queue.subscription.topics[topic.name]
+        topic.drop()
         self.topics.pop(topic.name, None)
         return True
 
@@ -153,13 +76,12 @@ class Routing:
         for known in (self.durable, self.shared):
             if known.get(queue.name) is queue:
                 del known[queue.name]
-        topics, queue.subscription.topics = [*queue.subscription.topics.values()], {}
+        topics = [*queue.topics.values()]
         for topic in topics:
-            topic.subscriptions.remove(queue)
+            topic.remove(queue)
         return topics
 
     def _join(self, queue: Queue, topic: Topic) -> None:
         assert queue.subscription is not None
         if queue.subscription.is_of(topic.name):
-            topic.subscriptions.append(queue)
-            queue.subscription.topics[topic.name] = topic
+            topic.add(queue)

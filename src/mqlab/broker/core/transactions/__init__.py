@@ -1,1 +1,1 @@
-"""Transactions: commit, rollback, two-phase commit, and the sends that a transaction gathers."""
+"""Transactions: commit, rollback, two-phase commit, and joining of the sends of an open transaction."""

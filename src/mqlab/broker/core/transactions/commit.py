@@ -1,4 +1,4 @@
-"""The end of a session's transaction: everything in it takes effect, or nothing does."""
+"""Commit and rollback of a session's transaction."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from mqlab.broker.core.durability.pending_records import PendingRecords
 from mqlab.broker.core.durability.records import Commit
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.sessions import Producer, Session, Transaction
-from mqlab.broker.core.routing.duplicates import Sent, ids_of
-from mqlab.broker.core.routing.placement import Ended, Placed, Placing, removes
+from mqlab.broker.core.routing.duplicates import SentIds, ids_of
+from mqlab.broker.core.routing.placement import EndedTransaction, Placed, Placement, removal_records
 from mqlab.wire.native.bodies import Payload
 
-# Places the messages of a producer, persistent or not, on every queue they go to.
-Place = Callable[[Producer, Payload, bool], Placing]
+# Places the messages of a producer, persistent or not, on every queue that they go to.
+Place = Callable[[Producer, Payload, bool], Placement]
 
 
-def end_transaction(session: Session, records: PendingRecords, place: Place) -> Ended:
-    """Its messages are where they belong, yet not visible. A new one begins. Raises RefusedError."""
+def end_transaction(session: Session, records: PendingRecords, place: Place) -> EndedTransaction:
+    """Place its messages, not visible yet, and begin a new transaction. Raises RefusedError."""
     transaction = session.transaction
     if why := transaction.why_not:
         raise RefusedError(f"the transaction can only be rolled back: {why}")
@@ -27,27 +27,29 @@ def end_transaction(session: Session, records: PendingRecords, place: Place) -> 
         raise RefusedError(f"the transaction can only be rolled back: {why}")
     session.transaction = Transaction()
     transaction.settle(session.account)
-    placings = [place(producer, span.whole(), span.persistent) for producer, span in transaction.sends]
-    for (_, span), placing in zip(transaction.sends, placings, strict=True):
+    placements = [place(producer, span.whole(), span.persistent) for producer, span in transaction.sends]
+    for (_, span), placement in zip(transaction.sends, placements, strict=True):
         if span.due:
-            # The clock was set back by so much since it was sent.
-            for _, delayed in placing.placed:
+            # By so much was the clock set back since the send.
+            for _, delayed in placement.placed:
                 delayed.due = max(0, delayed.due + span.due)
-    if any(placing.again for placing in placings):
+    if any(placement.has_duplicates for placement in placements):
         session.last_lsn = records.last_pending
-    puts = tuple(placing.put for placing in placings if placing.put is not None)
-    left_out = [remove for placing in placings for remove in placing.left_out]
+    puts = tuple(placement.put for placement in placements if placement.put is not None)
+    left_out = [remove for placement in placements for remove in placement.left_out]
     sent = [
-        Sent(producer.target, ids, span.persistent)
-        for (producer, span), placing in zip(transaction.sends, placings, strict=True)
-        if placing.fresh is not None and (ids := ids_of(placing.fresh)) is not None
+        SentIds(producer.target, ids, span.persistent)
+        for (producer, span), placement in zip(transaction.sends, placements, strict=True)
+        if placement.fresh is not None and (ids := ids_of(placement.fresh)) is not None
     ]
-    record = Commit(puts, (*left_out, *removes(transaction.acknowledged)))
-    return Ended([pair for placing in placings for pair in placing.placed], transaction.acknowledged, record, sent)
+    record = Commit(puts, (*left_out, *removal_records(transaction.acknowledged)))
+    return EndedTransaction(
+        [pair for placement in placements for pair in placement.placed], transaction.acknowledged, record, sent
+    )
 
 
 def drop_transaction(session: Session) -> Placed:
-    """Forget its sends; return what it had acknowledged, marked as delivered."""
+    """Drop its sends; return the messages it had acknowledged, marked as delivered."""
     session.transaction.settle(session.account)
     returned, session.transaction = session.transaction.acknowledged, Transaction()
     for _, span in returned:

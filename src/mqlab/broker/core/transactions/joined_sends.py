@@ -1,4 +1,4 @@
-"""Sends of an open transaction put together: a commit of a few batches takes less time than one of many messages."""
+"""Joining the sends of an open transaction: a commit of a few batches takes less time than one of many messages."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from mqlab.wire.native.coalescing import column_list, join_singles
 from mqlab.wire.native.payload import SINGLE
 
 Send = tuple[Producer, Span]
-# Sends that are looked at together, and the bytes of a message above which a copy costs more than it saves.
-TOGETHER: Final = 64
+# Sends that are joined together, and the bytes of a message above which a copy costs more than it saves.
+JOINED_SENDS: Final = 64
 _MOST_BYTES: Final = 4096
 
 
 def join_last(session: Session) -> None:
-    """Those that were added last, if there are enough of them."""
+    """Join the last sends, if there are enough of them."""
     transaction = session.transaction
-    if len(transaction.sends) < TOGETHER or len(transaction.sends) % TOGETHER:
+    if len(transaction.sends) < JOINED_SENDS or len(transaction.sends) % JOINED_SENDS:
         return
-    last = transaction.sends[-TOGETHER:]
+    last = transaction.sends[-JOINED_SENDS:]
     made = joined(last)
     less = sum(span.memory for _, span in last) - sum(span.memory for _, span in made)
-    transaction.sends[-TOGETHER:] = made
+    transaction.sends[-JOINED_SENDS:] = made
     transaction.charged -= less
     session.account.release(less)
 
 
 def joined(sends: list[Send]) -> list[Send]:
-    """The same messages in the same order; single ones of one producer that follow one another as one batch."""
+    """The same messages in the same order, with consecutive single messages of one producer as one batch."""
     made: list[Send] = []
     for key, run in groupby(sends, _alike):
         alike = [*run]
@@ -44,10 +44,10 @@ def joined(sends: list[Send]) -> list[Send]:
 
 
 def _alike(send: Send) -> tuple[Producer, bool, bytes] | None:
-    """What messages that can be one batch have in common; None: this one cannot."""
+    """What single messages of one batch have in common; None: this send cannot be joined."""
     producer, span = send
     payload = span.whole()
-    # One that knows of a step of the clock keeps its own.
+    # `due` is set: the clock was set back since the send.
     if not payload.form & SINGLE or span.size > _MOST_BYTES or span.due or must_stay_single(producer.destination):
         return None
     return producer, span.persistent, column_list(payload)

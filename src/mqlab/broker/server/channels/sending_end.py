@@ -9,7 +9,7 @@ from typing import Final
 from mqlab.broker.core.effects import Committed, Deliver, Opened
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.sessions import Consumer
-from mqlab.broker.core.routing.transmission import drop_arrived, give_up
+from mqlab.broker.core.routing.transmission import dead_letter, drop_arrived
 from mqlab.broker.server.channels.batch import ChannelBatch, HeldDelivery
 from mqlab.broker.server.channels.host import ChannelHost
 from mqlab.broker.server.channels.token import IdRanges
@@ -95,7 +95,7 @@ class SendingEnd:
         assert self._consumer is not None
         self._broker.update_clock()
         for first, span in batch.given:
-            give_up(self._core, self._consumer, first, span.rows)
+            dead_letter(self._core, self._consumer, first, span.rows)
         self._room(batch.rows)
         self._broker.run_effects()
 

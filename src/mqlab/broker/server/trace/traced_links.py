@@ -40,7 +40,7 @@ class TracedLink:
         self.unconfirmed: deque[PendingOperation] = deque()
         self.receives: deque[PendingOperation] = deque()
         self.consumer = consumer = link if isinstance(link, Consumer) else None
-        self.get = labels("get" if consumer is None or consumer.browsing is None else "browse")
+        self.get = labels("get" if consumer is None or consumer.browser is None else "browse")
         # A consumer that had credit may get deliveries that answer no receive.
         self.had_credit = consumer is not None and consumer.credit > 0
         # The last delivery id of those without a gap that the consumer has acknowledged.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mqlab.broker.core.model.messages import OnDisk
+from mqlab.broker.core.model.messages import PayloadOnDisk
 from mqlab.broker.store.files.checksums import Numbers
 from mqlab.wire.native.bodies import Payload
 
@@ -20,7 +20,7 @@ class LiveRange(NamedTuple):
     begin: int
     end: int
     base: int
-    payload: Payload | OnDisk
+    payload: Payload | PayloadOnDisk
     # The record that put them, the segment it is in, and the destination they were sent to.
     lsn: int
     number: int
@@ -34,7 +34,7 @@ class LiveRange(NamedTuple):
 def by_payload(ranges: list[LiveRange]) -> Iterator[list[LiveRange]]:
     """Group neighbours that share a payload."""
     group: list[LiveRange] = []
-    payload: Payload | OnDisk | None = None
+    payload: Payload | PayloadOnDisk | None = None
     for live in ranges:
         if live[3] is not payload:
             if group:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from mqlab.broker.core.durability.records import Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove, Shut
-from mqlab.broker.core.model.messages import OnDisk, Span
+from mqlab.broker.core.model.messages import PayloadOnDisk, Span
 from mqlab.broker.store.files.checksums import Numbers
 from mqlab.broker.store.journal_format import KIND_OF, RECORD_HEADER, SIMPLE_PUT, UNWRITTEN
 from mqlab.broker.store.payloads.stored import PayloadFile
@@ -262,7 +262,7 @@ class Replay:
             self._note_duplicate_ids(put.targets, put.origin, put.put(data).payload)
 
     def _place(
-        self, targets: Targets, rows: int, payload: Payload | OnDisk, origin: str, lsn: int, number: int
+        self, targets: Targets, rows: int, payload: Payload | PayloadOnDisk, origin: str, lsn: int, number: int
     ) -> None:
         for target, first_id in targets:
             queue = self.queues.get(target)
