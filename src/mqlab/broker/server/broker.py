@@ -80,22 +80,8 @@ class Broker:
 
     # Looked up for each frame: CPython finds attributes quickly in slots, or among at most 30 of an object.
     __slots__ = (
-        "__dict__",
-        "__weakref__",
-        "_actions",
-        "_busy_wait",
-        "_context",
-        "_effects",
-        "_journal",
-        "_looks",
-        "_running_effects",
-        "_wake",
-        "_wakes",
-        "_wakes_at",
-        "_wall_ahead",
-        "now",
-        "scheduler",
-        "unsent",
+        "__dict__", "__weakref__", "_actions", "_busy_wait", "_context", "_effects", "_journal", "_looks",
+        "_running_effects", "_wake", "_wakes", "_wakes_at", "_wall_ahead", "now", "scheduler", "unsent",
     )  # fmt: skip
 
     def __init__(self, settings: Settings) -> None:
