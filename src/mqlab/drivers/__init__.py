@@ -1,7 +1,8 @@
 """Drivers: how the roles of an agent talk to a system. `api` is the contract; each protocol has a folder.
 
-A driver moves message bodies. The runner decides what is in them, when they are sent and what is recorded. Another
-package adds a driver by an entry point of the group `mqlab.drivers`.
+Each folder has the same modules: `driver` (driver and connection of the contract), `client` (the protocol's connection
+to the system), `links` (sender and receiver), `request_reply` (requester and responder) and `null_server`.
+Another package adds a driver by an entry point of the group `mqlab.drivers`.
 """
 
 import warnings

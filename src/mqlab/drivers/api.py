@@ -208,7 +208,7 @@ class Driver(ABC):
     # Features of `mqlab.study.FEATURES` that the protocol or this driver lacks, each with the reason.
     lacks: ClassVar[Mapping[str, str]] = {}
     # Bytes of bodies that a producer which does not wait passes to one `send`. A larger batch makes a protocol that
-    # sends message by message no faster. None: the protocol has batches of its own, so there is no limit.
+    # sends message by message no faster. None: no limit, because the protocol has batches.
     max_send_bytes: ClassVar[int | None] = 64 * 1024
     # Whether its senders implement `wait_accepted`. Otherwise the buffers on the way bound the send-ahead.
     reports_accepted: ClassVar[bool] = False

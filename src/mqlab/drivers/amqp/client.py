@@ -167,7 +167,7 @@ class AmqpChannel:
         self.client = client
         self.number = number
         self.failed: DriverError | None = None
-        # The driver deletes the queue, so the system's basic.cancel is no error.
+        # The driver deletes the queue, so the system's basic.cancel is expected.
         self.deleting_queue = False
         # Futures of pending methods, in order; a cancelled one still gets an answer.
         self._answers: deque[asyncio.Future[Method]] = deque()

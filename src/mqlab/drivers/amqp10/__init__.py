@@ -1,1 +1,1 @@
-"""The AMQP 1.0 driver: engine, links, request/reply, transactions and its null server."""
+"""The AMQP 1.0 driver: client on Proton, links, messages, transactions, request/reply and null server."""

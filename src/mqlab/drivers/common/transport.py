@@ -13,7 +13,7 @@ from mqlab.wire.address import Address, BadAddressError
 from mqlab.wire.native.payload import Bytes
 
 _READ_BYTES: Final = 1 << 20
-# With less free space than this, an incomplete frame is moved to the start of the buffer.
+# The transport moves an incomplete frame to the start of the buffer if less free space than this is left.
 _MIN_FREE_BYTES: Final = 1 << 18
 # A sender waits while more unwritten bytes than this are buffered.
 _WRITE_BUFFER_BYTES: Final = 1 << 20

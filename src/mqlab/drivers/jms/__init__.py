@@ -1,1 +1,1 @@
-"""The JMS driver: a provider's Java library inside this process, and its null server."""
+"""The JMS driver: the provider's Java library in the JVM of this process, links, request/reply and null server."""

@@ -1,1 +1,1 @@
-"""The Kafka driver: clients, links, request/reply and its null server."""
+"""The Kafka driver: client, producer and consumer thread on librdkafka, links, request/reply and null server."""

@@ -1,4 +1,4 @@
-"""What the producers and consumers of a Kafka connection share: settings, threads for blocking calls, admin client."""
+"""The part that producers and consumers of a connection share: settings, threads for blocking calls, admin client."""
 
 import asyncio
 import re

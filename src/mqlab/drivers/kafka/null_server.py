@@ -15,7 +15,7 @@ _SIZE: Final = struct.Struct(">i")
 _API_VERSIONS: Final = 18
 _UNSUPPORTED: Final = 35
 _ENDLESS: Final = 2**62
-# Of one record batch.
+# Size of one record batch.
 _BATCH_BYTES: Final = 64 * 1024
 # Length of the rest, epoch, magic, checksum of the rest. The base offset stands before it.
 _BATCH_BEGIN: Final = struct.Struct(">iibI")

@@ -1,1 +1,1 @@
-"""The MQTT driver: sessions, links, request/reply and its null server."""
+"""The drivers of MQTT 5 and 3.1.1: client, links, request/reply and null server."""

@@ -1,1 +1,1 @@
-"""The driver of the embedded broker's own protocol: links and its null server."""
+"""The driver of the embedded broker's native protocol: links, request/reply and null server."""

@@ -1,1 +1,1 @@
-"""The NATS driver: core NATS and JetStream, request/reply and its null server."""
+"""The NATS driver: client, links for core NATS and JetStream, request/reply and null server."""

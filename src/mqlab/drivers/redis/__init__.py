@@ -1,1 +1,1 @@
-"""The Redis driver: pub/sub, streams, request/reply and its null server."""
+"""The Redis driver: client, streams, links, request/reply and null server."""

@@ -20,7 +20,7 @@ _UNBLOCK_INTERVAL_S: Final = 0.05
 
 
 class RedisStream:
-    """A stream and the consumer group that reads it. b"" is no group: a subscription that is not durable."""
+    """A stream and the consumer group that reads it. The group b"" stands for a subscription that is not durable."""
 
     def __init__(self, destination: str, group: bytes) -> None:
         self.key = destination.encode()

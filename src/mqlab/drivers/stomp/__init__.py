@@ -1,1 +1,1 @@
-"""The STOMP driver: connections, links, flavours of brokers, request/reply and its null server."""
+"""The STOMP driver: client, flavours of brokers, links, request/reply and null server."""
