@@ -1,4 +1,4 @@
-"""The lab without its pipeline: systems and agents that stay up, and the rate of a run by the agents' own counters."""
+"""The lab without its pipeline: running systems and agents, and the rate of a run by the agents' own counters."""
 
 import asyncio
 import shutil
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 def scenario(name: str, *, measure: float, warmup: float = 0.3, **changes: Any) -> Point:
-    """A scenario of jms-four-brokers with phases of this length, and anything else changed that is named."""
+    """A scenario of jms-four-brokers with phases of these lengths, and other fields changed."""
     (point,) = load_study("jms-four-brokers").points("quick", [name])
     phases = Phases(warmup=warmup, measure=measure, drain=30)
     return point.model_copy(update={"phases": phases, **changes})
 
 
 class Lab:
-    """Used as a context: everything it started is gone at its end."""
+    """A context manager: it stops everything that it started."""
 
     def __init__(self, agents: int = 2) -> None:
         self._loop = uvloop.new_event_loop()
@@ -52,24 +52,25 @@ class Lab:
         shutil.rmtree(self._temporary)
 
     def rate(self, point: Point, on: str = "embedded", *, record: bool = True) -> float:
-        """Messages a second at the consumers, or round trips."""
+        """Messages/s at the consumers, or round trips/s."""
         return self.run(point, on, record=record)[0]
 
     def run(self, point: Point, on: str = "embedded", *, record: bool = True) -> tuple[float, int]:
         """The rate, and the number of the run in the events."""
         if on not in self._systems:
-            found = system(on)
-            self._systems[on] = found, self._do(found.start(self._temporary / f"system-{len(self._systems)}"))
+            started = system(on)
+            self._systems[on] = started, self._do(started.start(self._temporary / f"system-{len(self._systems)}"))
         under_test, running = self._systems[on]
         self._runs += 1
-        one = RunExecution(
-            self._runs, "bench", point, under_test, 1, self.folder, self._agents, lambda *_: None, record=record
-        )
-        outcome = self._do(one.play(running))
+        run = RunExecution(
+            number=self._runs, study="bench", point=point, system=under_test, repetition=1, folder=self.folder,
+            agents=self._agents, watch=lambda *_: None, record=record,
+        )  # fmt: skip
+        outcome = self._do(run.play(running))
         if outcome.status != COMPLETE:
             raise SystemExit(f"{point.label} on {on}: {outcome.reason}")
-        asks = point.pattern == "request-reply"
-        counted = outcome.counted_round_trips if asks else outcome.counted_received
+        is_request_reply = point.pattern == "request-reply"
+        counted = outcome.counted_round_trips if is_request_reply else outcome.counted_received
         return counted / point.phases.measure, self._runs
 
     def running(self, on: str = "embedded") -> Running:

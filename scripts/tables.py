@@ -2,17 +2,20 @@
 
 docs/studies.md   the metrics; where every published table and figure of the built-in studies is reproduced
 docs/systems.md   what each system that comes with mqlab can do, and what its word is worth
+docs/events.md    the columns of the event tables
 docs/journal.md   the layout of the broker's journal files
 docs/broker.md    durability of the embedded broker's confirmations; which right each of its commands needs
 """
 
 import sys
 from collections.abc import Callable, Iterator
+from inspect import cleandoc
 from pathlib import Path
 from typing import Final
 
 from mqlab.broker.security import commands
 from mqlab.broker.store import journal_format
+from mqlab.events.schema import ROWS, columns
 from mqlab.runner.unsupported import unsupported_features
 from mqlab.study import FEATURES, METRICS, PublishedValue, Study, built_in_studies, load_study
 from mqlab.study.published.coverage import Coverage, coverage_of
@@ -91,6 +94,17 @@ def of_rights() -> str:
     return _table(commands.documented())
 
 
+def of_events() -> str:
+    sections = []
+    for name, row in ROWS.items():
+        rows = [["column", "type", "unit", "meaning"]]
+        for column in columns(row):
+            nullable = " or null" if column.nullable else ""
+            rows.append([f"`{column.name}`", f"{column.type}{nullable}", column.unit, column.meaning])
+        sections.append(f"\n## `{name}`\n\n{cleandoc(row.__doc__ or '')}\n\n{_table(rows)}")
+    return "".join(sections) + "\n"
+
+
 def of_systems() -> str:
     names = [name for name in sorted(SYSTEMS) if name != "external"]
     return "\n".join((_table(_features(names)), _table(_reasons(names)), _table(_worth(names))))
@@ -143,7 +157,7 @@ def written(document: str, *tables: str) -> str:
 # By document: what makes its tables, in their order.
 TABLES: Final[dict[str, tuple[Callable[[], str], ...]]] = {
     "studies.md": (of_metrics, of_studies), "systems.md": (of_systems,), "broker.md": (of_durability, of_rights),
-    "journal.md": (of_record_kinds, of_journal_fields),
+    "journal.md": (of_record_kinds, of_journal_fields), "events.md": (of_events,),
 }  # fmt: skip
 
 

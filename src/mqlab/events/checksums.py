@@ -1,7 +1,7 @@
-"""Checksums of event files: the name of a file carries the CRC32C of its whole content, `NAME.1a2b3c4d.parquet`.
+"""Checksums of event files: the name of a file contains the CRC32C of its content, `NAME.1a2b3c4d.parquet`.
 
-So a flipped bit anywhere (data, page headers, footer) is found before anything is read from the file. Parquet's own
-checksums cover the data of pages only.
+So the pipeline finds a flipped bit anywhere (data, page headers, footer) before it reads the file. Parquet's own
+checksums cover only the data of pages.
 """
 
 import re
@@ -23,7 +23,7 @@ _CHUNK_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True)
 class EventFile:
-    """`checksum` is that of the content as it is now. `damage` says why the file cannot be used; "": it can."""
+    """`checksum` is that of the present content. `damage` is why the file cannot be used; "" if it can."""
 
     path: Path
     checksum: str
@@ -31,9 +31,9 @@ class EventFile:
 
     @property
     def run(self) -> int | None:
-        """The run whose events it holds; None where the name does not tell."""
-        found = _RUN.match(self.path.name)
-        return int(found[1]) if found else None
+        """The run whose events it contains; None if the name has no run."""
+        match = _RUN.match(self.path.name)
+        return int(match[1]) if match else None
 
     @property
     def has_checksum(self) -> bool:
@@ -46,31 +46,31 @@ def file_name(name: str, content: bytes | memoryview) -> str:
 
 
 def expected_checksum(path: Path) -> str:
-    """What the name of a file says; "" for files that were written before names had checksums."""
-    found = _CHECKSUM.search(path.name)
-    return found[1] if found else ""
+    """The checksum in the name of a file; "" for files of versions without checksums."""
+    match = _CHECKSUM.search(path.name)
+    return match[1] if match else ""
 
 
 def checksum(path: Path) -> str:
-    """Of a file as it is now. Raises OSError."""
-    found = 0
+    """The checksum of the present content of a file. Raises OSError."""
+    crc = 0
     with open_regular(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
-            found = google_crc32c.extend(found, chunk)
-    return f"{found:08x}"
+            crc = google_crc32c.extend(crc, chunk)
+    return f"{crc:08x}"
 
 
 def examine(path: Path) -> EventFile:
-    """Reads the whole file. One without a checksum in its name is damaged if it cannot be decoded."""
+    """Read the whole file and check it. Without a checksum in its name, it is damaged if it cannot be decoded."""
     try:
-        now = checksum(path)
+        present = checksum(path)
     except OSError as error:
         return EventFile(path, "", error.strerror or str(error))
     expected = expected_checksum(path)
     if expected:
-        return EventFile(path, now, "" if now == expected else "does not match its checksum")
+        return EventFile(path, present, "" if present == expected else "does not match its checksum")
     try:
         pq.ParquetFile(path, page_checksum_verification=True).read()
     except (OSError, pa.ArrowException):
-        return EventFile(path, now, "cannot be decoded")
-    return EventFile(path, now)
+        return EventFile(path, present, "cannot be decoded")
+    return EventFile(path, present)

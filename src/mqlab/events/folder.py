@@ -1,4 +1,4 @@
-"""The run folder: where the records of one `mqlab run` lie, and how they are named."""
+"""The run folder: everything that one `mqlab run` recorded and measured."""
 
 import json
 import re
@@ -15,23 +15,23 @@ from mqlab.events.checksums import SUFFIX, file_name
 from mqlab.events.schema import SCHEMA_VERSION, TABLES
 from mqlab.regular_file import read_regular
 
-# Some kilobytes a system, and a line for each point that a system cannot run.
-_META_BYTES: Final = 64_000_000
+# Some kilobytes for each system, and a line for each point that a system cannot play.
+_MAX_META_BYTES: Final = 64_000_000
 
 
 class NotARunFolderError(MqlabError, ValueError):
-    """The path holds no records of a run, or records this version cannot read."""
+    """The path is not a run folder, or this version cannot read its events."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """`meta.json`, `study/` (the declaration as it was run), `events/`, `measures/`, `report/`."""
+    """`meta.json`, `study/` (a copy of the study), `events/`, `measures/`, `files/` and `report/`."""
 
     path: Path
 
     @classmethod
     def create(cls, parent: Path, name: str, now: datetime | None = None) -> "RunFolder":
-        """A new folder under `parent`; its id is the time and the (cleaned) name, made unique."""
+        """Create a folder under `parent`. Its name is the time and `name`, with a number if it exists already."""
         stamp = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
         base = f"{stamp}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('-.') or 'run'}"
         parent.mkdir(parents=True, exist_ok=True)
@@ -49,18 +49,18 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
+        """Raises NotARunFolderError."""
         folder = cls(path)
         if not folder.meta_file.exists():
             raise NotARunFolderError(f"{path}: not a run folder (it has no meta.json)")
         try:
-            meta = folder.meta()
-            found = meta.get("schema_version")
+            version = folder.meta().get("schema_version")
         except OSError as error:
             raise NotARunFolderError(f"{path}: its meta.json cannot be read: {error.strerror}") from error
         except (ValueError, AttributeError, RecursionError) as error:
             raise NotARunFolderError(f"{path}: its meta.json cannot be read ({error})") from error
-        if found != SCHEMA_VERSION:
-            raise NotARunFolderError(f"{path}: events of schema version {found}, this mqlab reads {SCHEMA_VERSION}")
+        if version != SCHEMA_VERSION:
+            raise NotARunFolderError(f"{path}: events of schema version {version}, this mqlab reads {SCHEMA_VERSION}")
         return folder
 
     @property
@@ -81,7 +81,7 @@ class RunFolder:
 
     @property
     def files(self) -> Path:
-        """What systems write because the study wants it, such as traces. Made when it is needed."""
+        """Files that systems write by settings of the study, such as traces. It exists only if there are some."""
         return self.path / "files"
 
     @property
@@ -89,27 +89,27 @@ class RunFolder:
         return self.path / "report"
 
     def meta(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(read_regular(self.meta_file, _META_BYTES))
-        return found
+        meta: dict[str, Any] = json.loads(read_regular(self.meta_file, _MAX_META_BYTES))
+        return meta
 
     def write_meta(self, meta: dict[str, Any]) -> None:
-        """Replaces meta.json as a whole, so that an interruption leaves the old one."""
+        """Replace meta.json atomically."""
         text = json.dumps({"schema_version": SCHEMA_VERSION, **meta}, indent=2, sort_keys=False)
         temporary = self.meta_file.with_suffix(".new")
         temporary.write_text(text + "\n")
         temporary.replace(self.meta_file)
 
     def write_events(self, table: str, name: str, rows: pa.Table) -> None:
-        """One Parquet file of one table. `name` tells its writer apart: files are never appended to.
+        """Write a new Parquet file of a table. `name` must be unique in the table.
 
-        The checksum is that of the content in memory, so it also covers the way to the disk.
+        The checksum is computed in memory, so it also detects errors on the way to the disk.
         """
-        written = pa.BufferOutputStream()
-        pq.write_table(rows.cast(TABLES[table]), written)
-        content = memoryview(written.getvalue())
+        output = pa.BufferOutputStream()
+        pq.write_table(rows.cast(TABLES[table]), output)
+        content = memoryview(output.getvalue())
         folder = self.events / table
         folder.mkdir(exist_ok=True)
-        # Whole or not at all: half a file would void its run. Spark passes over names with a dot.
+        # Renamed when it is complete: a partial file would void its run. Spark ignores names with a leading dot.
         unfinished = folder / f".{name}.unfinished"
         unfinished.write_bytes(content)
         unfinished.replace(folder / file_name(name, content))

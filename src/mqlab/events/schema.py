@@ -82,8 +82,9 @@ class RunRow(EventRow):
 class RoleRow(EventRow):
     """A producer or a consumer of the run.
 
-    A requester is a producer of requests and a consumer of replies, a responder a consumer of requests and a producer
-    of replies: two rows each. Of pair k of queues, requests go to destination 2k and replies to 2k + 1.
+    A requester is a producer of requests and a consumer of replies, a responder a consumer of
+    requests and a producer of replies: two rows each. Of pair k of queues, requests go to
+    destination 2k and replies to 2k + 1.
     """
 
     table = "roles"
