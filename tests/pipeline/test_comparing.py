@@ -120,5 +120,5 @@ def test_peaks_of_two_systems_are_compared_wherever_they_are(tables: Tables) -> 
 
 def test_what_exhibits_ask_for() -> None:
     found = exhibit_inputs(EXHIBITS)
-    assert found.compared == ("rate.received", "latency.max")
+    assert found.compared_metrics == ("rate.received", "latency.max")
     assert found.peaks == (("rate.received", ("threads",)), ("rate.received", ("clients", "threads")))

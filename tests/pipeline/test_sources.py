@@ -128,5 +128,5 @@ def test_a_damaged_file_without_a_run_voids_all_runs(tmp_path: Path, clean_runs:
     (folder.events / "sends" / "part-0.parquet").write_bytes(b"PAR1")
     found = examine_events(folder)
     assert [*found.damaged] == [None]
-    assert found.usable("sends") == []
-    assert len(found.usable("runs")) == 2
+    assert found.readable_files("sends") == []
+    assert len(found.readable_files("runs")) == 2

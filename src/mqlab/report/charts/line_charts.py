@@ -51,9 +51,7 @@ def latencies(curves: Sequence[Curve], systems: Sequence[str]) -> str:
     """
     lines = [(curve.system, stretched(share), latency) for curve in curves for share, latency in curve.points]
     marks = [
-        (curve.system, stretched(share), latency, description)
-        for curve in curves
-        for share, latency, description in curve.marks
+        (curve.system, stretched(share), latency, text) for curve in curves for share, latency, text in curve.marks
     ]
     far = max([x for _, x, _ in lines] + [x for _, x, _, _ in marks], default=1.0)
     ticks = _thirds([y for _, _, y in lines] + [y for _, _, y, _ in marks])
@@ -76,16 +74,13 @@ def latencies(curves: Sequence[Curve], systems: Sequence[str]) -> str:
     )
     colour = by_system(systems, [curve.system for curve in curves])
     drawn = [{"system": name, "x": across, "y": up, "n": n} for n, (name, across, up) in enumerate(lines)]
-    dotted = [
-        {"system": name, "x": across, "y": up, "description": f"{name}: {description}"}
-        for name, across, up, description in marks
-    ]
+    dotted = [{"system": name, "x": across, "y": up, "text": f"{name}: {text}"} for name, across, up, text in marks]
     sheet = Sheet()
     line = sheet.chart(drawn).mark_line(strokeWidth=2)
     dots = sheet.chart(dotted).mark_circle(size=36, opacity=1)
     layers = [
         line.encode(x=x, y=y, color=colour, order=alt.Order("n:Q")),
-        dots.encode(x=x, y=y, color=colour, description=alt.Description("description:N")),
+        dots.encode(x=x, y=y, color=colour, description=alt.Description("text:N")),
     ]
     return draw(layered(layers, **_SIZE), sheet)
 
@@ -97,18 +92,16 @@ def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]
         for line in lines
         for x, y in _with_last_edge(line.seconds)
     ]
-    shaded = [{"phase": band.phase, "start": band.start, "end": band.end} for band in bands]
+    shaded = [{"phase": phase.phase, "start": phase.start, "end": phase.end} for phase in bands]
     sheet = Sheet()
-    shade = sheet.chart(shaded)
+    band = sheet.chart(shaded)
     dashes = alt.Scale(domain=["received", "sent"], range=[[1, 0], [4, 3]])
     steps = sheet.chart(rows).mark_line(interpolate="step-after", strokeWidth=1.6, opacity=0.85)
     layers = [
-        shade.mark_rect(color=FAINT, opacity=0.16).encode(
+        band.mark_rect(color=FAINT, opacity=0.16).encode(
             x=alt.X("start:Q"), x2=alt.X2("end:Q"), description=alt.Description("phase:N")
         ),
-        shade.mark_text(align="left", dx=3, dy=8, y=0, fontSize=10).encode(
-            x=alt.X("start:Q"), text=alt.Text("phase:N")
-        ),
+        band.mark_text(align="left", dx=3, dy=8, y=0, fontSize=10).encode(x=alt.X("start:Q"), text=alt.Text("phase:N")),
         steps.encode(
             x=alt.X(
                 "x:Q",

@@ -112,7 +112,7 @@ class MeasuredValues(ClaimValues):
         return stand_in(self.results, name)
 
     def all_points(self) -> PointIndex:
-        return self.results.lookup
+        return self.results.point_index
 
     def value_of(self, system: str, reference: Reference, within: bool = False) -> Interval:
         measure = self._measure(system, self.point(reference), reference.metric)
@@ -130,19 +130,10 @@ class MeasuredValues(ClaimValues):
             why = "it is a base itself" if point.base is None else self.results.absence(system, point)
             raise MissingValueError(f"no impact on {reference.metric} of {point.label}: {why}")
         base = next((p for p in self.results.points_of(point.scenario) if p.name == impact.base), point)
-        known = impact.low is not None and impact.high is not None
-        low = (
-            impact.low
-            if impact.low is not None and not self._is_lower_bound(system, base, reference.metric)
-            else _LEAST_CHANGE
-        )
-        high = (
-            impact.high
-            if impact.high is not None and not self._is_lower_bound(system, point, reference.metric)
-            else math.inf
-        )
-        if not known:
-            low, high = _LEAST_CHANGE, math.inf
+        if impact.low is None or impact.high is None:
+            return Interval(impact.value, min(_LEAST_CHANGE, impact.value), math.inf)
+        low = _LEAST_CHANGE if self._is_lower_bound(system, base, reference.metric) else impact.low
+        high = math.inf if self._is_lower_bound(system, point, reference.metric) else impact.high
         return Interval(impact.value, min(low, impact.value), max(high, impact.value))
 
     def uncertainty(self, system: str, point: Point, metric: str) -> str:
@@ -173,7 +164,7 @@ class PublishedValues(ClaimValues):
         return name if name in self.systems() else None
 
     def all_points(self) -> PointIndex:
-        return self.results.declared_lookup
+        return self.results.declared_index
 
     def value_of(self, system: str, reference: Reference, within: bool = False) -> Interval:  # noqa: ARG002 - published values are exact
         published = self.results.study.published_value(system, self.point(reference), reference.metric)

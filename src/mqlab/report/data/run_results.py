@@ -104,11 +104,11 @@ class RunResults:
         return tuple(self.study.points("full"))
 
     @cached_property
-    def lookup(self) -> PointIndex:
+    def point_index(self) -> PointIndex:
         return PointIndex(self.points)
 
     @cached_property
-    def declared_lookup(self) -> PointIndex:
+    def declared_index(self) -> PointIndex:
         return PointIndex(self.declared)
 
     @cached_property

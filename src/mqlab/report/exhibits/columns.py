@@ -81,23 +81,23 @@ def subject_head(results: RunResults, subject: Subject) -> str:
     return system_cell(results, *subject).full_text
 
 
-def value_cell(group: ColumnGroup, subject: Subject, row_points: RowPoints) -> Cell:
+def value_cell(group: ColumnGroup, subject: Subject, row: RowPoints) -> Cell:
     system, origin = subject
     metric = group.figure.metric
     if origin == PUBLISHED:
-        point = row_points.declared
+        point = row.declared
         published = point and group.results.study.find_published(system, point, metric, table=group.table)
         return printed(published or None, group.unit)
-    if row_points.point is None:
-        return absent(row_points.absence(group.results))
-    return measured(group.results, system, row_points.point, metric, unit=group.unit)
+    if row.point is None:
+        return absent(row.absence(group.results))
+    return measured(group.results, system, row.point, metric, unit=group.unit)
 
 
-def impact_cell(group: ColumnGroup, subject: Subject, row_points: RowPoints) -> Cell:
+def impact_cell(group: ColumnGroup, subject: Subject, row: RowPoints) -> Cell:
     system, origin = subject
-    point = row_points.declared if origin == PUBLISHED else row_points.point
+    point = row.declared if origin == PUBLISHED else row.point
     if point is None:
-        return absent(row_points.absence(group.results))
+        return absent(row.absence(group.results))
     if point.base is None:
         return Cell(BASE, tone="number")
     if origin == PUBLISHED:
@@ -112,39 +112,35 @@ def impact_cell(group: ColumnGroup, subject: Subject, row_points: RowPoints) -> 
     return number(f"{formatting.signed(impact.value)}{flag}", half_width(impact.value, "", impact.ci95))
 
 
-def peak_cell(group: ColumnGroup, subject: Subject, row_points: RowPoints) -> Cell:
+def peak_cell(group: ColumnGroup, subject: Subject, row: RowPoints) -> Cell:
     """The figure, and in brackets where on the swept parameters it was reached."""
     system, origin = subject
     results, figure = group.results, group.figure
     if origin == PUBLISHED:
-        point = row_points.declared
+        point = row.declared
         if point is None:
-            return absent(row_points.absence(results))
+            return absent(row.absence(results))
         published = printed(
             results.study.find_published(system, point, figure.metric, figure.over, group.table), group.unit
         )
         at = results.study.find_published(system, point, "at", figure.over, group.table)
         return published if at is None or published.tone == "absent" else number(f"{published.text} ({at.text})")
-    peak = results.peak(system, row_points.measured, figure.metric, figure.over)
+    peak = results.peak(system, row.measured, figure.metric, figure.over)
     if peak is None:
-        return absent(
-            results.absence(system, row_points.measured[0], brief=True)
-            if row_points.measured
-            else row_points.absence(results)
-        )
+        return absent(results.absence(system, row.measured[0], brief=True) if row.measured else row.absence(results))
     if why := why_unknown(peak.metric, peak.value, peak.ci95):
         return unknown(why)
-    busy = any(results.busy(system, point) for point in row_points.measured if point.name == peak.point)
+    busy = any(results.busy(system, point) for point in row.measured if point.name == peak.point)
     unit = peak.unit if group.unit else ""
     mark = bound_mark(peak.metric, peak.bound_by)
     text = f"{mark}{figure_text(peak.value, unit, False, busy)} ({formatting.setting(peak.at)})"
     return number(text, half_width(peak.value, unit, peak.ci95))
 
 
-def ratio_cell(group: ColumnGroup, origin: str, systems: tuple[str, str], row_points: RowPoints) -> Cell:
+def ratio_cell(group: ColumnGroup, origin: str, systems: tuple[str, str], row: RowPoints) -> Cell:
     results, figure = group.results, group.figure
     if origin == PUBLISHED:
-        point = row_points.declared
+        point = row.declared
         published = point and results.study.find_published(
             " / ".join(systems), point, "ratio", figure.over, group.table
         )
@@ -152,7 +148,7 @@ def ratio_cell(group: ColumnGroup, origin: str, systems: tuple[str, str], row_po
             return printed(None)
         sign = "%" if published.unit.startswith("%") else formatting.TIMES
         return number(f"{printed(published, unit=False).text} {sign}")
-    ratio = _comparison(group, systems, row_points)
+    ratio = _comparison(group, systems, row)
     if isinstance(ratio, Cell):
         return ratio
     if why := why_unknown("ratio", ratio.ratio, ratio.ci95):
@@ -162,12 +158,12 @@ def ratio_cell(group: ColumnGroup, origin: str, systems: tuple[str, str], row_po
     return number(f"{formatting.number(ratio.ratio * factor)} {sign}", half_width(1.0, "", half))
 
 
-def faster_cell(group: ColumnGroup, subject: Subject, other: str, row_points: RowPoints) -> Cell:
+def faster_cell(group: ColumnGroup, subject: Subject, other: str, row: RowPoints) -> Cell:
     """By how many percent a system is faster than the other; empty where it is not."""
     system, origin = subject
     results, figure = group.results, group.figure
     if origin == PUBLISHED:
-        point = row_points.declared
+        point = row.declared
         published = point and results.study.find_published(
             f"{system} / {other}", point, "faster", figure.over, group.table
         )
@@ -177,7 +173,7 @@ def faster_cell(group: ColumnGroup, subject: Subject, other: str, row_points: Ro
             if published and published.system.startswith(system)
             else Cell("", tone="number")
         )
-    ahead = _comparison(group, (system, other), row_points)
+    ahead = _comparison(group, (system, other), row)
     if isinstance(ahead, Cell):
         return ahead
     if ahead.faster != system:
@@ -188,19 +184,19 @@ def faster_cell(group: ColumnGroup, subject: Subject, other: str, row_points: Ro
     return number(formatting.number(ahead.percent_faster), f"{formatting.number(low)} to {formatting.number(high)}")
 
 
-def _comparison(group: ColumnGroup, systems: tuple[str, str], row_points: RowPoints) -> ComparisonRow | Cell:
+def _comparison(group: ColumnGroup, systems: tuple[str, str], row: RowPoints) -> ComparisonRow | Cell:
     """The comparison of two systems in this row, or the cell with the reason why there is none."""
     results, figure = group.results, group.figure
     if figure.over:
-        comparison = results.peak_comparison(*systems, row_points.measured, figure.metric, figure.over)
+        comparison = results.peak_comparison(*systems, row.measured, figure.metric, figure.over)
     else:
-        comparison = results.comparison(*systems, row_points.point, figure.metric) if row_points.point else None
+        comparison = results.comparison(*systems, row.point, figure.metric) if row.point else None
     if comparison is not None:
         return comparison
-    if not row_points.measured or not (figure.over or row_points.point):
-        return absent(row_points.absence(results))
-    missing = [name for name in systems if results.absence(name, row_points.measured[0]) != "not measured"]
-    return absent(results.absence(missing[0] if missing else systems[0], row_points.measured[0], brief=True))
+    if not row.measured or not (figure.over or row.point):
+        return absent(row.absence(results))
+    missing = [name for name in systems if results.absence(name, row.measured[0]) != "not measured"]
+    return absent(results.absence(missing[0] if missing else systems[0], row.measured[0], brief=True))
 
 
 def _ratio_columns(group: ColumnGroup) -> list[TableColumn]:

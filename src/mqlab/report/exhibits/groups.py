@@ -22,9 +22,8 @@ def grouped(results: RunResults, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
     shown = {bar.key for panel in panels for bar in panel.bars}
     keys = [name for pair in pairs(results) if (name := pair_name(results, pair)) in shown]
     name = results.exhibit_name("bars", exhibit)
-    description = f"{exhibit.title}, {METRICS[metric].unit}. " + "; ".join(
-        bar.description for panel in panels for bar in panel.bars
-    )
+    texts = [bar.description for panel in panels for bar in panel.bars]
+    description = f"{exhibit.title}, {METRICS[metric].unit}. {'; '.join(texts)}"
     picture = svg.clean(group_charts.groups(panels, keys, METRICS[metric].unit), name, description)
     return (Figure(name, exhibit.title, picture, description, tuple(_notes(results, exhibit, panels)), wide=True),)
 
@@ -36,10 +35,10 @@ def _panel(results: RunResults, exhibit: Exhibit, origin: str) -> GroupPanel:
     several = len({point.scenario for point in points}) > 1 and SCENARIO not in names
     bars: list[GroupBar] = []
     for key, by_scenario in by_key.items():
-        for scenario, row_points in by_scenario.items():
+        for scenario, row in by_scenario.items():
             group = _named(names, key, scenario if several else "")
             for pair in pairs(results):
-                bars += _bar(results, exhibit, pair, origin, group, row_points)
+                bars += _bar(results, exhibit, pair, origin, group, row)
     return GroupPanel(origin.capitalize(), tuple(bars))
 
 
@@ -53,46 +52,39 @@ def _named(names: Key, key: Key, scenario: str) -> str:
 
 
 def _bar(
-    results: RunResults, exhibit: Exhibit, pair: SystemPair, origin: str, group: str, row_points: RowPoints
+    results: RunResults, exhibit: Exhibit, pair: SystemPair, origin: str, group: str, row: RowPoints
 ) -> Iterator[GroupBar]:
     system = pair.published if origin == PUBLISHED else pair.measured
     if system is None:
         return
-    value, ci95, label = (
-        _printed(results, exhibit, system, row_points)
-        if origin == PUBLISHED
-        else _measured(results, exhibit, system, row_points)
-    )
+    read = _printed if origin == PUBLISHED else _measured
+    value, ci95, label = read(results, exhibit, system, row)
     description = f"{group}, {system}, {origin}: {label}"
     yield GroupBar(group, pair_name(results, pair), value, ci95, label, description)
 
 
-def _printed(
-    results: RunResults, exhibit: Exhibit, system: str, row_points: RowPoints
-) -> tuple[float | None, None, str]:
-    point = row_points.declared
+def _printed(results: RunResults, exhibit: Exhibit, system: str, row: RowPoints) -> tuple[float | None, None, str]:
+    point = row.declared
     published = point and results.study.find_published(system, point, exhibit.value or "", table=exhibit.title)
     if not published:
         return None, None, f"{formatting.NOT_AVAILABLE}, not published"
-    return (
-        published.value,
-        None,
-        formatting.printed(published.text) if published.value is not None else f"printed as {published.text}",
-    )
+    if published.value is None:
+        return None, None, f"printed as {published.text}"
+    return published.value, None, formatting.printed(published.text)
 
 
 def _measured(
-    results: RunResults, exhibit: Exhibit, system: str, row_points: RowPoints
+    results: RunResults, exhibit: Exhibit, system: str, row: RowPoints
 ) -> tuple[float | None, float | None, str]:
-    if row_points.point is None:
-        return None, None, f"{formatting.NOT_AVAILABLE}, {row_points.absence(results)}"
-    measure = results.measure(system, row_points.point, exhibit.value or "")
+    if row.point is None:
+        return None, None, f"{formatting.NOT_AVAILABLE}, {row.absence(results)}"
+    measure = results.measure(system, row.point, exhibit.value or "")
     if measure is None:
-        return None, None, f"{formatting.NOT_AVAILABLE}, {results.absence(system, row_points.point, brief=True)}"
+        return None, None, f"{formatting.NOT_AVAILABLE}, {results.absence(system, row.point, brief=True)}"
     if why_unknown(measure.metric, measure.value, measure.ci95):
         return None, None, formatting.NOT_KNOWN
     unit = measure.unit if measure.unit in formatting.SCALED else ""
-    text = figure_text(measure.value, unit, measure.lower_bound, results.busy(system, row_points.point))
+    text = figure_text(measure.value, unit, measure.lower_bound, results.busy(system, row.point))
     return measure.value, measure.ci95, text
 
 

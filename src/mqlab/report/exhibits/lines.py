@@ -47,8 +47,8 @@ class _Sweep:
     def along(self, line: Key) -> Iterator[tuple[str, RowPoints]]:
         for key, by_scenario in self.by_scenario.items():
             if key[:-1] == line:
-                for row_points in by_scenario.values():
-                    yield key[-1], row_points
+                for row in by_scenario.values():
+                    yield key[-1], row
 
     def named(self, line: Key) -> str:
         pairs = zip(self.names[:-1], line, strict=True)
@@ -109,21 +109,16 @@ def _panels(sweep: _Sweep) -> tuple[list[Panel], list[str]]:
     panels: list[Panel] = []
     as_text: list[str] = []
     for origin in (PUBLISHED, MEASURED):
-        by_pair = [
-            (pair, pair_lines) for pair in pairs(sweep.results) if (pair_lines := _lines_of(sweep, pair, origin))
-        ]
-        marks = [mark for _, pair_lines in by_pair for line in pair_lines for mark in line.marks if not line.second]
+        drawn = {pair: made for pair in pairs(sweep.results) if (made := _lines_of(sweep, pair, origin))}
+        all_lines = [line for made in drawn.values() for line in made]
+        marks = [mark for line in all_lines for mark in line.marks if not line.second]
         if origin == PUBLISHED and len(marks) < _FEWEST:
             as_text += [mark.description for mark in marks]
-        elif len(sweep.keys) == 1 and by_pair:
-            panels.append(
-                _panel(origin.capitalize(), origin, [line for _, pair_lines in by_pair for line in pair_lines])
-            )
+        elif len(sweep.keys) == 1 and drawn:
+            panels.append(_panel(origin.capitalize(), origin, all_lines))
         else:
-            panels += [
-                _panel(f"{_name(sweep.results, pair, origin)}, {origin}", origin, pair_lines)
-                for pair, pair_lines in by_pair
-            ]
+            named = ((f"{_name(sweep.results, pair, origin)}, {origin}", made) for pair, made in drawn.items())
+            panels += [_panel(title, origin, made) for title, made in named]
     return panels, as_text
 
 
@@ -150,23 +145,17 @@ def _lines_of(sweep: _Sweep, pair: SystemPair, origin: str) -> list[Line]:
         for second, figure in enumerate(sweep.exhibit.views):
             marks = [
                 mark
-                for x, row_points in sweep.along(key)
-                if (mark := _mark(sweep, (system, origin), figure, key, x, row_points)) is not None
+                for x, row in sweep.along(key)
+                if (mark := _mark(sweep, (system, origin), figure, key, x, row)) is not None
             ]
             if marks:
                 lines.append(Line(name, tuple(marks), bool(second)))
     return lines
 
 
-def _mark(
-    sweep: _Sweep, subject: tuple[str, str], figure: MetricView, key: Key, x: str, row_points: RowPoints
-) -> Mark | None:
+def _mark(sweep: _Sweep, subject: tuple[str, str], figure: MetricView, key: Key, x: str, row: RowPoints) -> Mark | None:
     system, origin = subject
-    value = (
-        _printed(sweep, system, figure, row_points)
-        if origin == PUBLISHED
-        else _measured(sweep, system, figure, row_points)
-    )
+    value = _printed(sweep, system, figure, row) if origin == PUBLISHED else _measured(sweep, system, figure, row)
     if value is None:
         return None
     found, ci95, before, after = value
@@ -179,25 +168,25 @@ def _mark(
 _Value = tuple[float, float | None, str, str]  # a value, its ci95, the text before and after it
 
 
-def _printed(sweep: _Sweep, system: str, figure: MetricView, row_points: RowPoints) -> _Value | None:
-    point = row_points.declared
+def _printed(sweep: _Sweep, system: str, figure: MetricView, row: RowPoints) -> _Value | None:
+    point = row.declared
     if point is None:
         return None
     published = sweep.results.study.find_published(system, point, figure.metric, figure.over, sweep.exhibit.title)
     return None if published is None or published.value is None else (published.value, None, "", "")
 
 
-def _measured(sweep: _Sweep, system: str, figure: MetricView, row_points: RowPoints) -> _Value | None:
+def _measured(sweep: _Sweep, system: str, figure: MetricView, row: RowPoints) -> _Value | None:
     results = sweep.results
     if figure.kind == "peak":
-        peak = results.peak(system, row_points.measured, figure.metric, figure.over)
+        peak = results.peak(system, row.measured, figure.metric, figure.over)
         if peak is None:
             return None
         return peak.value, peak.ci95, bound_mark(peak.metric, peak.bound_by), f" at {peak.at}"
-    measure = row_points.point and results.measure(system, row_points.point, figure.metric)
-    if not measure or row_points.point is None:
+    measure = row.point and results.measure(system, row.point, figure.metric)
+    if not measure or row.point is None:
         return None
-    flag = f" {formatting.FLAG}" if results.busy(system, row_points.point) else ""
+    flag = f" {formatting.FLAG}" if results.busy(system, row.point) else ""
     return measure.value, measure.ci95, bound_mark(measure.metric, measure.bound_by), flag
 
 
