@@ -55,7 +55,7 @@ class Producer:
     ) -> None:  # fmt: skip
         """Send one message. A persistent one outside a transaction is on the broker's disk when this returns.
 
-        Others leave with all that are unsent by the next turn of the loop; a single one leaves with that turn.
+        Other messages are coalesced, and leave at the next turn of the loop.
         """
         if not persistent and (headers or properties) and self.try_send(body, headers, properties):
             return
