@@ -1,4 +1,4 @@
-"""The broker's decisions, pure: commands (and facts such as "durable up to record 7") in, effects out.
+"""The core decides: it takes commands, and facts such as "durable up to record 7", and returns effects.
 
-No socket, clock, thread or file: the server carries the effects out, and a simulator can crash it anywhere.
+It touches no socket, clock, thread or file: the server runs the effects, and a simulation can crash it anywhere.
 """

@@ -35,7 +35,7 @@ class Routing:
         """Raises RefusedError if the topic of a new subscription has too many."""
         topic, most = self.topics.get(subscription.terms.topic), limits.SUBSCRIPTIONS_A_TOPIC
         beside = self.patterns if subscription.wildcard else () if topic is None else topic.subscriptions
-        if subscription.weight + sum(one.subscription.weight for one in beside if one.subscription) > most:
+        if subscription.weight + sum(queue.subscription.weight for queue in beside if queue.subscription) > most:
             raise RefusedError(f"a topic has at most {most} subscriptions, and there are as many patterns of topics")
 
     def named(self, name: str) -> Queue | None:
@@ -58,11 +58,12 @@ class Routing:
         known = self.topics.get(topic.name)
         if known is not None:
             return known.subscriptions
-        return [one for one in self.subscriptions if one.subscription and one.subscription.is_of(topic.name)]
+        return [queue for queue in self.subscriptions if queue.subscription and queue.subscription.is_of(topic.name)]
 
     def drop_unused(self, topic: Topic) -> bool:
         """Drop a topic without producers and without a subscription to its name; the next use creates it again."""
-        if topic.producers or any(one.subscription and not one.subscription.wildcard for one in topic.subscriptions):
+        named = (queue.subscription for queue in topic.subscriptions)
+        if topic.producers or any(subscription and not subscription.wildcard for subscription in named):
             return False
         topic.drop()
         self.topics.pop(topic.name, None)
