@@ -194,8 +194,8 @@ HTTP_HEAD: Final = 16 * 1024
 WEBSOCKET_BEFORE_HELLO: Final = 64 * 1024
 
 # Nanoseconds of a turn of the event loop after which a connection's other frames, and the rest of long work, wait for
-# the next turn: others notice a few milliseconds as little as they notice one large batch.
-TURN_NS: Final = 4_000_000
+# the next turn: a client that waits for an answer waits for the turns of all connections that have something to do.
+TURN_NS: Final = 1_000_000
 
 # Messages, or batches, that long work in the core looks at in one slice, some microseconds each: what is left is done
 # in a later turn of the event loop.

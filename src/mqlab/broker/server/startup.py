@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import uvloop
@@ -48,6 +49,10 @@ async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Addres
         await broker.close()
 
 
+# Objects of a garbage collection of the youngest: some milliseconds.
+_YOUNG_OBJECTS: Final = 10_000
+
+
 def serve(settings: Settings, announce: Callable[[list[Address]], None]) -> None:
     """Run until SIGINT or SIGTERM. Raises BrokerFailedError if the broker itself could not go on."""
     if not settings.listen:
@@ -62,8 +67,11 @@ async def _serve(settings: Settings, announce: Callable[[list[Address]], None]) 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with running(settings) as (broker, bound):
-        # What is there now stays: no garbage collection need look at it again.
+        # What is there now stays: no garbage collection need look at it again. The garbage of a connection that ended
+        # is collected while it is young: with Python's own threshold it grows old first, in a storm of connections,
+        # and collections that look at everything keep the loop for 100 ms.
         gc.freeze()
+        gc.set_threshold(_YOUNG_OBJECTS)
         announce(bound)
         stop = asyncio.ensure_future(stopped.wait())
         await asyncio.wait((stop, broker.failure), return_when=asyncio.FIRST_COMPLETED)

@@ -24,6 +24,8 @@ from mqlab.wire.stomp import FrameRun, Limits, StompError, StompFrame, StompFram
 _BEFORE_CONNECT: Final = Limits(
     limits.STOMP_HEADERS, limits.FRAME_BEFORE_HELLO, limits.FRAME_BEFORE_HELLO, limits.FRAME_BEFORE_HELLO
 )
+# Bytes that one step looks at, at the most.
+_CHUNK: Final = 64 * 1024
 # Seconds to read why a connection was ended.
 _LAST_WORDS: Final = 2.0
 
@@ -71,7 +73,10 @@ class StompServerConnection(asyncio.Protocol):
             return
         if self._heartbeats is not None:
             self._heartbeats.heard()
-        self._bytes.append(data)
+        if len(data) <= _CHUNK:
+            self._bytes.append(data)
+        else:
+            self._bytes.extend(data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK))
         began = time_ns()
         self._turn()
         if self._socket is not None:
@@ -156,10 +161,11 @@ class StompServerConnection(asyncio.Protocol):
         if self._busy:
             return
         self._busy = True
-        ends = time_ns() + limits.TURN_NS
+        ends, has_time = time_ns() + limits.TURN_NS, True
         while self._socket is not None and not self._components.failed:
             # Who does not read its receipts is not listened to.
-            if not self._full and time_ns() <= ends and self._act():
+            if not self._full and has_time and self._act():
+                has_time = time_ns() <= ends
                 continue
             if not self._full:
                 self._components.subscriptions.settle_auto()
@@ -169,7 +175,7 @@ class StompServerConnection(asyncio.Protocol):
         if self._components.refused or (not self._actions and self._decoder.has_left):
             self._leave()
         self._write_out()
-        if not self._full and time_ns() > ends:
+        if not self._full and not has_time and (self._actions or self._found or self._bytes):
             self._go_on_later()
         self._listen(not (self._actions or self._decoder.waits or self._full or self._is_due))
 
@@ -218,15 +224,16 @@ class StompServerConnection(asyncio.Protocol):
                 return False
             self._found = self._splitter.feed_runs(self._bytes.popleft())
         try:
-            for found in self._found:
-                if not self._decoder.gathers(found):
-                    self._actions += self._decoder.actions(found)
-                    return True
+            found = next(self._found, None)
         except StompError as error:
             self._bytes.clear()
             self._actions += self._decoder.gathered()
             self._actions.append(partial(_fail, error))
         else:
+            if found is not None:
+                if not self._decoder.gathers(found):
+                    self._actions += self._decoder.actions(found)
+                return True
             self._actions += self._decoder.gathered()
         self._found = None
         return True
