@@ -14,36 +14,36 @@ from mqlab.wire.amqp import Method, method
 Play = Callable[[Connection], Awaitable[None]]
 
 
-class Peer(AmqpNullServer):
+class FakeBroker(AmqpNullServer):
     """Delivers ten messages of 12 bytes at a time; says something in place of the answer to some methods."""
 
-    peers: list["Peer"]
-    instead: dict[str, bytes]
+    connections: list["FakeBroker"]
+    answers: dict[str, bytes]
 
     def __init__(self) -> None:
         super().__init__(12, 10)
-        self.heard: list[Method] = []
-        self.peers.append(self)
+        self.received_frames: list[Method] = []
+        self.connections.append(self)
 
     def _answer(self, said: Method) -> None:
-        self.heard.append(said)
-        if said.name in self.instead:
-            self.write(self.instead[said.name])
+        self.received_frames.append(said)
+        if said.name in self.answers:
+            self.write(self.answers[said.name])
         else:
             super()._answer(said)
 
     def said(self, name: str) -> list[tuple[Any, ...]]:
-        return [one.arguments for one in self.heard if one.name == name]
+        return [one.arguments for one in self.received_frames if one.name == name]
 
 
 @pytest.fixture
-def peer(monkeypatch: pytest.MonkeyPatch) -> type[Peer]:
-    monkeypatch.setattr(Peer, "peers", [], raising=False)
-    monkeypatch.setattr(Peer, "instead", {}, raising=False)
-    return Peer
+def fake_broker(monkeypatch: pytest.MonkeyPatch) -> type[FakeBroker]:
+    monkeypatch.setattr(FakeBroker, "connections", [], raising=False)
+    monkeypatch.setattr(FakeBroker, "answers", {}, raising=False)
+    return FakeBroker
 
 
-class Quiet(Peer):
+class SilentBroker(FakeBroker):
     """Delivers and confirms nothing by itself."""
 
     def next_messages(self) -> bytes | None:
@@ -55,54 +55,54 @@ class Quiet(Peer):
 
 
 @pytest.fixture
-def quiet(peer: type[Peer]) -> type[Peer]:
-    assert issubclass(Quiet, peer)
-    return Quiet
+def quiet(fake_broker: type[FakeBroker]) -> type[FakeBroker]:
+    assert issubclass(SilentBroker, fake_broker)
+    return SilentBroker
 
 
 @pytest.mark.parametrize(("rows", "size"), [(1, 12), (70_000, 12), (5, 300_000), (3, 0)])
-def test_every_message_of_a_batch_is_confirmed(peer: type[Peer], rows: int, size: int) -> None:
+def test_every_message_of_a_batch_is_confirmed(fake_broker: type[FakeBroker], rows: int, size: int) -> None:
     async def play(connection: Connection) -> None:
         sender = await connection.sender("queue:q", persistent=True, transacted=False)
         await sender.send(bodies(rows, size), wait=True)
-        assert Peer.peers[-1]._published == rows
+        assert FakeBroker.connections[-1]._published == rows
         await sender.send(bodies(1, size), wait=False)
         await sender.close()
-        assert Peer.peers[-1]._published == rows + 1
+        assert FakeBroker.connections[-1]._published == rows + 1
 
-    against("amqp", peer, play)
+    against("amqp", fake_broker, play)
 
 
-def test_what_was_received_is_acknowledged_with_the_next(peer: type[Peer]) -> None:
+def test_what_was_received_is_acknowledged_with_the_next(fake_broker: type[FakeBroker]) -> None:
     async def play(connection: Connection) -> None:
         receiver = await connection.receiver("queue:q", ReceiverOptions(10))
         first = await receiver.receive()
         assert [body[4] for body in first.bodies.tolist()] == list(range(10))
         await turns()
-        assert Peer.peers[-1].said("basic.ack") == []
+        assert FakeBroker.connections[-1].said("basic.ack") == []
         await receiver.receive()
         await turns()
-        assert Peer.peers[-1].said("basic.ack") == [(10, True)]
-        assert Peer.peers[-1].said("basic.qos") == [(0, 10, False)]
+        assert FakeBroker.connections[-1].said("basic.ack") == [(10, True)]
+        assert FakeBroker.connections[-1].said("basic.qos") == [(0, 10, False)]
 
-    against("amqp", peer, play)
+    against("amqp", fake_broker, play)
 
 
-def test_lazy_acknowledgement_is_told_at_the_end(peer: type[Peer]) -> None:
+def test_lazy_acknowledgement_is_told_at_the_end(fake_broker: type[FakeBroker]) -> None:
     async def play(connection: Connection) -> None:
         receiver = await connection.receiver("queue:q", ReceiverOptions(40, "dups_ok"))
         rows = 0
         while rows < 40:
             rows += len((await receiver.receive()).bodies)
         await turns()
-        assert len(Peer.peers[-1].said("basic.ack")) <= 2
+        assert len(FakeBroker.connections[-1].said("basic.ack")) <= 2
         await receiver.close()
-        assert Peer.peers[-1].said("basic.ack")[-1][0] >= 40
+        assert FakeBroker.connections[-1].said("basic.ack")[-1][0] >= 40
 
-    against("amqp", peer, play)
+    against("amqp", fake_broker, play)
 
 
-def test_a_receive_that_is_cancelled_loses_nothing(peer: type[Peer]) -> None:
+def test_a_receive_that_is_cancelled_loses_nothing(fake_broker: type[FakeBroker]) -> None:
     async def play(connection: Connection) -> None:
         receiver = await connection.receiver("queue:q", ReceiverOptions(10))
         waiting = asyncio.ensure_future(receiver.receive())
@@ -112,7 +112,7 @@ def test_a_receive_that_is_cancelled_loses_nothing(peer: type[Peer]) -> None:
         await turns()
         assert [body[4] for body in (await receiver.receive()).bodies.tolist()] == list(range(10))
 
-    against("amqp", peer, play)
+    against("amqp", fake_broker, play)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_receive_that_is_cancelled_loses_nothing(peer: type[Peer]) -> None:
     [([(3, True)], True), ([(3, False), (1, False)], False), ([(3, False), (2, True)], True), ([(2, True)], False)],
 )
 def test_a_send_waits_for_all_its_confirmations(
-    quiet: type[Peer], confirmations: list[tuple[int, bool]], all_of_them: bool
+    quiet: type[FakeBroker], confirmations: list[tuple[int, bool]], all_of_them: bool
 ) -> None:
     async def play(connection: Connection) -> None:
         sender = await connection.sender("queue:q", persistent=True, transacted=False)
@@ -128,7 +128,7 @@ def test_a_send_waits_for_all_its_confirmations(
         await turns()
         assert not sending.done()
         for tag, multiple in confirmations:
-            Peer.peers[-1].write(method(1, "basic.ack", tag, multiple))
+            FakeBroker.connections[-1].write(method(1, "basic.ack", tag, multiple))
         await turns()
         assert sending.done() is all_of_them
         sending.cancel()
@@ -146,12 +146,12 @@ def test_a_send_waits_for_all_its_confirmations(
         (b"HTTP/1.1 400 Bad Request\r\n", "a frame of type 72"),
     ],
 )
-def test_a_broker_that_breaks_off_is_quoted(quiet: type[Peer], said: bytes, why: str) -> None:
+def test_a_broker_that_breaks_off_is_quoted(quiet: type[FakeBroker], said: bytes, why: str) -> None:
     async def play(connection: Connection) -> None:
         sender = await connection.sender("queue:q", persistent=True, transacted=False)
         sending = asyncio.ensure_future(sender.send(bodies(3), wait=True))
         await turns()
-        Peer.peers[-1].write(said)
+        FakeBroker.connections[-1].write(said)
         with pytest.raises(DriverError, match=why):
             await sending
         with pytest.raises(DriverError, match=why):
@@ -160,13 +160,13 @@ def test_a_broker_that_breaks_off_is_quoted(quiet: type[Peer], said: bytes, why:
     against("amqp", quiet, play)
 
 
-def test_a_connection_that_is_lost_ends_every_wait(quiet: type[Peer]) -> None:
+def test_a_connection_that_is_lost_ends_every_wait(quiet: type[FakeBroker]) -> None:
     async def play(connection: Connection) -> None:
         sender = await connection.sender("queue:q", persistent=True, transacted=False)
         receiver = await connection.receiver("queue:q", ReceiverOptions(10))
         waiting = [asyncio.ensure_future(sender.send(bodies(3), wait=True)), asyncio.ensure_future(receiver.receive())]
         await turns()
-        transport = Peer.peers[-1]._transport
+        transport = FakeBroker.connections[-1]._transport
         assert transport is not None
         transport.abort()
         for result in await asyncio.gather(*waiting, return_exceptions=True):
@@ -182,41 +182,41 @@ def test_a_connection_that_is_lost_ends_every_wait(quiet: type[Peer]) -> None:
         (method(1, "channel.flow", False), method(1, "channel.flow", True)),
     ],
 )
-def test_a_sender_waits_while_the_broker_wants_nothing(peer: type[Peer], stop: bytes, go: bytes) -> None:
+def test_a_sender_waits_while_the_broker_wants_nothing(fake_broker: type[FakeBroker], stop: bytes, go: bytes) -> None:
     async def play(connection: Connection) -> None:
         sender = await connection.sender("queue:q", persistent=False, transacted=False)
-        Peer.peers[-1].write(stop)
+        FakeBroker.connections[-1].write(stop)
         await turns()
         sending = asyncio.ensure_future(sender.send(bodies(3), wait=False))
         await turns()
         assert not sending.done()
-        Peer.peers[-1].write(go)
+        FakeBroker.connections[-1].write(go)
         await sending
 
-    against("amqp", peer, play)
+    against("amqp", fake_broker, play)
 
 
-def test_a_full_disk_is_not_waited_for(peer: type[Peer]) -> None:
+def test_a_full_disk_is_not_waited_for(fake_broker: type[FakeBroker]) -> None:
     async def play(connection: Connection) -> None:
         sender = await connection.sender("queue:q", persistent=True, transacted=False)
-        Peer.peers[-1].write(method(0, "connection.blocked", "low on disk"))
+        FakeBroker.connections[-1].write(method(0, "connection.blocked", "low on disk"))
         await turns()
         with pytest.raises(DriverError, match="the system accepts no more messages: low on disk"):
             await sender.send(bodies(3), wait=True)
 
-    against("amqp", peer, play)
+    against("amqp", fake_broker, play)
 
 
-def test_a_login_that_is_refused(peer: type[Peer]) -> None:
-    peer.instead = {"connection.start-ok": method(0, "connection.close", 403, "ACCESS_REFUSED - guest", 0, 0)}
+def test_a_login_that_is_refused(fake_broker: type[FakeBroker]) -> None:
+    fake_broker.answers = {"connection.start-ok": method(0, "connection.close", 403, "ACCESS_REFUSED - guest", 0, 0)}
 
     async def play(_: Connection) -> None: ...
 
     with pytest.raises(DriverError, match="ACCESS_REFUSED - guest"):
-        against("amqp", peer, play)
+        against("amqp", fake_broker, play)
 
 
-def test_transactions_and_topics_are_asked_for(peer: type[Peer]) -> None:
+def test_transactions_and_topics_are_asked_for(fake_broker: type[FakeBroker]) -> None:
     async def play(connection: Connection) -> None:
         sender = await connection.sender("topic:t", persistent=True, transacted=True)
         await sender.send(bodies(3), wait=False)
@@ -225,16 +225,16 @@ def test_transactions_and_topics_are_asked_for(peer: type[Peer]) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(10, "transacted"))
         await receiver.receive()
         await receiver.commit()
-        heard = Peer.peers[-1]
-        assert heard.said("exchange.declare")[0][:4] == (0, "t", "fanout", False)
-        assert (len(heard.said("tx.select")), len(heard.said("tx.commit"))) == (2, 2)
-        assert heard.said("basic.ack") == [(10, True)]
-        assert heard.said("confirm.select") == []
+        received_frames = FakeBroker.connections[-1]
+        assert received_frames.said("exchange.declare")[0][:4] == (0, "t", "fanout", False)
+        assert (len(received_frames.said("tx.select")), len(received_frames.said("tx.commit"))) == (2, 2)
+        assert received_frames.said("basic.ack") == [(10, True)]
+        assert received_frames.said("confirm.select") == []
 
-    against("amqp", peer, play)
+    against("amqp", fake_broker, play)
 
 
-def test_what_it_has_not_is_said(peer: type[Peer]) -> None:
+def test_what_it_has_not_is_said(fake_broker: type[FakeBroker]) -> None:
     async def play(connection: Connection) -> None:
         with pytest.raises(DriverError, match="gets all that is on its queue"):
             await connection.receiver("topic:t", ReceiverOptions(10, selector="seq > 5"))
@@ -242,30 +242,30 @@ def test_what_it_has_not_is_said(peer: type[Peer]) -> None:
         with pytest.raises(DriverError, match="selectors"):
             await sender.send(bodies(3), wait=False, properties={})
 
-    against("amqp", peer, play)
+    against("amqp", fake_broker, play)
 
 
-def test_a_sender_is_not_far_ahead_of_a_slow_system(peer: type[Peer]) -> None:
-    peer.instead = {"channel.flow": b""}
+def test_a_sender_is_not_far_ahead_of_a_slow_system(fake_broker: type[FakeBroker]) -> None:
+    fake_broker.answers = {"channel.flow": b""}
 
     async def play(connection: Connection) -> None:
         sender = await connection.sender("queue:q", persistent=False, transacted=False)
         sending = asyncio.ensure_future(sender.send(bodies(2000, 1024), wait=False))
         await turns()
         assert not sending.done()
-        assert 256 < Peer.peers[-1]._published < 1000
-        peer.instead = {}
+        assert 256 < FakeBroker.connections[-1]._published < 1000
+        fake_broker.answers = {}
         for _ in range(3):
-            Peer.peers[-1].write(method(1, "channel.flow-ok", True))
+            FakeBroker.connections[-1].write(method(1, "channel.flow-ok", True))
         await sending
         await sender.close()
-        assert Peer.peers[-1]._published == 2000
+        assert FakeBroker.connections[-1]._published == 2000
 
-    against("amqp", peer, play)
+    against("amqp", fake_broker, play)
 
 
-def test_a_question_tells_what_is_taken(peer: type[Peer]) -> None:
-    peer.instead = {"channel.flow": b""}
+def test_a_question_tells_what_is_taken(fake_broker: type[FakeBroker]) -> None:
+    fake_broker.answers = {"channel.flow": b""}
 
     async def play(connection: Connection) -> None:
         sender = await connection.sender("queue:q", persistent=False, transacted=False)
@@ -274,24 +274,24 @@ def test_a_question_tells_what_is_taken(peer: type[Peer]) -> None:
         await sender.send(bodies(5), wait=False)
         waiting = asyncio.ensure_future(sender.wait_accepted(5))
         await turns()
-        assert Peer.peers[-1].said("channel.flow") == [(True,), (True,)]
+        assert FakeBroker.connections[-1].said("channel.flow") == [(True,), (True,)]
         assert not waiting.done()
-        Peer.peers[-1].write(method(1, "channel.flow-ok", True))
+        FakeBroker.connections[-1].write(method(1, "channel.flow-ok", True))
         await waiting
-        Peer.peers[-1].write(method(1, "channel.flow-ok", True))
+        FakeBroker.connections[-1].write(method(1, "channel.flow-ok", True))
         await sender.wait_accepted(0)
 
-    against("amqp", peer, play)
+    against("amqp", fake_broker, play)
 
 
-def test_a_system_that_says_nothing(peer: type[Peer], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_that_says_nothing(fake_broker: type[FakeBroker], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mqlab.drivers.amqp.client._OPEN_TIMEOUT_S", 0.05)
-    peer.instead = {"connection.start-ok": b""}
+    fake_broker.answers = {"connection.start-ok": b""}
 
     async def play(_: Connection) -> None: ...
 
     with pytest.raises(DriverError, match="sent no AMQP handshake"):
-        against("amqp", peer, play)
+        against("amqp", fake_broker, play)
 
 
 def test_nobody_there() -> None:

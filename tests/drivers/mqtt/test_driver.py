@@ -12,16 +12,16 @@ from mqlab.wire.mqtt import CONNECT, PINGREQ, SUBSCRIBE, MqttPublisher, Packet, 
 CONNACK = packet(0x20, b"\0\0\0")
 
 
-class Peer(MqttNullServer):
+class FakeBroker(MqttNullServer):
     """Delivers nothing by itself; says something in place of the answer to some packets."""
 
-    peers: list["Peer"]
-    instead: dict[int, bytes]
+    connections: list["FakeBroker"]
+    answers: dict[int, bytes]
 
     def __init__(self) -> None:
         super().__init__(12, 10)
         self.read = b""
-        self.peers.append(self)
+        self.connections.append(self)
 
     def handle_data(self, data: memoryview) -> None:
         self.read += bytes(data)
@@ -31,13 +31,13 @@ class Peer(MqttNullServer):
         return None
 
     def _answer(self, asked: Packet) -> None:
-        if asked.kind in self.instead:
-            self.write(self.instead[asked.kind])
+        if asked.kind in self.answers:
+            self.write(self.answers[asked.kind])
         else:
             super()._answer(asked)
 
 
-class Silent(Peer):
+class Silent(FakeBroker):
     """Confirms no message."""
 
     def write(self, data: bytes) -> None:
@@ -50,41 +50,43 @@ class Silent(Peer):
 
 
 @pytest.fixture
-def peer(monkeypatch: pytest.MonkeyPatch) -> type[Peer]:
-    monkeypatch.setattr(Peer, "peers", [], raising=False)
-    monkeypatch.setattr(Peer, "instead", {}, raising=False)
-    return Peer
+def fake_broker(monkeypatch: pytest.MonkeyPatch) -> type[FakeBroker]:
+    monkeypatch.setattr(FakeBroker, "connections", [], raising=False)
+    monkeypatch.setattr(FakeBroker, "answers", {}, raising=False)
+    return FakeBroker
 
 
 @pytest.fixture
-def silent(peer: type[Peer]) -> type[Silent]:
-    assert issubclass(Silent, peer)
+def silent(fake_broker: type[FakeBroker]) -> type[Silent]:
+    assert issubclass(Silent, fake_broker)
     return Silent
 
 
 def last() -> Silent:
-    found = Peer.peers[-1]
+    found = FakeBroker.connections[-1]
     assert isinstance(found, Silent)
     return found
 
 
 @pytest.mark.parametrize("driver", ["mqtt", "mqtt3"])
 @pytest.mark.parametrize(("rows", "size"), [(1, 12), (70_000, 12), (5, 300_000), (3, 0)])
-def test_every_message_of_a_batch_is_confirmed(peer: type[Peer], driver: str, rows: int, size: int) -> None:
+def test_every_message_of_a_batch_is_confirmed(
+    fake_broker: type[FakeBroker], driver: str, rows: int, size: int
+) -> None:
     async def play(connection: Connection) -> None:
         sender = await connection.sender("topic:t", persistent=True, transacted=False)
         await sender.send(bodies(rows, size), wait=True)
         await sender.send(bodies(1, size), wait=False)
         await sender.close()
 
-    against(driver, peer, play)
+    against(driver, fake_broker, play)
 
 
 @pytest.mark.parametrize("driver", ["mqtt", "mqtt3"])
-def test_what_was_received_is_acknowledged_with_the_next(peer: type[Peer], driver: str) -> None:
+def test_what_was_received_is_acknowledged_with_the_next(fake_broker: type[FakeBroker], driver: str) -> None:
     async def play(connection: Connection) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(100))
-        broker, publishing = Peer.peers[-1], MqttPublisher(5 if driver == "mqtt" else 4, "topic/t", qos=1)
+        broker, publishing = FakeBroker.connections[-1], MqttPublisher(5 if driver == "mqtt" else 4, "topic/t", qos=1)
         before = broker.read
         broker.write(publishing.message(b"first", 7) + publishing.message(b"another", 8))
         assert (await receiver.receive()).bodies.tolist() == [b"first", b"another"]
@@ -95,36 +97,36 @@ def test_what_was_received_is_acknowledged_with_the_next(peer: type[Peer], drive
         await turns()
         assert broker.read == before + b"\x40\2\0\7\x40\2\0\10"
 
-    against(driver, peer, play)
+    against(driver, fake_broker, play)
 
 
-def test_messages_sent_again_are_told_apart(peer: type[Peer]) -> None:
+def test_messages_sent_again_are_told_apart(fake_broker: type[FakeBroker]) -> None:
     async def play(connection: Connection) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(100))
         new = MqttPublisher(5, "topic/t", qos=1).message(b"body", 1)
-        Peer.peers[-1].write(b"\x3a" + new[1:] + new)
+        FakeBroker.connections[-1].write(b"\x3a" + new[1:] + new)
         arrivals = [await receiver.receive(), await receiver.receive()]
         assert [(arrival.redelivered, len(arrival.bodies)) for arrival in arrivals] == [(True, 1), (False, 1)]
 
-    against("mqtt", peer, play)
+    against("mqtt", fake_broker, play)
 
 
-def test_a_receive_that_is_cancelled_loses_nothing(peer: type[Peer]) -> None:
+def test_a_receive_that_is_cancelled_loses_nothing(fake_broker: type[FakeBroker]) -> None:
     async def play(connection: Connection) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(100))
         waiting = asyncio.ensure_future(receiver.receive())
         await asyncio.sleep(0)
-        Peer.peers[-1].write(MqttPublisher(5, "topic/t", qos=0).message(b"body"))
+        FakeBroker.connections[-1].write(MqttPublisher(5, "topic/t", qos=0).message(b"body"))
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         await turns()
         assert (await receiver.receive()).bodies.tolist() == [b"body"]
 
-    against("mqtt", peer, play)
+    against("mqtt", fake_broker, play)
 
 
 def test_no_more_is_unconfirmed_than_the_broker_takes(silent: type[Silent]) -> None:
-    silent.instead = {CONNECT: packet(0x20, b"\0\0\3\x21\0\5")}
+    silent.answers = {CONNECT: packet(0x20, b"\0\0\3\x21\0\5")}
 
     async def play(connection: Connection) -> None:
         sender = await connection.sender("topic:t", persistent=True, transacted=False)
@@ -140,7 +142,7 @@ def test_no_more_is_unconfirmed_than_the_broker_takes(silent: type[Silent]) -> N
         assert not sending.done()
         broker.confirm(1)
         await sending
-        Peer.instead = {}
+        FakeBroker.answers = {}
 
     against("mqtt", silent, play)
 
@@ -196,7 +198,7 @@ def test_a_broker_that_breaks_off_ends_every_wait(silent: type[Silent], said: by
 
 
 @pytest.mark.parametrize(
-    ("driver", "instead", "why"),
+    ("driver", "answers", "why"),
     [
         ("mqtt", {CONNECT: packet(0x20, b"\0\x87\0")}, "refuses the connection: reason 0x87"),
         ("mqtt", {CONNECT: packet(0x20, b"\0\x86\7\x1f\0\4away")}, "refuses the connection: away"),
@@ -206,20 +208,22 @@ def test_a_broker_that_breaks_off_ends_every_wait(silent: type[Silent], said: by
         ("mqtt", {SUBSCRIBE: packet(0xD0, b"")}, "type 13 instead of 9"),
     ],
 )
-def test_a_broker_that_refuses_is_quoted(peer: type[Peer], driver: str, instead: dict[int, bytes], why: str) -> None:
-    peer.instead = instead
+def test_a_broker_that_refuses_is_quoted(
+    fake_broker: type[FakeBroker], driver: str, answers: dict[int, bytes], why: str
+) -> None:
+    fake_broker.answers = answers
 
     async def play(connection: Connection) -> None:
         await connection.receiver("topic:t", ReceiverOptions(100))
 
     with pytest.raises(DriverError, match=why):
-        against(driver, peer, play)
+        against(driver, fake_broker, play)
 
 
-def test_a_receiver_that_is_full_stops_reading(peer: type[Peer]) -> None:
+def test_a_receiver_that_is_full_stops_reading(fake_broker: type[FakeBroker]) -> None:
     async def play(connection: Connection) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(50))
-        broker, message = Peer.peers[-1], MqttPublisher(5, "topic/t", qos=0).message(bytes(100_000))
+        broker, message = FakeBroker.connections[-1], MqttPublisher(5, "topic/t", qos=0).message(bytes(100_000))
         for _ in range(300):
             broker.write(message)
         await turns()
@@ -230,12 +234,12 @@ def test_a_receiver_that_is_full_stops_reading(peer: type[Peer]) -> None:
             rows += len((await receiver.receive()).bodies)
         assert rows == 300
 
-    against("mqtt", peer, play)
+    against("mqtt", fake_broker, play)
 
 
-def test_a_session_with_more_than_it_has_room_for_still_hears_answers(peer: type[Peer]) -> None:
+def test_a_session_with_more_than_it_has_room_for_still_hears_answers(fake_broker: type[FakeBroker]) -> None:
     many = MqttPublisher(4, "topic/t", qos=1).message(bytes(10_000), 1) * 1000
-    peer.instead = {SUBSCRIBE: many + packet(0x90, b"\0\1\1")}
+    fake_broker.answers = {SUBSCRIBE: many + packet(0x90, b"\0\1\1")}
 
     async def play(connection: Connection) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(10, durable="lasting"))
@@ -244,7 +248,7 @@ def test_a_session_with_more_than_it_has_room_for_still_hears_answers(peer: type
             rows += len((await receiver.receive()).bodies)
         assert rows == 1000
 
-    against("mqtt3", peer, play)
+    against("mqtt3", fake_broker, play)
 
 
 @pytest.mark.parametrize(
@@ -257,42 +261,42 @@ def test_a_session_with_more_than_it_has_room_for_still_hears_answers(peer: type
     ],
 )
 def test_what_it_has_not_is_said(
-    peer: type[Peer], driver: str, destination: str, how: ReceiverOptions, why: str
+    fake_broker: type[FakeBroker], driver: str, destination: str, how: ReceiverOptions, why: str
 ) -> None:
     async def play(connection: Connection) -> None:
         with pytest.raises(DriverError, match=why):
             await connection.receiver(destination, how)
 
-    against(driver, peer, play)
+    against(driver, fake_broker, play)
 
 
-def test_a_sender_is_not_far_ahead_of_a_slow_system(peer: type[Peer]) -> None:
-    peer.instead = {PINGREQ: b""}
+def test_a_sender_is_not_far_ahead_of_a_slow_system(fake_broker: type[FakeBroker]) -> None:
+    fake_broker.answers = {PINGREQ: b""}
 
     async def play(connection: Connection) -> None:
         sender = await connection.sender("topic:t", persistent=False, transacted=False)
         sending = asyncio.ensure_future(sender.send(bodies(2000, 1024), wait=False))
         await turns()
         assert not sending.done()
-        assert 256 * 1024 < len(Peer.peers[-1].read) < 1000 * 1024
-        peer.instead = {}
+        assert 256 * 1024 < len(FakeBroker.connections[-1].read) < 1000 * 1024
+        fake_broker.answers = {}
         for _ in range(3):
-            Peer.peers[-1].write(packet(0xD0, b""))
+            FakeBroker.connections[-1].write(packet(0xD0, b""))
         await sending
         await sender.close()
-        assert len(Peer.peers[-1].read) > 2000 * 1024
+        assert len(FakeBroker.connections[-1].read) > 2000 * 1024
 
-    against("mqtt", peer, play)
+    against("mqtt", fake_broker, play)
 
 
-def test_a_system_that_says_nothing(peer: type[Peer], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_that_says_nothing(fake_broker: type[FakeBroker], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mqlab.drivers.mqtt.client._OPEN_TIMEOUT_S", 0.05)
-    peer.instead = {CONNECT: b""}
+    fake_broker.answers = {CONNECT: b""}
 
     async def play(_: Connection) -> None: ...
 
     with pytest.raises(DriverError, match="sent no MQTT CONNACK"):
-        against("mqtt", peer, play)
+        against("mqtt", fake_broker, play)
 
 
 def test_nobody_there() -> None:
