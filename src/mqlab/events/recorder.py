@@ -142,16 +142,16 @@ class Recorder:
     def _write_answered(self) -> None:
         rows = self.answered.take()
         count = len(rows["seq"])
-        one, no_time = np.ones(count, dtype=np.int64), np.full(count, NO_TIME)
+        ones, no_time = np.ones(count, dtype=np.int64), np.full(count, NO_TIME)
         self._write("sends", {
-            "producer": rows["requester"], "destination": rows["destination"], "first_seq": rows["seq"], "count": one,
+            "producer": rows["requester"], "destination": rows["destination"], "first_seq": rows["seq"], "count": ones,
             "bytes": rows["bytes"], "t_planned": rows["t_planned"], "t_sent": rows["t_sent"],
             # The reply proves that the system had the request; it does not tell since when.
             "t_confirmed": no_time, "outcome": np.full(count, CONFIRMED_CODE),
         })  # fmt: skip
         self._write("receipts", {
             "consumer": rows["requester"], "destination": rows["reply_destination"], "producer": rows["responder"],
-            "first_seq": rows["reply_seq"], "count": one, "bytes": rows["reply_bytes"], "ordinal": rows["seq"],
+            "first_seq": rows["reply_seq"], "count": ones, "bytes": rows["reply_bytes"], "ordinal": rows["seq"],
             "t_received": rows["t_received"], "redelivered": rows["redelivered"], "t_acknowledged": no_time,
         })  # fmt: skip
         self._write("round_trips", {name: rows[name] for name in self.round_trips.names})

@@ -12,7 +12,7 @@ from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError, RefusedError
 from mqlab.systems.api import Running, SystemFailedError
-from mqlab.systems.embedded.trace import ActivityTraceReader
+from mqlab.systems.embedded.trace import TraceQueueReader
 
 _ANSWER_SECONDS: Final = 10.0
 
@@ -22,7 +22,7 @@ class EmbeddedRunning(Running):
 
     def __init__(
         self, address: str, process: psutil.Process, control: aio.Connection,
-        end: Callable[[], Awaitable[None]] | None, reader: ActivityTraceReader | None,
+        end: Callable[[], Awaitable[None]] | None, reader: TraceQueueReader | None,
     ) -> None:  # fmt: skip
         self.address = address
         self.pid = process.pid

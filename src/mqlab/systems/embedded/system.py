@@ -18,7 +18,7 @@ from mqlab.client.errors import MessagingError
 from mqlab.systems.api import Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
 from mqlab.systems.embedded.running import EmbeddedRunning
 from mqlab.systems.embedded.settings import FILE_SETTINGS, EmbeddedSettings
-from mqlab.systems.embedded.trace import OWN_APPLICATION, ActivityTraceReader
+from mqlab.systems.embedded.trace import OWN_APPLICATION, TraceQueueReader
 from mqlab.systems.supervise import die_with_parent
 
 _START_SECONDS = 30.0
@@ -123,7 +123,7 @@ class Embedded(System):
         reader = None
         if settings.traces:
             records = folder.with_name(f"{folder.name}.records")
-            reader = await ActivityTraceReader.start(address, records if settings.read_out else None)
+            reader = await TraceQueueReader.start(address, records if settings.read_out else None)
         running = EmbeddedRunning(address, process, control, end, reader)
         running.options = _OPTIONS.get(self.driver, {})
         return running

@@ -19,7 +19,7 @@ _POLL_SECONDS: Final = 0.02
 _PREFETCH: Final = 16
 
 
-class ActivityTraceReader:
+class TraceQueueReader:
     """All methods raise MessagingError, OSError, and ValueError for malformed records."""
 
     def __init__(self, connection: aio.Connection, session: aio.Session, writer: "_TraceFileWriter | None") -> None:
@@ -28,7 +28,7 @@ class ActivityTraceReader:
         self._writer = writer
 
     @classmethod
-    async def start(cls, address: str, file: Path | None) -> "ActivityTraceReader":
+    async def start(cls, address: str, file: Path | None) -> "TraceQueueReader":
         """With a `file`, it reads the records into it from now on."""
         connection = await aio.connect(address, application=OWN_APPLICATION)
         session = await connection.session()
