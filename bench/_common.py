@@ -1,7 +1,7 @@
-"""What the benchmarks share: interleaved rounds, ratios with intervals, and the closing line of JSON.
+"""Shared by the benchmarks: options, interleaved rounds, ratios with intervals, and the JSON result.
 
-A lone time means nothing on a machine that others use too. So each round measures every side once, in an order
-that changes from round to round, and only ratios within a round are compared.
+A single time means nothing on a machine that runs other work. So each round measures every side once, in random order,
+and benchmarks compare only ratios within a round.
 """
 
 import argparse
@@ -25,40 +25,40 @@ _TRIES: Final = 10
 def arguments(
     about: str, quick: str = "fewer and shorter rounds, within a minute", *, other_tree: bool = False, **lists: str
 ) -> argparse.Namespace:
-    """The options that every benchmark has, and those of `lists` (name: help), each of which may be repeated.
+    """Parse the options of every benchmark, and those of `lists` (name: help), which may be repeated.
 
-    `other_tree`: the first argument, `old`, is the work tree to compare with; by default this one. `smoke` is the form
-    that the tests run: some seconds, figures without a meaning, no system but the embedded broker.
+    `other_tree`: the first argument, `old`, is the work tree to compare with; by default this one. The tests run
+    `--smoke`: it takes some seconds, uses only the embedded broker, and its results have no meaning.
     """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=quick)
-    parser.add_argument("--smoke", action="store_true", help="only see that it works: one round, as short as it can be")
-    parser.add_argument("--rounds", type=int, help="how many rounds")
+    parser.add_argument("--smoke", action="store_true", help="only check that it works: one very short round")
+    parser.add_argument("--rounds", type=int, help="the number of rounds")
     if other_tree:
         parser.add_argument("old", type=Path, nargs="?", default=HERE, help="the other work tree (default: this one)")
     for name, text in lists.items():
         parser.add_argument(f"--{name}", action="append", help=f"{text}; may be repeated")
-    chosen = parser.parse_args()
-    if chosen.smoke:
-        chosen.quick, chosen.rounds = True, chosen.rounds or 1
-    return chosen
+    options = parser.parse_args()
+    if options.smoke:
+        options.quick, options.rounds = True, options.rounds or 1
+    return options
 
 
 def interleaved(sides: Mapping[str, Side], rounds: int) -> dict[str, list[float]]:
-    """One value of each side a round."""
-    found: dict[str, list[float]] = {name: [] for name in sides}
-    # By chance, but the same chance each time: in a fixed order a side would always follow the same other one.
+    """Return the values of each side, one per round."""
+    values: dict[str, list[float]] = {name: [] for name in sides}
+    # Random, with a fixed seed: in a fixed order, a side would always follow the same other side.
     order = random.Random(1)
     for number in range(rounds):
         for name in order.sample([*sides], len(sides)):
-            value = _measured(name, sides[name])
-            found[name].append(value)
+            value = _measure(name, sides[name])
+            values[name].append(value)
             say(f"round {number + 1} of {rounds}: {name} {value:,.0f}")
-    return found
+    return values
 
 
-def _measured(name: str, side: Side) -> float:
-    """Measure again when nothing arrived: on a busy machine a short turn can pass before a process has run."""
+def _measure(name: str, side: Side) -> float:
+    """Measure, and again if nothing arrived: on a busy machine a process may not run within a short turn."""
     for _ in range(_TRIES):
         value = side()
         if value:
@@ -67,7 +67,7 @@ def _measured(name: str, side: Side) -> float:
 
 
 def ratio(over: list[float], under: list[float]) -> dict[str, float | int | None]:
-    """The geometric mean of the rounds' ratios, with its 95 % interval; none where a side has a rate of 0."""
+    """Return the geometric mean of the ratios with its 95 % interval; None if a side has a rate of 0."""
     if not all(over) or not all(under):
         return {"value": None, "low": None, "high": None, "rounds": len(over)}
     logs = [log(a / b) for a, b in zip(over, under, strict=True)]
@@ -82,7 +82,7 @@ def ratio(over: list[float], under: list[float]) -> dict[str, float | int | None
 
 
 def level(values: list[float]) -> dict[str, float | int | None]:
-    """A plain figure: the mean of the rounds, with its 95 % interval."""
+    """Return the mean of the rounds with its 95 % interval."""
     half = t975(len(values) - 1) * stdev(values) / sqrt(len(values)) if len(values) > 1 else None
     mean = fmean(values)
     return {
@@ -93,8 +93,8 @@ def level(values: list[float]) -> dict[str, float | int | None]:
     }
 
 
-def medians(found: Mapping[str, list[float]]) -> dict[str, float]:
-    return {name: round(median(values)) for name, values in found.items()}
+def medians(values_by_side: Mapping[str, list[float]]) -> dict[str, float]:
+    return {name: round(median(values)) for name, values in values_by_side.items()}
 
 
 def say(text: str) -> None:
@@ -102,5 +102,5 @@ def say(text: str) -> None:
 
 
 def finish(**results: object) -> None:
-    """The last line: one JSON document."""
+    """Print the results as one JSON document on the last line."""
     print(json.dumps(results))

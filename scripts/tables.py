@@ -1,7 +1,7 @@
-"""Writes the tables of the documents that are made from the package itself:
+"""Writes the tables of the documents that are generated from the package:
 
 docs/studies.md   the metrics; where every published table and figure of the built-in studies is reproduced
-docs/systems.md   what each system that comes with mqlab can do, and what its word is worth
+docs/systems.md   the features and the durability of each system that comes with mqlab
 docs/events.md    the columns of the event tables
 docs/journal.md   the layout of the broker's journal files
 docs/broker.md    durability of the embedded broker's confirmations; which right each of its commands needs
@@ -27,42 +27,42 @@ BEGIN: Final = "<!-- written by scripts/tables.py -->"
 END: Final = "<!-- end -->"
 
 
-def of_metrics() -> str:
+def metrics_table() -> str:
     rows = [[f"`{metric.name}`", metric.unit, metric.better, metric.meaning] for metric in METRICS.values()]
     return _table([["metric", "unit", "better", "meaning"], *rows])
 
 
-def of_studies() -> str:
+def studies_table() -> str:
     rows = [["study", "printed", "values", "reproduced by"]]
-    return _table(rows + [row for name in built_in_studies() for row in _printed(load_study(name))])
+    return _table(rows + [row for name in built_in_studies() for row in _study_rows(load_study(name))])
 
 
-def _printed(study: Study) -> Iterator[list[str]]:
-    """What was printed with values, in the order of the file; then what was drawn or described without any."""
+def _study_rows(study: Study) -> Iterator[list[str]]:
+    """Yield a row for each published table with values, then one for each exhibit without published values."""
     tables: dict[str, list[Coverage]] = {}
-    for tie in coverage_of(study):
-        if isinstance(tie, PublishedValue):
-            raise ValueError(f"{study.id}: a value of {tie.table} is tied to nothing: {tie.system}, {tie.text}")
-        tables.setdefault(tie.value.table, []).append(tie)
-    for printed, found in tables.items():
-        yield [study.id, printed, str(len(found)), "; ".join(_places(study, printed, found))]
+    for coverage in coverage_of(study):
+        if isinstance(coverage, PublishedValue):
+            raise ValueError(f"{study.id}: nothing covers {coverage.table}: {coverage.system}, {coverage.text}")
+        tables.setdefault(coverage.value.table, []).append(coverage)
+    for table, covered in tables.items():
+        yield [study.id, table, str(len(covered)), "; ".join(_reproductions(study, table, covered))]
     for exhibit in study.exhibits:
-        if not any(reproduces(exhibit.title, printed) for printed in tables):
+        if not any(reproduces(exhibit.title, table) for table in tables):
             yield [study.id, exhibit.title, "", exhibit.form]
 
 
-def _places(study: Study, printed: str, found: list[Coverage]) -> Iterator[str]:
-    shown = [exhibit for exhibit in study.exhibits if reproduces(exhibit.title, printed)]
-    if shown:
-        yield from (f'{exhibit.form} "{exhibit.title}"' for exhibit in shown)
+def _reproductions(study: Study, table: str, covered: list[Coverage]) -> Iterator[str]:
+    exhibits = [exhibit for exhibit in study.exhibits if reproduces(exhibit.title, table)]
+    if exhibits:
+        yield from (f'{exhibit.form} "{exhibit.title}"' for exhibit in exhibits)
         return
-    yield from dict.fromkeys(f"{tie.metric} of {tie.scenario}" for tie in found if tie.scenario)
-    yield from dict.fromkeys(f"claim {tie.claim}" for tie in found if tie.claim)
-    yield from dict.fromkeys(f"nothing: {tie.reason}" for tie in found if tie.reason)
+    yield from dict.fromkeys(f"{coverage.metric} of {coverage.scenario}" for coverage in covered if coverage.scenario)
+    yield from dict.fromkeys(f"claim {coverage.claim}" for coverage in covered if coverage.claim)
+    yield from dict.fromkeys(f"nothing: {coverage.reason}" for coverage in covered if coverage.reason)
 
 
-def of_durability() -> str:
-    """Of the embedded broker, as reports have it."""
+def durability_table() -> str:
+    """Return the durability of the embedded broker, as in reports."""
     settings = ("on", "off")
     synced, unsynced = (system(f"embedded:sync={sync}").durability() for sync in settings)
     rows = [
@@ -73,13 +73,13 @@ def of_durability() -> str:
     return _table([["", *(f"`sync: {sync}`" for sync in settings)], *rows])
 
 
-def of_record_kinds() -> str:
+def record_kinds_table() -> str:
     rows = [["kind", "record", "body, in this order"]]
     kinds = journal_format.RECORD_KINDS
     return _table(rows + [[str(kind.number), kind.record.__name__, ", ".join(kind.body) or "empty"] for kind in kinds])
 
 
-def of_journal_fields() -> str:
+def journal_fields_table() -> str:
     layouts = {
         name.lower().replace("_", " "): layout
         for name, layout in vars(journal_format).items()
@@ -90,11 +90,11 @@ def of_journal_fields() -> str:
     return _table(rows)
 
 
-def of_rights() -> str:
+def rights_table() -> str:
     return _table(commands.documented())
 
 
-def of_events() -> str:
+def events_tables() -> str:
     sections = []
     for name, row in ROWS.items():
         rows = [["column", "type", "unit", "meaning"]]
@@ -105,36 +105,37 @@ def of_events() -> str:
     return "".join(sections) + "\n"
 
 
-def of_systems() -> str:
+def systems_tables() -> str:
     names = [name for name in sorted(SYSTEMS) if name != "external"]
-    return "\n".join((_table(_features(names)), _table(_reasons(names)), _table(_worth(names))))
+    return "\n".join((_table(_features(names)), _table(_reasons(names)), _table(_durability(names))))
 
 
 def _features(names: list[str]) -> list[list[str]]:
-    """By the driver that each is used with if none is chosen."""
-    found = {name: unsupported_features(system(name)) for name in names}
+    """Return the features of each system with its default driver."""
+    lacking = {name: unsupported_features(system(name)) for name in names}
     rows = [["feature", *(f"{name} ({system(name).driver})" for name in names)]]
-    return rows + [[feature, *("" if feature in found[name] else "yes" for name in names)] for feature in FEATURES]
+    return rows + [[feature, *("" if feature in lacking[name] else "yes" for name in names)] for feature in FEATURES]
 
 
 def _reasons(names: list[str]) -> list[list[str]]:
     reasons: dict[tuple[str, str], list[str]] = {}
     for name in names:
-        for feature, why in unsupported_features(system(name)).items():
-            reasons.setdefault((feature, why), []).append(name)
+        for feature, reason in unsupported_features(system(name)).items():
+            reasons.setdefault((feature, reason), []).append(name)
     order = list(FEATURES)
-    listed = sorted(reasons.items(), key=lambda one: (order.index(one[0][0]), one[1]))
-    return [["not there", "in", "because"], *([feature, ", ".join(who), why] for (feature, why), who in listed)]
+    listed = sorted(reasons.items(), key=lambda item: (order.index(item[0][0]), item[1]))
+    rows = ([feature, ", ".join(systems), reason] for (feature, reason), systems in listed)
+    return [["not there", "in", "because"], *rows]
 
 
-def _worth(names: list[str]) -> list[list[str]]:
+def _durability(names: list[str]) -> list[list[str]]:
     rows = [["system", "version", "drivers", "syncs", "a persistent send is confirmed", "a received message is gone"]]
     for name in names:
-        one = system(name)
-        worth = one.durability()
+        chosen = system(name)
+        durability = chosen.durability()
         rows.append([
-            f"{name}: {one.title}", one.describe()["version"], ", ".join(one.drivers), worth.syncs, worth.persistent,
-            worth.acknowledged,
+            f"{name}: {chosen.title}", chosen.describe()["version"], ", ".join(chosen.drivers), durability.syncs,
+            durability.persistent, durability.acknowledged,
         ])  # fmt: skip
     return rows
 
@@ -144,28 +145,29 @@ def _table(rows: list[list[str]]) -> str:
     return head + "|---" * len(rows[0]) + "|\n" + "".join(rest)
 
 
-def written(document: str, *tables: str) -> str:
-    """The document with the tables in their places."""
-    done = ""
+def with_tables(document: str, *tables: str) -> str:
+    """Return the document with the tables in place of the old ones."""
+    finished = ""
     for text in tables:
         before, _, rest = document.partition(BEGIN)
         _, _, document = rest.partition(END)
-        done += f"{before}{BEGIN}\n{text}{END}"
-    return done + document
+        finished += f"{before}{BEGIN}\n{text}{END}"
+    return finished + document
 
 
-# By document: what makes its tables, in their order.
+# The functions that make the tables of each document, in their order.
 TABLES: Final[dict[str, tuple[Callable[[], str], ...]]] = {
-    "studies.md": (of_metrics, of_studies), "systems.md": (of_systems,), "broker.md": (of_durability, of_rights),
-    "journal.md": (of_record_kinds, of_journal_fields), "events.md": (of_events,),
+    "studies.md": (metrics_table, studies_table), "systems.md": (systems_tables,),
+    "broker.md": (durability_table, rights_table),
+    "journal.md": (record_kinds_table, journal_fields_table), "events.md": (events_tables,),
 }  # fmt: skip
 
 
 def main() -> int:
     for name, tables in TABLES.items():
         document = DOCS / name
-        made = written(document.read_text(encoding="utf-8"), *(table() for table in tables))
-        document.write_text(made, encoding="utf-8")
+        text = with_tables(document.read_text(encoding="utf-8"), *(table() for table in tables))
+        document.write_text(text, encoding="utf-8")
     return 0
 
 

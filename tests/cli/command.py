@@ -1,4 +1,4 @@
-"""`mqlab` as a person starts it: a process of its own; or in this process, where Spark is up already."""
+"""Runs `mqlab` in a process of its own, or in this process, which may have a running Spark session."""
 
 import json
 import os
@@ -17,12 +17,12 @@ from typer.testing import CliRunner, Result
 
 from mqlab.cli.app import app_with
 
-# No test may wait for longer, whatever is broken.
-PATIENCE = 240.0
-# A command that was interrupted has this long to be gone.
-ENDING = 40.0
+# The longest wait of a test.
+TIMEOUT_S = 240.0
+# The longest time that a command may take to end after an interrupt.
+END_TIMEOUT_S = 40.0
 PROGRAM = (sys.executable, "-m", "mqlab")
-# Little data: the time that Java's second compiler takes never comes back.
+# The tests have little data, so Java's optimizing compiler would cost more than it saves.
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 SMALL = """
@@ -37,7 +37,7 @@ scales:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Ours, without what would change the words or the places."""
+    """Return this process's environment without variables that change the output or the folders."""
     unwanted = ("MQLAB_", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM")
     return {key: value for key, value in os.environ.items() if not key.startswith(unwanted)} | QUICK_JAVA | more
 
@@ -45,12 +45,12 @@ def environment(**more: str) -> dict[str, str]:
 def mqlab(*arguments: str | Path, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
     command = [*PROGRAM, *map(str, arguments)]
     return subprocess.run(
-        command, cwd=cwd, env=environment(**more), capture_output=True, text=True, timeout=PATIENCE, check=False
+        command, cwd=cwd, env=environment(**more), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
 
 
 def here(*arguments: str | Path) -> Result:
-    """The command in this process."""
+    """Run the command in this process."""
     result = CliRunner(env=QUICK_JAVA).invoke(app_with(), [*map(str, arguments)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -58,24 +58,24 @@ def here(*arguments: str | Path) -> Result:
 
 
 def document(text: str) -> dict[str, Any]:
-    """Exactly one JSON document, in which every number is one."""
+    """Parse exactly one JSON document, without NaN and infinity."""
 
     def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
+        raise AssertionError(f"{constant} is not JSON")
 
-    found: dict[str, Any] = json.loads(text, parse_constant=refuse)
-    return found
+    parsed: dict[str, Any] = json.loads(text, parse_constant=refuse)
+    return parsed
 
 
 class Background:
-    """A command under way, in a process group of its own, as a shell starts it."""
+    """A running command in a process group of its own, as a shell starts it."""
 
     def __init__(self, folder: Path, *command: str | Path, **more: str) -> None:
-        self._said = folder / "stderr"
-        self._family: list[psutil.Process] = []
-        with self._said.open("wb") as words:
+        self._stderr_file = folder / "stderr"
+        self._descendants: list[psutil.Process] = []
+        with self._stderr_file.open("wb") as stderr:
             self.process = subprocess.Popen(
-                [*map(str, command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words,
+                [*map(str, command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
                 env=environment(**more), start_new_session=True,
             )  # fmt: skip
 
@@ -85,48 +85,48 @@ class Background:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for process in [*self._relatives(), *self._family]:
+        for process in [*self._children(), *self._descendants]:
             if process.is_running():
                 process.kill()
         self.process.kill()
         self.process.communicate()
 
     @property
-    def said(self) -> str:
-        # What is being written may end within a character.
-        return self._said.read_text(errors="replace")
+    def stderr(self) -> str:
+        # The process may be in the middle of writing a character.
+        return self._stderr_file.read_text(errors="replace")
 
     def wait_until(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_S
         while not condition():
-            assert self.process.poll() is None, f"it has ended: {self.said}"
-            assert time.monotonic() < deadline, self.said
+            assert self.process.poll() is None, f"it has ended: {self.stderr}"
+            assert time.monotonic() < deadline, self.stderr
             time.sleep(0.02)
 
-    def wait_until_said(self, words: str) -> None:
-        self.wait_until(lambda: words in self.said)
+    def wait_for_output(self, words: str) -> None:
+        self.wait_until(lambda: words in self.stderr)
 
     def descendants(self, word: str) -> list[psutil.Process]:
-        return commands_with(word, self._relatives())
+        return commands_with(word, self._children())
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
-        """To the whole group, as the terminal does it."""
-        self.remember()
+        """Send the signal to the whole process group, as a terminal does."""
+        self.record_descendants()
         os.killpg(self.process.pid, number)
 
-    def remember(self) -> None:
-        """Its descendants now: none of them may be left when it has ended."""
-        self._family = self._relatives()
+    def record_descendants(self) -> None:
+        """Record the present descendants; `end` checks that all of them are gone."""
+        self._descendants = self._children()
 
     def end(self) -> tuple[int, str]:
-        """The exit code, and what it wrote to stdout."""
-        out, _ = self.process.communicate(timeout=ENDING)
-        # Java notices that nobody is left to talk to, which may take it a moment on a busy machine.
-        _, left = psutil.wait_procs(self._family, timeout=20)
+        """Wait for the end and return the exit code and stdout."""
+        out, _ = self.process.communicate(timeout=END_TIMEOUT_S)
+        # Java ends when it notices that Python has ended, which takes a moment on a busy machine.
+        _, left = psutil.wait_procs(self._descendants, timeout=20)
         assert left == [], "processes were left behind"
         return self.process.returncode, out.decode()
 
-    def _relatives(self) -> list[psutil.Process]:
+    def _children(self) -> list[psutil.Process]:
         try:
             return psutil.Process(self.process.pid).children(recursive=True)
         except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""A broker in a process of its own, and `mqlab` at a terminal."""
+"""A broker in a process of its own, and `mqlab` with a terminal as stdin."""
 
 import os
 import subprocess
@@ -10,23 +10,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from .command import ENDING, PROGRAM, Background, environment
+from .command import END_TIMEOUT_S, PROGRAM, Background, environment
 
 
 @contextmanager
 def broker_process(folder: Path, *options: str | Path, **more: str) -> Iterator[tuple[Background, str]]:
-    """The command, and the first address it listens on."""
+    """Start a broker; yield its command and its first address."""
     if "--listen" not in options:
         options = ("--listen", "tcp:127.0.0.1:0", *options)
     with Background(folder, *PROGRAM, "broker", *options, **more) as command:
         assert command.process.stdout is not None
         line = command.process.stdout.readline().decode()
-        assert line.startswith("listening on "), command.said
+        assert line.startswith("listening on "), command.stderr
         yield command, line.removeprefix("listening on ").strip()
 
 
-class AtTerminal:
-    """A command whose stdin is a terminal. What it says is read as it comes: who asks waits for the answer."""
+class TerminalCommand:
+    """A command whose stdin is a terminal. A thread reads its stderr, so that a test can wait for a prompt."""
 
     def __init__(self, *arguments: str | Path, **more: str) -> None:
         self._keys, terminal = os.openpty()
@@ -37,32 +37,32 @@ class AtTerminal:
             )  # fmt: skip
         finally:
             os.close(terminal)
-        self.said = b""
-        self._reading = threading.Thread(target=self._read, daemon=True)
-        self._reading.start()
+        self.stderr = b""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stderr is not None
         while data := os.read(self.process.stderr.fileno(), 4096):
-            self.said += data
+            self.stderr += data
 
-    def wait_until_said(self, words: str, times: int = 1) -> None:
-        """What is typed before a password is asked for is lost: wait for the blank after the colon."""
-        deadline = time.monotonic() + ENDING
-        while self.said.decode().count(words) < times:
-            assert time.monotonic() < deadline, self.said
-            assert self._reading.is_alive() or self.said.decode().count(words) >= times, self.said
+    def wait_for_output(self, words: str, times: int = 1) -> None:
+        """Wait for a prompt. Input before a password prompt is lost, so wait for the blank after the colon."""
+        deadline = time.monotonic() + END_TIMEOUT_S
+        while self.stderr.decode().count(words) < times:
+            assert time.monotonic() < deadline, self.stderr
+            assert self._reader.is_alive() or self.stderr.decode().count(words) >= times, self.stderr
             time.sleep(0.01)
 
     def enter(self, line: str) -> None:
         os.write(self._keys, f"{line}\n".encode())
 
     def end(self) -> int:
-        code = self.process.wait(ENDING)
-        self._reading.join(ENDING)
+        code = self.process.wait(END_TIMEOUT_S)
+        self._reader.join(END_TIMEOUT_S)
         return code
 
-    def __enter__(self) -> "AtTerminal":
+    def __enter__(self) -> "TerminalCommand":
         return self
 
     def __exit__(
@@ -70,5 +70,5 @@ class AtTerminal:
     ) -> None:
         self.process.kill()
         self.process.communicate()
-        self._reading.join(ENDING)
+        self._reader.join(END_TIMEOUT_S)
         os.close(self._keys)

@@ -26,8 +26,8 @@ def test_it_says_where_it_listens_and_stops_in_good_order(tmp_path: Path, number
             assert next(iter(receiving.session().consumer("queue:q"))).body == b"over both"
         command.interrupt(number)
         code, out = command.end()
-        assert (code, out) == (0, ""), command.said
-        assert "Traceback" not in command.said
+        assert (code, out) == (0, ""), command.stderr
+        assert "Traceback" not in command.stderr
     assert not (tmp_path / "socket").exists()
 
 
@@ -44,15 +44,15 @@ def test_a_folder_has_one_broker(tmp_path: Path) -> None:
 
 def test_its_counters_are_served(tmp_path: Path) -> None:
     with broker_process(tmp_path, "--metrics", "127.0.0.1:0") as (command, address):
-        command.wait_until_said("counters at ")
-        page = command.said.partition("counters at ")[2].split()[0]
+        command.wait_for_output("counters at ")
+        page = command.stderr.partition("counters at ")[2].split()[0]
         with connect(address) as connection:
             connection.session().producer("queue:q").send(b"x")
             connection.status()
             with urllib.request.urlopen(page, timeout=10) as answer:
                 assert b'mqlab_messages{destination="queue:q"} 1.0' in answer.read()
         command.interrupt(signal.SIGTERM)
-        assert command.end()[0] == 0, command.said
+        assert command.end()[0] == 0, command.stderr
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from mqlab.cli.broker.common import connection as admin_connection
 from mqlab.client import Connection, connect
 
 from .command import document, here
-from .serving import AtTerminal, broker_process
+from .serving import TerminalCommand, broker_process
 
 
 @pytest.fixture(scope="module")
@@ -157,13 +157,13 @@ class TestChanging:
 
     def test_at_a_terminal_it_asks(self, at: str, connection: Connection) -> None:
         put(connection, "queue:ask", b"x")
-        with AtTerminal("broker", "purge", "queue:ask", "--at", at) as command:
-            command.wait_until_said("Remove all messages of queue:ask? They are lost. [y/N]")
+        with TerminalCommand("broker", "purge", "queue:ask", "--at", at) as command:
+            command.wait_for_output("Remove all messages of queue:ask? They are lost. [y/N]")
             command.enter("n")
             assert command.end() == 130
         assert bodies(connection, "queue:ask") == [b"x"]
-        with AtTerminal("broker", "purge", "queue:ask", "--at", at) as command:
-            command.wait_until_said("[y/N]")
+        with TerminalCommand("broker", "purge", "queue:ask", "--at", at) as command:
+            command.wait_for_output("[y/N]")
             command.enter("y")
             assert command.end() == 0
         assert bodies(connection, "queue:ask") == []

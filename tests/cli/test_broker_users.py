@@ -9,7 +9,7 @@ from mqlab.broker.security.users import Users
 from mqlab.client import connect
 
 from .command import PROGRAM, document, environment, here
-from .serving import AtTerminal, broker_process
+from .serving import TerminalCommand, broker_process
 
 SECRET, OTHER = "correct horse", "battery staple"
 
@@ -100,16 +100,16 @@ class TestFile:
 
     def test_at_a_terminal_it_is_asked_for_twice(self, tmp_path: Path) -> None:
         file = tmp_path / "users.yaml"
-        with AtTerminal("broker", "users", file, "add", "ann") as command:
+        with TerminalCommand("broker", "users", file, "add", "ann") as command:
             for line in (SECRET, OTHER):
-                command.wait_until_said("New password: " if line is SECRET else "Again: ")
+                command.wait_for_output("New password: " if line is SECRET else "Again: ")
                 command.enter(line)
-            command.wait_until_said("New password: ", 2)
+            command.wait_for_output("New password: ", 2)
             command.enter(SECRET)
-            command.wait_until_said("Again: ", 2)
+            command.wait_for_output("Again: ", 2)
             command.enter(SECRET)
-            assert command.end() == 0, command.said
-            assert SECRET.encode() not in command.said
+            assert command.end() == 0, command.stderr
+            assert SECRET.encode() not in command.stderr
         assert Users.read(file).login("ann", SECRET) is not None
 
 
@@ -137,8 +137,8 @@ def test_a_broker_with_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert "ann has no right to administer queue:a" in refused.stderr
         assert "1 messages removed" in here("broker", "purge", "queue:b", "--yes").stderr
         monkeypatch.delenv("MQLAB_PASSWORD")
-        with AtTerminal("broker", "show", "queue:a", "--at", address, "--user", "ann") as asked:
-            asked.wait_until_said("Password: ")
+        with TerminalCommand("broker", "show", "queue:a", "--at", address, "--user", "ann") as asked:
+            asked.wait_for_output("Password: ")
             asked.enter(SECRET)
-            assert asked.end() == 0, asked.said
-        assert SECRET not in command.said
+            assert asked.end() == 0, asked.stderr
+        assert SECRET not in command.stderr

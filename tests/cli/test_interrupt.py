@@ -50,13 +50,13 @@ def interrupted(folder: Path, *arguments: str | Path, when: Callable[[Background
         command.wait_until(lambda: when(command))
         command.interrupt()
         code, out = command.end()
-        assert (code, out) == (130, ""), command.said
-        return command.said
+        assert (code, out) == (130, ""), command.stderr
+        return command.stderr
 
 
 def wait_for_load(command: Background, run: str) -> None:
     """Until the run has begun and its agents have worked for longer than it takes them to get ready."""
-    command.wait_until_said(run)
+    command.wait_for_output(run)
     agents = command.descendants("mqlab.runner.agents.process")
     assert len(agents) == 2
     assert len(command.descendants("mqlab broker")) == 1
@@ -74,8 +74,8 @@ def interrupted_under_load(tmp_path: Path, study: Path, number: int, *options: s
         wait_for_load(command, run)
         command.interrupt(number)
         code, out = command.end()
-        assert (code, out) == (130, ""), command.said
-        return command.said, only_folder(tmp_path / "runs")
+        assert (code, out) == (130, ""), command.stderr
+        return command.stderr, only_folder(tmp_path / "runs")
 
 
 def test_in_the_middle_of_a_run(tmp_path: Path, study: Path) -> None:
@@ -113,9 +113,9 @@ def test_a_second_ctrl_c_does_not_spoil_the_cleaning_up(tmp_path: Path, study: P
                 command.interrupt()
         code, _ = command.end()
         # Once all is cleaned up, a signal may end the process itself; to a shell that is 130 as well.
-        assert code in (130, -signal.SIGINT), command.said
-        assert "mqlab: interrupted" in command.said
-        assert "Traceback" not in command.said
+        assert code in (130, -signal.SIGINT), command.stderr
+        assert "mqlab: interrupted" in command.stderr
+        assert "Traceback" not in command.stderr
     assert only_folder(tmp_path / "runs").meta()["status"] == "incomplete"
 
 
@@ -125,8 +125,8 @@ def test_while_the_processes_are_starting(tmp_path: Path, study: Path, word: str
         command.wait_until(lambda: command.descendants(word))
         command.interrupt()
         code, _ = command.end()
-        assert code == 130, command.said
-        assert "Traceback" not in command.said
+        assert code == 130, command.stderr
+        assert "Traceback" not in command.stderr
     folder = only_folder(tmp_path / "runs")
     assert folder.meta()["status"] == "incomplete"
 
@@ -136,13 +136,13 @@ def test_in_a_terminal_with_bars(tmp_path: Path, study: Path) -> None:
     command = (*IN_A_TERMINAL, *PROGRAM, "run", study, "--runs", tmp_path / "runs")
     with Background(tmp_path, *command, TERM="xterm-256color", COLUMNS="120") as terminal:
         assert terminal.process.stdin is not None
-        terminal.wait_until_said("2 of 2: B, measure (60 s)")
+        terminal.wait_for_output("2 of 2: B, measure (60 s)")
         assert len(terminal.descendants("mqlab.runner.agents.process")) == 2
-        terminal.remember()
+        terminal.record_descendants()
         terminal.process.stdin.write(b"\x03")
         terminal.process.stdin.flush()
         code, _ = terminal.end()
-        shown = terminal.said
+        shown = terminal.stderr
     assert code == 130, shown
     assert "1 of 2: A, prepare" in shown or "1 of 2: A, warm-up" in shown
     assert "interrupted" in shown

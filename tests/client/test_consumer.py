@@ -7,7 +7,7 @@ import pytest
 from broker.server.talking import client, in_loop, local, seen
 from client.broker_helpers import running
 from client.queue_helpers import filled
-from features.receiving import nothing_for, numbers, receive
+from features.receiving import assert_no_messages, numbers, receive
 from mqlab.client.connection import NativeClientConnection
 from mqlab.client.consumer import Acknowledge, Consumer
 from mqlab.client.errors import MessagingError
@@ -55,7 +55,7 @@ async def test_a_cancelled_receive_with_prefetch_0_loses_and_keeps_nothing(mode:
                 assert seen(message) == (b"%d" % turns, False)
             else:
                 assert waiting.result().body == b"%d" % turns
-        await nothing_for(connection, other)
+        await assert_no_messages(connection, other)
 
 
 @in_loop
@@ -157,7 +157,7 @@ async def test_receives_by_id_that_are_given_up_never_answer_another(mode: Ackno
         assert given_up > 0
         other = await (await connection.session()).consumer("queue:q")
         assert await receive(other, given_up) == [b"up"] * given_up
-        await nothing_for(connection, other)
+        await assert_no_messages(connection, other)
 
 
 @in_loop

@@ -13,8 +13,8 @@ import pytest
 import uvloop
 
 from broker.server.talking import client, in_loop, local
-from features.process import BrokerProcess
-from features.receiving import nothing_for, numbers
+from features.broker_process import BrokerProcess
+from features.receiving import assert_no_messages, numbers
 from mqlab.broker.server.startup import running
 from mqlab.client import Message, aio
 from mqlab.client.consumer import Acknowledge
@@ -146,7 +146,7 @@ async def found(connection: aio.Connection, mode: Acknowledge) -> Found:
         consumer = await session.consumer(name)
         count = (await connection.ask("show", name=name))["messages"]
         messages = [await consumer.receive(timeout=30) for _ in range(count)]
-        await nothing_for(connection, consumer)
+        await assert_no_messages(connection, consumer)
         assert all(message.redelivered == (message.delivery_count > 1) for message in messages)
         came[end] = [(int(message.body), message.delivery_count) for message in messages]
     return Found(came["in"], [b"%d" % n for n, _ in came["out"]])

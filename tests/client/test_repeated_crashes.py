@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.server.talking import client, in_loop, local, seen
-from features.receiving import nothing_for, numbers, receive
+from features.receiving import assert_no_messages, numbers, receive
 from mqlab.broker.server.startup import running
 from mqlab.client import RefusedError, aio, connect
 from mqlab.wire.native.bodies import encode
@@ -53,7 +53,7 @@ async def test_a_client_that_is_killed_with_9_leaves_no_trace_of_its_transaction
         assert [seen(await consumer.receive(timeout=30)) for _ in range(5)] == [
             (body, int(body) < 3) for body in numbers(0, 5)
         ]
-        await nothing_for(connection, out, consumer)
+        await assert_no_messages(connection, out, consumer)
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -92,7 +92,7 @@ async def _poison_is_a_dead_letter(connection: aio.Connection) -> None:
     for name, body in (("queue:dead-letters", b"poison"), ("queue:q", b"good")):
         consumer = await session.consumer(name)
         assert await receive(consumer, 1) == [body]
-        await nothing_for(connection, consumer)
+        await assert_no_messages(connection, consumer)
         await consumer.close()
 
 
@@ -106,14 +106,14 @@ async def test_what_is_prepared_survives_every_death_and_waits(tmp_path: Path, r
         consumer, out = await session.consumer("queue:in"), await session.consumer("queue:out")
         # What was not given to the lost client's application is there; what is prepared is neither here nor there.
         assert await receive(consumer, 1) == [b"2"]
-        await nothing_for(connection, consumer, out)
+        await assert_no_messages(connection, consumer, out)
         assert await connection.prepared() == ["x"]
         await (connection.commit("x") if commit else connection.rollback("x"))
         if commit:
             assert await receive(out, 2) == numbers(0, 2)
         else:
             assert [seen(await consumer.receive(timeout=30)) for _ in range(2)] == [(b"0", True), (b"1", True)]
-        await nothing_for(connection, consumer, out)
+        await assert_no_messages(connection, consumer, out)
         assert await connection.prepared() == []
 
     async with running(local(data=tmp_path)) as (broker, (address,)):

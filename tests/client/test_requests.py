@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.server.talking import client, in_loop, local
-from features.receiving import nothing_for, numbers
+from features.receiving import assert_no_messages, numbers
 from mqlab.client import MessagingError, RefusedError, aio, connect
 
 from .broker_helpers import Served, running
@@ -198,7 +198,7 @@ async def test_a_persistent_request_is_on_disk_and_its_reply_can_be(tmp_path: Pa
         replies = await (await connection.session()).consumer("queue:replies", prefetch=0)
         reply = await replies.receive(timeout=30, correlation_id=request.correlation_id)
         assert (reply.body, reply.persistent) == (b"y", True)
-        await nothing_for(connection, replies)
+        await assert_no_messages(connection, replies)
 
 
 @in_loop

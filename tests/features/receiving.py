@@ -1,4 +1,4 @@
-"""Small steps that the tests of features share."""
+"""Helpers that send and receive messages in the feature tests."""
 
 import pytest
 
@@ -13,8 +13,8 @@ async def receive(consumer: aio.Consumer, count: int) -> list[bytes]:
     return [(await consumer.receive(timeout=30)).body for _ in range(count)]
 
 
-async def nothing_for(connection: aio.Connection, *consumers: aio.Consumer) -> None:
-    """Whatever the broker had for these consumers of the connection is here before the answer to a question."""
+async def assert_no_messages(connection: aio.Connection, *consumers: aio.Consumer) -> None:
+    """Check that the broker sends these consumers nothing: deliveries arrive before the answer to `status`."""
     await connection.status()
     for consumer in consumers:
         with pytest.raises(TimeoutError):

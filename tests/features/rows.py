@@ -1,4 +1,4 @@
-"""The names of the rows of the studies' feature matrix, and where each one stands."""
+"""The rows of the studies' feature matrix. Each row has a test of its name."""
 
 import re
 from typing import Final
@@ -40,7 +40,7 @@ FEATURES: Final = (
     "body size against full message size",
 )
 
-KNOBS: Final = (
+SETTINGS: Final = (
     'default ("out of the box") configuration',
     "vendor-recommended tuning",
     "message size",
@@ -75,8 +75,8 @@ KNOBS: Final = (
     "MQ trace (internal)",
 )
 
-# Knobs that a broker in Python, or any broker, does not have.
-NOT_THE_BROKERS: Final = {
+# Settings that are not the broker's, with the reason.
+NOT_BROKER_SETTINGS: Final = {
     "vendor-recommended tuning": "a choice of settings, each of which has its own test",
     "threads per client": "how the lab makes load",
     "OS settings: application boost, auditing, paging file": "the operating system's",
@@ -90,6 +90,6 @@ NOT_THE_BROKERS: Final = {
 }
 
 
-def name_of(row: str) -> str:
-    """How the test of a row is called: the words of the row."""
+def test_name(row: str) -> str:
+    """Return the name of the test of a row."""
     return "test_" + "_".join(re.findall(r"[a-z0-9_]+", row.lower()))

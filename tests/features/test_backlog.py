@@ -13,8 +13,8 @@ import uvloop
 
 from mqlab.client import aio
 
-from .process import BrokerProcess
-from .weighing import Weighed
+from .broker_process import BrokerProcess
+from .memory_watch import MemoryWatch
 
 MIB = 1024 * 1024
 TORTURE = os.environ.get("MQLAB_TORTURE") == "1"
@@ -73,7 +73,7 @@ def test_ten_times_the_memory_limit(
             if not TORTURE:
                 await fill(broker.address, shape, WARM_UP, persistent=persistent)
                 await drain(broker.address, WARM_UP)
-            with Weighed(broker) as weighed:
+            with MemoryWatch(broker) as weighed:
                 await fill(broker.address, shape, count, persistent=persistent)
                 if persistent:
                     await broker.stop()

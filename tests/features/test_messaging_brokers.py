@@ -11,7 +11,7 @@ from mqlab.broker.server.inprocess.local_broker import LocalBroker
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
 
-from .process import BrokerProcess
+from .broker_process import BrokerProcess
 from .receiving import receive
 
 

@@ -13,7 +13,7 @@ from mqlab.client.consumer import Acknowledge
 from mqlab.client.errors import RefusedError
 from mqlab.wire.native.bodies import encode
 
-from .receiving import nothing_for, numbers, receive
+from .receiving import assert_no_messages, numbers, receive
 
 
 async def messages_on(connection: aio.Connection, queue: str) -> int:
@@ -62,7 +62,7 @@ async def test_persistent_recoverable_guaranteed_delivery(tmp_path: Path) -> Non
         assert [(seen(message), message.persistent) for message in came] == [
             ((b"%d" % n, True), True) for n in range(0, 10, 2)
         ]
-        await nothing_for(connection, consumer)
+        await assert_no_messages(connection, consumer)
     async with running(local()) as (_, (address,)):
         producer = await (await (await client(address)).session()).producer("queue:q")
         with pytest.raises(RefusedError, match="without a data folder"):
@@ -86,7 +86,7 @@ async def test_durable_subscription(tmp_path: Path) -> None:
         await producer.send(b"1", persistent=True)
         lasting, passing = await subscribed(connection)
         assert await receive(lasting, 1) == [b"1"]
-        await nothing_for(connection, passing)
+        await assert_no_messages(connection, passing)
         await lasting.close()
         await producer.send(b"2", persistent=True)
         await producer.send(b"3")
@@ -96,11 +96,11 @@ async def test_durable_subscription(tmp_path: Path) -> None:
         await producer.send(b"4", persistent=True)
         lasting, passing = await subscribed(connection)
         assert await receive(lasting, 2) == [b"2", b"4"]
-        await nothing_for(connection, lasting, passing)
+        await assert_no_messages(connection, lasting, passing)
         await lasting.close()
         await connection.unsubscribe("mine")
         await producer.send(b"5", persistent=True)
-        await nothing_for(connection, *(await subscribed(connection)))
+        await assert_no_messages(connection, *(await subscribed(connection)))
 
 
 async def died_in_a_batch(address: Any, mode: Acknowledge) -> tuple[int, list[tuple[bytes, bool]]]:
@@ -114,7 +114,7 @@ async def died_in_a_batch(address: Any, mode: Acknowledge) -> tuple[int, list[tu
     await lost.drop()
     consumer = await (await watching.session()).consumer("queue:q")
     came = [seen(await consumer.receive(timeout=30)) for _ in range(left)]
-    await nothing_for(watching, consumer)
+    await assert_no_messages(watching, consumer)
     return left, came
 
 
@@ -214,15 +214,15 @@ async def test_global_transactions(tmp_path: Path) -> None:
         here, there = await client(a), await client(b)
         assert [await one.prepared() for one in (here, there)] == [["first", "second"]] * 2
         consumers = [await (await one.session()).consumer("queue:q") for one in (here, there)]
-        await nothing_for(here, consumers[0])
-        await nothing_for(there, consumers[1])
+        await assert_no_messages(here, consumers[0])
+        await assert_no_messages(there, consumers[1])
         for one in (here, there):
             await one.commit("first")
             await one.rollback("second")
         assert seen(await consumers[0].receive(timeout=30)) == (b"stays", True)
         assert (await consumers[1].receive(timeout=30)).body == b"goes"
-        await nothing_for(here, consumers[0])
-        await nothing_for(there, consumers[1])
+        await assert_no_messages(here, consumers[0])
+        await assert_no_messages(there, consumers[1])
         assert [await one.prepared() for one in (here, there)] == [[], []]
 
 
@@ -251,4 +251,4 @@ async def test_once_only_delivery(tmp_path: Path) -> None:
         for name in ("d", "e", "f", "a"):
             await producer.send(name.encode(), persistent=True, duplicate_id=name)
         assert await receive(consumer, 4) == [b"d", b"e", b"f", b"a"]
-        await nothing_for(connection, consumer)
+        await assert_no_messages(connection, consumer)

@@ -17,7 +17,7 @@ from mqlab.client.headers import Int
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.columns import Value
 
-from .receiving import nothing_for, numbers, receive
+from .receiving import assert_no_messages, numbers, receive
 
 
 async def preload(session: aio.Session, count: int) -> None:
@@ -101,7 +101,7 @@ async def test_message_selectors() -> None:
         await topic.send(b"plain", correlation_id="x")
         assert await receive(consumer, 1) == [b"2"]
         assert await receive(subscriber, 3) == [b"4", b"5", b"plain"]
-        await nothing_for(connection, consumer, subscriber)
+        await assert_no_messages(connection, consumer, subscriber)
         # On a queue the others stay for others; a subscription never had them.
         everything = await session.consumer("queue:q")
         assert sorted(await receive(everything, 5)) == [b"0", b"1", b"3", b"4", b"5"]
@@ -148,4 +148,4 @@ async def test_queue_prefetch(prefetch: int, ahead: int) -> None:
         assert await receive(other, 200 - ahead) == numbers(ahead, 200)
         if ahead:
             assert await receive(consumer, ahead) == numbers(0, ahead)
-        await nothing_for(connection, consumer)
+        await assert_no_messages(connection, consumer)

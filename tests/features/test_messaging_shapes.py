@@ -11,7 +11,7 @@ from mqlab.broker.server.startup import running
 from mqlab.client import aio
 from mqlab.wire.native.bodies import encode
 
-from .receiving import nothing_for, numbers, receive
+from .receiving import assert_no_messages, numbers, receive
 
 
 async def serve(session: aio.Session, requests: aio.Consumer, count: int) -> None:
@@ -64,7 +64,7 @@ async def test_point_to_point_queue() -> None:
         one, two = await session.consumer("queue:q", prefetch=5), await session.consumer("queue:q")
         assert await receive(one, 5) == numbers(0, 5)
         assert await receive(two, 5) == numbers(5, 10)
-        await nothing_for(connection, one, two)
+        await assert_no_messages(connection, one, two)
 
 
 @in_loop
@@ -80,7 +80,7 @@ async def test_publish_subscribe_topic() -> None:
         late = await session.consumer("topic:news.sport")
         for consumer in interested:
             assert await receive(consumer, 3) == numbers(0, 3)
-        await nothing_for(connection, *interested, other, late)
+        await assert_no_messages(connection, *interested, other, late)
         # A topic keeps nothing for itself.
         assert (await connection.status())["messages"] == 0
 

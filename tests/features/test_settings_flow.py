@@ -16,7 +16,7 @@ from mqlab.client import aio
 from mqlab.client.errors import ClosedError, RefusedError
 from mqlab.wire.native.bodies import encode
 
-from .receiving import nothing_for, receive
+from .receiving import assert_no_messages, receive
 
 FRAME = 2 * 1024 * 1024
 
@@ -227,5 +227,5 @@ async def test_throughput_oriented_connection_factory_or_broker_file(tmp_path: P
             found.append((syncs, 1 + await accepted(connection, producer, b"x", 9)))
             consumer = await session.consumer("queue:fast")
             await receive(consumer, found[-1][1])
-            await nothing_for(connection, consumer)
+            await assert_no_messages(connection, consumer)
     assert found == [(1, 10), (0, 5)]

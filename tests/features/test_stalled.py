@@ -15,8 +15,8 @@ import uvloop
 from mqlab.client import aio
 from mqlab.wire.native.bodies import encode
 
-from .process import BrokerProcess
-from .weighing import Weighed
+from .broker_process import BrokerProcess
+from .memory_watch import MemoryWatch
 
 MIB = 1024 * 1024
 SECONDS = 600 if os.environ.get("MQLAB_TORTURE") == "1" else 3
@@ -88,7 +88,7 @@ def test_stalled_consumers_cost_nobody_else_anything(
             watching = await aio.connect(broker.address)
             stalled = await stall(broker.address)
             flows = [await flow(broker.address, name) for name in ("queue:q", "topic:t")]
-            with Weighed(broker) as weighed:
+            with MemoryWatch(broker) as weighed:
                 receivers = [asyncio.ensure_future(one.receive()) for one in flows]
                 until = time.monotonic() + SECONDS
                 await asyncio.gather(*(one.send(until) for one in flows))

@@ -95,6 +95,6 @@ def _script() -> ModuleType:
 def test_the_tables_of_the_documentation_are_fresh() -> None:
     document = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
     script = _script()
-    assert script.written(document, script.of_metrics(), script.of_studies()) == document, (
+    assert script.with_tables(document, script.metrics_table(), script.studies_table()) == document, (
         "run .venv/bin/python scripts/tables.py"
     )

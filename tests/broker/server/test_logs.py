@@ -142,13 +142,13 @@ def test_nobody_can_forge_a_line_and_no_password_appears(
         command.interrupt(signal.SIGTERM)
         code, printed = command.end()
     assert code == 0
-    lines = command.said.split("\n")
+    lines = command.stderr.split("\n")
     assert lines.pop() == ""
     # Each refusal is told, in one line, and nobody writes one of his own.
     assert len(lines) >= len(heard) > 40
     assert [line for line in lines if LINE.fullmatch(line) is None] == []
     assert not [line for line in lines if line.startswith(FORGED[:10])]
-    everything = [command.said, printed, *heard]
+    everything = [command.stderr, printed, *heard]
     everything += [path.read_bytes().decode(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
     for secret in (RIGHT, WRONG):
         for form in (secret, base64.b64encode(secret.encode()).decode(), secret.encode().hex()):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from tests.features.process import BrokerProcess
+from tests.features.broker_process import BrokerProcess
 
 from mqlab.broker import limits
 from mqlab.client import aio

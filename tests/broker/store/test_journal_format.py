@@ -34,4 +34,4 @@ def test_the_document_of_the_format_is_fresh() -> None:
     spec.loader.exec_module(script)
     document = (ROOT / "docs" / "journal.md").read_text(encoding="utf-8")
     tables = [table() for table in script.TABLES["journal.md"]]
-    assert script.written(document, *tables) == document, "run .venv/bin/python scripts/tables.py"
+    assert script.with_tables(document, *tables) == document, "run .venv/bin/python scripts/tables.py"

@@ -1,4 +1,4 @@
-"""A broker in a process of its own: it can be killed, frozen and weighed."""
+"""A broker in a process of its own, which a test can kill, freeze and measure."""
 
 import asyncio
 import signal
@@ -10,7 +10,7 @@ import psutil
 
 
 class BrokerProcess:
-    """One after the other on the same folder. `options` as on the command line, without --listen."""
+    """Successive broker processes on one folder. `options` are those of the command line, without --listen."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self._folder = folder
@@ -19,14 +19,14 @@ class BrokerProcess:
         self.address = f"unix:{folder / 'socket'}"
 
     async def start(self) -> None:
-        with (self._folder / "words").open("a") as words:
+        with (self._folder / "stderr").open("a") as stderr:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "mqlab", "broker", "--listen", self.address, *self._options,
-                stdout=subprocess.PIPE, stderr=words,
+                stdout=subprocess.PIPE, stderr=stderr,
             )  # fmt: skip
         assert self._process.stdout is not None
-        said = await self._process.stdout.readline()
-        assert said.startswith(b"listening on"), (self._folder / "words").read_text()
+        line = await self._process.stdout.readline()
+        assert line.startswith(b"listening on"), (self._folder / "stderr").read_text()
 
     @property
     def rss(self) -> int:
@@ -35,18 +35,18 @@ class BrokerProcess:
         return psutil.Process(self._process.pid).memory_info().rss
 
     def freeze(self) -> None:
-        """It does nothing more, but its sockets take what they have room for."""
+        """Stop the process. Its sockets still accept data until their buffers are full."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
     async def kill(self) -> None:
-        """kill -9. Does nothing if it has ended."""
+        """Kill the process, unless it has ended."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
 
     async def stop(self) -> None:
-        """In good order."""
+        """End the process with SIGTERM."""
         assert self._process is not None
         self._process.terminate()
         assert await self._process.wait() == 0

@@ -5,12 +5,12 @@ from types import TracebackType
 
 import psutil
 
-from .process import BrokerProcess
+from .broker_process import BrokerProcess
 
 _SECONDS = 0.005
 
 
-class Weighed:
+class MemoryWatch:
     """The highest resident bytes of the broker above those of an idle one, restarts included."""
 
     def __init__(self, broker: BrokerProcess) -> None:
@@ -27,7 +27,7 @@ class Weighed:
             except psutil.NoSuchProcess:
                 continue
 
-    def __enter__(self) -> "Weighed":
+    def __enter__(self) -> "MemoryWatch":
         self._thread.start()
         return self
 
