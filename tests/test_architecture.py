@@ -39,7 +39,6 @@ _SIDES = f"{_CLIENT}; the core has its side of the same thing"
 _DRIVERS = f"{_CLIENT}; drivers implement the same thing for each protocol"
 _STAGES = "the syntax tree and the compiled condition of one selector element"
 SAME_NAME = {
-    "ActivityTraceReader": "reads the trace over a connection; the embedded system writes it to files",
     "Comparison": _STAGES,
     "Connection": _DRIVERS,
     "Consumer": _SIDES,
