@@ -42,7 +42,7 @@ _COMMON_SETTINGS: Final = {
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
 
 
-class SparkUnavailableError(MqlabError, RuntimeError):
+class SparkUnavailableError(MqlabError):
     """Spark cannot start here; the message is one sentence that says what is missing."""
 
 

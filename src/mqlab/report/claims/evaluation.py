@@ -35,7 +35,7 @@ ARITHMETIC: Final[dict[type[ast.operator], Callable[[Interval, Interval], Interv
 }
 
 
-class MissingValueError(MqlabError, LookupError):
+class MissingValueError(MqlabError):
     """A value that the check needs is missing; the message tells the reader of the report why."""
 
 
