@@ -99,7 +99,7 @@ def test_origins_are_one_several_or_none(path: Path) -> None:
     )
     assert read(path, "web_origins: https://a.org").web_origins == ("https://a.org",)
     assert read(path, "web_origins: none").web_origins == read(path, "web_origins: []").web_origins == ()
-    with pytest.raises(SettingError, match=r"broker.yaml:2: web_origins: 'a.org' is no origin"):
+    with pytest.raises(SettingError, match=r"broker.yaml:2: web_origins: 'a.org' is not an origin"):
         read(path, "sync: off\nweb_origins: [a.org]")
 
 
@@ -135,11 +135,11 @@ def test_sizes(unit: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "1e3", "٣", "3kb", "3 TB", "3  KB", "1_000", "9" * 16, "B"])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(SettingError, match=r"is no size; write a number of bytes, 64KiB or 8MB"):
+    with pytest.raises(SettingError, match=r"is not a size; write a number of bytes, 64KiB or 8MB"):
         parse_value("queue_limit", text)
-    with pytest.raises(SettingError, match="is no whole number"):
+    with pytest.raises(SettingError, match="is not a whole number"):
         parse_value("message_limit", text)
-    with pytest.raises(SettingError, match="is no whole number"):
+    with pytest.raises(SettingError, match="is not a whole number"):
         parse_value("message_limit", "1KB")
 
 
@@ -165,13 +165,13 @@ def test_values_alone() -> None:
         ("just words", "broker.yaml:1: must have keys: data, listen"),
         ("\nsync: off\nspeed: 9\n", "broker.yaml:3: there is no 'speed'; there are: data, listen, .*queue_limit"),
         ("policy: {}\n", "broker.yaml:1: there is no 'policy'"),
-        ("sync: off\nsync: on\n", "broker.yaml:1: sync: stands here and again in line 2"),
+        ("sync: off\nsync: on\n", "broker.yaml:1: sync: appears here and again in line 2"),
         ("sync: maybe\n", "broker.yaml:1: sync: 'maybe' is none of on, off"),
         ("sync: none\n", "broker.yaml:1: sync: 'none' is none of on, off"),
-        ("sync:\n  - on\n", "broker.yaml:1: sync: must be one value"),
-        ("data: messages\nqueue_limit: 8 megs\n", "broker.yaml:2: queue_limit: '8 megs' is no size"),
+        ("sync:\n  - on\n", "broker.yaml:1: sync: must be a single value"),
+        ("data: messages\nqueue_limit: 8 megs\n", "broker.yaml:2: queue_limit: '8 megs' is not a size"),
         ("data: messages\nqueue_limit: 0\n", "broker.yaml:2: queue_limit: 0 is not a whole number of 1 or more"),
-        ("disk_marks: 1KB\n", "broker.yaml:1: disk_marks: '1KB' is no whole number"),
+        ("disk_marks: 1KB\n", "broker.yaml:1: disk_marks: '1KB' is not a whole number"),
         ("preallocate: perhaps\n", "broker.yaml:1: preallocate: 'perhaps' is neither yes nor no"),
         ("data:\n", "broker.yaml:1: data: is empty; write a path, or none"),
         ('data: "a\\0b"\n', "broker.yaml:1: data: has a character that cannot be printed"),
@@ -182,9 +182,9 @@ def test_values_alone() -> None:
         ("policies: [x]\n", "broker.yaml:1: policies: must have keys: match, queue_limit"),
         ("policies:\n- match: queue:a\n- queue_limit: 5\n", "broker.yaml:3: policies: a rule needs match"),
         ("policies:\n- match: queue:a\n  sync: on\n", "broker.yaml:3: policies: there is no 'sync'; there are: match,"),
-        ("policies:\n- match: queue:a\n  queue_limit: x\n", "broker.yaml:3: policies.queue_limit: 'x' is no size"),
-        ("policies:\n- match: orders\n", "broker.yaml:2: policies: 'orders' is no pattern"),
-        ("policies:\n- match: all\n", "broker.yaml:2: policies: 'all' is no pattern of destinations"),
+        ("policies:\n- match: queue:a\n  queue_limit: x\n", "broker.yaml:3: policies.queue_limit: 'x' is not a size"),
+        ("policies:\n- match: orders\n", "broker.yaml:2: policies: 'orders' is not a pattern"),
+        ("policies:\n- match: all\n", "broker.yaml:2: policies: 'all' is not a pattern of destinations"),
         ("policies:\n- match: queue:a.#.b\n", "broker.yaml:2: policies: .*alone at the end"),
         ("policies:\n- match: queue:a\n  when_full: drop-oldest\n", "broker.yaml:2: policies: .*for topics only"),
         ("policies:\n- match: queue:a\n  retrieval: fast\n", "broker.yaml:2: policies: retrieval: 'fast' is none of"),
@@ -289,10 +289,10 @@ def test_channels_and_remote_queues(path: Path) -> None:
         ("channels: [{to: B}]", r"broker.yaml:1: channels: a channel needs address"),
         ("name: A\nchannels: [{to: B, address: x}]", r"broker.yaml:2: channels: address: 'x' is no address"),
         ("channels: [{to: B, address: 'unix:x', speed: 1}]", r"there is no 'speed'; there are: to, address, user"),
-        ("channels: [{to: B, address: 'unix:x', batch: many}]", r"channels.batch: 'many' is no whole number"),
+        ("channels: [{to: B, address: 'unix:x', batch: many}]", r"channels.batch: 'many' is not a whole number"),
         ("channels: [{to: B, address: 'unix:x', password_file: s}]", r"password_file: it needs a user"),
         ("channels: [{to: B, address: 'unix:x'}]", r"broker.yaml:1: channels: a broker with channels needs a name"),
-        ("remotes: {orders: orders}", r"broker.yaml:1: remotes: 'orders' is no queue of another broker"),
+        ("remotes: {orders: orders}", r"broker.yaml:1: remotes: 'orders' is not a queue of another broker"),
         ("remotes: [orders]", r"remotes: must have keys"),
     ],
 )

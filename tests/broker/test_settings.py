@@ -33,7 +33,10 @@ def test_unknown_names_are_told_what_there_is() -> None:
     [
         ({"queue_limit": 0}, "queue_limit: 0 is not a whole number of 1 or more"),
         ({"when_full": "wait"}, "when_full: 'wait' is none of hold, refuse, drop-oldest"),
-        ({"dead_letters": "queue:temporary.1"}, "dead_letters: 'queue:temporary.1' would go with its connection"),
+        (
+            {"dead_letters": "queue:temporary.1"},
+            "dead_letters: 'queue:temporary.1' would be deleted with its connection",
+        ),
         ({"sync": "maybe"}, "sync: 'maybe' is none of on, off"),
         ({"log_length": 64 * 1024 - 1}, "log_length: 65535 is not a whole number of 65536 or more"),
         ({"tls_key": Path("k")}, "tls_certificate, tls_key: give both or neither"),
@@ -62,12 +65,12 @@ def channel(to: str = "B", address: str = "unix:b", **more: object) -> ChannelSe
     [
         ({"channels": (channel(),)}, "channels: a broker with channels needs a name"),
         ({"name": "B", "channels": (channel(),)}, "channels: B is this broker itself"),
-        ({"name": "A", "channels": (channel(), channel())}, "channels: 'B' stands there twice"),
-        ({"remotes": (("a", "queue:a@B"), ("a", "queue:b@B"))}, "remotes: 'a' stands there twice"),
-        ({"remotes": (("a@A", "queue:a@B"),)}, "remotes: 'a@A' is no name of a queue here"),
-        ({"remotes": (("a", "queue:a"),)}, "remotes: 'queue:a' is no queue of another broker"),
-        ({"remotes": (("a", "topic:a@B"),)}, "remotes: 'topic:a@B' is no queue"),
-        ({"remotes": (("transmit.B", "queue:a@B"),)}, "remotes: 'transmit.B' is no name of a queue here"),
+        ({"name": "A", "channels": (channel(), channel())}, "channels: 'B' appears twice"),
+        ({"remotes": (("a", "queue:a@B"), ("a", "queue:b@B"))}, "remotes: 'a' appears twice"),
+        ({"remotes": (("a@A", "queue:a@B"),)}, "remotes: 'a@A' is not a name for a remote queue"),
+        ({"remotes": (("a", "queue:a"),)}, "remotes: 'queue:a' is not a queue of another broker"),
+        ({"remotes": (("a", "topic:a@B"),)}, "remotes: 'topic:a@B' is not a queue"),
+        ({"remotes": (("transmit.B", "queue:a@B"),)}, "remotes: 'transmit.B' is not a name for a remote queue"),
         ({"dead_letters": "queue:dead@B"}, "dead_letters: 'queue:dead@B' leads to another broker"),
         ({"expired": "queue:transmit.B"}, "expired: 'queue:transmit.B' leads to another broker"),
         ({"remotes": (("dead-letters", "queue:a@B"),)}, "dead_letters: 'queue:dead-letters' leads to another broker"),
@@ -102,7 +105,7 @@ def test_a_channel_that_cannot_be(values: dict[str, object], says: str) -> None:
 )  # fmt: skip
 def test_what_is_no_origin(origin: str) -> None:
     """No page could ever have it, or everybody's could."""
-    with pytest.raises(SettingError, match=r"web_origins: .* is no origin, such as https://example\.org:8443"):
+    with pytest.raises(SettingError, match=r"web_origins: .* is not an origin, such as https://example\.org:8443"):
         Settings(web_origins=(origin,))
 
 

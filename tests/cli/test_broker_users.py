@@ -58,8 +58,8 @@ class TestFile:
         [
             (["remove", "bob"], "no user 'bob'; there are: ann"),
             (["grant", "bob", "read", "all"], "no user 'bob'"),
-            (["grant", "ann", "own", "all"], "'own' is no right; there are: read, write, create, admin"),
-            (["grant", "ann", "read", "orders"], "'orders' is no pattern"),
+            (["grant", "ann", "own", "all"], "'own' is not a right; the rights are: read, write, create, admin"),
+            (["grant", "ann", "read", "orders"], "'orders' is not a pattern"),
             (["revoke", "ann", "read", "all"], "there is no right to read 'all'"),
         ],
     )
@@ -77,7 +77,7 @@ class TestFile:
 
     @pytest.mark.parametrize(
         ("name", "typed", "words"),
-        [("ann", SECRET, "user ann already"), ("a b", SECRET, "no name of a user"), ("bob", "brief", "a password has")],
+        [("ann", SECRET, "user ann already"), ("a b", SECRET, "not a user name"), ("bob", "brief", "a password has")],
     )
     def test_a_user_that_cannot_be_added(self, tmp_path: Path, name: str, typed: str, words: str) -> None:
         file = tmp_path / "users.yaml"

@@ -55,7 +55,7 @@ async def test_activity_trace_scope_by_application_stanza(tmp_path: Path) -> Non
     """As in the study: a stanza for each traced application, and a last one that keeps all others out."""
     path = tmp_path / "stanzas"
     traced = [Stanza(f"{role}{number}", "low") for number in (0, 1) for role in ("Requester", "Responder")]
-    write_stanzas(path, traced, otherwise="off")
+    write_stanzas(path, traced, default="off")
     async with running(local(trace="high", trace_file=path)) as (_, (address,)):
         for number in (0, 1, 10, 2):
             await round_trip(address, number)

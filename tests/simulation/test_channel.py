@@ -71,10 +71,10 @@ async def _commit_lightly(self: ReceivingEnd, token: ChannelToken, *, persistent
     await _commit(self, token, persistent=False)
 
 
-async def _be_done_first(self: SenderChannel, sink: ReceivingEnd, batch: ChannelBatch) -> None:
-    self._source.done(batch)
-    await sink.send(batch)
-    await sink.commit(ChannelToken.of(batch.ranges), persistent=batch.persistent)
+async def _be_done_first(self: SenderChannel, receiver: ReceivingEnd, batch: ChannelBatch) -> None:
+    self._sending_end.arrived(batch)
+    await receiver.send(batch)
+    await receiver.commit(ChannelToken.of(batch.ranges), persistent=batch.persistent)
 
 
 def _last_first(self: ChannelBatch) -> Iterator[ChannelSend]:

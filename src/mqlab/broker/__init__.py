@@ -1,4 +1,4 @@
-"""The embedded broker, usable alone: `core` decides, `store` keeps, `server` talks.
+"""The embedded broker, usable without the lab: `core` decides, `store` writes the journal, `server` has the sockets.
 
-It knows nothing of the lab. Settings and limits stand beside this file because all three parts read them.
+It does not know the lab. Settings and limits are here because all three parts read them.
 """

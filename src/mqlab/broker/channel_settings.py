@@ -1,4 +1,4 @@
-"""What a person may choose about distributed queueing: channels to other brokers, and names for their queues."""
+"""Settings of distributed queueing: channels to other brokers, and local names of their queues."""
 
 import re
 from dataclasses import dataclass, fields
@@ -10,28 +10,28 @@ from mqlab.wire.address import BROKER_NAME, Address, BadAddressError
 
 _REMOTE: Final = re.compile(r"queue:[^@]+@[A-Za-z0-9_-]{1,48}", re.ASCII)
 _MOST_IN_A_BATCH: Final = 100_000
-_LONGEST_PAUSE: Final = 3600
-# What the names of queues that the broker makes for itself begin with.
-_ITS_OWN: Final = ("transmit.", "channel.", "temporary.")
+_LONGEST_PAUSE_S: Final = 3600
+# Prefixes of queues that the broker creates for itself.
+_RESERVED_PREFIXES: Final = ("transmit.", "channel.", "temporary.")
 
 
-class ChannelError(MqlabError, ValueError):
-    """A channel or the name of a remote queue cannot be as it was written."""
+class ChannelError(MqlabError):
+    """The settings of a channel, or the name of a remote queue, are wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    # The name of the broker it leads to, and where that one listens.
+    # The name of the other broker, and the address where it listens.
     to: str
     address: str
-    # How it logs in there; the password is the first line of a file, read each time it connects.
+    # The user and, as the first line of a file, the password; the file is read for each connection.
     user: str = ""
     password_file: Path | None = None
-    # Certificates (PEM) to trust with a tls: address. None: those this machine trusts.
+    # Certificates (PEM) to trust with a tls: address. None: those that this machine trusts.
     ca: Path | None = None
-    # Messages that go together at most. More: fewer syncs over there; what is there goes at once, whatever this is.
+    # The most messages of a batch. More: fewer syncs at the other broker. The channel never waits for a full batch.
     batch: int = 1000
-    # Seconds between two tries to connect, at most: the pauses grow up to this.
+    # The longest pause between two attempts to connect, in seconds; pauses grow up to it.
     retry: int = 10
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class ChannelSettings:
             Address.parse(self.address)
         except BadAddressError as error:
             raise ChannelError(f"address: {error}") from None
-        for name, most in (("batch", _MOST_IN_A_BATCH), ("retry", _LONGEST_PAUSE)):
+        for name, most in (("batch", _MOST_IN_A_BATCH), ("retry", _LONGEST_PAUSE_S)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
                 raise ChannelError(f"{name}: {value!r} is not a whole number from 1 to {most}")
@@ -49,12 +49,18 @@ class ChannelSettings:
             raise ChannelError("password_file: it needs a user")
 
 
-CHANNEL_FIELDS: Final = tuple(one.name for one in fields(ChannelSettings))
+CHANNEL_FIELDS: Final = tuple(setting.name for setting in fields(ChannelSettings))
 
 
 def check_remote(short: str, target: str) -> None:
-    """A name here that stands for a queue of another broker."""
-    if not short or "@" in short or not short.isprintable() or short != short.strip() or short.startswith(_ITS_OWN):
-        raise ChannelError(f"{short[:80]!r} is no name of a queue here, such as orders")
+    """Check a local name for a queue of another broker. Raises ChannelError."""
+    if (
+        not short
+        or "@" in short
+        or not short.isprintable()
+        or short != short.strip()
+        or short.startswith(_RESERVED_PREFIXES)
+    ):
+        raise ChannelError(f"{short[:80]!r} is not a name for a remote queue, such as orders")
     if not target.isprintable() or not _REMOTE.fullmatch(target):
-        raise ChannelError(f"{target[:80]!r} is no queue of another broker, such as queue:orders@B")
+        raise ChannelError(f"{target[:80]!r} is not a queue of another broker, such as queue:orders@B")

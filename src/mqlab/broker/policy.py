@@ -1,4 +1,4 @@
-"""What holds for a destination: limits, what happens at them, where messages go that nobody took."""
+"""The policy of a destination: limits, what happens at them, dead letters and expired messages."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -12,8 +12,8 @@ WhenFull = Literal["hold", "refuse", "drop-oldest"]
 Retrieval = Literal["indexed", "scan"]
 
 
-class PolicyError(MqlabError, ValueError):
-    """A policy has a value the broker cannot work with."""
+class PolicyError(MqlabError):
+    """A policy has a bad value."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,21 +23,20 @@ class Policy:
     queue_limit: int = 8 * MIB
     # The same as a number of messages. 0: no such limit.
     message_limit: int = 0
-    # At the limit: "hold" makes producers wait, "refuse" gives them an error, "drop-oldest" (topics only) forgets the
-    # oldest messages of the subscription that is full. Only the last loses anything, and only where it is chosen.
+    # At the limit: "hold" makes producers wait, "refuse" gives them an error, "drop-oldest" (topics only) drops the
+    # oldest messages of the subscription that is full. Only the last loses messages.
     when_full: WhenFull = "hold"
-    # Bytes of a queue that stay in memory; what comes on top waits on disk (the studies' save extent). 0: all of it
-    # stays in memory.
+    # Bytes of a queue that stay in memory; the broker pages out the rest (the studies' save extent). 0: no paging.
     save_extent: int = 0
-    # "indexed": a receive by correlation id or message id costs the same at any depth. "scan": the queue is searched
-    # from its head each time, as one of the studied products does.
+    # "indexed": a receive by correlation id or message id costs the same at any depth. "scan": the broker searches
+    # the queue from its head each time, as one of the studied products does.
     retrieval: Retrieval = "indexed"
-    # Deliveries of a message in vain after which it goes to `dead_letters`. 0: no end.
+    # Deliveries without acknowledgement after which a message goes to `dead_letters`. 0: no limit.
     redelivery_limit: int = 10
     dead_letters: str = "queue:dead-letters"
     # Where expired messages go. "": they are dropped.
     expired: str = ""
-    # Ids given by producers that are remembered, so that a second send of one of them is confirmed and forgotten.
+    # Duplicate ids that the broker remembers: it confirms a second send with the same id and discards the message.
     duplicate_window: int = 20_000
 
     def __post_init__(self) -> None:
@@ -54,7 +53,7 @@ class Policy:
                 example = f"queue:{name.replace('_', '-')}"
                 raise PolicyError(f"{name}: {value!r} is not the name of a queue, such as {example}")
             if value.startswith("queue:temporary."):
-                raise PolicyError(f"{name}: {value!r} would go with its connection")
+                raise PolicyError(f"{name}: {value!r} would be deleted with its connection")
         if self.redelivery_limit and not self.dead_letters:
             raise PolicyError("redelivery_limit needs dead_letters: a message is not dropped because of it")
 
@@ -62,11 +61,11 @@ class Policy:
 _LEAST: Final = {
     "queue_limit": 1, "message_limit": 0, "save_extent": 0, "redelivery_limit": 0, "duplicate_window": 0,
 }  # fmt: skip
-POLICY_FIELDS: Final = tuple(one.name for one in fields(Policy))
+POLICY_FIELDS: Final = tuple(setting.name for setting in fields(Policy))
 
 
 class PolicyRule(NamedTuple):
-    """Values that hold for the destinations a pattern (`queue:orders.#`) matches, in place of the general ones."""
+    """Values for the destinations that a pattern (`queue:orders.#`) matches, in place of the defaults."""
 
     pattern: str
     values: dict[str, Any]
@@ -80,17 +79,17 @@ class Policies:
         for rule in self.rules:
             kind, colon, _ = rule.pattern.partition(":")
             if not colon or kind not in ("queue", "topic"):
-                raise PolicyError(f"{rule.pattern!r} is no pattern of destinations; write queue:NAME or topic:NAME")
+                raise PolicyError(f"{rule.pattern!r} is not a pattern of destinations; write queue:NAME or topic:NAME")
             unknown = [name for name in rule.values if name not in POLICY_FIELDS]
             if unknown:
                 raise PolicyError(f"{rule.pattern}: there is no {unknown[0]!r}; there are: {', '.join(POLICY_FIELDS)}")
-            made = replace(Policy(), **rule.values)
-            if made.when_full == "drop-oldest" and kind == "queue":
+            policy = replace(Policy(), **rule.values)
+            if policy.when_full == "drop-oldest" and kind == "queue":
                 raise PolicyError(f"{rule.pattern}: drop-oldest is for topics only; a queue loses nothing")
 
-    def of(self, destination: str, general: Policy) -> Policy:
+    def of(self, destination: str, default: Policy) -> Policy:
         """The first rule that matches decides."""
         for rule in self.rules:
             if matches(rule.pattern, destination):
-                return replace(general, **rule.values)
-        return general
+                return replace(default, **rule.values)
+        return default

@@ -1,6 +1,6 @@
-"""The YAML files of a broker, read strictly: every part knows its line, and scalars stay the text that was written.
+"""Reads the YAML files of a broker strictly: every node knows its line, and scalars stay texts.
 
-So `no` and `0755` mean what the key that holds them says. An error quotes no value by itself: it may be a password.
+So the key decides what `no` and `0755` mean. Errors quote no value: it may be a password.
 """
 
 from collections.abc import Collection
@@ -17,7 +17,7 @@ from mqlab.yaml_nodes import YamlError, compose
 
 @dataclass(frozen=True, slots=True)
 class YamlNode:
-    """Text, a list of parts or a mapping to parts; `name` says which: users.ann.password."""
+    """A text, a list or a mapping; `name` is its path in the file: users.ann.password."""
 
     value: "str | list[YamlNode] | dict[str, YamlNode]"
     path: Path
@@ -29,7 +29,7 @@ class YamlNode:
 
     def text(self) -> str:
         if not isinstance(self.value, str):
-            raise self.error("must be one value")
+            raise self.error("must be a single value")
         if not self.value.isprintable():
             raise self.error("has a character that cannot be printed")
         return self.value
@@ -40,7 +40,7 @@ class YamlNode:
         return self.value
 
     def mapping(self, accepted: Collection[str] | None = None) -> "dict[str, YamlNode]":
-        """What it maps to; keys other than the accepted ones are errors."""
+        """The mapping. Raises SettingError for keys other than the accepted ones."""
         if not isinstance(self.value, dict):
             raise self.error(f"must have keys{': ' + ', '.join(accepted) if accepted else ' with values'}")
         for key, part in self.value.items():
@@ -51,12 +51,12 @@ class YamlNode:
 
 
 def read_yaml(path: Path) -> YamlNode:
-    """The whole file. Raises SettingError for what is no text, no YAML or says a thing twice."""
+    """Read a file. Raises SettingError if it is not YAML in UTF-8, or has a key twice."""
     try:
         node = compose(_read_text(path), "write it out")
     except YamlError as error:
         raise _error(str(error), path, error.line) from None
-    return _part(node, path, node.start_mark.line + 1, "")
+    return _yaml_node(node, path, node.start_mark.line + 1, "")
 
 
 def _read_text(path: Path) -> str:
@@ -68,24 +68,26 @@ def _read_text(path: Path) -> str:
         raise _error("is not text in UTF-8", path) from None
 
 
-def _part(node: yaml.Node, path: Path, line: int, name: str) -> YamlNode:
+def _yaml_node(node: yaml.Node, path: Path, line: int, name: str) -> YamlNode:
     if isinstance(node, yaml.SequenceNode):
-        return YamlNode([_part(item, path, item.start_mark.line + 1, name) for item in node.value], path, line, name)
+        return YamlNode(
+            [_yaml_node(item, path, item.start_mark.line + 1, name) for item in node.value], path, line, name
+        )
     if not isinstance(node, yaml.MappingNode):
         return YamlNode(str(node.value), path, line, name)
-    found: dict[str, YamlNode] = {}
+    mapping: dict[str, YamlNode] = {}
     for key, value in node.value:
-        here = key.start_mark.line + 1
+        key_line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode):
-            raise _error("a key must be a word", path, here)
-        if key.value in found:
-            raise found[key.value].error(f"stands here and again in line {here}; write it once")
+            raise _error("a key must be a word", path, key_line)
+        if key.value in mapping:
+            raise mapping[key.value].error(f"appears here and again in line {key_line}; write it once")
         short = key.value[:80]
-        found[key.value] = _part(value, path, here, f"{name}.{short}" if name else short)
-    return YamlNode(found, path, line, name)
+        mapping[key.value] = _yaml_node(value, path, key_line, f"{name}.{short}" if name else short)
+    return YamlNode(mapping, path, line, name)
 
 
 def _error(message: str, path: Path, line: int | None = None) -> SettingError:
-    """On one line, and with nothing that a terminal would obey: names come from the file."""
+    """One printable line: names in the file may contain control characters."""
     text = f"{path}: {message}" if line is None else f"{path}:{line}: {message}"
     return SettingError("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))

@@ -47,7 +47,7 @@ def test_rights_are_granted_and_revoked_as_they_are_written() -> None:
         rights.revoked("read", "queue:a.b")
     with pytest.raises(SettingError, match="there is write: nothing"):
         rights.revoked("write", "all")
-    with pytest.raises(SettingError, match="is no pattern"):
+    with pytest.raises(SettingError, match="is not a pattern"):
         rights.granted("write", "orders")
 
 
@@ -63,5 +63,5 @@ def test_a_user_has_so_many_rights(more: int) -> None:
 
 def test_words_for_rights() -> None:
     assert [check_right(right) for right in RIGHTS] == ["read", "write", "create", "admin"]
-    with pytest.raises(SettingError, match=r"'Read\\n' is no right; there are: read, write, create, admin"):
+    with pytest.raises(SettingError, match=r"'Read\\n' is not a right; the rights are: read, write, create, admin"):
         check_right("Read\n")

@@ -69,7 +69,7 @@ def test_unknown_users_take_the_work_of_known_ones(users: Users, monkeypatch: py
 def test_the_work_for_unknown_users_is_that_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "users"
     path.write_text(f"users: {{ann: {{password: '{HASH.replace('ln=10', 'ln=12')}'}}}}")
-    assert {one.cost for one in Users.read(path)._nobody} == {Cost(12, 8, 1)}
+    assert {one.cost for one in Users.read(path)._stand_ins} == {Cost(12, 8, 1)}
 
 
 def test_changes(users: Users) -> None:
@@ -115,13 +115,13 @@ def test_changes_that_cannot_be(users: Users) -> None:
     ],
 )  # fmt: skip
 def test_names_that_could_pass_for_something_else_are_refused(name: str, users: Users, tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="is no name of a user; it has 1 to 64") as caught:
+    with pytest.raises(SettingError, match="is not a user name; it has 1 to 64") as caught:
         users.add(name, ANN)
     assert str(caught.value).isprintable()
     assert len(users) == 2
     path = tmp_path / "users"
     path.write_text(yaml.safe_dump({"users": {name: {"password": HASH}}}))
-    with pytest.raises(SettingError, match=r"is no name of a user|is not YAML") as caught:
+    with pytest.raises(SettingError, match=r"is not a user name|is not YAML") as caught:
         Users.read(path)
     assert str(caught.value).isprintable()
 

@@ -50,7 +50,7 @@ def test_a_file_that_became_unreadable_is_told_once_and_locks_nobody_out(
             assert file.login("ann", PASSWORD) is not None
     (said,) = caplog.messages
     assert said.isprintable()
-    assert said.endswith("; the users stay as they were")
+    assert said.endswith("; the broker keeps the users that it has")
     mended = Users.empty()
     mended.add("bob", PASSWORD)
     mended.write(path)

@@ -131,8 +131,8 @@ def test_a_change_that_fails_changes_nothing(tmp_path: Path) -> None:
         ("users: [ann]\n", "users:1: users: must have keys with values"),
         ("user: {}\n", "users:1: there is no 'user'; there are: users"),
         ("users:\n  ann:\n    rights: {}\n", "users:2: users.ann: needs a password"),
-        ("users:\n  ann:\n    password: hunter2\n", "users:3: users.ann.password: is no hash of a password; `mqlab"),
-        ("users:\n  ann:\n    password: [hunter2]\n", "users:3: users.ann.password: must be one value"),
+        ("users:\n  ann:\n    password: hunter2\n", "users:3: users.ann.password: is not a password hash; `mqlab"),
+        ("users:\n  ann:\n    password: [hunter2]\n", "users:3: users.ann.password: must be a single value"),
         ("users:\n  ann:\n    password: *hunter2\n", "users:3: anchors are not accepted"),
         ("users:\n  ann:\n    password: &hunter2 x\n", "users:3: anchors are not accepted"),
         ("users:\n  ann:\n    password: !hunter2!x x\n", "users:3: is not YAML: found undefined tag handle"),
@@ -144,9 +144,9 @@ def test_a_change_that_fails_changes_nothing(tmp_path: Path) -> None:
         (f"users:\n  ann:\n    password: {HASH}\n    rights: {{read: all}}\n",
          r"users:4: users.ann.rights.read: must be a list: \[one, two\]"),
         (f"users:\n  ann:\n    password: {HASH}\n    rights:\n      read:\n      - all\n      - orders\n",
-         "users:7: users.ann.rights.read: 'orders' is no pattern; write queue:NAME"),
+         "users:7: users.ann.rights.read: 'orders' is not a pattern; write queue:NAME"),
         (f"users:\n  ann: {{password: '{HASH}'}}\n  ann: {{password: '{HASH}'}}\n",
-         "users:2: users.ann: stands here and again in line 3; write it once"),
+         "users:2: users.ann: appears here and again in line 3; write it once"),
     ],
 )  # fmt: skip
 def test_files_that_are_wrong(text: str, says: str, tmp_path: Path) -> None:
@@ -209,4 +209,4 @@ def test_the_valid_one_is_valid(tmp_path: Path) -> None:
     path = tmp_path / "users"
     path.write_bytes(VALID)
     assert list(Users.read(path)) == [User("ann", Rights(read=("queue:a.#", "all"), write=("topic:*",)))]
-    assert PasswordHash.parse(HASH).written() == HASH
+    assert PasswordHash.parse(HASH).encode() == HASH

@@ -24,7 +24,7 @@ from .talking import Raw
 USERS = ("nobody", *RIGHTS, "all")
 PASSWORD = "the same for all"
 # A refusal for want of a right, in whatever words.
-DENIED = re.compile("has no right to|another connection's temporary queue")
+DENIED = re.compile("has no right to|a temporary queue of another connection")
 
 
 def write_users(path: Path) -> None:

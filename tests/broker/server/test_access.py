@@ -119,7 +119,7 @@ OPENED: dict[str, list[Case]] = {
 }
 
 # Those that name a session, producer or consumer by a number, which counts for its own connection only.
-OF_LINKS = [name for name, needs in FRAMES.items() if needs[0].rule is CheckKind.OWN_LINK]
+OF_LINKS = [name for name, needs in FRAMES.items() if needs[0].kind is CheckKind.OWN_LINK]
 
 
 def filled(arguments: dict[str, str], here: World) -> dict[str, object]:
@@ -143,7 +143,7 @@ def test_every_frame_and_question_is_in_the_table() -> None:
         async with running(local()) as (broker, _):
             connection = NativeServerConnection(broker)
             assert {Kind(kind).name for kind in connection._plain} | {"HELLO"} == {*FRAMES}
-            assert {*connection._admin_requests._answers} == {*ADMIN_REQUESTS}
+            assert {*connection._admin_requests._handlers} == {*ADMIN_REQUESTS}
             assert {*metrics.pages(broker)} == {*PAGES}
 
     run()

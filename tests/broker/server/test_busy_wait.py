@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from broker.server.talking import client, in_loop, local
-from mqlab.broker.server import busy_wait as awake
+from mqlab.broker.server import busy_wait
 from mqlab.broker.server.busy_wait import BusyWait
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import SettingError, Settings
@@ -14,7 +14,7 @@ from mqlab.broker.settings import SettingError, Settings
 @in_loop
 async def test_it_stays_awake_until_nothing_has_come_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = 0
-    monkeypatch.setattr(awake, "monotonic_ns", lambda: clock)
+    monkeypatch.setattr(busy_wait, "monotonic_ns", lambda: clock)
     looks = 0
 
     def look() -> int:
@@ -23,8 +23,8 @@ async def test_it_stays_awake_until_nothing_has_come_for_so_long(monkeypatch: py
         return clock
 
     watched = BusyWait(asyncio.get_running_loop(), 200)
-    watched.stay()
-    monkeypatch.setattr(awake, "monotonic_ns", look)
+    watched.restart()
+    monkeypatch.setattr(busy_wait, "monotonic_ns", look)
 
     async def turns(count: int) -> int:
         before = looks
@@ -34,14 +34,14 @@ async def test_it_stays_awake_until_nothing_has_come_for_so_long(monkeypatch: py
 
     assert await turns(10) == 10
     clock = 199_999
-    watched.stay()
+    watched.restart()
     looks -= 1
     clock = 399_998
     assert await turns(10) == 10, "it has come again meanwhile"
     clock = 399_999
     assert await turns(10) == 1
     assert await turns(10) == 0, "it sleeps"
-    watched.stay()
+    watched.restart()
     assert await turns(10) == 10
 
 

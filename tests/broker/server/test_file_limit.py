@@ -16,7 +16,7 @@ from .talking import in_loop
 
 # Python, uvloop, the lock, the journal, the socket that listens: about 20 of them are in use before anybody comes.
 DESCRIPTORS = 40
-WAITING = "new connections wait"
+WAITING = "cannot accept connections"
 
 
 def _few() -> None:

@@ -167,7 +167,7 @@ async def test_a_lack_of_descriptors_is_logged_and_ends_by_itself(
         listener = Listener(broker, [sock])
         reader, writer = await asyncio.open_connection(*sock.getsockname())
         await until(lambda: len(broker.connections) == 1)
-        lines = [line for line in caplog.messages if "new connections wait" in line]
+        lines = [line for line in caplog.messages if "cannot accept connections" in line]
         assert (len(lines), Short.lacked) == (3, 3)
         assert "Too many open files" in lines[0]
         writer.close()

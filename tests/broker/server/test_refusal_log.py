@@ -26,7 +26,7 @@ async def test_a_refused_consumer_producer_and_question_have_a_line_in_the_log(
         reader = await logged_in(here.address, "read")
         await open_link(reader, Kind.OPEN_CONSUMER, "queue:shop.orders", selector="not a selector at all")
     lines = [line for line in caplog.messages if "is refused" in line]
-    beginnings = ["a consumer of nobody", "a producer of nobody", "a question of nobody", "a consumer of read"]
+    beginnings = ["a consumer of nobody", "a producer of nobody", "an admin request of nobody", "a consumer of read"]
     assert len(lines) == 4
     assert all(line.startswith(beginning) for line, beginning in zip(lines, beginnings, strict=True))
     assert "queue:shop.orders" in lines[0]
@@ -44,7 +44,7 @@ def test_refusals_do_not_fill_the_log(
     assert len(caplog.messages) == min(most, most + more)
     now[0] += 1
     limited.warn("later")
-    left_out = ["1 more lines like the last ones were left out"] if more > 0 else []
+    left_out = ["1 more lines like the last ones were omitted"] if more > 0 else []
     assert caplog.messages[min(most, most + more) :] == [*left_out, "later"]
 
 

@@ -45,13 +45,13 @@ async def test_a_connection_with_long_work_waits_for_the_others(monkeypatch: pyt
     """A turn of the loop has time for one of its questions: the other client's is answered before the rest."""
     monkeypatch.setattr(limits, "TURN_NS", -1)
     order: list[Any] = []
-    answer = AdminRequestHandler.answer
+    answer = AdminRequestHandler.handle
 
-    def noted(asking: AdminRequestHandler, *question: Any) -> Any:
-        order.append(asking._connection)
-        return answer(asking, *question)
+    def noted(handler: AdminRequestHandler, *request: Any) -> Any:
+        order.append(handler._connection)
+        return answer(handler, *request)
 
-    monkeypatch.setattr(AdminRequestHandler, "answer", noted)
+    monkeypatch.setattr(AdminRequestHandler, "handle", noted)
     async with running(local()) as (broker, (address,)):
         raw, other = await Raw.connect(address), await Raw.connect(address)
         first, _ = sorted(broker.connections, key=lambda one: one.number)
@@ -88,7 +88,7 @@ async def test_a_list_comes_in_parts(more: int, monkeypatch: pytest.MonkeyPatch)
         assert len(answer["destinations"]) == min(4 + more, 4)
         assert ("more" in answer) == (more > 0)
         raw.say(native.frame(Kind.ASK, {"ask": "list", "after": "x"}, first=1))
-        assert "no number" in (await raw.hear()).json()["error"]
+        assert "not a number" in (await raw.hear()).json()["error"]
 
 
 @in_loop
@@ -100,7 +100,7 @@ async def test_reads_that_wait_for_their_turn_are_not_nested(monkeypatch: pytest
     def noted(_admin_requests: AdminRequestHandler, _question: object, number: int, _session: object) -> None:
         order.append(number)
 
-    monkeypatch.setattr(AdminRequestHandler, "answer", noted)
+    monkeypatch.setattr(AdminRequestHandler, "handle", noted)
     async with running(local()) as (broker, (address,)):
         raw = await Raw.connect(address)
         (connection,) = broker.connections

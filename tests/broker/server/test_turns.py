@@ -34,7 +34,7 @@ TRIES = 4
 ENTRIES = (
     *((NativeServerConnection, name) for name in ("buffer_updated", "connection_lost", "resume_writing")),
     *((StompServerConnection, name) for name in ("data_received", "connection_lost", "resume_writing")),
-    (Scheduler, "_run"), (Broker, "_wake_core"), (Broker, "on_durable"),
+    (Scheduler, "_run"), (Broker, "_timer_due"), (Broker, "on_durable"),
 )  # fmt: skip
 
 
@@ -194,7 +194,7 @@ async def _trace(broker: Broker, address: Address) -> Raw:
     broker.activity.set_level("high", None)
     raw = await _opened(address)
     await raw.open_producer("queue:traced")
-    recorded = broker.activity._rows
+    recorded = broker.activity._records_waiting
     recorded *= 40_000 * WIDTH // len(recorded)
     raw.say(native.frame(Kind.ASK, {"ask": "trace"}, first=1))
     answer = (await raw.hear_until(Kind.ANSWER)).json()

@@ -130,7 +130,7 @@ class Site:
         """An administrator stops it, and starts it after a while."""
         assert self.broker is not None
         (to,) = (one.to for one in self.settings.channels)
-        self._loop.create_task(_restart(self.broker.channels.of(to), seconds))
+        self._loop.create_task(_restart(self.broker.channels.get(to), seconds))
 
     def end(self) -> None:
         """For good."""

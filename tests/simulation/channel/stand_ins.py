@@ -37,7 +37,7 @@ class Threads:
         self._syncs.append(sync)
         self._later(partial(self._work, sync), *self._loop.sync_seconds)
 
-    def do_here(self, work: Callable[[], None], done: DoneCallback) -> None:
+    def run_inline(self, work: Callable[[], None], done: DoneCallback) -> None:
         timeline = self._loop.timeline
         timeline.clock.seconds += timeline.some(0.00001, 0.001)
         done(_attempt(work))

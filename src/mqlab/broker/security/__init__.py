@@ -1,4 +1,4 @@
-"""Who may connect, who that is, and what it may do: users, rights, TLS, and the count of connections and failures.
+"""Authentication and authorization: users, passwords, rights, and limits of connections and failed logins.
 
-No socket, thread or clock here: the server asks, and passes the time.
+No module here uses a socket, a thread or a clock: the server calls them, and passes the time.
 """

@@ -1,6 +1,6 @@
-"""Which right each command needs: the only table of it, for every protocol. docs/broker.md is generated from it.
+"""The only table of the rights that commands need, for all protocols. docs/broker.md is generated from it.
 
-`server.access` decides by this table. It refuses a command that is not in it.
+`server.access` checks commands by this table, and refuses a command that the table does not have.
 """
 
 from enum import Enum
@@ -10,16 +10,16 @@ from mqlab.broker.security.rights import Right
 
 
 class CheckKind(Enum):
-    """How a requirement is checked; the value says it to a reader of the documentation."""
+    """How a requirement is checked; the value is the sentence in the documentation."""
 
     PUBLIC = "nothing"
     LOGIN = "a login"
     OWN_LINK = "a session, producer or consumer that the same connection has opened"
     USE = "`{right}` on `{argument}`, and `create` if it does not exist"
     MANAGE = "`{right}` on `{argument}`"
-    LIST = "a login; the answer has only {argument}"
+    LIST = "a login; the answer contains only {argument}"
     OWN_SUBSCRIPTION = "a login; names only subscriptions of the same user and client id"
-    OWN_TEMPORARY = "the connection that made the temporary queue"
+    OWN_TEMPORARY = "the connection that created the temporary queue"
     PREPARED = "`write` on all that the transaction sent to, and `read` on all that it received from"
     CHANNEL = "`{right}` on `queue:transmit.BROKER`"
     EVERYTHING = "`{right}` on `all`"
@@ -27,14 +27,14 @@ class CheckKind(Enum):
 
 
 class Requirement(NamedTuple):
-    rule: CheckKind
+    kind: CheckKind
     right: Right = "read"
-    # The field of the frame or question that names the object; of a list, what is in it.
+    # The field of the frame or admin request that names the object; for a list, what the list contains.
     argument: str = ""
 
     @property
     def text(self) -> str:
-        return self.rule.value.format(right=self.right, argument=self.argument)
+        return self.kind.value.format(right=self.right, argument=self.argument)
 
 
 _PUBLIC: Final = (Requirement(CheckKind.PUBLIC),)
@@ -64,7 +64,7 @@ FRAMES: Final[Table] = {
     "ASK": _LOGIN,
 }
 
-# Questions: frames ASK of the native protocol, by their field `ask`.
+# Admin requests: ASK frames of the native protocol, by their field `ask`.
 ADMIN_REQUESTS: Final[Table] = {
     "ping": _LOGIN,
     "status": _LOGIN,
@@ -87,7 +87,7 @@ ADMIN_REQUESTS: Final[Table] = {
     "stop_channel": _CHANNEL,
 }
 
-# Commands of STOMP, and the frame or question of the native protocol that the broker makes of each.
+# Commands of STOMP, and the native frames or admin requests that the broker translates each into.
 STOMP: Final[dict[str, tuple[str, ...]]] = {
     "CONNECT": ("HELLO", "OPEN_SESSION"),
     "STOMP": ("HELLO", "OPEN_SESSION"),
@@ -102,15 +102,20 @@ STOMP: Final[dict[str, tuple[str, ...]]] = {
     "DISCONNECT": (),
 }
 
-# Pages over HTTP, on a loopback address only.
+# HTTP pages, on loopback addresses only.
 PAGES: Final[Table] = {"/metrics": _PUBLIC, "/status.json": _PUBLIC, "/destinations.json": _PUBLIC}
 
 
 def documented() -> list[list[str]]:
     """The table for docs/broker.md."""
     rows = [["protocol", "command", "needs"]]
-    for protocol, table in (("native frame", FRAMES), ("native question", ADMIN_REQUESTS), ("HTTP", PAGES)):
-        rows += [[protocol, f"`{name}`", "; ".join(one.text for one in needs)] for name, needs in table.items()]
+    for protocol, table in (("native frame", FRAMES), ("admin request", ADMIN_REQUESTS), ("HTTP", PAGES)):
+        rows += [
+            [protocol, f"`{name}`", "; ".join(requirement.text for requirement in needs)]
+            for name, needs in table.items()
+        ]
     for name, frames in STOMP.items():
-        rows.append(["STOMP", f"`{name}`", "as " + ", ".join(f"`{one}`" for one in frames) if frames else "nothing"])
+        rows.append(
+            ["STOMP", f"`{name}`", "as " + ", ".join(f"`{frame}`" for frame in frames) if frames else "nothing"]
+        )
     return rows

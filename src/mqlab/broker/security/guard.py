@@ -1,6 +1,6 @@
-"""How many connections there are, in all and by address, and how often a user's login failed from an address.
+"""Counts connections, in all and by address, and failed logins by user and address.
 
-Bookkeeping only: the caller says what happened and when, and does what the answer says.
+It only keeps the books: the caller reports events with their time, and acts on the answers.
 """
 
 import ipaddress
@@ -10,13 +10,13 @@ from functools import lru_cache
 
 from mqlab.broker import limits
 
-# An address, and the name of a user or, for all users, None.
+# An address, and a user name (None: all users).
 _Key = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardLimits:
-    """The limits that a guard keeps; their reasons stand in limits.py."""
+    """The limits of a guard; limits.py gives their reasons."""
 
     connections: int = field(default_factory=lambda: limits.CONNECTIONS)
     an_address: int = field(default_factory=lambda: limits.CONNECTIONS_AN_ADDRESS)
@@ -28,49 +28,48 @@ class GuardLimits:
 
 
 class Guard:
-    """A peer is the text of its IP address, `uid N` for a Unix socket, or "" inside the broker's process.
+    """A peer is an IP address, `uid N` for a Unix socket, or "" inside the broker's process.
 
-    Of the limits of connections only the one for all holds for the last two.
+    The limit by address holds for IP addresses only.
     """
 
     def __init__(self, bounds: GuardLimits | None = None) -> None:
         self._bounds = bounds or GuardLimits()
         self._connections: Counter[str] = Counter()
         self._all = 0
-        # Times of failures, no more than the limit needs, of a user at an address, and (None) of all users at it;
-        # in the order of the last failure.
+        # Times of the last failures by key, the key with the latest failure last.
         self._failures: dict[_Key, deque[float]] = {}
 
     def admit(self, peer: str) -> str | None:
-        """None: it is counted, until `left`. Else why it must go; then it is not counted."""
+        """Count a connection until `release`. If there are too many, return the reason and do not count it."""
         if self._all >= self._bounds.connections:
             return f"this broker serves {self._bounds.connections} connections and no more"
-        home = _home(peer)
-        if _is_elsewhere(home) and self._connections[home] >= self._bounds.an_address:
+        address = _counted_address(peer)
+        if _is_ip_address(address) and self._connections[address] >= self._bounds.an_address:
             return f"this broker serves {self._bounds.an_address} connections from one address and no more"
         self._all += 1
-        self._connections[home] += 1
+        self._connections[address] += 1
         return None
 
     def release(self, peer: str) -> None:
-        home = _home(peer)
-        assert self._connections[home] > 0, "a connection was released without having been admitted"
+        address = _counted_address(peer)
+        assert self._connections[address] > 0, "a connection was released without having been admitted"
         self._all -= 1
-        self._connections[home] -= 1
-        if not self._connections[home]:
-            del self._connections[home]
+        self._connections[address] -= 1
+        if not self._connections[address]:
+            del self._connections[address]
 
     def failures(self, peer: str, name: str, now: float) -> int:
-        """Recent failed logins with the name of this user from this address."""
+        """Recent failed logins of this user from this address."""
         return len(self._recent(_pair(peer, name), now))
 
     def is_suspect(self, peer: str, now: float) -> bool:
-        """Whether so many logins failed from this address, whatever the user, that its passwords are checked slowly."""
-        return len(self._recent((_home(peer), None), now)) >= self._bounds.failures
+        """Whether so many logins from this address have failed that its passwords are checked slowly."""
+        return len(self._recent((_counted_address(peer), None), now)) >= self._bounds.failures
 
     def failed_login(self, peer: str, name: str, now: float) -> float:
-        """Seconds after which to answer: each failure of the same user and address doubles them."""
-        self._add((_home(peer), None), now)
+        """Count a failure. Return the delay of the answer in seconds; each failure of user and address doubles it."""
+        self._add((_counted_address(peer), None), now)
         doublings = min(self._add(_pair(peer, name), now) - 1, 30)
         return min(self._bounds.delay_least * (1 << doublings), self._bounds.delay)
 
@@ -95,23 +94,23 @@ class Guard:
 
 
 def _pair(peer: str, name: str) -> _Key:
-    # A longer name is no user's, and must not take more memory than one.
-    return _home(peer), name[: limits.USER_NAME]
+    # No user has a longer name, and the name takes memory.
+    return _counted_address(peer), name[: limits.USER_NAME]
 
 
-def _is_elsewhere(home: str) -> bool:
-    return bool(home) and not home.startswith("uid ")
+def _is_ip_address(address: str) -> bool:
+    return bool(address) and not address.startswith("uid ")
 
 
 @lru_cache(maxsize=1024)
-def _home(peer: str) -> str:
-    """What counts as one address: of IPv6 the network, since a single host can use all 2**64 addresses of one."""
+def _counted_address(peer: str) -> str:
+    """The address that counts: for IPv6 the /64 network, since one host can use all its addresses."""
     try:
-        address = ipaddress.ip_address(peer)
+        ip_address = ipaddress.ip_address(peer)
     except ValueError:
         return peer
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.IPv6Network((int(address), 64), strict=False))
+    if isinstance(ip_address, ipaddress.IPv4Address):
+        return str(ip_address)
+    if ip_address.ipv4_mapped is not None:
+        return str(ip_address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(ip_address), 64), strict=False))

@@ -1,4 +1,4 @@
-"""Passwords as scrypt hashes: slow to compute, so slow to guess. Nothing here shows or keeps a password in clear."""
+"""Passwords as scrypt hashes, which are slow to compute, so slow to guess."""
 
 import base64
 import hashlib
@@ -13,13 +13,13 @@ from mqlab.broker import limits
 from mqlab.broker.settings import SettingError
 
 _SALT, _DIGEST = 16, 32
-_WRITTEN: Final = re.compile(
+_ENCODED: Final = re.compile(
     r"\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})", re.ASCII
 )
 
 
 class Cost(NamedTuple):
-    """2**log_n steps over 128 * r * 2**log_n bytes of memory, p times."""
+    """scrypt parameters: 2**log_n steps over 128 * r * 2**log_n bytes of memory, p times."""
 
     log_n: int
     r: int
@@ -27,7 +27,7 @@ class Cost(NamedTuple):
 
     @property
     def work(self) -> int:
-        """To compare costs: how much it reads and writes."""
+        """A number that compares costs: how much the hash reads and writes."""
         return self.r * self.p << self.log_n
 
     @property
@@ -36,9 +36,9 @@ class Cost(NamedTuple):
 
 
 # One of the equivalent settings for scrypt that OWASP's password storage cheat sheet recommends, the one with 16 MiB:
-# some 0.3 s of a core for a guess. The broker hashes a password once, however many clients log in with it.
+# a guess takes some 0.3 s of a core. The broker hashes a password once, however many clients log in with it.
 COST: Final = Cost(14, 8, 5)
-# A hash below is no protection; one above would let a file take the memory of the broker.
+# A lower cost does not protect; with a higher one a file of users could exhaust the memory of the broker.
 _LEAST_LOG_N, _MOST_MEMORY, _MOST_P = 10, 256 * 1024 * 1024, 16
 
 
@@ -50,8 +50,8 @@ class PasswordHash:
 
     @classmethod
     def of(cls, password: str) -> "PasswordHash":
-        """Of a new password, which must keep the rules."""
-        data = _encoded(password)
+        """Hash a new password. Raises SettingError for one that breaks the rules."""
+        data = _password_bytes(password)
         if data is None or len(password) < limits.PASSWORD_LEAST:
             rule = f"{limits.PASSWORD_LEAST} characters or more, {limits.PASSWORD} bytes at most, and no NUL"
             raise SettingError(f"a password has {rule}")
@@ -60,38 +60,38 @@ class PasswordHash:
 
     @classmethod
     def unmatchable(cls, cost: Cost | None = None) -> "PasswordHash":
-        """No password fits, and finding that out takes as long as for a real one."""
+        """A hash that no password matches; to check one takes as long as for a real hash."""
         return cls(cost or COST, os.urandom(_SALT), os.urandom(_DIGEST))
 
     @classmethod
     def parse(cls, text: str) -> "PasswordHash":
-        found = _WRITTEN.fullmatch(text)
-        if found is None:
-            raise SettingError("is no hash of a password; `mqlab broker users` makes them")
-        cost = Cost(int(found[1]), int(found[2]), int(found[3]))
+        match = _ENCODED.fullmatch(text)
+        if match is None:
+            raise SettingError("is not a password hash; `mqlab broker users` makes them")
+        cost = Cost(int(match[1]), int(match[2]), int(match[3]))
         if cost.log_n < _LEAST_LOG_N or not 1 <= cost.p <= _MOST_P or not 1 <= cost.memory <= _MOST_MEMORY:
             raise SettingError("is a hash whose cost is out of bounds; set the password again")
-        return cls(cost, base64.b64decode(found[4] + "=="), base64.b64decode(found[5] + "="))
+        return cls(cost, base64.b64decode(match[4] + "=="), base64.b64decode(match[5] + "="))
 
-    def fits(self, password: str) -> bool:
-        """Takes its time. A password that cannot be one is refused at once: that tells nothing of the user."""
-        data = _encoded(password)
+    def matches(self, password: str) -> bool:
+        """Slow. A text that cannot be a password is refused at once, which tells nothing about the user."""
+        data = _password_bytes(password)
         return data is not None and hmac.compare_digest(_scrypt(data, self.salt, self.cost), self.digest)
 
     @property
     def is_weak(self) -> bool:
-        """It was made with less work than a new one would be."""
+        """Whether a new hash would have a higher cost."""
         return self.cost.work < COST.work
 
-    def written(self) -> str:
+    def encode(self) -> str:
         salt, digest = (base64.b64encode(part).decode().rstrip("=") for part in (self.salt, self.digest))
         return f"$scrypt$ln={self.cost.log_n},r={self.cost.r},p={self.cost.p}${salt}${digest}"
 
 
-def _encoded(password: str) -> bytes | None:
-    """Composed, since keyboards differ in how they send the same letter; None: it is too long or no text.
+def _password_bytes(password: str) -> bytes | None:
+    """Normalized UTF-8, since keyboards differ in how they send a letter. None: it cannot be a password.
 
-    Nor may it have a NUL: scrypt takes a password and the same one with NULs behind it for equal.
+    A password may not contain NUL: scrypt does not distinguish a password from the same one followed by NULs.
     """
     if len(password) > limits.PASSWORD or "\x00" in password:
         return None
@@ -103,5 +103,5 @@ def _encoded(password: str) -> bytes | None:
 
 
 def _scrypt(data: bytes, salt: bytes, cost: Cost) -> bytes:
-    room = cost.memory + 128 * cost.r * (cost.p + 2)
-    return hashlib.scrypt(data, salt=salt, n=1 << cost.log_n, r=cost.r, p=cost.p, dklen=_DIGEST, maxmem=room)
+    max_memory = cost.memory + 128 * cost.r * (cost.p + 2)
+    return hashlib.scrypt(data, salt=salt, n=1 << cost.log_n, r=cost.r, p=cost.p, dklen=_DIGEST, maxmem=max_memory)

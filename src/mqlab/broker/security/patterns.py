@@ -1,4 +1,4 @@
-"""Patterns of destinations in rights, and whether one covers another.
+"""Patterns of destinations in rights.
 
 A right names `queue:orders`, `queue:orders.#`, `topic:prices.*.gold`, or `all`: every destination of either kind.
 """
@@ -8,17 +8,17 @@ from typing import Final
 from mqlab.broker import limits
 from mqlab.broker.settings import SettingError
 
-# A word, since `#` alone begins a comment in YAML and in a shell.
+# A word, since `#` begins a comment in YAML and in a shell.
 EVERYTHING: Final = "all"
 
 
 def check_pattern(pattern: str) -> str:
-    """The same pattern, or SettingError: what would never match must not look like a right."""
+    """Return the pattern. Raises SettingError for one that would never match."""
     if pattern == EVERYTHING:
         return pattern
     kind, colon, name = pattern.partition(":")
     if not colon or kind not in ("queue", "topic") or not name:
-        raise SettingError(f"{pattern[:80]!r} is no pattern; write queue:NAME, topic:NAME or {EVERYTHING}")
+        raise SettingError(f"{pattern[:80]!r} is not a pattern; write queue:NAME, topic:NAME or {EVERYTHING}")
     if not name.isprintable() or name != name.strip() or len(name.encode()) > limits.NAME:
         raise SettingError(f"{pattern[:80]!r}: a name has 1 to {limits.NAME} printable bytes, no blank at its ends")
     *levels, last = name.split(".")
@@ -30,26 +30,28 @@ def check_pattern(pattern: str) -> str:
 
 
 def covers(granted: str, asked: str) -> bool:
-    """Whether every name that `asked` (a name or a pattern) can match is one that `granted` matches."""
+    """Whether `granted` matches every name that `asked` (a name or a pattern) matches."""
     if granted in (EVERYTHING, asked):
         return True
     kind, colon, granted_name = granted.partition(":")
     if not colon or not asked.startswith(kind + colon):
         return False
-    given, all_below = _levels(granted_name)
-    wanted, any_below = _levels(asked[len(kind) + 1 :])
-    if len(given) > len(wanted) or (not all_below and (any_below or len(given) < len(wanted))):
+    granted_levels, all_below = _levels(granted_name)
+    asked_levels, any_below = _levels(asked[len(kind) + 1 :])
+    if len(granted_levels) > len(asked_levels):
         return False
-    return all(one in ("*", other) for one, other in zip(given, wanted, strict=False))
+    if not all_below and (any_below or len(granted_levels) < len(asked_levels)):
+        return False
+    return all(level in ("*", asked) for level, asked in zip(granted_levels, asked_levels, strict=False))
 
 
 def _levels(name: str) -> tuple[list[str], bool]:
     """The levels before the first `#`, and whether there is one.
 
-    A `#` before the end is a level like others to some; taken as one at the end it means more than any reading of it.
+    Some products read a `#` before the end as an ordinary level; here it stands for all levels that follow.
     """
     levels = name.split(".")
     if "#" not in levels:
         return levels, False
-    # Every name has a level, so `#` alone and `*.#` match the same.
+    # Every name has a level, so `#` alone and `*.#` match the same names.
     return levels[: levels.index("#")] or ["*"], True

@@ -1,6 +1,6 @@
-"""What a user may do, by destination: read (also browse and show), write, create and admin (purge, move, delete).
+"""Rights of users on destinations: read (also browse and show), write, create and admin (purge, move, delete).
 
-None implies another. Several patterns are not put together: what is asked must be covered by one of them.
+No right implies another. One pattern of the user must cover the whole request: patterns are not combined.
 """
 
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ def check_right(text: str) -> Right:
     for right in RIGHTS:
         if text == right:
             return right
-    raise SettingError(f"{text[:80]!r} is no right; there are: {', '.join(RIGHTS)}")
+    raise SettingError(f"{text[:80]!r} is not a right; the rights are: {', '.join(RIGHTS)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,24 +46,24 @@ class Rights:
         return self if pattern in patterns else replace(self, **{right: (*patterns, pattern)})
 
     def revoked(self, right: Right, pattern: str) -> "Rights":
-        """Without that very pattern, as it was granted."""
+        """Without exactly this pattern. Raises SettingError if it was not granted."""
         patterns = self.of(right)
         if pattern not in patterns:
             has = ", ".join(patterns) or "nothing"
             raise SettingError(f"there is no right to {right} {pattern[:80]!r}; there is {right}: {has}")
-        return replace(self, **{right: tuple(one for one in patterns if one != pattern)})
+        return replace(self, **{right: tuple(granted for granted in patterns if granted != pattern)})
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who logged in."""
+    """A user and its rights."""
 
     name: str
     rights: Rights
     _answers: dict[tuple[Right, str], bool] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def may(self, right: Right, destination: str) -> bool:
-        """`destination` with its kind. A pattern asks for all it can match; `all` for everything there is."""
+        """`destination` has its kind: queue:orders. A pattern asks for all that it matches, `all` for everything."""
         answer = self._answers.get((right, destination))
         if answer is None:
             if len(self._answers) >= limits.ANSWERS_A_USER:
@@ -73,5 +73,5 @@ class User:
         return answer
 
 
-# The user of a broker that has none.
+# The user of all clients of a broker without users.
 ANYONE: Final = User("anyone", Rights(**dict.fromkeys(RIGHTS, (EVERYTHING,))))

@@ -1,4 +1,4 @@
-"""Changing a file that must never be seen half written, nor by others, nor by two changers at once."""
+"""Changes a file atomically, readable by its owner only, one process at a time."""
 
 import fcntl
 import os
@@ -7,9 +7,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """The file holds the old bytes or the new ones, whatever breaks, and only its owner can read it."""
-    # The name may be a link to where the file really is; that is what must change.
+def write_atomically(path: Path, data: bytes) -> None:
+    """After any crash the file holds the old bytes or the new ones. Only its owner can read it."""
+    # The path may be a link: the file that it points to must change.
     path = path.resolve()
     temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -29,8 +29,8 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 @contextmanager
-def sole_changer(path: Path) -> Iterator[None]:
-    """Waits until nobody else is in here for a file of the same folder."""
+def exclusive_lock(path: Path) -> Iterator[None]:
+    """Wait until no other process holds the lock of the same folder."""
     with _folder(path.resolve().parent) as folder:
         fcntl.flock(folder, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""The users of a broker, in a file: for each name under `users` a hash as `password`, and `rights`, such as
+"""The users of a broker in a YAML file: each name under `users` has a hash as `password`, and `rights`, such as
 `{read: [queue:orders.#, topic:prices.*], write: [all]}`.
 """
 
@@ -14,11 +14,11 @@ import yaml
 from mqlab.broker import limits
 from mqlab.broker.security.passwords import PasswordHash
 from mqlab.broker.security.rights import RIGHTS, Right, Rights, User, check_right
-from mqlab.broker.security.safe_file import sole_changer, write_whole
+from mqlab.broker.security.safe_file import exclusive_lock, write_atomically
 from mqlab.broker.settings import SettingError
 from mqlab.broker.yaml_file import YamlNode, read_yaml
 
-# Letters that look like others, blanks and line ends would let one user pass for another in a log.
+# Similar letters, blanks and line ends would make user names ambiguous in a log.
 _NAME: Final = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.@+-]{{0,{limits.USER_NAME - 1}}}")
 _NAME_RULE: Final = f"it has 1 to {limits.USER_NAME} of a-z A-Z 0-9 _ . @ + - and does not begin with . @ + -"
 _HEAD: Final = "# The users of a broker. `mqlab broker users` changes it; rights are read, write, create and admin.\n"
@@ -30,13 +30,13 @@ class _Entry(NamedTuple):
 
 
 class Users:
-    """Names, hashed passwords and rights. What cannot be is a SettingError."""
+    """Names, hashed passwords and rights. Methods raise SettingError."""
 
     def __init__(self, entries: dict[str, _Entry] | None = None) -> None:
         self._entries = entries or {}
-        # They stand in for whoever is unknown, at the costs that the known ones have.
+        # Hashes for unknown users, with the same costs as those of the known users.
         costs = [entry.password.cost for entry in self._entries.values()]
-        self._nobody = [PasswordHash.unmatchable(cost) for cost in costs] or [PasswordHash.unmatchable()]
+        self._stand_ins = [PasswordHash.unmatchable(cost) for cost in costs] or [PasswordHash.unmatchable()]
 
     @classmethod
     def empty(cls) -> "Users":
@@ -44,51 +44,51 @@ class Users:
 
     @classmethod
     def read(cls, path: Path) -> "Users":
-        found = read_yaml(path).mapping(("users",)).get("users")
-        return cls({name: _entry(name, part) for name, part in found.mapping().items()} if found else None)
+        users = read_yaml(path).mapping(("users",)).get("users")
+        return cls({name: _entry(name, node) for name, node in users.mapping().items()} if users else None)
 
     def write(self, path: Path) -> None:
-        """In one step, readable by its owner only."""
-        users = {name: _written(entry) for name, entry in sorted(self._entries.items())}
+        """Write the file atomically, readable by its owner only."""
+        users = {name: _to_yaml(entry) for name, entry in sorted(self._entries.items())}
         text = yaml.safe_dump({"users": users}, sort_keys=False, default_flow_style=None, width=10_000)
         try:
-            write_whole(path, (_HEAD + text).encode())
+            write_atomically(path, (_HEAD + text).encode())
         except OSError as error:
             raise SettingError(f"{path}: cannot be written: {error.strerror}") from None
 
     @classmethod
     @contextmanager
     def change(cls, path: Path) -> Iterator["Users"]:
-        """The users of a file (none if there is no file), written back at the end; others wait meanwhile."""
+        """Yield the users of a file (none if there is no file), and write them back; other processes wait."""
         if not path.resolve().parent.is_dir():
             raise SettingError(f"{path}: there is no folder for it")
-        with sole_changer(path):
+        with exclusive_lock(path):
             users = cls.read(path) if path.exists() else cls.empty()
             yield users
             users.write(path)
 
     def login(self, name: str, password: str) -> User | None:
-        """None: there is no such user, or the password is wrong; which one, not even the time tells.
+        """Return None for an unknown user or a wrong password; both take the same time.
 
-        Computes for some tenths of a second: call it in a thread.
+        It computes for some tenths of a second: call it in a thread.
         """
         entry = self._entries.get(name)
-        # Python's hash of a text has a secret: nobody foretells which cost the time of an unknown name shows.
-        stand_in = self._nobody[hash(name) % len(self._nobody)]
-        fits = (entry.password if entry else stand_in).fits(password)
-        return entry.user if entry and fits else None
+        # Python's hash of a text is seeded with a secret, so the cost of an unknown name cannot be predicted.
+        stand_in = self._stand_ins[hash(name) % len(self._stand_ins)]
+        matches = (entry.password if entry else stand_in).matches(password)
+        return entry.user if entry and matches else None
 
     def entry(self, name: str) -> tuple[User, PasswordHash] | None:
         return self._entries.get(name)
 
     @property
     def weak(self) -> list[str]:
-        """Names of users whose passwords have hashes that cost a guesser less than those made today."""
+        """Names of users whose hashes have a lower cost than new ones."""
         return sorted(name for name, entry in self._entries.items() if entry.password.is_weak)
 
     def add(self, name: str, password: str, rights: Rights = Rights()) -> None:  # noqa: B008 - it is frozen
         if _NAME.fullmatch(name) is None:
-            raise SettingError(f"{name[:80]!r} is no name of a user; {_NAME_RULE}")
+            raise SettingError(f"{name[:80]!r} is not a user name; {_NAME_RULE}")
         if name in self._entries:
             raise SettingError(f"there is a user {name} already")
         self._entries[name] = _Entry(User(name, rights), PasswordHash.of(password))
@@ -127,12 +127,12 @@ class Users:
         self._entries[name] = entry._replace(user=replace(entry.user, rights=rights))
 
 
-def _entry(name: str, part: YamlNode) -> _Entry:
+def _entry(name: str, node: YamlNode) -> _Entry:
     if _NAME.fullmatch(name) is None:
-        raise part.error(f"is no name of a user; {_NAME_RULE}")
-    keys = part.mapping(("password", "rights"))
+        raise node.error(f"is not a user name; {_NAME_RULE}")
+    keys = node.mapping(("password", "rights"))
     if "password" not in keys:
-        raise part.error("needs a password")
+        raise node.error("needs a password")
     password = keys["password"].text()
     try:
         hashed = PasswordHash.parse(password)
@@ -141,9 +141,9 @@ def _entry(name: str, part: YamlNode) -> _Entry:
     return _Entry(User(name, _rights(keys["rights"]) if "rights" in keys else Rights()), hashed)
 
 
-def _rights(part: YamlNode) -> Rights:
+def _rights(node: YamlNode) -> Rights:
     rights = Rights()
-    for right, patterns in part.mapping(RIGHTS).items():
+    for right, patterns in node.mapping(RIGHTS).items():
         for item in patterns.items():
             try:
                 rights = rights.granted(check_right(right), item.text())
@@ -152,6 +152,6 @@ def _rights(part: YamlNode) -> Rights:
     return rights
 
 
-def _written(entry: _Entry) -> dict[str, object]:
+def _to_yaml(entry: _Entry) -> dict[str, object]:
     rights = {right: list(entry.user.rights.of(right)) for right in RIGHTS if entry.user.rights.of(right)}
-    return {"password": entry.password.written(), "rights": rights}
+    return {"password": entry.password.encode(), "rights": rights}

@@ -1,4 +1,4 @@
-"""The users of a running broker: whoever is added, changed or removed counts from the next login on."""
+"""The users of a running broker: changes of the file count from the next login on."""
 
 import hmac
 import logging
@@ -17,23 +17,23 @@ _Stamp = tuple[int, int, int] | None
 
 
 class UsersFile:
-    """Reads the file again when it has changed. A file that became unreadable leaves the users as they were.
+    """Reads the file again when it has changed. If it cannot be read, the users stay as they were.
 
-    A password that was right is recognized again without the work of its hash, so that many clients can log in at
-    once. What is remembered is a keyed digest, of use only with a key that this process alone has.
+    After a successful login it recognizes the password without computing the slow hash, so that many clients can log
+    in at once. It stores a digest with a key that only this process has.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._stamp = self._now()
+        self._stamp = self._file_stamp()
         self._key = os.urandom(32)
-        # By name, of those who have logged in.
+        # Digests by user name, of users who have logged in.
         self._verified: dict[str, bytes] = {}
         self.users = self._read()
 
     def login(self, name: str, password: str) -> User | None:
-        """As Users.login; may be called in several threads."""
-        self._read_again()
+        """Like Users.login; thread-safe."""
+        self._reload_if_changed()
         user = self.users.login(name, password)
         entry = self.users.entry(name)
         if user is not None and entry is not None:
@@ -41,22 +41,22 @@ class UsersFile:
         return user
 
     def recognize(self, name: str, password: str) -> User | None:
-        """The user, if this password was right before and neither has changed since; None: `login` decides."""
-        self._read_again()
+        """Return the user if this password was right before and the file has not changed; else None: call `login`."""
+        self._reload_if_changed()
         known, entry = self._verified.get(name), self.users.entry(name)
         if known is None or entry is None:
             return None
         user, password_hash = entry
         return user if hmac.compare_digest(known, self._digest(password_hash, password)) else None
 
-    def _read_again(self) -> None:
-        stamp = self._now()
+    def _reload_if_changed(self) -> None:
+        stamp = self._file_stamp()
         if stamp != self._stamp:
             self._stamp = stamp
             try:
                 self.users = self._read()
             except SettingError as error:
-                log.error("%s; the users stay as they were", error)
+                log.error("%s; the broker keeps the users that it has", error)
             self._verified.clear()
 
     def _read(self) -> Users:
@@ -64,7 +64,7 @@ class UsersFile:
         if weak := users.weak:
             names = ", ".join(weak[:10]) + (f" and {len(weak) - 10} more" if len(weak) > 10 else "")
             log.warning(
-                "%s: password hashes of %s are weaker than those made today; set the passwords again "
+                "%s: password hashes of %s are weaker than new ones; set the passwords again "
                 "(mqlab broker users FILE password NAME)", self._path, names,
             )  # fmt: skip
         return users
@@ -72,10 +72,10 @@ class UsersFile:
     def _digest(self, password_hash: PasswordHash, password: str) -> bytes:
         return hmac.digest(self._key, password_hash.digest + password.encode(errors="surrogatepass"), "sha256")
 
-    def _now(self) -> _Stamp:
-        """Changes with the file: a new one has another number even in the same moment."""
+    def _file_stamp(self) -> _Stamp:
+        """Changes whenever the file changes: a new file has another inode even in the same moment."""
         try:
-            found = os.stat(self._path)
+            stat = os.stat(self._path)
         except OSError:
             return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return stat.st_ino, stat.st_mtime_ns, stat.st_size

@@ -1,4 +1,4 @@
-"""The broker as a server: listeners, protocol adapters, and the loop that carries the core's effects out.
+"""The broker as a server: listeners, protocol adapters, and the loop that runs the core's effects.
 
-Decisions about messages are the core's, files are the store's; here are sockets, the clock and threads for syncs.
+The core decides about messages and the store owns the files; the server has sockets, the clock and sync threads.
 """

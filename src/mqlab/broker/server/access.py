@@ -1,7 +1,7 @@
-"""Access control: the one place that decides whether a user may do what a command asks for.
+"""Access control: the one place that decides whether a user may run a command.
 
-What a command needs stands in `security.commands`. A user without a right gets the same refusal whether the object
-exists or not. Without users every command is allowed, except on what belongs to another connection.
+`security.commands` says which right a command needs. A user without the right gets the same refusal whether the object
+exists or not. A broker without users allows every command, except on temporary queues of other connections.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from mqlab.wire.native.frames import Kind
 Arguments = Mapping[str, Any]
 _T = TypeVar("_T")
 
-_WORDS: Final[dict[Right, str]] = {
+_VERBS: Final[dict[Right, str]] = {
     "read": "receive from", "write": "send to", "create": "create", "admin": "administer",
 }  # fmt: skip
 _TEMPORARY: Final = f"{QUEUE}:{TEMPORARY}"
 _SUBSCRIPTION: Final = "subscription:"
 
 
-# What every client that has logged in may do, or only with what is its own.
+# The broker allows these to every client that has logged in, or checks the owner elsewhere.
 _WITHOUT_CHECK: Final = frozenset(
     (CheckKind.PUBLIC, CheckKind.LOGIN, CheckKind.OWN_LINK, CheckKind.LIST, CheckKind.OWN_SUBSCRIPTION)
 )
@@ -48,12 +48,12 @@ class Client(Protocol):
 
 
 def owner_name(user: User) -> str:
-    """The part of a client's identity that is its user: "" without users."""
+    """The name of the user that owns what the client creates; "" in a broker without users."""
     return "" if user is ANYONE else user.name
 
 
 def permitted_frames(handlers: Mapping[int, _T]) -> dict[int, _T]:
-    """Without those whose right nobody has decided about."""
+    """The handlers of frames that the table of rights knows."""
     return {kind: handler for kind, handler in handlers.items() if Kind(kind).name in FRAMES}
 
 
@@ -67,7 +67,7 @@ class Access:
     def __init__(self, core: Core, client: Client) -> None:
         self._core = core
         self._client = client
-        self._rules: dict[CheckKind, Callable[[Requirement, Arguments], None]] = {
+        self._checks: dict[CheckKind, Callable[[Requirement, Arguments], None]] = {
             CheckKind.USE: self._check_use,
             CheckKind.MANAGE: self._check_management,
             CheckKind.OWN_TEMPORARY: self._check_own_temporary,
@@ -85,54 +85,54 @@ class Access:
         """Raises RefusedError."""
         self._check(ADMIN_REQUESTS.get(name), arguments)
 
-    # What a list may show
+    # Lists
 
     def sees(self, queue: Queue) -> bool:
-        """Whether it is in this user's list of queues and subscriptions."""
+        """Whether the user's list of queues and subscriptions shows this queue."""
         if self._user is ANYONE or self._owns(queue):
             return True
         right: Right = "admin" if queue.owner is not None else self._right_on(queue, "read")
         return self._user.may(right, queue.guarded_as)
 
     def seen_prepared(self, transactions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [one for one in transactions if self._may_decide(one["xid"])]
+        return [transaction for transaction in transactions if self._may_decide(transaction["xid"])]
 
     def seen_channels(self, channels: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [one for one in channels if self._user.may("read", _transmission(one["to"]))]
+        return [channel for channel in channels if self._user.may("read", _transmission(channel["to"]))]
 
-    # The rules
+    # Checks
 
     def _check(self, needs: tuple[Requirement, ...] | None, arguments: Arguments) -> None:
         if needs is None:
             raise AccessDeniedError("no right to this command is defined")
         for requirement in needs:
-            rule = requirement.rule
-            if rule not in _WITHOUT_CHECK and (self._user is not ANYONE or rule is CheckKind.OWN_TEMPORARY):
-                self._rules[rule](requirement, arguments)
+            kind = requirement.kind
+            if kind not in _WITHOUT_CHECK and (self._user is not ANYONE or kind is CheckKind.OWN_TEMPORARY):
+                self._checks[kind](requirement, arguments)
 
     def _check_use(self, requirement: Requirement, arguments: Arguments) -> None:
-        """Who may use a destination that does not exist must also be allowed to create it."""
+        """The use of a destination that does not exist needs the right to create it, too."""
         right, name = requirement.right, self._core.destinations.remotes.actual(_text(arguments, requirement.argument))
         if name.startswith(_TEMPORARY):
-            # Whoever learns its name is meant to reply to it.
+            # A client that has learned the name of a temporary queue may reply to it.
             if right != "write" and not self._owns(self._core.destinations.find(name)):
-                raise AccessDeniedError(f"{name} is gone, or another connection's temporary queue")
+                raise AccessDeniedError(f"{name} does not exist, or is a temporary queue of another connection")
             return
         needed: tuple[Right, ...] = (right,) if self._core.destinations.exists(name) else (right, "create")
-        for one in needed:
-            if not self._user.may(one, name):
-                raise self._denied(one, name)
+        for needed_right in needed:
+            if not self._user.may(needed_right, name):
+                raise self._denied(needed_right, name)
 
     def _check_management(self, requirement: Requirement, arguments: Arguments) -> None:
-        """Of a queue, or a subscription as `subscription:NAME`, whose topic's rights count."""
+        """The name is that of a queue, or `subscription:NAME`: then the rights on its topic count."""
         name = _text(arguments, requirement.argument)
         queue = self._core.destinations.find(name)
         if name.startswith(_SUBSCRIPTION):
-            # Only who may manage every subscription may learn that this one does not exist.
+            # Only a user who may manage every subscription may learn that this one does not exist.
             guarded = EVERYTHING if queue is None else queue.guarded_as
             if not self._user.may(self._right_on(queue, requirement.right), guarded):
-                who, doing = self._user.name, _WORDS[requirement.right]
-                raise AccessDeniedError(f"there is no {name}, or {who} has no right to {doing} it")
+                user, verb = self._user.name, _VERBS[requirement.right]
+                raise AccessDeniedError(f"there is no {name}, or {user} has no right to {verb} it")
         elif name.startswith(f"{QUEUE}:") and not self._owns(queue):
             actual = self._core.destinations.remotes.actual(name) if queue is None else queue.full_name
             right = "admin" if actual.startswith(_TEMPORARY) else requirement.right
@@ -142,14 +142,14 @@ class Access:
     def _check_own_temporary(self, requirement: Requirement, arguments: Arguments) -> None:
         name = _text(arguments, requirement.argument)
         if not self._owns(self._core.destinations.find(name)):
-            raise AccessDeniedError(f"{name} is gone, or another connection's temporary queue")
+            raise AccessDeniedError(f"{name} does not exist, or is a temporary queue of another connection")
 
     def _check_prepared(self, requirement: Requirement, arguments: Arguments) -> None:
         xid = _text(arguments, requirement.argument)
         if not self._may_decide(xid):
-            who = self._user.name
+            user = self._user.name
             raise AccessDeniedError(
-                f"there is no prepared transaction {xid!r}, or {who} has no right to all that it sent and received"
+                f"there is no prepared transaction {xid!r}, or {user} has no right to all destinations that it used"
             )
 
     def _check_channel(self, requirement: Requirement, arguments: Arguments) -> None:
@@ -157,7 +157,7 @@ class Access:
         if not self._user.may(requirement.right, queue):
             raise self._denied(requirement.right, queue)
 
-    def _check_everything(self, requirement: Requirement, arguments: Arguments) -> None:  # noqa: ARG002 - names nothing
+    def _check_everything(self, requirement: Requirement, arguments: Arguments) -> None:  # noqa: ARG002 - has no argument
         if not self._user.may(requirement.right, EVERYTHING):
             raise self._denied(requirement.right, "all destinations")
 
@@ -168,7 +168,7 @@ class Access:
         if changes or not self._user.may(requirement.right, TRACE_QUEUE):
             raise self._denied("admin", TRACE_QUEUE)
 
-    # The parts
+    # Details
 
     @property
     def _user(self) -> User:
@@ -178,13 +178,13 @@ class Access:
         return queue is not None and queue.owner is self._client
 
     def _right_on(self, queue: Queue | None, right: Right) -> Right:
-        """Another user's durable subscription is the business of who administers its topic."""
+        """A durable subscription of another user needs `admin` on its topic."""
         subscription = None if queue is None else queue.subscription
         owner = "" if subscription is None else subscription.terms.user
         return "admin" if owner not in ("", self._user.name) else right
 
     def _may_decide(self, xid: str) -> bool:
-        """Who could have sent and received all of it may decide about it."""
+        """A user who could have sent and received all of a transaction may commit it or roll it back."""
         user, prepared = self._user, self._core.two_phase_commit.waiting.get(xid)
         if prepared is None:
             return user.may("read", EVERYTHING) and user.may("write", EVERYTHING)
@@ -195,13 +195,13 @@ class Access:
         )
 
     def _denied(self, right: Right, name: str) -> AccessDeniedError:
-        return AccessDeniedError(f"{self._user.name} has no right to {_WORDS[right]} {name}")
+        return AccessDeniedError(f"{self._user.name} has no right to {_VERBS[right]} {name}")
 
 
 def _text(arguments: Arguments, key: str) -> str:
     value = arguments.get(key)
     if not isinstance(value, str) or not value:
-        raise RefusedError(f"the question needs {key}")
+        raise RefusedError(f"the request needs {key}")
     return value
 
 

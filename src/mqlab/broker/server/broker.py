@@ -1,4 +1,4 @@
-"""One broker in one event loop: core, journal and connections put together."""
+"""A broker in one event loop: it connects the core, the journal and the connections."""
 
 import asyncio
 import logging
@@ -54,34 +54,34 @@ from mqlab.wire.native.bodies import Payload
 
 log = logging.getLogger("mqlab.broker")
 
-# The part of the memory limit that messages may take when the broker starts: what is told of the others takes memory
-# too, and producers will want their share. The others stay in the journal until they are delivered.
-_KEPT_AT_START: Final = 8
-# A lone sender that waits has a message, hears that it is safe, and his consumer acknowledges it. Where more happens
-# between two syncs, others would have to wait while the loop does one itself.
-_FEW_LOOKS: Final = 4
-# So long the record that something was consumed may stay in memory.
-_LAZY_SECONDS: Final = 0.001
-# The broker looks at the wall clock at least so often while something is to happen at a time of it: somebody may have
-# set the clock, and timers follow the monotonic clock.
-_WAKE_SECONDS: Final = 1.0
-# The wall clock was set if it differs by as much from where the monotonic clock says that it should be.
+# Recovery loads payloads up to this part of the memory limit: messages that stay in the journal take memory, too, and
+# producers need room.
+_RECOVERY_MEMORY_SHARE: Final = 8
+# Events between two syncs up to which the loop syncs by itself: a single producer that waits for each confirmation
+# causes that many. With more events, a sync in the loop would delay other clients.
+_INLINE_SYNC_EVENTS: Final = 4
+# How long records of acknowledgements may stay in memory.
+_LAZY_FLUSH_SECONDS: Final = 0.001
+# The longest pause between two readings of the wall clock while the core waits for a time: timers follow the monotonic
+# clock, and an operator may set the wall clock.
+_MOST_TIMER_SECONDS: Final = 1.0
+# The wall clock was set if wall clock and monotonic clock have moved apart by this much.
 _CLOCK_STEP_NS: Final = 100_000_000
-# Readings of both clocks, of which the quickest counts: the thread may be interrupted between the two.
+# Readings of both clocks. The quickest one counts: the thread may be interrupted between the two clocks.
 _CLOCK_READINGS: Final = 5
-# Random bytes in the name of a temporary queue: as many as nobody can try.
+# Random bytes in the name of a temporary queue, so that no client can guess it.
 _TOKEN_BYTES: Final = 16
-# While the disk is full: so long it may wait for others, to share a record with them.
+# While the disk is full, acknowledgements wait this long to share a record.
 _MERGE_SECONDS: Final = 0.05
 
 
 class Broker:
-    """Owns the core. Adapters call its commands and then `run_effects()`; it calls the adapters' connections back."""
+    """Owns the core. Connections call commands of the core and then `run_effects()`, which calls connections back."""
 
-    # Looked up for each frame: CPython finds attributes quickly in slots, or among at most 30 of an object.
+    # Attributes that each frame needs: CPython finds them quickly in slots, or among at most 30 of an object.
     __slots__ = (
-        "__dict__", "__weakref__", "_actions", "_busy_wait", "_context", "_effects", "_journal", "_looks",
-        "_running_effects", "_wake", "_wakes", "_wakes_at", "_wall_ahead", "now", "scheduler", "unsent",
+        "__dict__", "__weakref__", "_actions", "_busy_wait", "_context", "_effects", "_events_since_sync", "_journal",
+        "_running_effects", "_timer", "_timer_due_ms", "_wakes", "_wall_ahead_ns", "now", "scheduler", "unsent",
     )  # fmt: skip
 
     def __init__(self, settings: Settings) -> None:
@@ -89,40 +89,40 @@ class Broker:
         self.core = Core(settings)
         self._context = self.core.context
         self._effects, self._wakes = self.core.effects, self.core.wake_times
-        # Set when the broker cannot go on: its reason to stop.
+        # The error because of which the broker must stop.
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.connections: set[Any] = set()
         self.numbers = count(1)
-        # When that came which is dealt with now (ns since 1970).
+        # When the current turn began (ns since 1970).
         self.now = 0
         # Nanoseconds by which the wall clock is ahead of the monotonic clock.
-        self._wall_ahead = _wall_ahead()
+        self._wall_ahead_ns = _wall_ahead_ns()
         self.guard = Guard()
         self.refusals = RefusalLog()
         self.users = UsersFile(settings.users) if settings.users is not None else None
         self.logins = LoginQueue(self.users, self.guard) if self.users is not None else None
         self.channels = ChannelRegistry(self)
-        # Connections with something to write at the end of this turn.
+        # Connections with unsent frames; `run_effects` flushes them.
         self.unsent: list[Any] = []
         self._loop = asyncio.get_running_loop()
         self.scheduler = Scheduler(self._loop)
         self.unfinished = UnfinishedFrames(settings.memory_limit)
         self._busy_wait = BusyWait(self._loop, settings.busy_wait) if settings.busy_wait else None
         self._journal: Journal | None = None
-        self._worker: DiskThreads | None = None
+        self._disk_threads: DiskThreads | None = None
         self._lock: FolderLock | None = None
         self._trace: TextIO | None = None
         self._pages: PageFiles | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        # What was consumed is written with the rest, or lazily.
+        # Records of acknowledgements are written with the next other record, or lazily.
         self._flush_is_due = self._lazy_flush_is_due = False
         self._running_effects = False
-        # At the clock, since the last sync was asked for: how often something came that had to be dealt with.
-        self._looks = 0
-        # When the core wants to be woken, as far as that is arranged (ms since 1970), and what will do it.
-        self._wake: asyncio.TimerHandle | None = None
-        self._wakes_at = 0
+        # Events since the last sync began.
+        self._events_since_sync = 0
+        # The timer for the core's next timed event, and when that is due (ms since 1970).
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms = 0
         self._actions: dict[type, Callable[[Any], None]] = {
             Deliver: lambda effect: effect.consumer.session.owner.deliver(effect),
             Confirm: lambda effect: effect.producer.session.owner.confirm(effect),
@@ -134,7 +134,7 @@ class Broker:
             Requeued: lambda effect: effect.consumer.session.owner.taken_back(effect),
             BrowseEnded: lambda effect: effect.consumer.session.owner.seen(effect),
             Answer: lambda effect: effect.owner.answer(effect),
-            Continue: lambda effect: self.scheduler.defer(partial(self._go_on, effect.work)),
+            Continue: lambda effect: self.scheduler.defer(partial(self._run_slice, effect.work)),
             Append: self._append,
         }
         self.observer_errors = ObserverErrors()
@@ -142,7 +142,7 @@ class Broker:
         self.api_trace: ApiTrace | None = None
         if settings.api_trace is not None:
             self.api_trace = ApiTrace(settings.api_trace, self.observer_errors, internal=settings.api_trace_internal)
-            self._actions = self.api_trace.around(self._actions)
+            self._actions = self.api_trace.traced_actions(self._actions)
         self.update_clock()
         self.core.context.page_out = self._page_out
         self.core.context.new_token = partial(secrets.token_hex, _TOKEN_BYTES)
@@ -161,58 +161,58 @@ class Broker:
 
     def _recover(self, folder: Path) -> None:
         files: Files = RotatingDisk(self.settings.disk_marks) if self.settings.disk_marks else Files()
-        found = recover(folder, files, self.settings.memory_limit // _KEPT_AT_START)
+        recovered = recover(folder, files, self.settings.memory_limit // _RECOVERY_MEMORY_SHARE)
         if self.settings.file_trace is not None:
             self._trace = self.settings.file_trace.open("w")
             files = TracedFiles(files, self._trace)
-        restore(self.core, found)
-        if found.torn:
+        restore(self.core, recovered)
+        if recovered.torn:
             log.warning(
                 "the journal ends with %d bytes that cannot be read: cut off. No record proves that they had been "
                 "confirmed, as after a crash while they were written; if the disk has lost them instead, messages "
-                "after record %d are missing", found.torn, found.lsn,
+                "after record %d are missing", recovered.torn, recovered.lsn,
             )  # fmt: skip
-        self._worker = DiskThreads(self._loop, MAX_SYNCS_IN_PROGRESS)
+        self._disk_threads = DiskThreads(self._loop, MAX_SYNCS_IN_PROGRESS)
         self._pages = PageFiles(folder / "pages", files)
-        self._journal = Journal(self.settings, folder, files, self, found.segments)
-        self._journal.start(found.next_file, found.lsn, found.manifest)
+        self._journal = Journal(self.settings, folder, files, self, recovered.segments)
+        self._journal.start(recovered.next_file, recovered.lsn, recovered.manifest)
         self.core.records.free_bytes, self.core.records.request_space = 0, self._journal.make_room
 
     def update_clock(self) -> None:
-        """What the core must know of the world before it decides: how late it is."""
+        """Tell the core the time. Each event calls this before it calls commands of the core."""
         now = time_ns()
         if not 0 <= now - self.now < _CLOCK_STEP_NS:
-            # Nothing has happened for a while, or somebody has set the clock.
+            # The broker was idle for a while, or the clock was set.
             self._follow_clock()
         self.now = now
-        self._looks += 1
+        self._events_since_sync += 1
         context = self._context
-        # One reading of a clock is enough for both.
-        context.monotonic_us = (now - self._wall_ahead) // 1000
+        # One clock reading serves both values.
+        context.monotonic_us = (now - self._wall_ahead_ns) // 1000
         context.now_ms = now // 1_000_000
 
     def _follow_clock(self) -> None:
-        """Compare the wall clock, which somebody may have set, with the monotonic clock."""
-        before, self._wall_ahead = self._wall_ahead, _wall_ahead()
-        step = self._wall_ahead - before
-        if abs(step) >= _CLOCK_STEP_NS:
-            log.info("the clock was set %s by %.3f s", "forward" if step > 0 else "back", abs(step) / 1e9)
-            if step < 0:
-                self.core.clock_set_back(-step // 1_000_000)
+        """Compare the wall clock with the monotonic clock, in case it was set."""
+        before_ns, self._wall_ahead_ns = self._wall_ahead_ns, _wall_ahead_ns()
+        step_ns = self._wall_ahead_ns - before_ns
+        if abs(step_ns) >= _CLOCK_STEP_NS:
+            log.info("the clock was set %s by %.3f s", "forward" if step_ns > 0 else "back", abs(step_ns) / 1e9)
+            if step_ns < 0:
+                self.core.clock_set_back(-step_ns // 1_000_000)
 
     def run_effects(self) -> None:
-        """Do what the core wants done, until it wants nothing more."""
+        """Run the core's effects until there are none, then flush the connections."""
         if self._running_effects:
             return
         effects = self._effects
         if effects:
             self._running_effects, actions = True, self._actions
-            # What comes of it meanwhile is appended, and has its turn after what is there.
+            # An effect may cause more effects: they are appended, and this loop reaches them.
             for effect in effects:
                 try:
                     actions[type(effect)](effect)
                 except Exception as error:
-                    # Nothing in an effect can fail. If one does, going on would promise what was not done.
+                    # No effect may fail. After a failure the broker could confirm what it has not done, so it stops.
                     self.on_failure(error)
             effects.clear()
             self._running_effects = False
@@ -221,17 +221,17 @@ class Broker:
             for connection in unsent:
                 connection.flush()
         if self._busy_wait is not None:
-            self._busy_wait.stay()
-        if self._wakes and (self._wake is None or self._wakes[0][0] < self._wakes_at):
-            self._arrange_wake(self._wakes[0][0])
+            self._busy_wait.restart()
+        if self._wakes and (self._timer is None or self._wakes[0][0] < self._timer_due_ms):
+            self._set_timer(self._wakes[0][0])
 
-    def keep(self, task: "asyncio.Task[None]") -> None:
-        """The loop itself holds tasks only weakly."""
+    def hold_task(self, task: "asyncio.Task[None]") -> None:
+        """Keep a reference to the task: the event loop has only a weak one."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def status(self) -> dict[str, Any]:
-        """Counters since the start, and the depth now."""
+        """Counters since the start, and the current depth."""
         counters = self._journal.counters if self._journal else JournalCounters()
         return {
             **totals(self.core),
@@ -255,12 +255,12 @@ class Broker:
         self.core.records.append_merged_removals()
         self.run_effects()
         self.activity.close()
-        if self._wake is not None:
-            self._wake.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._journal is not None:
             self._journal.closing = True
-        if self._worker is not None:
-            self._worker.close()
+        if self._disk_threads is not None:
+            self._disk_threads.close()
             await asyncio.sleep(0)  # let the last sync report
         if self._journal is not None:
             self._journal.close()
@@ -275,21 +275,21 @@ class Broker:
         if self._lock is not None:
             self._lock.release()
 
-    def _go_on(self, work: Callable[[], None]) -> None:
-        """With long work of the core."""
+    def _run_slice(self, work: Callable[[], None]) -> None:
+        """Run the next slice of long work of the core."""
         self.update_clock()
         work()
         self.run_effects()
 
-    def _arrange_wake(self, when: int) -> None:
-        if self._wake is not None:
-            self._wake.cancel()
-        self._wakes_at = when
-        seconds = min(_WAKE_SECONDS, max(0.0, when / 1000 - time_ns() / 1e9))
-        self._wake = self._loop.call_later(seconds, self._wake_core)
+    def _set_timer(self, due_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due_ms = due_ms
+        seconds = min(_MOST_TIMER_SECONDS, max(0.0, due_ms / 1000 - time_ns() / 1e9))
+        self._timer = self._loop.call_later(seconds, self._timer_due)
 
-    def _wake_core(self) -> None:
-        self._wake = None
+    def _timer_due(self) -> None:
+        self._timer = None
         self._follow_clock()
         self.update_clock()
         began = self.now
@@ -298,14 +298,14 @@ class Broker:
         self.scheduler.record_turn(began)
 
     def _page_out(self, payload: Payload) -> PayloadOnDisk | None:
-        """A full disk is no reason to stop: the messages stay in memory, and producers wait the sooner."""
+        """Return None if the disk is full: the messages stay in memory, and producers wait sooner."""
         if self._pages is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="mqlab-pages-")
             self._pages = PageFiles(Path(self._temporary.name), Files())
         try:
             return self._pages.write(payload)
         except OSError as error:
-            log.warning("messages cannot be taken out of memory: %s", error)
+            log.warning("messages cannot be paged out: %s", error)
             return None
 
     def _append(self, effect: Append) -> None:
@@ -313,15 +313,15 @@ class Broker:
         if self._journal.append(*effect):
             if not self._flush_is_due:
                 self._flush_is_due = True
-                # At the end of this turn of the loop: one write for all connections that were read in it.
+                # At the end of this turn of the loop: one write for all connections of the turn.
                 self._loop.call_soon(self._flush)
         elif not self._lazy_flush_is_due:
             self._lazy_flush_is_due = True
-            self._loop.call_later(_LAZY_SECONDS, self._flush_lazily)
+            self._loop.call_later(_LAZY_FLUSH_SECONDS, self._flush_lazily)
 
     def _flush_lazily(self) -> None:
         self._lazy_flush_is_due = False
-        # One that is being closed writes all it has.
+        # A journal that is closing flushes by itself.
         if self._journal is not None and not (self._flush_is_due or self._journal.closing):
             self._flush()
 
@@ -332,15 +332,15 @@ class Broker:
             self.api_trace.journal("write")
         self._journal.flush()
 
-    # What the journal needs of its host
+    # The journal's host
 
     def run_sync(self, work: Callable[[], None], done: DoneCallback, *, quick: bool) -> None:
-        assert self._worker is not None
+        assert self._disk_threads is not None
         if self.api_trace is not None:
             self.api_trace.journal("sync")
-        begin = self._worker.do_here if quick and self._looks <= _FEW_LOOKS else self._worker.submit
-        begin(work, done)
-        self._looks = 0
+        inline = quick and self._events_since_sync <= _INLINE_SYNC_EVENTS
+        (self._disk_threads.run_inline if inline else self._disk_threads.submit)(work, done)
+        self._events_since_sync = 0
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         self._loop.call_later(seconds, action)
@@ -349,14 +349,14 @@ class Broker:
         if self.api_trace is not None:
             self.api_trace.journal("durable", lsn)
         self.update_clock()
-        # First of all, who waits for it: he has the next one ready while this one goes to its consumers.
+        # The core confirms the sends first: producers prepare their next message while this one is dispatched.
         began = self.now
         self.core.on_durable(lsn, self.run_effects)
         self.run_effects()
         self.scheduler.record_turn(began)
 
     def on_failure(self, error: BaseException) -> None:
-        """Nothing may be confirmed any more, so nobody is kept waiting."""
+        """Disconnect all clients: the broker must not confirm anything any more."""
         log.critical("the broker stops: %s", error, exc_info=not isinstance(error, OSError))
         for connection in [*self.connections]:
             connection.drop()
@@ -364,13 +364,13 @@ class Broker:
             self.failure.set_result(error)
 
     def on_disk_full(self, reason: str) -> None:
-        """Producers of persistent messages are refused with the reason; consumers go on."""
+        """Refuse persistent sends with this reason ("": accept them again). Consumers are not affected."""
         self.core.disk_full = reason
         self.core.records.merges_removals = bool(reason)
         self._loop.call_later(_MERGE_SECONDS, self._append_consumed)
 
     def _append_consumed(self) -> None:
-        """What was consumed while the disk is full goes to the journal, many messages in a record."""
+        """While the disk is full: write the acknowledgements of many messages in one record."""
         if self._journal is None or self._journal.closing:
             return
         self.core.records.append_merged_removals()
@@ -389,7 +389,7 @@ class Broker:
         self.run_effects()
 
 
-def _wall_ahead() -> int:
+def _wall_ahead_ns() -> int:
     """Nanoseconds by which the wall clock is ahead of the monotonic clock."""
     readings = []
     for _ in range(_CLOCK_READINGS):

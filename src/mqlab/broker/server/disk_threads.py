@@ -1,4 +1,4 @@
-"""Threads for what would block the loop: waiting for the disk."""
+"""Threads that wait for the disk, so that the event loop does not."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ DoneCallback = Callable[[BaseException | None], None]
 
 
 class DiskThreads:
-    """Does up to so many pieces of work at a time; `done` is called back in the loop. A thread starts when needed."""
+    """Runs up to `most` pieces of work at a time, and calls `done` in the loop. It starts threads on demand."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
         self._loop = loop
@@ -25,8 +25,8 @@ class DiskThreads:
             self._threads[-1].start()
         self._work.put((work, done))
 
-    def do_here(self, work: Callable[[], None], done: DoneCallback) -> None:
-        """At once, in the loop, which does nothing else meanwhile."""
+    def run_inline(self, work: Callable[[], None], done: DoneCallback) -> None:
+        """Run it now, in the loop."""
         done(_attempt(work))
 
     def _finished(self, done: DoneCallback, failed: BaseException | None) -> None:
@@ -34,7 +34,7 @@ class DiskThreads:
         done(failed)
 
     def close(self) -> None:
-        """Waits for the work under way."""
+        """Wait for the work under way."""
         for _ in self._threads:
             self._work.put(None)
         for thread in self._threads:
@@ -49,6 +49,6 @@ class DiskThreads:
 def _attempt(work: Callable[[], None]) -> BaseException | None:
     try:
         work()
-    except BaseException as error:  # whatever it was, who asked for it must know
+    except BaseException as error:  # the caller decides what to do about it
         return error
     return None

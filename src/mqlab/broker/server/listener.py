@@ -1,4 +1,4 @@
-"""Accepts connections: counts each when it comes, bounds its TLS handshake, and says why it cannot accept any."""
+"""Accepts connections: counts each, limits the time of its TLS handshake, and logs why none can be accepted."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from mqlab.wire.address import Address
 from mqlab.wire.tls import TlsError, server_context
 
 _BACKLOG: Final = 1024
-# Connections that are accepted before others have their turn in the loop.
-_AT_A_TIME: Final = 64
-# What the system lacks when it cannot accept; a pause may help.
-_SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+# Connections that the listener accepts in one turn of the loop.
+_MOST_ACCEPTS: Final = 64
+# The system lacks descriptors or memory; a pause may help.
+_OUT_OF_RESOURCES: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
 async def listen_at(broker: Broker, address: Address) -> tuple[Listener, Address]:
-    """The listener, and the address with the port that was free. Raises SettingError and OSError."""
+    """Return the listener and its address; port 0 becomes the port that was free. Raises SettingError and OSError."""
     if address.path:
         await _remove_stale_socket(Path(address.path))
         sock = socket.socket(socket.AF_UNIX)
@@ -38,28 +38,28 @@ async def listen_at(broker: Broker, address: Address) -> tuple[Listener, Address
             sock.close()
             raise OSError(error.errno, f"{address.path}: {error.strerror}") from None
         return Listener(broker, [sock]), address
-    tls = _context(broker) if address.tls else None
-    sockets = await _bound(address)
+    tls = _tls_context(broker) if address.tls else None
+    sockets = await _bind(address)
     actual = address._replace(port=sockets[0].getsockname()[1])
     return Listener(broker, sockets, tls), actual
 
 
 class Listener:
-    """Of one address, which may have several sockets: a name can stand for several IP addresses."""
+    """Listens on one address. It has several sockets if the host name has several IP addresses."""
 
     def __init__(self, broker: Broker, sockets: Sequence[socket.socket], tls: ssl.SSLContext | None = None) -> None:
         self._broker = broker
         self._sockets = sockets
         self._tls = tls
         self._loop = asyncio.get_running_loop()
-        self._pause: asyncio.TimerHandle | None = None
+        self._pause_timer: asyncio.TimerHandle | None = None
         for sock in sockets:
             sock.setblocking(False)
         self._resume()
 
     def close(self) -> None:
-        if self._pause is not None:
-            self._pause.cancel()
+        if self._pause_timer is not None:
+            self._pause_timer.cancel()
         for sock in self._sockets:
             self._loop.remove_reader(sock)
             sock.close()
@@ -69,48 +69,50 @@ class Listener:
             self._loop.add_reader(sock, self._accept, sock)
 
     def _accept(self, sock: socket.socket) -> None:
-        for _ in range(_AT_A_TIME):
+        for _ in range(_MOST_ACCEPTS):
             try:
                 accepted, _ = sock.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                if error.errno in _SHORT:
-                    self._wait(error)
-                # Any other is about a connection that is gone already.
+                if error.errno in _OUT_OF_RESOURCES:
+                    self._pause_accepting(error)
+                # Other errors are about a connection that is closed already.
                 return
-            self._take(accepted)
+            self._serve(accepted)
 
-    def _wait(self, error: OSError) -> None:
-        """The connection stays in the system's queue, and the loop would be told of it again and again."""
+    def _pause_accepting(self, error: OSError) -> None:
+        """The connection stays in the system's queue, so the loop would call `_accept` without end."""
         seconds = limits.ACCEPT_PAUSE
-        self._broker.refusals.warn("new connections wait, tried again in %g s: %s", seconds, error.strerror)
+        self._broker.refusals.warn(
+            "the broker cannot accept connections and tries again in %g s: %s", seconds, error.strerror
+        )
         for sock in self._sockets:
             self._loop.remove_reader(sock)
-        self._pause = self._loop.call_later(seconds, self._resume)
+        self._pause_timer = self._loop.call_later(seconds, self._resume)
 
-    def _take(self, sock: socket.socket) -> None:
+    def _serve(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         if sock.family != socket.AF_UNIX:
             keep_alive(sock)
         if self._tls is None:
             opening = self._loop.connect_accepted_socket(lambda: ProtocolDetection(self._broker), sock)
-            self._broker.keep(asyncio.ensure_future(_opened(opening)))
+            self._broker.hold_task(asyncio.ensure_future(_opened(opening)))
             return
         peer = str(sock.getpeername()[0])
         refusal = self._broker.guard.admit(peer)
         if refusal is None:
-            self._broker.keep(asyncio.ensure_future(TlsHandshake(self._broker, sock, peer).open(self._tls)))
+            self._broker.hold_task(asyncio.ensure_future(TlsHandshake(self._broker, sock, peer).open(self._tls)))
         else:
-            # Without TLS it cannot be told so.
+            # There is no TLS session yet through which the client could learn why.
             self._broker.refusals.warn("connection refused: %s", refusal)
             sock.close()
 
 
 class TlsHandshake:
-    """A TLS connection before its handshake is done: it counts like any other."""
+    """A connection during its TLS handshake. It counts as a connection."""
 
-    # Nobody yet.
+    # It has not logged in.
     client_id = ""
 
     def __init__(self, broker: Broker, sock: socket.socket, peer: str) -> None:
@@ -126,12 +128,12 @@ class TlsHandshake:
                 lambda: _DetectionAfterTls(self._broker, self), self._socket, ssl=tls, ssl_handshake_timeout=seconds
             )
         except (OSError, EOFError) as error:
-            self._broker.refusals.warn("no TLS handshake with %s: %s%s", self._peer, error, _expired(self._broker))
+            self._broker.refusals.warn("no TLS handshake with %s: %s%s", self._peer, error, _expiry_note(self._broker))
         finally:
             self.end()
 
     def end(self) -> None:
-        """It failed, or the next protocol of the connection is counted instead."""
+        """The handshake failed, or protocol detection counts the connection from now on."""
         if self in self._broker.connections:
             self._broker.connections.discard(self)
             self._broker.guard.release(self._peer)
@@ -140,7 +142,7 @@ class TlsHandshake:
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
-            # It is gone already.
+            # It is closed already.
             return
 
 
@@ -155,7 +157,7 @@ class _DetectionAfterTls(ProtocolDetection):
 
 
 def keep_alive(sock: socket.socket) -> None:
-    """The system finds out whether a client that says nothing is still there, and ends a connection that is not."""
+    """TCP keepalive: the system ends connections whose client has vanished."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, limits.KEEPALIVE_IDLE)
@@ -167,16 +169,16 @@ async def _opened(opening: object) -> None:
     try:
         await opening  # type: ignore[misc] # a coroutine, of any result
     except OSError:
-        # It was gone before it was there.
+        # The client disconnected before the transport was ready.
         return
 
 
-async def _bound(address: Address) -> list[socket.socket]:
+async def _bind(address: Address) -> list[socket.socket]:
     infos = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     sockets: list[socket.socket] = []
     try:
-        for family, _, _, _, where in dict.fromkeys(infos):
-            sockets.append(socket.create_server(where, family=family, backlog=_BACKLOG))
+        for family, _, _, _, socket_address in dict.fromkeys(infos):
+            sockets.append(socket.create_server(socket_address, family=family, backlog=_BACKLOG))
     except OSError as error:
         for sock in sockets:
             sock.close()
@@ -184,7 +186,7 @@ async def _bound(address: Address) -> list[socket.socket]:
     return sockets
 
 
-def _context(broker: Broker) -> ssl.SSLContext:
+def _tls_context(broker: Broker) -> ssl.SSLContext:
     settings = broker.settings
     assert settings.tls_certificate is not None
     assert settings.tls_key is not None
@@ -193,22 +195,22 @@ def _context(broker: Broker) -> ssl.SSLContext:
     except TlsError as error:
         raise SettingError(str(error)) from None
     expiry = expiry_of(settings.tls_certificate)
-    left = (expiry - datetime.now(UTC)).days if expiry is not None else limits.CERTIFICATE_DAYS
-    if left < limits.CERTIFICATE_DAYS:
-        state = "has expired" if left < 0 else f"expires in {left} days"
+    days_left = (expiry - datetime.now(UTC)).days if expiry is not None else limits.CERTIFICATE_DAYS
+    if days_left < limits.CERTIFICATE_DAYS:
+        state = "has expired" if days_left < 0 else f"expires in {days_left} days"
         broker.refusals.warn("tls_certificate: %s %s (%s)", settings.tls_certificate, state, expiry)
     return context
 
 
-def _expired(broker: Broker) -> str:
-    """A client that finds it expired ends the handshake, and says so in its own words or in none."""
+def _expiry_note(broker: Broker) -> str:
+    """Clients end a handshake with an expired certificate, and few say why."""
     path = broker.settings.tls_certificate
     expiry = None if path is None else expiry_of(path)
     return f"; the broker's certificate expired at {expiry}" if expiry and expiry < datetime.now(UTC) else ""
 
 
 async def _remove_stale_socket(path: Path) -> None:
-    """A killed broker leaves its socket behind; that of a living one, or any other file, is not ours to remove."""
+    """Remove the socket of a broker that was killed. A running broker's socket, or any other file, stays."""
     if not path.is_socket():
         return
     try:
@@ -217,4 +219,4 @@ async def _remove_stale_socket(path: Path) -> None:
         path.unlink()
         return
     writer.close()
-    raise OSError(f"{path}: somebody listens there already")
+    raise OSError(f"{path}: another process listens on this socket already")

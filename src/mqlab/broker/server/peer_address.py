@@ -1,4 +1,4 @@
-"""Where a connection comes from, as the guard counts it."""
+"""The address of a client, as the guard counts it."""
 
 import asyncio
 import socket
@@ -10,7 +10,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 
 
 def peer_of(transport: asyncio.BaseTransport) -> str:
-    """The IP address; `uid N`, the user of the operating system, on a Unix socket; "" inside the broker's process."""
+    """The IP address; `uid N` (the user of the operating system) on a Unix socket; "" inside the broker's process."""
     peer = transport.get_extra_info("peername")
     if isinstance(peer, tuple):
         return str(peer[0])

@@ -1,4 +1,4 @@
-"""Lines of the log about what clients cause, so few that no client fills the disk with them."""
+"""Log lines about events that clients cause, limited in number so that no client can fill the disk."""
 
 from __future__ import annotations
 
@@ -13,54 +13,56 @@ from mqlab.wire.native.frames import Frame, Kind
 
 log: Final = logging.getLogger("mqlab.broker")
 
-_WORDS: Final = {Kind.OPEN_PRODUCER: "a producer", Kind.OPEN_CONSUMER: "a consumer"}
+Handler = Callable[[Frame], object]
+
+_OPENED: Final = {Kind.OPEN_PRODUCER: "a producer", Kind.OPEN_CONSUMER: "a consumer"}
 
 
 class LimitedLog:
-    """Warnings, at most so many a second; the first line of a later second says how many were left out."""
+    """Writes a limited number of warnings a second, and counts those that it omits."""
 
     def __init__(self) -> None:
         self._second = 0
-        self._lines = self._left_out = 0
+        self._lines = self._omitted = 0
 
     def warn(self, message: str, *arguments: object) -> None:
         second = int(time.monotonic())
         if second != self._second:
-            if self._left_out:
-                log.warning("%d more lines like the last ones were left out", self._left_out)
-            self._second, self._lines, self._left_out = second, 0, 0
+            if self._omitted:
+                log.warning("%d more lines like the last ones were omitted", self._omitted)
+            self._second, self._lines, self._omitted = second, 0, 0
         if self._lines >= limits.LOG_LINES_A_SECOND:
-            self._left_out += 1
+            self._omitted += 1
             return
         self._lines += 1
         log.warning(message, *arguments)
 
 
 class RefusalLog(LimitedLog):
-    """The ends of connections are counted apart: clients that reconnect again and again hide no refusal."""
+    """Refusals and ended connections have separate limits: clients that reconnect without end hide no refusal."""
 
     def __init__(self) -> None:
         super().__init__()
         self._ended = LimitedLog()
 
     def ended(self, message: str) -> None:
-        """The broker has ended a connection."""
+        """Log that the broker has ended a connection."""
         self._ended.warn("connection ended: %s", message)
 
     def refused(self, connection: Any, command: str, error: Exception) -> None:
-        """A command of a connection that has logged in."""
-        who, number = connection.user.name, connection.number
-        self.warn("%s of %s (connection %d) is refused: %s", command, who, number, error)
+        """Log that the broker has refused a command of a connection that has logged in."""
+        user, number = connection.user.name, connection.number
+        self.warn("%s of %s (connection %d) is refused: %s", command, user, number, error)
 
 
-def logged(refusals: RefusalLog, connection: Any, handler: Callable[[Frame], object]) -> Callable[[Frame], object]:
-    """The handler of frames that open something. Their refusal is rare, and an operator wants to know of it."""
+def with_refusal_log(refusals: RefusalLog, connection: Any, handler: Handler) -> Handler:
+    """Return the handler of a frame that opens a link; an operator wants to know when the broker refuses one."""
 
     def handle(frame: Frame) -> object:
         try:
             return handler(frame)
         except REFUSALS as error:
-            refusals.refused(connection, _WORDS[Kind(frame.kind)], error)
+            refusals.refused(connection, _OPENED[Kind(frame.kind)], error)
             raise
 
     return handle

@@ -1,4 +1,4 @@
-"""Start a broker, listen, and stop it in good order."""
+"""Starts a broker with its listeners, and stops it in the right order."""
 
 import asyncio
 import gc
@@ -20,14 +20,14 @@ from mqlab.wire.address import Address
 
 
 class BrokerFailedError(MqlabError):
-    """The broker had to stop."""
+    """The broker stopped because of an error."""
 
 
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Address]]]:
-    """A broker in this event loop, and the addresses it listens on (with the ports that were free)."""
+    """Run a broker in this event loop; yield it and the addresses it listens on (port 0: the port that was free)."""
     addresses = [Address.parse(text) for text in settings.listen]
-    _refuse_strangers(addresses, settings)
+    _check_exposure(addresses, settings)
     broker = Broker(settings)
     servers: list[tuple[Listener, Address]] = []
     metrics: MetricsEndpoint | None = None
@@ -35,7 +35,7 @@ async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Addres
         if settings.metrics:
             metrics = await start_metrics(broker, settings.metrics)
         for address in addresses:
-            servers.append(await listen_at(broker, address))  # noqa: PERF401 - if one fails, the others must be known
+            servers.append(await listen_at(broker, address))  # noqa: PERF401 - if one fails, the others must be closed
         broker.channels.start()
         yield broker, [actual for _, actual in servers]
     finally:
@@ -49,27 +49,27 @@ async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Addres
         await broker.close()
 
 
-# Objects of a garbage collection of the youngest: some milliseconds.
+# Objects in the youngest generation of the garbage collector: a collection takes some milliseconds.
 _YOUNG_OBJECTS: Final = 10_000
 
 
 def serve(settings: Settings, announce: Callable[[list[Address]], None]) -> None:
-    """Run until SIGINT or SIGTERM. Raises BrokerFailedError if the broker itself could not go on."""
+    """Run until SIGINT or SIGTERM. Raises BrokerFailedError if the journal cannot be written."""
     if not settings.listen:
         raise SettingError("listen: a broker in a process of its own needs an address, such as tcp:127.0.0.1:7766")
     uvloop.run(_serve(settings, announce))
 
 
 async def _serve(settings: Settings, announce: Callable[[list[Address]], None]) -> None:
-    # Arrow's own allocator keeps tens of MiB that it has freed: a bound on memory would have to allow for them.
+    # Arrow's own allocator keeps tens of MiB that it has freed, which would count against a memory limit.
     pa.set_memory_pool(pa.system_memory_pool())
     stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stopped.set)
     async with running(settings) as (broker, bound):
-        # What is there now stays: no garbage collection need look at it again. The garbage of a connection that ended
-        # is collected while it is young: with Python's own threshold it grows old first, in a storm of connections,
-        # and collections that look at everything keep the loop for 100 ms.
+        # These objects live as long as the broker: the garbage collector need not visit them again. It collects the
+        # garbage of ended connections while it is young: with Python's own threshold it would grow old when many
+        # connections end, and collections of all objects would hold the loop for 100 ms.
         gc.freeze()
         gc.set_threshold(_YOUNG_OBJECTS)
         announce(bound)
@@ -80,11 +80,11 @@ async def _serve(settings: Settings, announce: Callable[[list[Address]], None]) 
             raise BrokerFailedError(f"the journal cannot be written: {broker.failure.result()}")
 
 
-def _refuse_strangers(addresses: list[Address], settings: Settings) -> None:
+def _check_exposure(addresses: list[Address], settings: Settings) -> None:
     for address in addresses:
         if not address.is_local and settings.users is None and not settings.open_to_network:
             raise SettingError(f"{address} can be reached from other machines, and this broker asks for no password; "
-                               "listen on 127.0.0.1, give it users (--users FILE), or say --open-to-network "
-                               "if that is what you want")  # fmt: skip
+                               "listen on 127.0.0.1, give it users (--users FILE), or use "
+                               "--open-to-network if that is what you want")  # fmt: skip
         if address.tls and settings.tls_certificate is None:
             raise SettingError(f"{address} needs --tls-certificate and --tls-key")

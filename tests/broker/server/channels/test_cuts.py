@@ -148,7 +148,7 @@ async def test_a_cut_at_any_byte(tmp_path: Path) -> None:
             await until(lambda before=before: pair.status["messages"] > before)  # type: ignore[misc]
             await pair.gate.close()
             await pair.gate.open()
-            pair.brokers["A"].channels.of("B").start()
+            pair.brokers["A"].channels.get("B").start()
         await sending
         assert await bodies(await pair.session("B"), "queue:q", 60) == wanted
         await until(lambda: not pair.waiting())
@@ -161,7 +161,7 @@ async def test_a_new_connection_takes_over_from_one_that_is_dead_and_does_not_kn
     async with Pair(tmp_path) as pair:
         await pair.becomes("running")
         (old,) = [one for one in pair.brokers["B"].connections if one.client_id == "channel.A"]
-        channel = pair.brokers["A"].channels.of("B")
+        channel = pair.brokers["A"].channels.get("B")
         pair.gate.hold("there")
         # A gives the connection up; its end cannot pass the gate.
         await channel.stop()

@@ -47,7 +47,7 @@ async def drain(pair: Pair, name: str) -> list[bytes]:
 
 async def filled(pair: Pair, *, persistent: bool) -> list["asyncio.Task[None]"]:
     """Both have as much as they take for the other, the rest waits in producers; then the channels start."""
-    channels = [pair.brokers[name].channels.of(to) for name, to in WAYS]
+    channels = [pair.brokers[name].channels.get(to) for name, to in WAYS]
     for channel in channels:
         await channel.stop()
     tasks = [asyncio.ensure_future(fill(pair, name, to, persistent=persistent)) for name, to in WAYS]

@@ -57,7 +57,7 @@ async def test_order_is_kept_and_what_is_there_goes_together(persistent: bool, t
 @in_loop
 async def test_priorities_and_expiry_go_on_while_messages_wait(tmp_path: Path) -> None:
     async with Pair(tmp_path) as pair:
-        stopped = pair.brokers["A"].channels.of("B")
+        stopped = pair.brokers["A"].channels.get("B")
         await stopped.stop()
         producer = await (await pair.session("A")).producer("queue:q@B")
         await producer.send(b"late", persistent=True, time_to_live=1)

@@ -51,7 +51,9 @@ async def test_a_full_queue_that_refuses(tmp_path: Path, caplog: pytest.LogCaptu
         assert (pair.status["refused"], pair.status["state"]) == (2, "running")
         assert pair.depth("full") == 1
         said = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
-        assert any("2 messages for queue:full@B are dead letters: " in one and "is full" in one for one in said)
+        assert any(
+            "2 messages for queue:full@B go to the dead letter queue: " in one and "is full" in one for one in said
+        )
 
 
 @in_loop

@@ -45,7 +45,7 @@ async def test_prometheus_sees_it(tmp_path: Path) -> None:
         await pair.becomes("running")
         await (await (await pair.session("A")).producer("queue:q@B")).send(b"1", persistent=True)
         await until(lambda: not pair.waiting())
-        metrics = {metric.name: metric for metric in PrometheusMetrics(pair.brokers["A"]).taken().collect()}
+        metrics = {metric.name: metric for metric in PrometheusMetrics(pair.brokers["A"]).snapshot().collect()}
         for name, value in (("running", 1), ("messages", 1), ("batches", 1), ("batch_size", 1), ("lost", 0)):
             (sample,) = metrics[f"mqlab_channel_{name}"].samples
             assert (sample.labels, sample.value) == ({"to": "B"}, value)
@@ -53,7 +53,7 @@ async def test_prometheus_sees_it(tmp_path: Path) -> None:
         assert 0 < trip.value < 30
         # A broker without channels says nothing of any.
         assert not [
-            metric for metric in PrometheusMetrics(pair.brokers["B"]).taken().collect() if "channel" in metric.name
+            metric for metric in PrometheusMetrics(pair.brokers["B"]).snapshot().collect() if "channel" in metric.name
         ]
 
 
@@ -111,7 +111,7 @@ async def test_a_full_queue_blocks_the_channel_which_can_be_stopped(tmp_path: Pa
         for _ in range(5):
             await producer.send_batch(encode([b"x" * 900]), persistent=True, confirm=True)
         await pair.becomes("blocked")
-        channel = pair.brokers["A"].channels.of("B")
+        channel = pair.brokers["A"].channels.get("B")
         await asyncio.wait_for(channel.stop(), 60)
         assert pair.status["state"] == "stopped"
         assert pair.brokers["A"].core.destinations.queues["transmit.B"].consumers == []
@@ -142,7 +142,7 @@ async def test_while_a_channel_is_stopped_messages_wait(tmp_path: Path) -> None:
 @in_loop
 async def test_stopped_twice_at_once_and_started_again(tmp_path: Path) -> None:
     async with Pair(tmp_path) as pair:
-        channel = pair.brokers["A"].channels.of("B")
+        channel = pair.brokers["A"].channels.get("B")
         await asyncio.gather(channel.stop(), channel.stop())
         channel.start()
         channel.start()
@@ -265,7 +265,7 @@ async def test_nobody_takes_over_a_connection_of_somebody_else(tmp_path: Path, m
 async def test_work_that_fails_while_the_broker_does_not_answer_is_no_complaint_of_the_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel_module, "_PATIENCE", 0.01)
+    monkeypatch.setattr(channel_module, "_PING_AFTER_S", 0.01)
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, said: complaints.append(said))
     asked, failed = asyncio.Event(), asyncio.Event()
@@ -284,8 +284,8 @@ async def test_work_that_fails_while_the_broker_does_not_answer_is_no_complaint_
             raise MessagingError("the question")
 
     async with Pair(tmp_path) as pair:
-        channel = pair.brokers["A"].channels.of("B")
+        channel = pair.brokers["A"].channels.get("B")
         with pytest.raises(MessagingError, match="the question"):
-            await channel._watched(cast(ReceivingEnd, Silent()), work(), ChannelState.RUNNING)
+            await channel._with_pings(cast(ReceivingEnd, Silent()), work(), ChannelState.RUNNING)
         gc.collect()
         assert complaints == []

@@ -264,14 +264,14 @@ class TestRequests:
 
     @in_loop
     async def test_who_takes_too_long_is_gone(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(server, "_SECONDS", 0.2)
+        monkeypatch.setattr(server, "_REQUEST_SECONDS", 0.2)
         async with served() as one:
             assert await one.say(b"GET /metrics HTTP/1.1\r\nHost:") == b""
             assert (await one.get("/status.json")).status == 200
 
     @in_loop
     async def test_many_at_once_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(server, "_CONNECTIONS", 2)
+        monkeypatch.setattr(server, "_MOST_CONNECTIONS", 2)
         async with served() as one:
             port = int(one.metrics.address.rpartition(":")[2])
             waiting = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
@@ -305,10 +305,10 @@ class TestWhere:
             ("0.0.0.0:0", "can be reached from other machines"),
             ("[::]:0", "can be reached from other machines"),
             ("example.org:80", "can be reached from other machines"),
-            ("9766", "is no HOST:PORT"),
-            ("127.0.0.1", "is no HOST:PORT"),
-            ("127.0.0.1:99999", "is no HOST:PORT"),
-            ("127.0.0.1:-1", "is no HOST:PORT"),
+            ("9766", "is not HOST:PORT"),
+            ("127.0.0.1", "is not HOST:PORT"),
+            ("127.0.0.1:99999", "is not HOST:PORT"),
+            ("127.0.0.1:-1", "is not HOST:PORT"),
         ],
     )
     @in_loop

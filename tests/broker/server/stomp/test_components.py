@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from mqlab.broker import limits
 from mqlab.broker.core.model.destination_names import BadNameError
-from mqlab.broker.server.protocol_detection import speaks_http, speaks_stomp
+from mqlab.broker.server.protocol_detection import is_http, is_stomp
 from mqlab.broker.server.stomp.handshake import parse_connect
 from mqlab.broker.server.stomp.messages.destination_names import native_name, stomp_name
 from mqlab.broker.server.stomp.messages.properties import header_name, property_name
 from mqlab.broker.server.stomp.messages.unpacking import header_line
 from mqlab.broker.server.stomp.receipts import Receipts
-from mqlab.broker.server.stomp.unacknowledged import UnacknowledgedRanges, count, runs_of
+from mqlab.broker.server.stomp.unacknowledged import UnacknowledgedRanges, count, ranges_of
 from mqlab.wire import native
 from mqlab.wire.native.columns import is_property_name
 from mqlab.wire.native.frames import Kind
@@ -40,7 +40,7 @@ def test_ranges_are_like_a_set(steps: list[tuple[str, int, int]]) -> None:
             wanted -= found
             taken |= found
         else:
-            back = runs_of(sorted(taken))
+            back = ranges_of(sorted(taken))
             assert count(back) == len(taken)
             ranges.add_all(back)
             wanted |= taken
@@ -52,7 +52,7 @@ def test_ranges_are_like_a_set(steps: list[tuple[str, int, int]]) -> None:
 
 @given(st.lists(IDS))
 def test_runs_keep_the_order(ids: list[int]) -> None:
-    runs = runs_of(ids)
+    runs = ranges_of(ids)
     assert [one for first, last in runs for one in range(first, last + 1)] == ids
 
 
@@ -133,7 +133,7 @@ def test_receipts_keep_their_order() -> None:
 )
 def test_heart_beats_are_negotiated(said: str, beat: int, expect: int) -> None:
     greeting = parse_connect({"accept-version": "1.2", "heart-beat": said})
-    assert (greeting.beat, greeting.expect) == (beat, expect)
+    assert (greeting.send_ms, greeting.expect_ms) == (beat, expect)
 
 
 @pytest.mark.parametrize("said", ["", "1", "a,b", "-1,0", "1,2,3", "1.5,2", "99999999999,0", "٣,٣"])
@@ -145,25 +145,25 @@ def test_heart_beats_that_are_none(said: str) -> None:
 class TestFirstBytes:
     @pytest.mark.parametrize("said", [b"CONNECT\n", b"STOMP\n", b"\n\r\nCON", b"SEND\n", b"ACK"])
     def test_stomp(self, said: bytes) -> None:
-        assert speaks_stomp(said)
-        assert [speaks_stomp(said[:size]) for size in range(said.index(said.strip()[:1]) + 2)].count(False) == 0
+        assert is_stomp(said)
+        assert [is_stomp(said[:size]) for size in range(said.index(said.strip()[:1]) + 2)].count(False) == 0
 
     def test_native_whatever_the_length_of_its_first_frame(self) -> None:
         for length in range(limits.FRAME_BEFORE_HELLO + 1):
             said = native.header(Kind.HELLO, length=length)
-            assert speaks_stomp(said[:3]) is False
-            assert not speaks_stomp(said[:1])
-            assert not speaks_stomp(said[:2])
-            assert speaks_http(said[:3]) is False
+            assert is_stomp(said[:3]) is False
+            assert not is_stomp(said[:1])
+            assert not is_stomp(said[:2])
+            assert is_http(said[:3]) is False
 
     def test_http(self) -> None:
-        assert [speaks_http(b"GET / HTTP/1.1"[:size]) for size in range(5)] == [None, None, None, True, True]
-        assert [speaks_stomp(b"GET"[:size]) for size in range(4)] == [None, False, False, False]
+        assert [is_http(b"GET / HTTP/1.1"[:size]) for size in range(5)] == [None, None, None, True, True]
+        assert [is_stomp(b"GET"[:size]) for size in range(4)] == [None, False, False, False]
 
     @pytest.mark.parametrize("said", [b"GEt", b"GX", b"POST /", b"\n", b"\r\nGET", b"S", b"CONNECT", b"get"])
     def test_what_is_not_http(self, said: bytes) -> None:
-        assert speaks_http(said) is False
+        assert is_http(said) is False
 
     @pytest.mark.parametrize("said", [b"POST / HTTP/1.1\r\n", b"\x16\x03\x01", b"connect\n", b"\n" * 64, b"\0\0\0"])
     def test_anything_else_is_the_native_protocol_s_to_refuse(self, said: bytes) -> None:
-        assert speaks_stomp(said) is False
+        assert is_stomp(said) is False

@@ -105,7 +105,7 @@ def test_over_tls_an_error_is_said_too(guarded: Process, folder: Path) -> None:
     """Without WebSocket, stomp.py does not notice the end of a connection with TLS."""
     with Client(guarded.ports[1], WEBSOCKET, login="ann", passcode=PASSWORD, ca=folder / "ca") as client:
         client.c.send("nowhere", b"x")
-        assert "'nowhere' is no destination" in client.error()
+        assert "'nowhere' is not a destination" in client.error()
 
 
 def test_passwords_are_in_no_log_and_lines_cannot_be_forged(folder: Path) -> None:

@@ -365,13 +365,13 @@ def test_the_prefetch_window_holds_a_consumer_back(process: Process, name: str) 
 def test_what_a_client_may_not_do_is_said_clearly(process: Process) -> None:
     with Client(process.port) as client:
         client.c.send("nowhere", b"x", receipt="r1")
-        assert "'nowhere' is no destination" in client.error()
+        assert "'nowhere' is not a destination" in client.error()
     with Client(process.port) as client:
         client.c.commit("never begun")
         assert "no transaction 'never begun'" in client.error()
     with Client(process.port) as client:
         client.c.ack("17", receipt="r")
-        assert "'17' is no message of this connection" in client.error()
+        assert "'17' is not a message of this connection" in client.error()
     with Client(process.port) as client:
         client.c.send("/queue/x", b"x", priority="high")
         assert "priority: 'high' is not a whole number up to 9" in client.error()

@@ -49,7 +49,7 @@ class TestWho:
     @in_loop
     async def test_the_stanzas_of_a_file(self, tmp_path: Path) -> None:
         path = tmp_path / "stanzas"
-        write_stanzas(path, [Stanza("Requester0", "high"), Stanza("Requester*", "low")], otherwise="off")
+        write_stanzas(path, [Stanza("Requester0", "high"), Stanza("Requester*", "low")], default="off")
         async with running(local(trace="medium", trace_file=path)) as (_, (address,)):
             for name in ("Requester0", "Requester1", "Responder0"):
                 last = await named(address, name)
@@ -76,9 +76,9 @@ class TestWho:
     async def test_a_changed_file_holds_for_open_connections(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(activity_trace, "_FILE_SECONDS", 0.01)
+        monkeypatch.setattr(activity_trace, "_FILE_CHECK_SECONDS", 0.01)
         path = tmp_path / "stanzas"
-        write_stanzas(path, [], otherwise="off")
+        write_stanzas(path, [], default="off")
         async with running(local(trace_file=path)) as (broker, (address,)):
             connection = await named(address, "App")
             await put(connection)
@@ -99,13 +99,13 @@ class TestWho:
     async def test_a_file_that_went_wrong_changes_nothing_and_is_told_once(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr(activity_trace, "_FILE_SECONDS", 0.005)
+        monkeypatch.setattr(activity_trace, "_FILE_CHECK_SECONDS", 0.005)
         path = tmp_path / "stanzas"
         write_stanzas(path, [Stanza("App", "low")])
         async with running(local(trace_file=path)) as (_, (address,)):
             connection = await named(address, "App")
             path.write_text("ApplName=App\n")
-            while "stay as they are" not in caplog.text:
+            while "keeps its levels" not in caplog.text:
                 await asyncio.sleep(0.005)
             await asyncio.sleep(0.05)
             assert caplog.text.count("must begin with ApplicationTrace:") == 1
@@ -155,9 +155,9 @@ class TestAtRunTime:
         ("asked", "words"),
         [
             ({"level": "loud"}, "'loud' is none of off, low, medium, high, default"),
-            ({"level": "low", "application": "a*b"}, "a star stands at the end"),
-            ({"level": "default"}, "say a level, or which application"),
-            ({"level": 7}, "the question needs level"),
+            ({"level": "low", "application": "a*b"}, "a star may stand at the end"),
+            ({"level": "default"}, "name a level, or an application"),
+            ({"level": 7}, "the request needs level"),
         ],
     )
     @in_loop
@@ -271,13 +271,13 @@ class TestQueue:
             other = await named(address, "App2")
             for _ in range(2):
                 await asking.ask("trace", level="low")
-                assert traced._next_look is not None
+                assert traced._check_timer is not None
                 await asking.ask("trace", level="off")
-                while traced._next_look is not None:
+                while traced._check_timer is not None:
                     await asyncio.sleep(0.005)
             await asking.ask("trace", level="low", application="App2")
             await other.close()
-            while traced._next_look is not None:
+            while traced._check_timer is not None:
                 await asyncio.sleep(0.005)
             found = await recorded(address, "App2")
             assert [one["operation"] for one in found] == ["disconnect"]
@@ -297,6 +297,6 @@ class TestQueue:
                 brokers.append(broker)
                 await put(await named(address, "App"))
             (ended,) = brokers
-            assert ended.activity._next_look is None or ended.activity._next_look.cancelled()
-            assert ended.activity._next_stat is not None
-            assert ended.activity._next_stat.cancelled()
+            assert ended.activity._check_timer is None or ended.activity._check_timer.cancelled()
+            assert ended.activity._file_timer is not None
+            assert ended.activity._file_timer.cancelled()

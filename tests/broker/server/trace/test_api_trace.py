@@ -188,8 +188,8 @@ class TestFile:
 
     @in_loop
     async def test_what_waits_to_be_written_is_bounded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(api_trace, "_SECONDS", 1000.0)
-        monkeypatch.setattr(api_trace, "_MOST", 50)
+        monkeypatch.setattr(api_trace, "_WRITE_SECONDS", 1000.0)
+        monkeypatch.setattr(api_trace, "_MOST_WAITING", 50)
         path = tmp_path / "trace"
         async with running(local(api_trace=path)) as (broker, (address,)):
             connection = await client(address)

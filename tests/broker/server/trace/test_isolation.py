@@ -224,7 +224,7 @@ async def test_records_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
         raw.say(native.frame(Kind.ASK, {"ask": "ping"}, first=1) * 200)
         for _ in range(200):
             await raw.hear_until(Kind.ANSWER)
-        while broker.activity._rows:
+        while broker.activity._records_waiting:
             await asyncio.sleep(0.01)
         assert broker.activity.dropped > 20
         assert broker.activity.records < 150

@@ -75,8 +75,8 @@ def test_who_is_in_no_stanza_has_the_level_of_all_others(otherwise: Level) -> No
         ("ApplicationTrace:\n ApplName=a\n Trace=MAYBE\n", "mine:3: Trace=MAYBE: one of ON, OFF"),
         ("ApplicationTrace:\n ApplName=a\n TraceLevel=low\n", "mine:3: TraceLevel=low: one of LOW, MEDIUM, HIGH"),
         ("ApplicationTrace:\n ApplName=a\n Colour=red\n", "mine:3: the line is none of"),
-        ("ApplicationTrace:\n ApplName=a\n ApplName=b\n", "mine:3: ApplName stands twice"),
-        ("ApplicationTrace:\n ApplName=a*b\n", "mine:2: 'a*b': a star stands at the end"),
+        ("ApplicationTrace:\n ApplName=a\n ApplName=b\n", "mine:3: ApplName appears twice"),
+        ("ApplicationTrace:\n ApplName=a*b\n", "mine:2: 'a*b': a star may stand at the end"),
         ("ApplicationTrace:\n ApplName=\n", "mine:2: '' is not 1 to 255 printable characters"),
         ("ApplicationTrace:\n ApplName=" + "x" * 256 + "\n", "mine:2: "),
         ("ApplicationTrace:\n ApplName=a\tb\n", r"mine:2: 'a\\tb' is not 1 to 255 printable"),
@@ -115,7 +115,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     chosen = (Stanza("Requester0", "low"), Stanza("Zürich*", "high"), Stanza("quiet", "off"))
     write_stanzas(path, chosen)
     assert read_stanzas(path) == chosen
-    write_stanzas(path, chosen, otherwise="off")
+    write_stanzas(path, chosen, default="off")
     assert read_stanzas(path) == (*chosen, Stanza("*", "off"))
     with pytest.raises(StanzaError):
         write_stanzas(path, [Stanza("a\nApplicationTrace:", "low")])

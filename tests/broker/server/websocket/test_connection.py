@@ -175,7 +175,7 @@ async def test_an_error_of_stomp_is_said_before_the_end() -> None:
         for _ in range(100):
             web.say(b"\n" * 1000)
         error, code = await web.is_ended()
-        assert "'nowhere' is no destination" in error
+        assert "'nowhere' is not a destination" in error
         assert code == 1000
         assert not broker.connections
 
@@ -237,7 +237,7 @@ async def test_a_full_queue_makes_it_wait_and_an_end_waits_too() -> None:
 
 @in_loop
 async def test_many_small_pieces_let_others_be_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_MANY", 10)
+    monkeypatch.setattr(connection, "_MOST_EVENTS", 10)
     async with served() as (_, _, web):
         data = SUBSCRIBE + frame("SEND", b"in pieces", destination="/queue/q")
         for at in range(len(data)):
@@ -254,15 +254,15 @@ async def test_of_pings_to_which_no_answer_can_leave_the_last_counts() -> None:
     server, peer = WSConnection(ConnectionType.SERVER), WSConnection(ConnectionType.CLIENT)
     server.receive_data(peer.send(Request("x", "/")))
     assert len([*server.events()]) == 1
-    outlet.opened(server, server.send(AcceptConnection()))
+    outlet.handshake_done(server, server.send(AcceptConnection()))
     peer.receive_data(socket.written)
     before = len(socket.written)
-    outlet.full(True)
+    outlet.set_write_paused(True)
     for number in range(1000):
-        outlet.answer(Ping(b"%d" % number))
+        outlet.pong(Ping(b"%d" % number))
     assert len(socket.written) == before
-    outlet.full(False)
-    outlet.full(False)
+    outlet.set_write_paused(False)
+    outlet.set_write_paused(False)
     peer.receive_data(socket.written[before:])
     assert [event for event in peer.events() if isinstance(event, Pong)] == [Pong(b"999")]
 

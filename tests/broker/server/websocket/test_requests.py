@@ -27,7 +27,7 @@ def opened(data: bytes, *allowed: str, tls: bool = False) -> bytes:
 def refused(data: bytes, *allowed: str) -> int:
     with pytest.raises(HandshakeRefusedError) as caught:
         WebSocketHandshake(allowed, tls=False).received(data)
-    return int(caught.value.answer.status)
+    return int(caught.value.response.status)
 
 
 @pytest.mark.parametrize("target", ["/", "/ws", "/stomp/websocket?x=y", "*"])
@@ -219,7 +219,7 @@ def answer(data: bytes) -> bytes:
     try:
         found = handshake.received(data)
     except HandshakeRefusedError as error:
-        return handshake.answered(error.answer)
+        return handshake.encode(error.response)
     return b"" if found is None else found.response
 
 

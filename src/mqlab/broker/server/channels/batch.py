@@ -1,4 +1,4 @@
-"""What goes through a channel together: deliveries from the transmission queue, as the sends they become."""
+"""A batch of a channel: deliveries from the transmission queue, and the sends that they become."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mqlab.wire.native.coalescing import column_list, join_singles
 
 
 class HeldDelivery(NamedTuple):
-    """Messages of the transmission queue that the channel has in hand, and the delivery id of the first."""
+    """An unacknowledged delivery from the transmission queue; `first` is its first delivery id."""
 
     first: int
     span: Span
@@ -27,39 +27,40 @@ class ChannelSend(NamedTuple):
 
 
 class ChannelBatch:
-    def __init__(self, given: list[HeldDelivery]) -> None:
-        self.given = given
-        self.rows = sum(span.rows for _, span in given)
-        self.size = sum(span.size for _, span in given)
+    def __init__(self, held: list[HeldDelivery]) -> None:
+        self.held = held
+        self.rows = sum(span.rows for _, span in held)
+        self.size = sum(span.size for _, span in held)
 
     @property
     def persistent(self) -> bool:
-        """Some of it is."""
-        return any(span.persistent for _, span in self.given)
+        """Whether any message is persistent."""
+        return any(span.persistent for _, span in self.held)
 
     @cached_property
     def ranges(self) -> IdRanges:
-        return [one for _, span in self.given for one in span.ranges()]
+        return [ids for _, span in self.held for ids in span.ranges()]
 
     @property
     def targets(self) -> list[str]:
-        """ "" stands for messages that somebody put on the transmission queue itself."""
-        return [*dict.fromkeys(span.origin for _, span in self.given)]
+        """The destinations. "" stands for messages that a client sent to the transmission queue itself."""
+        return [*dict.fromkeys(span.origin for _, span in self.held)]
 
     def by_target(self) -> list[ChannelBatch]:
-        return [ChannelBatch([one for one in self.given if one.span.origin == target]) for target in self.targets]
+        held = self.held
+        return [ChannelBatch([one for one in held if one.span.origin == target]) for target in self.targets]
 
     def sends(self) -> Iterator[ChannelSend]:
-        """In order. Single messages that are alike go as one: the other broker has the less to do."""
-        spans = [span for _, span in self.given]
-        for (target, persistent), alike in groupby(spans, key=lambda span: (span.origin, span.persistent)):
-            for columns, payloads in groupby((span.encoded() for span in alike), key=_columns):
+        """The sends, in order. Single messages with the same columns become one batch, which costs less."""
+        spans = [span for _, span in self.held]
+        for (target, persistent), spans_alike in groupby(spans, key=lambda span: (span.origin, span.persistent)):
+            for columns, payloads in groupby((span.encoded() for span in spans_alike), key=_columns):
                 for payload in _joined([*payloads], single=columns is not None):
                     yield ChannelSend(target, payload, persistent)
 
 
 def _columns(payload: Payload) -> bytes | None:
-    """Of a single message; None for a batch of messages."""
+    """The columns of a single message; None for a batch."""
     return column_list(payload) if payload.form & SINGLE else None
 
 

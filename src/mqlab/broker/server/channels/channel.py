@@ -1,4 +1,4 @@
-"""A sending channel: connects, finds out what has arrived, and moves batch after batch until it is stopped."""
+"""A sender channel: it connects, learns from the token what has arrived, and moves batches until it is stopped."""
 
 from __future__ import annotations
 
@@ -23,162 +23,162 @@ T = TypeVar("T")
 
 log = logging.getLogger("mqlab.broker")
 
-# Of what another broker says, a log line has no more.
-_TOLD: Final = 500
-_FIRST_PAUSE: Final = 0.05
-# What takes longer is a reason to ask whether the other broker is still there.
-_PATIENCE: Final = 1.0
+# Characters of another broker's text in a log line.
+_MOST_LOGGED: Final = 500
+_FIRST_PAUSE_S: Final = 0.05
+# After this time without progress the channel pings the other broker.
+_PING_AFTER_S: Final = 1.0
 
 
 class SenderChannel:
-    """`password` in place of the one in the settings' file."""
+    """`password`, if given, replaces the one in the file that the settings name."""
 
     def __init__(self, broker: ChannelHost, settings: ChannelSettings, password: str = "") -> None:
         self.settings = settings
         self.status = ChannelStatus(settings, broker.settings.monitoring)
         self._own = broker.settings.name
         self._password = password
-        self._source = SendingEnd(broker, settings.to, settings.batch)
+        self._sending_end = SendingEnd(broker, settings.to, settings.batch)
         self._task: asyncio.Task[None] | None = None
-        # A batch whose commit was asked for and not answered, and whether the token that went with it is persistent.
-        self._doubt: tuple[ChannelBatch, bool] | None = None
-        self._hurry = asyncio.Event()
+        # A batch whose commit the other broker has not answered, and whether the token sent with it is persistent.
+        self._in_doubt: tuple[ChannelBatch, bool] | None = None
+        self._retry_now = asyncio.Event()
 
     def start(self) -> None:
-        """One that waits for its next try tries at once."""
-        self._hurry.set()
+        """A channel that waits for its next attempt tries at once."""
+        self._retry_now.set()
         if self._task is None:
-            self.status.become(ChannelState.RETRYING, "it has not connected yet")
+            self.status.set_state(ChannelState.RETRYING, "not connected yet")
             self._task = asyncio.ensure_future(self._run())
             self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """What is under way may have arrived or not: that is found out at the next start."""
+        """A batch under way may have arrived or not; the next start finds out."""
         task = self._task
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            # Somebody else may have stopped it at the same time, and started it since.
+            # Another request may have stopped the channel at the same time, and started it since.
             if self._task is task:
                 self._task = None
-                self._source.rest()
-                self.status.become(ChannelState.STOPPED)
+                self._sending_end.release()
+                self.status.set_state(ChannelState.STOPPED)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Only what nobody thought of ends it by itself."""
+        """Only an unexpected error ends the task by itself."""
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("channel to %s stops: %s", self.settings.to, error, exc_info=error)
             self._task = None
-            self._source.rest()
-            self.status.become(ChannelState.STOPPED, str(error))
+            self._sending_end.release()
+            self.status.set_state(ChannelState.STOPPED, str(error))
 
     async def _run(self) -> None:
-        pause, told = _FIRST_PAUSE, ""
+        pause_s, logged_reason = _FIRST_PAUSE_S, ""
         while True:
-            began, moved = time.monotonic(), self.status.batches
+            began, batches = time.monotonic(), self.status.batches
             try:
-                await self._connected()
+                await self._run_connection()
             except (MessagingError, ChannelError, TlsError, OSError, UnicodeDecodeError) as error:
-                reason = _plain(str(error)) or "nobody answers there"
-            if self.status.batches > moved or time.monotonic() - began > self.settings.retry:
-                pause, told = _FIRST_PAUSE, ""
-            self.status.become(ChannelState.RETRYING, reason)
-            if reason != told:
-                log.warning("channel to %s: %s; it tries again", self.settings.to, reason)
-                told = reason
-            self._hurry.clear()
+                reason = _one_line(str(error)) or "the broker does not answer"
+            if self.status.batches > batches or time.monotonic() - began > self.settings.retry:
+                pause_s, logged_reason = _FIRST_PAUSE_S, ""
+            self.status.set_state(ChannelState.RETRYING, reason)
+            if reason != logged_reason:
+                log.warning("channel to %s: %s; the channel tries again", self.settings.to, reason)
+                logged_reason = reason
+            self._retry_now.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._hurry.wait()
-            pause = min(2 * pause, self.settings.retry)
+                async with asyncio.timeout(pause_s):
+                    await self._retry_now.wait()
+            pause_s = min(2 * pause_s, self.settings.retry)
 
-    async def _connected(self) -> None:
-        """From one connection to its end. Raises what ended it."""
+    async def _run_connection(self) -> None:
+        """Move batches over one connection until it ends. Raises the error that ended it."""
         password = self._password or read_password(self.settings.password_file)
-        sink = await ReceivingEnd.connect(self.settings, self._own, password)
+        receiver = await ReceivingEnd.connect(self.settings, self._own, password)
         try:
-            self._resume(await self._watched(sink, sink.token(), self.status.state))
+            self._resume(await self._with_pings(receiver, receiver.token(), self.status.state))
             log.info("channel to %s: connected to %s", self.settings.to, self.settings.address)
             while True:
-                self.status.become(ChannelState.RUNNING)
-                batch = await self._watched(sink, self._source.next_batch(), self.status.state)
-                await self._watched(sink, self._move(sink, batch, fresh=False), ChannelState.BLOCKED)
+                self.status.set_state(ChannelState.RUNNING)
+                batch = await self._with_pings(receiver, self._sending_end.next_batch(), self.status.state)
+                await self._with_pings(receiver, self._move(receiver, batch, fresh=False), ChannelState.BLOCKED)
         finally:
-            await sink.close()
+            await receiver.close()
 
     def _resume(self, token: ChannelToken | None) -> None:
-        """Nothing is in doubt any more."""
-        doubt, self._doubt, self.status.in_doubt = self._doubt, None, 0
-        if token is None and doubt is not None and not doubt[1]:
-            # The other broker died, and the token with it. Had the batch arrived it would be gone as well, unless
-            # somebody received it: sent again, it could be there twice.
-            lost = self._source.resume(doubt[0].ranges)
+        """The token says whether the batch in doubt has arrived."""
+        in_doubt, self._in_doubt, self.status.in_doubt = self._in_doubt, None, 0
+        if token is None and in_doubt is not None and not in_doubt[1]:
+            # The other broker has restarted and lost the non-persistent token. If the batch had arrived, it is lost
+            # with it, or was consumed: a second send could deliver it twice.
+            lost = self._sending_end.resume(in_doubt[0].ranges)
             self.status.lost += lost
             log.warning("channel to %s: %d non-persistent messages were lost", self.settings.to, lost)
             return
-        arrived = self._source.resume([*token.ids] if token is not None else [])
+        arrived = self._sending_end.resume([*token.ids] if token is not None else [])
         if arrived:
             log.info("channel to %s: %d messages that were in doubt had arrived", self.settings.to, arrived)
         self.status.messages += arrived
 
-    async def _move(self, sink: ReceivingEnd, batch: ChannelBatch, *, fresh: bool) -> None:
-        """`fresh`: it is for one queue, and no producer is older than it."""
+    async def _move(self, receiver: ReceivingEnd, batch: ChannelBatch, *, fresh: bool) -> None:
+        """`fresh`: the batch is for one queue, and the channel opens a new producer for it."""
         try:
-            await self._transfer(sink, batch)
+            await self._transfer(receiver, batch)
         except RefusedError as error:
-            self._doubt, self.status.in_doubt = None, 0
-            await sink.undo()
-            if disk_full := await sink.ping():
+            self._in_doubt, self.status.in_doubt = None, 0
+            await receiver.rollback()
+            if disk_full := await receiver.ping():
                 raise MessagingError(f"the broker takes no persistent message: {disk_full}") from None
             if fresh:
-                self._give_up(batch, _plain(str(error)))
+                self._give_up(batch, _one_line(str(error)))
                 return
-            # Who is it that refuses? A queue that was deleted and made again refuses only those who knew it before.
+            # Find the queue that refuses. A queue that was deleted and created again refuses only old producers.
             for part in batch.by_target():
-                await self._move(sink, part, fresh=True)
+                await self._move(receiver, part, fresh=True)
 
-    async def _transfer(self, sink: ReceivingEnd, batch: ChannelBatch) -> None:
+    async def _transfer(self, receiver: ReceivingEnd, batch: ChannelBatch) -> None:
         began = time.monotonic()
         if "" in batch.targets:
-            raise RefusedError("somebody put it on the transmission queue, so it is for no queue over there")
-        await sink.send(batch)
-        leaving, lasting = self._source.leaving
-        persistent = lasting or batch.persistent
-        self._doubt, self.status.in_doubt = (batch, persistent), batch.rows
-        await sink.commit(ChannelToken.of([*leaving, *batch.ranges]), persistent=persistent)
-        self._doubt, self.status.in_doubt = None, 0
-        self._source.done(batch)
-        self.status.moved(batch.rows, batch.size, time.monotonic() - began)
+            raise RefusedError("a client sent it to the transmission queue itself, so it has no destination")
+        await receiver.send(batch)
+        leaving, persistent_leaving = self._sending_end.leaving
+        persistent = persistent_leaving or batch.persistent
+        self._in_doubt, self.status.in_doubt = (batch, persistent), batch.rows
+        await receiver.commit(ChannelToken.of([*leaving, *batch.ranges]), persistent=persistent)
+        self._in_doubt, self.status.in_doubt = None, 0
+        self._sending_end.arrived(batch)
+        self.status.batch_moved(batch.rows, batch.size, time.monotonic() - began)
 
     def _give_up(self, batch: ChannelBatch, reason: str) -> None:
         target = batch.targets[0] or "no queue"
-        log.warning("channel to %s: %d messages for %s are dead letters: %s", self.settings.to, batch.rows, target,
-                    reason)  # fmt: skip
-        self._source.give_up(batch)
+        message = "channel to %s: %d messages for %s go to the dead letter queue: %s"
+        log.warning(message, self.settings.to, batch.rows, target, reason)
+        self._sending_end.give_up(batch)
         self.status.refused += batch.rows
 
-    async def _watched(self, sink: ReceivingEnd, work: Coroutine[Any, Any, T], meanwhile: ChannelState) -> T:
-        """Do it, and see to it that the other broker is still there. `meanwhile`: what the channel is as long."""
+    async def _with_pings(self, receiver: ReceivingEnd, work: Coroutine[Any, Any, T], meanwhile: ChannelState) -> T:
+        """Run `work` and ping the other broker; `meanwhile` is the state of the channel for that time."""
         task = asyncio.ensure_future(work)
         try:
             while not task.done():
-                await asyncio.wait((task, sink.ended), timeout=_PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((task, receiver.ended), timeout=_PING_AFTER_S, return_when=asyncio.FIRST_COMPLETED)
                 if task.done():
                     break
-                if sink.ended.done():
-                    raise sink.ended.result()
-                await sink.ping()
-                self.status.become(meanwhile)
+                if receiver.ended.done():
+                    raise receiver.ended.result()
+                await receiver.ping()
+                self.status.set_state(meanwhile)
             return task.result()
         finally:
             if not task.done():
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
             elif not task.cancelled():
-                # It may have failed while something else did, and the loop complains about what nobody looks at.
+                # Fetch an error that came after the other one: the loop logs errors that are never fetched.
                 task.exception()
 
 
-def _plain(words: str) -> str:
-    """On one line, whatever another broker made of it."""
-    return words[:_TOLD] if words.isprintable() else words[:_TOLD].encode("unicode_escape").decode()
+def _one_line(text: str) -> str:
+    """Printable text, whatever the other broker sent."""
+    return text[:_MOST_LOGGED] if text.isprintable() else text[:_MOST_LOGGED].encode("unicode_escape").decode()

@@ -1,4 +1,4 @@
-"""The other end of a channel: a connection to the broker it leads to, with one transaction for each batch."""
+"""The receiving end of a channel: a connection to the other broker, with one transaction for each batch."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from mqlab.regular_file import read_regular
 from mqlab.wire.native.bodies import Payload, select_rows
 from mqlab.wire.native.frames import Frame
 
-# A broker over there that says nothing for so long is not there.
+# A broker that does not answer for this time is considered gone.
 ANSWER_SECONDS: Final = 10.0
-# Producers that are kept open, least recently used first to go: replies go to many queues.
+# Producers that stay open; the least recently used one is closed first. Replies go to many queues.
 _MOST_PRODUCERS: Final = 64
 
 
 class ConnectionLossWatch:
-    """A link of the connection that learns when it is lost, also while nothing goes through it."""
+    """A link that learns when the connection is lost, also while the channel is idle."""
 
     def __init__(self) -> None:
         self.ended: asyncio.Future[MessagingError] = asyncio.get_running_loop().create_future()
 
     def handle(self, frame: Frame) -> None:
-        """The broker knows of no such link."""
+        """The broker does not know this link, so it sends no frame to it."""
 
     def lost(self, error: MessagingError) -> None:
         if not self.ended.done():
@@ -40,13 +40,13 @@ class ConnectionLossWatch:
 
 
 class ReceivingEnd:
-    """Raises MessagingError and OSError for whatever is wrong with the connection, RefusedError as the broker does."""
+    """Raises MessagingError and OSError for a broken connection, and RefusedError when the broker refuses a send."""
 
     def __init__(
         self, connection: aio.Connection, session: aio.Session, tokens: aio.Consumer, writer: aio.Producer,
         watch: ConnectionLossWatch, frame_limit: int,
     ) -> None:  # fmt: skip
-        # What has become of the connection, once that is known.
+        # The error that ended the connection.
         self.ended = watch.ended
         self._connection = connection
         self._session = session
@@ -54,12 +54,12 @@ class ReceivingEnd:
         self._writer = writer
         self._frame_limit = frame_limit
         self._producers: dict[str, aio.Producer] = {}
-        # Whether there is a token over there, and whether it is in our hand.
-        self._there = self._held = False
+        # Whether the other broker has a token, and whether this connection has received it.
+        self._token_exists = self._token_held = False
 
     @classmethod
     async def connect(cls, channel: ChannelSettings, own: str, password: str) -> ReceivingEnd:
-        """A connection that the same channel had before, and that may not know yet that it is cut, is ended."""
+        """The other broker ends an older connection of the same channel, which may have been cut unnoticed."""
         name = f"{TOKENS}{own}"
         hello = {"client_id": name, "take_over": True, "user": channel.user, "password": password, "application": name}
         async with asyncio.timeout(ANSWER_SECONDS):
@@ -79,11 +79,11 @@ class ReceivingEnd:
         return cls(connection, session, tokens, writer, watch, native_connection.frame_limit)
 
     async def token(self) -> ChannelToken | None:
-        """What the token says, which is in hand from now on. None: there was none, and there is one now."""
-        # Also one that a connection before this one is just about to commit is counted.
-        self._there = (await self._connection.ask("show", name=self._tokens.destination))["messages"] > 0
-        if self._there:
-            return await self._hold()
+        """Receive the token without acknowledging it. None: there was no token, and this call has created one."""
+        # `show` also counts a token that an older connection is about to commit.
+        self._token_exists = (await self._connection.ask("show", name=self._tokens.destination))["messages"] > 0
+        if self._token_exists:
+            return await self._receive_token()
         await self.commit(ChannelToken(), persistent=False)
         return None
 
@@ -91,29 +91,29 @@ class ReceivingEnd:
         for target, payload, persistent in batch.sends():
             producer = self._producers.pop(target, None) or await self._session.producer(target)
             self._producers[target] = producer
-            for part in fitting(payload, self._frame_limit):
+            for part in split_to_fit(payload, self._frame_limit):
                 await producer.send_batch(part, persistent=persistent)
             if len(self._producers) > _MOST_PRODUCERS:
                 await self._session.release(self._producers.pop(next(iter(self._producers))))
 
     async def commit(self, token: ChannelToken, *, persistent: bool) -> None:
-        """What was sent arrives, and the new token takes the place of the one in hand: both or nothing."""
+        """Commit the sends and replace the token, in one transaction."""
         await self._writer.send_batch(token.payload(), persistent=persistent)
-        if self._there and not self._held:
-            await self._hold()
+        if self._token_exists and not self._token_held:
+            await self._receive_token()
         await self._session.commit()
-        self._there, self._held = True, False
+        self._token_exists, self._token_held = True, False
 
-    async def undo(self) -> None:
-        """After a refusal: nothing of it was sent, and no producer knows anything any more."""
+    async def rollback(self) -> None:
+        """Roll the batch back after a refusal, and close its producers."""
         await self._session.rollback()
-        self._held = False
+        self._token_held = False
         producers, self._producers = self._producers, {}
         for producer in producers.values():
             await self._session.release(producer)
 
     async def ping(self) -> str:
-        """That it is still there. Returns why it takes no persistent message now, or ""."""
+        """Return why the other broker refuses persistent messages, or "". Raises MessagingError without an answer."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return str((await self._connection.status())["disk_full"])
@@ -123,21 +123,21 @@ class ReceivingEnd:
     async def close(self) -> None:
         await self._connection.drop()
 
-    async def _hold(self) -> ChannelToken:
+    async def _receive_token(self) -> ChannelToken:
         try:
             delivery = await self._tokens.receive_batch(ANSWER_SECONDS)
         except TimeoutError:
-            raise MessagingError(f"somebody else has the message of {self._tokens.destination} in hand") from None
-        self._held = True
+            raise MessagingError(f"another consumer holds the message of {self._tokens.destination}") from None
+        self._token_held = True
         try:
             tokens = [ChannelToken.read(message.body) for message in delivery.messages()]
         except ValueError as error:
             raise MessagingError(f"{self._tokens.destination}: {error}") from None
-        return ChannelToken.of(one for token in tokens for one in token.ids)
+        return ChannelToken.of(ids for token in tokens for ids in token.ids)
 
 
-def fitting(payload: Payload, limit: int) -> Iterator[Payload]:
-    """The payload in parts of at most `limit` bytes. Raises RefusedError for a message that is longer by itself."""
+def split_to_fit(payload: Payload, limit: int) -> Iterator[Payload]:
+    """Split a payload into parts of at most `limit` bytes. Raises RefusedError for a single message that is longer."""
     size, rows = len(payload.data), payload.rows
     if size <= limit:
         yield payload
@@ -145,11 +145,11 @@ def fitting(payload: Payload, limit: int) -> Iterator[Payload]:
         raise RefusedError(f"a message of {size} bytes; the limit is {limit}")
     else:
         for part in (range(rows // 2), range(rows // 2, rows)):
-            yield from fitting(select_rows(payload, part), limit)
+            yield from split_to_fit(select_rows(payload, part), limit)
 
 
 def read_password(path: Path | None) -> str:
-    """The first line of a file; "" if there is none."""
+    """The first line of the file; "" without a file."""
     if path is None:
         return ""
     return read_regular(path, limits.WRITTEN_FILE).decode("utf-8").partition("\n")[0].rstrip("\r")

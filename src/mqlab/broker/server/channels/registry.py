@@ -1,4 +1,4 @@
-"""All channels of a broker: those of its settings, and those that an administrator added while it runs."""
+"""All channels of a broker: those of its settings, and those that an administrator has added at run time."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class ChannelRegistry:
         self._channels: dict[str, SenderChannel] = {}
 
     def start(self) -> None:
-        """Those of the settings. They connect by and by, and keep trying."""
+        """Start the channels of the settings. They connect in the background, and retry."""
         for settings in self._broker.settings.channels:
             self.add(settings)
 
     def add(self, settings: ChannelSettings, password: str = "") -> None:
-        """Until the broker ends. Raises RefusedError."""
+        """Add and start a channel, until the broker ends. Raises RefusedError."""
         own = self._broker.settings.name
         if not own:
-            raise RefusedError("a broker with channels needs a name, by which the others know it")
+            raise RefusedError("a broker with channels needs a name, by which other brokers know it")
         if settings.to == own:
             raise RefusedError(f"{own} is this broker itself")
         if settings.to in self._channels:
@@ -37,7 +37,7 @@ class ChannelRegistry:
         self._broker.run_effects()
         channel.start()
 
-    def of(self, to: str) -> SenderChannel:
+    def get(self, to: str) -> SenderChannel:
         channel = self._channels.get(to)
         if channel is None:
             raise RefusedError(f"there is no channel to {to[:80]!r}")

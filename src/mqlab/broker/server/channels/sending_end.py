@@ -1,4 +1,4 @@
-"""This end of a channel: the transmission queue, what of it is in hand, and what the journal does not know yet."""
+"""The sending end of a channel: a transacted consumer on the transmission queue."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mqlab.broker.server.channels.batch import ChannelBatch, HeldDelivery
 from mqlab.broker.server.channels.host import ChannelHost
 from mqlab.broker.server.channels.token import IdRanges
 
-# Bytes that go together, more or less: a transaction lives in the memory of the other broker until it is committed.
+# Bytes of a batch, approximately: the other broker holds the transaction in memory until its commit.
 _MOST_BYTES: Final = 4 * 1024 * 1024
 
 
 class SendingEnd:
-    """Owns a session of the core. What is in hand stays so while the other broker cannot be reached."""
+    """Owns a session of the core. Deliveries stay unacknowledged while the other broker cannot be reached."""
 
     def __init__(self, broker: ChannelHost, to: str, batch: int) -> None:
         self._broker = broker
@@ -29,78 +29,79 @@ class SendingEnd:
         self._session = self._core.open_session(self, 1, transacted=True)
         self._consumer: Consumer | None = None
         self._ready: deque[HeldDelivery] = deque()
-        self._came = asyncio.Event()
-        # Messages that have arrived over there, oldest first, and are here as long as their removal is not durable.
+        self._delivered = asyncio.Event()
+        # Messages that have arrived at the other broker and whose removal here is not durable yet, oldest first.
         self._leaving: deque[tuple[IdRanges, bool]] = deque()
 
     def resume(self, arrived: IdRanges) -> int:
-        """Begin, or go on after the connection was lost. These messages are over there; how many were still here."""
+        """Begin, or go on after a lost connection. Remove the messages that have arrived; return their number."""
         self._broker.update_clock()
         queue = self._core.destinations.transmission_queue(self._to)
-        dropped = drop_arrived(self._session, queue, arrived) + self._drop_in_hand(arrived)
-        self._leave(arrived, persistent=any(span.persistent for span in dropped))
+        dropped = drop_arrived(self._session, queue, arrived) + self._acknowledge_arrived(arrived)
+        self._remove(arrived, persistent=any(span.persistent for span in dropped))
         if self._consumer is None:
-            # Twice a batch: the next one is ready when the one that is under way has arrived.
+            # Twice a batch: the next batch is ready while one is under way.
             self._consumer = self._core.open_consumer(self._session, 1, queue.full_name, 2 * self._batch)
         self._broker.run_effects()
         return sum(span.rows for span in dropped)
 
-    def _drop_in_hand(self, arrived: IdRanges) -> list[Span]:
-        """The rest is to be sent again, in its order."""
+    def _acknowledge_arrived(self, arrived: IdRanges) -> list[Span]:
+        """The other deliveries are sent again, in order."""
         consumer = self._consumer
         if consumer is None:
             return []
         dropped = []
         for first, span in [*consumer.unacknowledged]:
-            # A token names deliveries as they were given, so all of one or nothing.
+            # A token names whole deliveries.
             if span.within(arrived).all():
                 dropped.append(span)
                 self._core.acknowledge_rows(consumer, first, span.rows)
         self._ready = deque(HeldDelivery(first, span) for first, span in consumer.unacknowledged)
-        self._room(sum(span.rows for span in dropped))
+        self._grant_credit(sum(span.rows for span in dropped))
         return dropped
 
     async def next_batch(self) -> ChannelBatch:
-        """What is there, at once; else what comes first."""
+        """The deliveries that are ready; wait if there are none."""
         while not self._ready:
-            self._came.clear()
-            await self._came.wait()
-        given = [self._ready.popleft()]
-        rows, size = given[0].span.rows, given[0].span.size
+            self._delivered.clear()
+            await self._delivered.wait()
+        held = [self._ready.popleft()]
+        rows, size = held[0].span.rows, held[0].span.size
         while self._ready:
             span = self._ready[0].span
             rows, size = rows + span.rows, size + span.size
             if rows > self._batch or size > _MOST_BYTES:
                 break
-            given.append(self._ready.popleft())
-        return ChannelBatch(given)
+            held.append(self._ready.popleft())
+        return ChannelBatch(held)
 
     @property
     def leaving(self) -> tuple[IdRanges, bool]:
-        """What the token must go on naming, since a crash now would bring it back; and whether any of it lasts."""
-        return [one for ranges, _ in self._leaving for one in ranges], any(lasting for _, lasting in self._leaving)
+        """The ids that the next token must name, since a crash would restore them; whether any is persistent."""
+        all_ids = [ids for ranges, _ in self._leaving for ids in ranges]
+        return all_ids, any(persistent for _, persistent in self._leaving)
 
-    def done(self, batch: ChannelBatch) -> None:
-        """It has arrived."""
+    def arrived(self, batch: ChannelBatch) -> None:
+        """The other broker has committed the batch: acknowledge it."""
         assert self._consumer is not None
         self._broker.update_clock()
-        for first, span in batch.given:
+        for first, span in batch.held:
             self._core.acknowledge_rows(self._consumer, first, span.rows)
-        self._leave(batch.ranges, persistent=batch.persistent)
-        self._room(batch.rows)
+        self._remove(batch.ranges, persistent=batch.persistent)
+        self._grant_credit(batch.rows)
         self._broker.run_effects()
 
     def give_up(self, batch: ChannelBatch) -> None:
-        """The other broker refuses it: it goes to the dead letters here."""
+        """The other broker refuses the batch: move it to the dead letter queue."""
         assert self._consumer is not None
         self._broker.update_clock()
-        for first, span in batch.given:
+        for first, span in batch.held:
             dead_letter(self._core, self._consumer, first, span.rows)
-        self._room(batch.rows)
+        self._grant_credit(batch.rows)
         self._broker.run_effects()
 
-    def rest(self) -> None:
-        """What is in hand goes back, as if it had never left."""
+    def release(self) -> None:
+        """Put unacknowledged deliveries back on the queue, as if they had not been delivered."""
         if self._consumer is not None:
             self._broker.update_clock()
             self._core.close_consumer(self._consumer, 0)
@@ -111,20 +112,20 @@ class SendingEnd:
     # Effects
 
     def opened(self, _effect: Opened) -> None:
-        """Nobody waits for it."""
+        """The channel does not wait for this answer."""
 
     def deliver(self, effect: Deliver) -> None:
         self._ready.append(HeldDelivery(effect.first_delivery, effect.span))
-        self._came.set()
+        self._delivered.set()
 
     def committed(self, _effect: Committed) -> None:
         self._leaving.popleft()
 
-    def _leave(self, ranges: IdRanges, *, persistent: bool) -> None:
-        """A transaction of its own for each: its end tells that these are gone for good."""
+    def _remove(self, ranges: IdRanges, *, persistent: bool) -> None:
+        """Remove these messages in a transaction of their own. Its commit says that the removal is durable."""
         self._leaving.append((ranges, persistent))
         self._core.commit(self._session)
 
-    def _room(self, rows: int) -> None:
+    def _grant_credit(self, rows: int) -> None:
         assert self._consumer is not None
         self._core.acknowledge(self._consumer, 0, rows)

@@ -1,4 +1,4 @@
-"""What can be seen of a channel."""
+"""The state and the counters of a channel."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from mqlab.broker.settings import Level
 
 class ChannelState(StrEnum):
     RUNNING = "running"
-    BLOCKED = "blocked"  # the other broker is there, and has no room for now
+    BLOCKED = "blocked"  # the other broker answers, but does not accept the batch yet
     RETRYING = "retrying"
     STOPPED = "stopped"
 
 
 class ChannelStatus:
-    """Counters are always on; batches and round trips are looked at as often as the level of monitoring says."""
+    """Counters are always on; batch sizes and round trips are sampled as the monitoring level says."""
 
     def __init__(self, channel: ChannelSettings, monitoring: Level) -> None:
         self._channel = channel
         self._every = EVERY[monitoring]
         self.state, self.reason, self._since = ChannelState.STOPPED, "", _now()
         self.messages = self.bytes = self.batches = 0
-        # Refused over there, so they are dead letters here; lost, not being persistent, when the other broker died.
+        # Messages that the other broker refused, now dead letters; non-persistent ones lost when it crashed.
         self.refused = self.lost = 0
         self.in_doubt = 0
         self._round_trip, self._batch = Mean(), Mean()
 
-    def become(self, state: ChannelState, reason: str = "") -> None:
+    def set_state(self, state: ChannelState, reason: str = "") -> None:
         if state != self.state:
             self._since = _now()
         self.state, self.reason = state, reason
 
-    def moved(self, messages: int, size: int, seconds: float) -> None:
+    def batch_moved(self, messages: int, size: int, seconds: float) -> None:
         self.messages += messages
         self.bytes += size
         self.batches += 1

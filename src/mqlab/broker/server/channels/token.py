@@ -1,7 +1,7 @@
-"""The token of a channel: a message at the receiving broker that names what came last through the channel.
+"""The token of a channel: a message at the receiving broker that names the last messages that the channel moved.
 
-It changes in the same transaction in which messages come, and only one connection can have it in hand. So whoever holds
-it knows, after whatever was cut or killed, which messages have arrived.
+Each batch replaces the token in its own transaction, and only one connection at a time can receive it. So the channel
+learns from it which messages have arrived, after any crash or lost connection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ IdRanges = list[tuple[int, int]]
 
 
 class ChannelToken(NamedTuple):
-    """`ids`: sorted, none next to another."""
+    """`ids`: sorted ranges that do not touch each other."""
 
     ids: tuple[tuple[int, int], ...] = ()
 
@@ -34,16 +34,16 @@ class ChannelToken(NamedTuple):
 
     @classmethod
     def read(cls, body: Buffer) -> ChannelToken:
-        """Raises ValueError for what no channel wrote."""
-        said = json.loads(bytes(body))
-        ids = said.get("ids") if isinstance(said, dict) else None
-        if not isinstance(ids, list) or not all(_is_range(one) for one in ids):
-            raise ValueError("the token of the channel is no token")
+        """Raises ValueError if no channel wrote this body."""
+        document = json.loads(bytes(body))
+        ids = document.get("ids") if isinstance(document, dict) else None
+        if not isinstance(ids, list) or not all(map(_is_range, ids)):
+            raise ValueError("the message is not a channel token")
         return cls.of((first, rows) for first, rows in ids)
 
     def payload(self) -> Payload:
         return encode([json.dumps({"ids": self.ids}).encode()])
 
 
-def _is_range(one: object) -> bool:
-    return isinstance(one, list) and len(one) == 2 and all(isinstance(number, int) and number > 0 for number in one)
+def _is_range(pair: object) -> bool:
+    return isinstance(pair, list) and len(pair) == 2 and all(isinstance(number, int) and number > 0 for number in pair)

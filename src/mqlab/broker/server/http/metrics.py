@@ -21,32 +21,32 @@ _JSON: Final = "application/json"
 class MetricsEndpoint:
     """The endpoint of one broker."""
 
-    def __init__(self, web: HttpServer, address: str) -> None:
-        self._web = web
+    def __init__(self, server: HttpServer, address: str) -> None:
+        self._server = server
         # As in http://127.0.0.1:9766
         self.address = address
 
     async def close(self) -> None:
-        await self._web.close()
+        await self._server.close()
 
 
-async def start_metrics(broker: Broker, where: str) -> MetricsEndpoint:
-    """Serve at HOST:PORT (port 0: a free one). Raises SettingError for an address it cannot have, and OSError."""
-    address = _parsed(where)
-    web = HttpServer(pages(broker))
-    port = await web.listen(address.host, address.port)
+async def start_metrics(broker: Broker, address_text: str) -> MetricsEndpoint:
+    """Serve at HOST:PORT (port 0: a free one). Raises OSError, and SettingError for a bad address."""
+    address = _parse_address(address_text)
+    server = HttpServer(pages(broker))
+    port = await server.listen(address.host, address.port)
     host = f"[{address.host}]" if ":" in address.host else address.host
-    metrics = MetricsEndpoint(web, f"http://{host}:{port}")
-    log.info("counters at %s/metrics", metrics.address)
-    return metrics
+    endpoint = MetricsEndpoint(server, f"http://{host}:{port}")
+    log.info("counters at %s/metrics", endpoint.address)
+    return endpoint
 
 
 def pages(broker: Broker) -> dict[str, Page]:
-    families = PrometheusMetrics(broker)
+    metrics = PrometheusMetrics(broker)
 
     def prometheus() -> PageRenderer:
         registry = CollectorRegistry()
-        registry.register(families.taken())
+        registry.register(metrics.snapshot())
 
         def write(accept: str) -> HttpResponse:
             encode, content = choose_encoder(accept)
@@ -58,7 +58,7 @@ def pages(broker: Broker) -> dict[str, Page]:
         return _json(broker.status())
 
     def destinations() -> PageRenderer:
-        # Where there are users, the name of a temporary queue is for its owner and for whom he tells it.
+        # In a broker with users, only its owner, and those whom the owner tells, know the name of a temporary queue.
         private = broker.users is not None
         shown = admin.list_queues(broker.core, lambda queue: not (private and queue.owner is not None))
         return _json({"destinations": shown})
@@ -71,12 +71,12 @@ def _json(document: dict[str, Any]) -> PageRenderer:
     return lambda _: HttpResponse(_JSON, json.dumps(document).encode())
 
 
-def _parsed(where: str) -> Address:
+def _parse_address(text: str) -> Address:
     try:
-        address = Address.parse(f"tcp:{where}")
+        address = Address.parse(f"tcp:{text}")
     except BadAddressError:
-        raise SettingError(f"metrics: {where[:80]!r} is no HOST:PORT, such as 127.0.0.1:9766") from None
+        raise SettingError(f"metrics: {text[:80]!r} is not HOST:PORT, such as 127.0.0.1:9766") from None
     if not address.is_local:
-        raise SettingError(f"metrics: {where[:80]} can be reached from other machines, and nobody is asked for a "
-                           "password there; use 127.0.0.1, behind a proxy that asks for one if need be")  # fmt: skip
+        raise SettingError(f"metrics: {text[:80]} can be reached from other machines, and the endpoint asks "
+                           "for no password; use 127.0.0.1, behind a proxy that asks for one if need be")  # fmt: skip
     return address

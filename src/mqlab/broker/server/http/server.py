@@ -1,4 +1,4 @@
-"""A few pages over HTTP, for programs on this machine: GET only, one request a connection, bounded in all it takes."""
+"""Serves a few HTTP pages to programs on this machine: GET only, one request a connection, with limits."""
 
 import asyncio
 import logging
@@ -14,15 +14,15 @@ from mqlab.broker.server.http.responses import HttpResponse, encode_response, er
 
 log: Final = logging.getLogger("mqlab.broker")
 
-# A scraper is far quicker; a request that is slower is none.
-_SECONDS: Final = 10.0
-# A scraper opens one connection at a time.
-_CONNECTIONS: Final = 16
+# The time for one request.
+_REQUEST_SECONDS: Final = 10.0
+# Connections at a time; a scraper opens one.
+_MOST_CONNECTIONS: Final = 16
 
 
-# Writes a page in the form that the request accepts. It is called in a thread, so what it shows must not change.
+# Renders a page for the Accept header of a request. It runs in a thread, so its data must not change.
 PageRenderer = Callable[[str], HttpResponse]
-# Called in the loop: takes what the page is to show.
+# Runs in the loop and takes the data of the page.
 Page = Callable[[], PageRenderer]
 
 
@@ -35,7 +35,7 @@ class HttpServer:
         self._server: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int) -> int:
-        """Returns the port, of interest if a free one was wanted (0). Raises OSError."""
+        """Return the port (port 0: the one that was free). Raises OSError."""
         self._server = await asyncio.start_server(self._connected, host, port, limit=limits.HTTP_HEAD)
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -49,15 +49,15 @@ class HttpServer:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._tasks) >= _CONNECTIONS:
+        if len(self._tasks) >= _MOST_CONNECTIONS:
             writer.close()
             return
         self._tasks.add(task)
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(_REQUEST_SECONDS):
                 await self._serve(reader, writer)
         except (TimeoutError, OSError, asyncio.CancelledError):
-            # Too slow, gone, or the broker ends: there is nobody to tell.
+            # The client was too slow or has disconnected, or the broker stops.
             pass
         finally:
             self._tasks.discard(task)
@@ -67,38 +67,40 @@ class HttpServer:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.HTTP_HEAD)
         method = b""
         try:
-            request = await _request(connection, reader)
+            request = await _read_request(connection, reader)
             if request is None:
                 return
             method = request.method
-            answer = await self._answer(request)
+            response = await self._response(request)
         except h11.RemoteProtocolError as error:
-            answer = error_response(HTTPStatus(error.error_status_hint), "this is no HTTP request that is served here")
-        writer.write(encode_response(connection, answer, method))
+            response = error_response(
+                HTTPStatus(error.error_status_hint), "this is not a request that this server accepts"
+            )
+        writer.write(encode_response(connection, response, method))
         await writer.drain()
-        await _hung_up(reader, writer)
+        await _wait_for_close(reader, writer)
 
-    async def _answer(self, request: h11.Request) -> HttpResponse:
+    async def _response(self, request: h11.Request) -> HttpResponse:
         headers = {name.decode(): value.decode("latin-1") for name, value in request.headers}
         if not is_local(headers.get("host", "")):
-            return error_response(HTTPStatus.MISDIRECTED_REQUEST, "ask for this machine by its loopback address")
+            return error_response(HTTPStatus.MISDIRECTED_REQUEST, "use a loopback address of this machine")
         if request.method != b"GET":
-            return error_response(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is served here", ("Allow", "GET"))
+            return error_response(HTTPStatus.METHOD_NOT_ALLOWED, "this server accepts only GET", ("Allow", "GET"))
         page = self._pages.get(request.target.partition(b"?")[0].decode("latin-1"))
         if page is None:
-            return error_response(HTTPStatus.NOT_FOUND, f"there are: {', '.join(self._pages)}")
+            return error_response(HTTPStatus.NOT_FOUND, f"the pages are: {', '.join(self._pages)}")
         try:
-            # Many destinations make a long page: the loop has messages to move meanwhile.
+            # A page about many destinations takes long, so a thread renders it.
             return await asyncio.to_thread(page(), headers.get("accept", ""))
         except Exception:
-            log.exception("a page could not be made")
+            log.exception("a page could not be rendered")
             return error_response(
-                HTTPStatus.INTERNAL_SERVER_ERROR, "the page could not be made; the broker's log says why"
+                HTTPStatus.INTERNAL_SERVER_ERROR, "the page could not be rendered; see the broker's log"
             )
 
 
-async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
-    """None: the peer left without a word. Raises RemoteProtocolError for what is none."""
+async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
+    """Return None if the client sends no request. Raises RemoteProtocolError."""
     while True:
         event = connection.next_event()
         if event is h11.NEED_DATA:
@@ -107,8 +109,8 @@ async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> 
             return event if isinstance(event, h11.Request) else None
 
 
-async def _hung_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Wait for the peer's end: closing over what it still sends would take the answer back."""
+async def _wait_for_close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Wait until the client closes: a close before it has sent all would discard the response."""
     with suppress(OSError):
         if writer.can_write_eof():
             writer.write_eof()

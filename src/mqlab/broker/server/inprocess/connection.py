@@ -9,7 +9,7 @@ from mqlab.broker.core.dispatch.correlation_index import Key
 from mqlab.broker.core.model.sessions import Consumer
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native.connection import NativeServerConnection
-from mqlab.broker.server.native.frame_reader import BROKEN_RULES
+from mqlab.broker.server.native.frame_reader import PROTOCOL_ERRORS
 from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
 from mqlab.client.inprocess.endpoint import DeliveryReceiver
 from mqlab.client.inprocess.transport import InProcessTransport, read_frames
@@ -68,7 +68,7 @@ class InProcessConnection(NativeServerConnection):
                 self._core.send(producer, payload, first, persistent=False, confirm=False, headers=headers)
         except REFUSALS as error:
             self._write(refusal(Frame(Kind.SEND, flags, 0, link, first, payload.rows, b""), error))
-        except BROKEN_RULES as error:
+        except PROTOCOL_ERRORS as error:
             self.fail("protocol", str(error))
         self._broker.run_effects()
 
@@ -78,7 +78,7 @@ class InProcessConnection(NativeServerConnection):
             self._core.acknowledge(self._consumers.get(link) or self._consumer_of(link), up_to, credit)
         except REFUSALS as error:
             self._write(refusal(Frame(Kind.ACKNOWLEDGE, 0, 0, link, up_to, credit, b""), error))
-        except BROKEN_RULES as error:
+        except PROTOCOL_ERRORS as error:
             self.fail("protocol", str(error))
         if immediate and (self._core.effects or self._broker.unsent or self._core.wake_times):
             self._broker.run_effects()
@@ -92,7 +92,7 @@ class InProcessConnection(NativeServerConnection):
             self._core.receive(consumer, Key("correlation_id", correlation_id))
         except REFUSALS as error:
             self._write(refusal(Frame(Kind.RECEIVE, 0, 0, link, 0, 0, b""), error))
-        except BROKEN_RULES as error:
+        except PROTOCOL_ERRORS as error:
             self.fail("protocol", str(error))
         if immediate and (self._core.effects or self._broker.unsent or self._core.wake_times):
             self._broker.run_effects()

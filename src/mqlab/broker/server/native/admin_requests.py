@@ -1,4 +1,4 @@
-"""Questions of a client that are not about messages: rare ones, so in JSON, each answered by its number."""
+"""Admin requests: commands of a client that are not about messages. They are rare, so they are JSON."""
 
 from __future__ import annotations
 
@@ -20,32 +20,34 @@ from mqlab.broker.server.trace.stanzas import StanzaError, level_from
 
 JsonObject = dict[str, Any]
 
-_ENDED: Final = object()
+_FINISHED: Final = object()
 
 
 class AdminRequest(NamedTuple):
-    said: JsonObject
+    """`number` ties the answer to the request."""
+
+    fields: JsonObject
     number: int
     session: Session | None
 
     def text(self, key: str) -> str:
-        value = self.said.get(key)
+        value = self.fields.get(key)
         if not isinstance(value, str) or not value:
-            raise RefusedError(f"the question needs {key}")
+            raise RefusedError(f"the request needs {key}")
         return value
 
     def optional(self, key: str) -> str:
-        return self.text(key) if self.said.get(key) else ""
+        return self.text(key) if self.fields.get(key) else ""
 
 
 class AdminRequestHandler:
-    """Answers one connection's questions. An answer of None comes later, as an effect."""
+    """Handles the admin requests of one connection. A handler that returns None answers later, with an effect."""
 
     def __init__(self, broker: Broker, connection: Any) -> None:
         self._broker = broker
         self._core = broker.core
         self._connection = connection
-        self._answers: dict[str, Callable[[AdminRequest], JsonObject | None]] = {
+        self._handlers: dict[str, Callable[[AdminRequest], JsonObject | None]] = {
             "ping": self._ping,
             "status": self._status,
             "temporary": self._temporary,
@@ -67,109 +69,109 @@ class AdminRequestHandler:
             "stop_channel": self._stop_channel,
         }
 
-    def answer(self, said: JsonObject, number: int, session: Session | None) -> JsonObject | None:
-        """Raises RefusedError (and what the core raises for names and selectors)."""
-        name = str(said.get("ask"))
-        answer = self._answers.get(name)
-        if answer is None:
-            raise RefusedError(f"{name[:80]!r} is no question this broker knows")
+    def handle(self, fields: JsonObject, number: int, session: Session | None) -> JsonObject | None:
+        """Raises RefusedError, BadNameError and BadSelectorError."""
+        name = str(fields.get("ask"))
+        handler = self._handlers.get(name)
+        if handler is None:
+            raise RefusedError(f"this broker knows no request {name[:80]!r}")
         try:
-            self._connection.access.check_request(name, said)
+            self._connection.access.check_request(name, fields)
         except AccessDeniedError as error:
-            self._broker.refusals.refused(self._connection, "a question", error)
+            self._broker.refusals.refused(self._connection, "an admin request", error)
             raise
-        return answer(AdminRequest(said, number, session))
+        return handler(AdminRequest(fields, number, session))
 
-    def _ping(self, _question: AdminRequest) -> JsonObject:
+    def _ping(self, _request: AdminRequest) -> JsonObject:
         return {}
 
-    def _status(self, _question: AdminRequest) -> JsonObject:
+    def _status(self, _request: AdminRequest) -> JsonObject:
         return self._broker.status()
 
-    def _temporary(self, _question: AdminRequest) -> JsonObject:
+    def _temporary(self, _request: AdminRequest) -> JsonObject:
         return {"name": self._core.destinations.temporary_queue(self._connection).full_name}
 
-    def _delete_temporary(self, question: AdminRequest) -> JsonObject:
-        admin.delete(self._core, question.text("name"))
+    def _delete_temporary(self, request: AdminRequest) -> JsonObject:
+        admin.delete(self._core, request.text("name"))
         return {}
 
-    def _unsubscribe(self, question: AdminRequest) -> None:
-        begun = self._core.records.lsn
+    def _unsubscribe(self, request: AdminRequest) -> None:
+        first_lsn = self._core.records.lsn
         connection = self._connection
-        self._core.unsubscribe(connection.client_id, question.text("name"), owner_name(connection.user))
-        self._done(question, begun, {})
+        self._core.unsubscribe(connection.client_id, request.text("name"), owner_name(connection.user))
+        self._answer_when_durable(request, first_lsn, {})
 
-    def _prepare(self, question: AdminRequest) -> None:
-        session = question.session
+    def _prepare(self, request: AdminRequest) -> None:
+        session = request.session
         if session is None or not session.transacted:
             raise RefusedError("only a transacted session can prepare")
-        self._core.prepare(session, question.text("xid"), Answer(self._connection, question.number, {}))
+        self._core.prepare(session, request.text("xid"), Answer(self._connection, request.number, {}))
 
-    def _commit(self, question: AdminRequest) -> None:
-        self._core.decide(question.text("xid"), Answer(self._connection, question.number, {}), commit=True)
+    def _commit(self, request: AdminRequest) -> None:
+        self._core.decide(request.text("xid"), Answer(self._connection, request.number, {}), commit=True)
 
-    def _rollback(self, question: AdminRequest) -> None:
-        self._core.decide(question.text("xid"), Answer(self._connection, question.number, {}), commit=False)
+    def _rollback(self, request: AdminRequest) -> None:
+        self._core.decide(request.text("xid"), Answer(self._connection, request.number, {}), commit=False)
 
-    def _prepared(self, _question: AdminRequest) -> JsonObject:
+    def _prepared(self, _request: AdminRequest) -> JsonObject:
         return {"prepared": self._connection.access.seen_prepared(admin.list_prepared(self._core))}
 
-    def _list(self, question: AdminRequest) -> JsonObject:
-        """A part of them: with `more`, the client asks for those that follow, `after` that number."""
-        after, sees = question.said.get("after", 0), self._connection.access.sees
+    def _list(self, request: AdminRequest) -> JsonObject:
+        """One page. The client asks for the next page with `after` set to the `more` of this one."""
+        after, sees = request.fields.get("after", 0), self._connection.access.sees
         if not isinstance(after, int):
-            raise RefusedError(f"after: {str(after)[:80]!r} is no number")
+            raise RefusedError(f"after: {str(after)[:80]!r} is not a number")
         queues, more = admin.page(self._core, after)
         lines = [admin.summary(queue) for queue in queues if sees(queue)]
         return {"destinations": lines} if more is None else {"destinations": lines, "more": more}
 
-    def _show(self, question: AdminRequest) -> JsonObject:
-        return admin.describe(self._core, question.text("name"))
+    def _show(self, request: AdminRequest) -> JsonObject:
+        return admin.describe(self._core, request.text("name"))
 
-    def _purge(self, question: AdminRequest) -> None:
-        work = admin.purge_slices(self._core, question.text("name"), question.optional("selector"))
-        self._do_a_slice(question, work)
+    def _purge(self, request: AdminRequest) -> None:
+        work = admin.purge_slices(self._core, request.text("name"), request.optional("selector"))
+        self._run_slice(request, work)
 
-    def _move(self, question: AdminRequest) -> None:
-        most = question.said.get("most")
+    def _move(self, request: AdminRequest) -> None:
+        most = request.fields.get("most")
         if most is not None and (not isinstance(most, int) or most < 0):
-            raise RefusedError(f"most: {most!r} is no number of messages")
-        selector = question.optional("selector")
-        work = admin.move_slices(self._core, question.text("name"), question.text("to"), selector, most)
-        self._do_a_slice(question, work)
+            raise RefusedError(f"most: {most!r} is not a number of messages")
+        selector = request.optional("selector")
+        work = admin.move_slices(self._core, request.text("name"), request.text("to"), selector, most)
+        self._run_slice(request, work)
 
-    def _delete(self, question: AdminRequest) -> None:
-        begun = self._core.records.lsn
-        admin.delete(self._core, question.text("name"))
-        self._done(question, begun, {})
+    def _delete(self, request: AdminRequest) -> None:
+        first_lsn = self._core.records.lsn
+        admin.delete(self._core, request.text("name"))
+        self._answer_when_durable(request, first_lsn, {})
 
-    def _do_a_slice(self, question: AdminRequest, work: admin.Slices, *, again: bool = False) -> None:
-        """It is answered when all of it is durable. Raises RefusedError."""
+    def _run_slice(self, request: AdminRequest, work: admin.Slices, *, resumed: bool = False) -> None:
+        """Run one slice; answer when all slices are durable. Raises RefusedError."""
         core = self._core
-        begun = core.records.lsn
+        first_lsn = core.records.lsn
         try:
             next(work)
         except StopIteration as ended:
-            if again and core.records.lsn == begun and core.destinations.has_store:
-                # Of the slices before, too: what is said now is durable after them.
+            if resumed and core.records.lsn == first_lsn and core.destinations.has_store:
+                # This record becomes durable after those of the earlier slices.
                 core.records.append(Commit((), ()), None)
-            self._done(question, begun, {"messages": ended.value})
+            self._answer_when_durable(request, first_lsn, {"messages": ended.value})
         else:
-            core.effects.append(Continue(partial(self._go_on, question, work)))
+            core.effects.append(Continue(partial(self._resume, request, work)))
 
-    def _go_on(self, question: AdminRequest, work: admin.Slices) -> None:
+    def _resume(self, request: AdminRequest, work: admin.Slices) -> None:
         try:
-            self._do_a_slice(question, work, again=True)
+            self._run_slice(request, work, resumed=True)
         except RefusedError as error:
-            self._connection.answer(Answer(self._connection, question.number, {"error": str(error)}))
+            self._connection.answer(Answer(self._connection, request.number, {"error": str(error)}))
 
-    def _done(self, question: AdminRequest, begun: int, value: JsonObject) -> None:
-        """Answered when what was done since record `begun` is durable."""
-        self._core.answer_when_durable(begun, Answer(self._connection, question.number, value))
+    def _answer_when_durable(self, request: AdminRequest, first_lsn: int, value: JsonObject) -> None:
+        """Answer when the records from `first_lsn` on are durable."""
+        self._core.answer_when_durable(first_lsn, Answer(self._connection, request.number, value))
 
-    def _trace(self, question: AdminRequest) -> None:
-        """Whose operations are recorded, for who may read the records. With `level` it is changed first."""
-        level, application = question.optional("level"), question.optional("application")
+    def _trace(self, request: AdminRequest) -> None:
+        """The status of the activity trace. With `level` or `application` the level changes first."""
+        level, application = request.optional("level"), request.optional("application")
         activity = self._broker.activity
         try:
             activity.reload()
@@ -177,43 +179,43 @@ class AdminRequestHandler:
                 activity.set_level(level_from(level), application or None)
         except StanzaError as error:
             raise RefusedError(str(error)) from None
-        self._flush_a_slice(question, activity.flush_slices())
+        self._flush_slice(request, activity.flush_slices())
 
-    def _flush_a_slice(self, question: AdminRequest, work: Iterator[None]) -> None:
-        """The trace is answered when all that was recorded before the question is on its queue."""
-        if next(work, _ENDED) is _ENDED:
-            self._connection.answer(Answer(self._connection, question.number, self._broker.activity.status()))
+    def _flush_slice(self, request: AdminRequest, work: Iterator[None]) -> None:
+        """Answer when all earlier records are on the trace queue."""
+        if next(work, _FINISHED) is _FINISHED:
+            self._connection.answer(Answer(self._connection, request.number, self._broker.activity.status()))
         else:
-            self._core.effects.append(Continue(partial(self._flush_a_slice, question, work)))
+            self._core.effects.append(Continue(partial(self._flush_slice, request, work)))
 
-    def _channels(self, _question: AdminRequest) -> JsonObject:
+    def _channels(self, _request: AdminRequest) -> JsonObject:
         return {"channels": self._connection.access.seen_channels(self._broker.channels.status())}
 
-    def _add_channel(self, question: AdminRequest) -> JsonObject:
-        """It lasts until the broker ends. The password comes with the question: no file of the broker's is read."""
-        said = {key: question.said[key] for key in ("batch", "retry") if question.said.get(key) is not None}
-        ca = question.optional("ca")
+    def _add_channel(self, request: AdminRequest) -> JsonObject:
+        """Add a channel until the broker ends. The request has the password: the broker reads no file for it."""
+        options = {key: request.fields[key] for key in ("batch", "retry") if request.fields.get(key) is not None}
+        ca = request.optional("ca")
         try:
             settings = ChannelSettings(
-                question.text("to"), question.text("address"), question.optional("user"),
-                ca=Path(ca) if ca else None, **said,
+                request.text("to"), request.text("address"), request.optional("user"),
+                ca=Path(ca) if ca else None, **options,
             )  # fmt: skip
         except ChannelError as error:
             raise RefusedError(str(error)) from None
-        self._broker.channels.add(settings, question.optional("password"))
+        self._broker.channels.add(settings, request.optional("password"))
         return {}
 
-    def _start_channel(self, question: AdminRequest) -> JsonObject:
-        self._broker.channels.of(question.text("to")).start()
+    def _start_channel(self, request: AdminRequest) -> JsonObject:
+        self._broker.channels.get(request.text("to")).start()
         return {}
 
-    def _stop_channel(self, question: AdminRequest) -> None:
-        """Answered when it has stopped."""
-        channel, connection, number = self._broker.channels.of(question.text("to")), self._connection, question.number
+    def _stop_channel(self, request: AdminRequest) -> None:
+        """Answer when the channel has stopped."""
+        channel, connection, number = self._broker.channels.get(request.text("to")), self._connection, request.number
 
         async def stop() -> None:
             await channel.stop()
             self._broker.core.effects.append(Answer(connection, number, {}))
             self._broker.run_effects()
 
-        self._broker.keep(asyncio.ensure_future(stop()))
+        self._broker.hold_task(asyncio.ensure_future(stop()))

@@ -1,4 +1,4 @@
-"""The adapter of the native protocol: frames to commands of the core, effects to frames."""
+"""A connection of the native protocol: it turns frames into commands of the core."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from mqlab.broker.server.native.refusal_frames import (
     REFUSALS,
     consumer_options,
     destination_in,
-    key_of,
+    receive_key,
     refusal,
     reply_key,
 )
 from mqlab.broker.server.native.send_coalescing import KEEP_IN_PLACE, SEQUENCE_NUMBERS, SendCoalescer, send_individually
 from mqlab.broker.server.peer_address import peer_of
-from mqlab.broker.server.refusal_log import logged
+from mqlab.broker.server.refusal_log import with_refusal_log
 from mqlab.broker.server.trace.operation_recorder import OperationRecorder
 from mqlab.broker.server.trace.recording import TracedConnection
 from mqlab.wire import native
@@ -36,7 +36,7 @@ from mqlab.wire.native.bodies import Buffer, Payload, validate
 from mqlab.wire.native.frames import FORM, Flag, Frame, Kind, ProtocolError
 from mqlab.wire.native.payload import COALESCED, payload_of
 
-# Unsent bytes of a connection at which its consumers get no more for now.
+# Unsent bytes of a connection at which its consumers pause, and at which they resume.
 _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
 
 _pack: Final = native.HEADER.pack
@@ -44,7 +44,7 @@ _PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.PERSISTENT, Flag.CONFIRM, F
 
 
 class NativeServerConnection(FrameReader, EffectEncoder):
-    """One client. Anything but HELLO is refused until it is greeted back; a broken rule ends the connection."""
+    """One client. The broker accepts nothing but HELLO before the login; a protocol error ends the connection."""
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
@@ -56,14 +56,14 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._login_deadline: asyncio.TimerHandle | None = None
         self.peer = ""
         self._unsent: list[Buffer] = []
-        # Who it is, once that is known; None: a stranger.
+        # None before the login.
         self._user: User | None = None
         self.client_id = ""
-        # What its program calls itself, or "".
+        # The name that the program gave itself, or "".
         self.application = ""
         self.number = next(broker.numbers)
-        self._since = time_ns()
-        # Who records what it does for the API trace, if anybody.
+        self._connected_at_ns = time_ns()
+        # Records the connection for the API trace.
         self.call_recorder = broker.api_trace.call_recorder(self) if broker.api_trace is not None else None
         self.access = Access(broker.core, self)
         self._handshake = NativeHandshake(broker, self)
@@ -73,8 +73,8 @@ class NativeServerConnection(FrameReader, EffectEncoder):
             Kind.SEND: self._send, Kind.ACKNOWLEDGE: self._acknowledge, Kind.ACKNOWLEDGE_ROWS: self._acknowledge_rows,
             Kind.RECEIVE: self._receive, Kind.REQUEST: self._request, Kind.CANCEL: self._cancel,
             Kind.COMMIT: self._commit, Kind.ROLLBACK: self._rollback, Kind.OPEN_SESSION: self._open_session,
-            Kind.OPEN_PRODUCER: logged(broker.refusals, self, self._open_producer),
-            Kind.OPEN_CONSUMER: logged(broker.refusals, self, self._open_consumer),
+            Kind.OPEN_PRODUCER: with_refusal_log(broker.refusals, self, self._open_producer),
+            Kind.OPEN_CONSUMER: with_refusal_log(broker.refusals, self, self._open_consumer),
             Kind.CLOSE: self._close, Kind.ASK: self._ask,
         }  # fmt: skip
         self._plain = self._commands = permitted_frames(commands)
@@ -105,7 +105,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
 
     def _guard_reading(self) -> None:
         assert self._transport is not None
-        self._gate.guard(self._transport)
+        self._gate.attach(self._transport)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -118,7 +118,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
             self._core.resume(consumer)
         self._broker.run_effects()
 
-    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - gone is gone
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
         self._transport = None
         self._pending.clear()
         self._broker.unfinished.forget(self)
@@ -141,7 +141,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._broker.run_effects()
 
     def drop(self) -> None:
-        """End it at once: what was not confirmed stays unconfirmed."""
+        """End the connection at once, without flushing."""
         if self._transport is not None:
             self._transport.abort()
             self.connection_lost(None)
@@ -165,28 +165,28 @@ class NativeServerConnection(FrameReader, EffectEncoder):
             self._write(refusal(frame, error))
 
     def welcome(self, user: User, client_id: str) -> None:
-        """The greeter lets it in."""
+        """The handshake has accepted the client."""
         self._user, self.client_id = user, client_id
         settings = self._broker.settings
         self._receiver.limit = settings.frame_limit
-        said = {"version": native.VERSION, "frame_limit": settings.frame_limit, "name": settings.name}
-        self._write(native.frame(Kind.HELLO, said))
+        hello = {"version": native.VERSION, "frame_limit": settings.frame_limit, "name": settings.name}
+        self._write(native.frame(Kind.HELLO, hello))
         self._update_fast_path()
-        self._broker.activity.welcome(self, self._since)
+        self._broker.activity.logged_in(self, self._connected_at_ns)
 
     def record_with(self, operation_recorder: OperationRecorder | None) -> None:
-        """From now on this operation_recorder records what it does, or nobody."""
+        """Record operations for the activity trace from now on; None: stop recording."""
         self.operation_recorder = operation_recorder
         self._commands = self._plain if operation_recorder is None else operation_recorder.commands
         self._update_fast_path()
 
     def _update_fast_path(self) -> None:
         if self._login_deadline is not None:
-            # The client is let in or gone; the timer would keep the ended connection in memory.
+            # The client has logged in or disconnected; the timer would keep a closed connection in memory.
             self._login_deadline.cancel()
-        unseen = self._user is not None and self._transport is not None and self.call_recorder is None
-        self._fast_commands = {kind: self._commands[kind] for kind in CHEAP} if unseen else {}
-        self._untraced = unseen and self._commands is self._plain
+        fast = self._user is not None and self._transport is not None and self.call_recorder is None
+        self._fast_commands = {kind: self._commands[kind] for kind in CHEAP} if fast else {}
+        self._untraced = fast and self._commands is self._plain
 
     def traced_connection(self) -> TracedConnection:
         links = self._sessions, self._producers, self._consumers
@@ -204,23 +204,23 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._write(native.header(Kind.OPENED, session=frame.session))
 
     def _open_producer(self, frame: Frame) -> None:
-        session, name = self._for_new_link(frame)
+        session, name = self._new_link_arguments(frame)
         self.access.check_frame(Kind.OPEN_PRODUCER, destination=name)
         self._producers[frame.link] = self._core.open_producer(session, frame.link, name)
         self._write(native.header(Kind.OPENED, session=frame.session, link=frame.link))
 
     def _open_consumer(self, frame: Frame) -> None:
-        session, name = self._for_new_link(frame)
+        session, name = self._new_link_arguments(frame)
         if frame.amount > limits.PREFETCH:
             raise RefusedError(f"room for {frame.amount} messages; the limit is {limits.PREFETCH}")
         self.access.check_frame(Kind.OPEN_CONSUMER, destination=name)
-        # That it is open, and its first delivery, are effects, which are carried out after this.
+        # The answer and the first delivery are effects, which run after this command.
         self._consumers[frame.link] = self._core.open_consumer(
             session, frame.link, name, frame.amount, consumer_options(frame), paused=self._paused
         )
         self._names[frame.link] = self._origins[frame.link] = name
 
-    def _for_new_link(self, frame: Frame) -> tuple[Session, str]:
+    def _new_link_arguments(self, frame: Frame) -> tuple[Session, str]:
         if frame.link in self._producers or frame.link in self._consumers or not frame.link:
             raise ProtocolError(f"link {frame.link} cannot be opened (again)")
         if len(self._producers) + len(self._consumers) >= limits.LINKS_A_CONNECTION:
@@ -260,12 +260,12 @@ class NativeServerConnection(FrameReader, EffectEncoder):
     def _request(self, frame: Frame) -> Payload:
         _, flags, _, link, first, number, view = frame
         payload = payload_of((self._kept(view) if len(view) >= KEEP_IN_PLACE else bytes(view), 1, flags & FORM))
-        (headers, wanted), consumer = reply_key(payload), self._consumers.get(number)
+        (headers, key), consumer = reply_key(payload), self._consumers.get(number)
         if consumer is None:
             raise ProtocolError(f"there is no consumer {number}")
         if consumer.unacknowledged:
             self._core.acknowledge(consumer, consumer.next_delivery - 1, 0)
-        self._core.receive(consumer, wanted)
+        self._core.receive(consumer, key)
         self._take(link, first, payload, 0, headers)
         return payload
 
@@ -281,7 +281,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         consumer = self._consumers.get(frame.link) or self._consumer(frame)
         if frame.first:
             self._core.acknowledge(consumer, frame.first, 0)
-        self._core.receive(consumer, key_of(frame))
+        self._core.receive(consumer, receive_key(frame))
 
     def _cancel(self, frame: Frame) -> None:
         self._core.cancel_receives(self._consumer(frame))
@@ -313,18 +313,18 @@ class NativeServerConnection(FrameReader, EffectEncoder):
             self._core.close_session(session)
             self._write(native.header(Kind.CLOSED, session=frame.session))
         else:
-            raise ProtocolError("there is nothing of that number to close")
+            raise ProtocolError("there is no link or session of that number to close")
 
     def _ask(self, frame: Frame) -> None:
         session = self._sessions.get(frame.session)
         try:
-            answer = self._admin_requests.answer(frame.json(), frame.first, session)
+            answer = self._admin_requests.handle(frame.json(), frame.first, session)
         except REFUSALS as error:
             answer = {"error": str(error)}
         if answer is not None:
             self.answer(effects.Answer(self, frame.first, answer))
 
-    # The rest
+    # Output
 
     def _kept(self, view: Buffer) -> Buffer:
         return view
@@ -335,7 +335,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._unsent += (_pack(len(payload), kind, flags, session, link, first, amount), payload)
 
     def _write(self, data: Buffer) -> None:
-        """Leaves with all else that this turn has for this client, in one system call."""
+        """Queue a packed frame. All frames of a turn leave in one system call."""
         if not self._unsent:
             self._broker.unsent.append(self)
         self._unsent.append(data)
@@ -348,7 +348,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
             self._transport.writelines(unsent)
 
     def fail(self, code: str, message: str) -> None:
-        """End it, and say why."""
+        """Send the reason and end the connection."""
         if self._transport is not None:
             self._broker.refusals.ended(message)
             self._write(native.frame(Kind.ERROR, {"code": code, "message": message}))

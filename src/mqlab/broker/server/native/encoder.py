@@ -1,4 +1,4 @@
-"""What a client of the native protocol is told: effects of the core to frames."""
+"""Encodes effects of the core as frames of the native protocol."""
 
 from abc import ABC, abstractmethod
 from typing import Final
@@ -9,18 +9,18 @@ from mqlab.wire import native
 from mqlab.wire.native.bodies import Buffer
 from mqlab.wire.native.frames import Flag, Kind
 
-_MOST_COUNTED: Final = 0xFFFF
+_MOST_DELIVERY_COUNT: Final = 0xFFFF
 _DELIVER, _CONFIRMED = int(Kind.DELIVER), int(Kind.CONFIRM)
 _PERSISTENT, _REDELIVERED = int(Flag.PERSISTENT), int(Flag.REDELIVERED)
 
 
 class EffectEncoder(ABC):
-    """The part of a connection that the broker calls when it carries out effects."""
+    """The part of a connection that the broker calls when it runs effects."""
 
     def __init__(self) -> None:
-        # Who records what the client does for the activity trace, if anybody.
+        # Records the connection for the activity trace.
         self.operation_recorder: OperationRecorder | None = None
-        # For each consumer: the name it receives from, and where its client thinks that the next delivery comes from.
+        # For each consumer: its destination, and the destination that the last ORIGIN frame named.
         self._names: dict[int, str] = {}
         self._origins: dict[int, str] = {}
 
@@ -35,7 +35,7 @@ class EffectEncoder(ABC):
         flags, delivered = payload.form, span.delivered
         if delivered:
             flags |= _REDELIVERED
-            delivered = min(delivered, _MOST_COUNTED)
+            delivered = min(delivered, _MOST_DELIVERY_COUNT)
         if span.persistent:
             flags |= _PERSISTENT
         self._put(_DELIVER, flags, delivered, link, first, payload.rows, payload.data)
@@ -51,19 +51,19 @@ class EffectEncoder(ABC):
         self._write(native.header(Kind.CREDIT, link=effect.producer.link, amount=effect.size))
 
     def opened(self, effect: effects.Opened) -> None:
-        self._say(Kind.OPENED, session=effect.consumer.session.number, link=effect.consumer.link)
+        self._answer_kind(Kind.OPENED, session=effect.consumer.session.number, link=effect.consumer.link)
 
     def finished(self, effect: effects.Finished) -> None:
-        self._say(Kind.CLOSED, link=effect.producer.link)
+        self._answer_kind(Kind.CLOSED, link=effect.producer.link)
 
     def committed(self, effect: effects.Committed) -> None:
-        self._say(Kind.COMMITTED, session=effect.session.number)
+        self._answer_kind(Kind.COMMITTED, session=effect.session.number)
 
     def rolled_back(self, effect: effects.RolledBack) -> None:
-        self._say(Kind.ROLLED_BACK, session=effect.session.number)
+        self._answer_kind(Kind.ROLLED_BACK, session=effect.session.number)
 
     def taken_back(self, effect: effects.Requeued) -> None:
-        self._say(Kind.ROLLED_BACK, session=effect.consumer.session.number, link=effect.consumer.link)
+        self._answer_kind(Kind.ROLLED_BACK, session=effect.consumer.session.number, link=effect.consumer.link)
 
     def seen(self, effect: effects.BrowseEnded) -> None:
         self._write(native.header(Kind.SEEN, link=effect.consumer.link))
@@ -73,17 +73,17 @@ class EffectEncoder(ABC):
         if self.operation_recorder is not None:
             self.operation_recorder.answered(Kind.ANSWER, effect.number, error=str(effect.value.get("error", "")))
 
-    def _say(self, kind: Kind, *, session: int = 0, link: int = 0) -> None:
+    def _answer_kind(self, kind: Kind, *, session: int = 0, link: int = 0) -> None:
         self._write(native.header(kind, session=session, link=link))
         if self.operation_recorder is not None:
             self.operation_recorder.answered(kind, session, link)
 
-    # How it leaves
+    # Output
 
     @abstractmethod
     def _put(self, kind: int, flags: int, session: int, link: int, first: int, amount: int, payload: Buffer) -> None:
-        """A frame."""
+        """Queue a frame."""
 
     @abstractmethod
     def _write(self, data: Buffer) -> None:
-        """A frame that is packed already."""
+        """Queue a packed frame."""

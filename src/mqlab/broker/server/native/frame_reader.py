@@ -1,4 +1,4 @@
-"""Reads the frames of a native connection, no faster than the broker handles them and the client reads the answers."""
+"""Reads the frames of a native connection, no faster than the broker handles them and the client reads."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -12,45 +12,35 @@ from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
 from mqlab.broker.server.native.send_coalescing import SendCoalescer
-from mqlab.broker.server.read_gate import UNHANDLED, UNWRITTEN, ReadGate
+from mqlab.broker.server.read_gate import CLIENT_NOT_READING, FRAMES_WAITING, ReadGate
 from mqlab.wire import native
 from mqlab.wire.native.bodies import Buffer, MalformedPayloadError
 from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 
-# What ends a connection.
-BROKEN_RULES: Final = (ProtocolError, MalformedPayloadError, OverdrawnError)
+# Errors that end the connection.
+PROTOCOL_ERRORS: Final = (ProtocolError, MalformedPayloadError, OverdrawnError)
 _SEND: Final = int(Kind.SEND)
-# Frames that come with a message of somebody who sends one at a time: what he has done, and what he waits for.
-_FEW: Final = 3
-# Frames in one read that are more than those who wait for one another's messages have.
-_MANY: Final = 32
-# The only frames that may be long: all others are some lines of JSON at most.
+# Frames in one read of a client that sends one message at a time: the message, an acknowledgement and a receive.
+_FEW_FRAMES: Final = 3
+# From this many frames in one read on, the client is sending without waiting.
+_MANY_FRAMES: Final = 32
+# Frames that may be long; all others have some lines of JSON at most.
 _WITH_MESSAGES: Final = frozenset((int(Kind.SEND), int(Kind.REQUEST)))
-# Frames between two looks at the time that is used up, as long as they are of the kinds below.
-_STEPS: Final = 8
-# Effects of a turn above which the time is looked at after each frame: one message to a topic can have thousands.
-_EFFECTS: Final = 64
-# Frames that cost a few microseconds each. The time is looked at after each of the others.
+# Cheap frames between two readings of the clock.
+_FRAMES_PER_CLOCK_READING: Final = 8
+# Above this many effects the clock is read after each frame: one message to a topic can have thousands.
+_MANY_EFFECTS: Final = 64
+# Frames that cost a few microseconds each. After each other frame the clock is read.
 CHEAP: Final = (Kind.SEND, Kind.ACKNOWLEDGE, Kind.ACKNOWLEDGE_ROWS, Kind.RECEIVE, Kind.REQUEST)
 
 
 class FrameReader(ABC, asyncio.BufferedProtocol):
-    """Handles frames in their order. Those for which a turn of the loop has no time wait, and reading pauses."""
+    """Handles frames in order. When the time of a turn is used up, the other frames wait, and reading pauses."""
 
-    # Looked up for each frame: CPython finds attributes quickly in slots, or among at most 30 of an object.
+    # Attributes that each frame needs: CPython finds them quickly in slots, or among at most 30 of an object.
     __slots__ = (
-        "_broker",
-        "_coalescer",
-        "_effects",
-        "_fast_commands",
-        "_gate",
-        "_has_unfinished",
-        "_paused",
-        "_pending",
-        "_receiver",
-        "_stalled",
-        "_transport",
-        "_untraced",
+        "_broker", "_coalescer", "_effects", "_fast_commands", "_gate", "_has_unfinished", "_paused", "_pending",
+        "_receiver", "_stalled", "_transport", "_untraced",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
@@ -60,20 +50,20 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         self._receiver = native.FrameDecoder(limits.FRAME_BEFORE_HELLO, _WITH_MESSAGES)
         self._transport: asyncio.Transport | None = None
         self._gate = ReadGate()
-        # Frames of each read that wait for the next turn; whether they also wait until the client reads its answers.
+        # Frames of each read that wait for a later turn; whether they also wait until the client reads.
         self._pending: deque[Iterator[Frame]] = deque()
         self._stalled = False
-        # The begin of a long frame has arrived.
+        # The beginning of a long frame has arrived.
         self._has_unfinished = False
-        # The socket takes no more for now.
+        # The write buffer of the socket is full.
         self._paused = False
-        # Commands of the cheap kinds, as long as nothing else has to be looked at when a frame comes.
+        # Handlers of the cheap kinds; empty before the login and while the API trace is on.
         self._fast_commands: dict[int, Callable[[Frame], object]] = {}
-        # Nobody records what the client does.
+        # No trace records this connection.
         self._untraced = False
         self._coalescer: SendCoalescer
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the room is ours to choose
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the receiver chooses the size
         return self._receiver.get_buffer()
 
     def buffer_updated(self, size: int) -> None:
@@ -90,22 +80,22 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
             return
         broker.update_clock()
         count = len(frames)
-        if count <= _FEW:
+        if count <= _FEW_FRAMES:
             if count > 1 and frames[0].kind == _SEND != frames[1].kind:
-                # Whoever waits for the message can begin before the rest, such as what is done, is looked at.
+                # The message goes out first: its consumer can begin while the other frames are handled.
                 self._handle_few(frames[:1])
                 del frames[0]
             self._handle_few(frames)
             return
-        began = broker.now
-        if count < _MANY:
+        began_ns = broker.now
+        if count < _MANY_FRAMES:
             self._handle_frames(frames)
         else:
             self._handle_many(frames)
-        broker.scheduler.record_turn(began)
+        broker.scheduler.record_turn(began_ns)
 
     def bytes_received(self, data: bytes) -> None:
-        """The first bytes of the connection, which were read before its protocol was known."""
+        """The first bytes of the connection, which protocol detection has read."""
         try:
             frames = self._receiver.feed(data)
         except ProtocolError as error:
@@ -118,7 +108,7 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         self._handle_frames(frames)
 
     def _handle_few(self, frames: list[Frame]) -> None:
-        """A read where one client waits for the other: no time is read if the frames are cheap and have few effects."""
+        """Frames of a client that waits for another one: no clock reading if they are cheap and have few effects."""
         done = 0
         try:
             for frame in frames:
@@ -130,62 +120,62 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
                     command(frame)
                 except REFUSALS as error:
                     self._write(refusal(frame, error))
-                if len(self._effects) > _EFFECTS:
+                if len(self._effects) > _MANY_EFFECTS:
                     break
             else:
                 self._broker.run_effects()
                 return
-        except BROKEN_RULES as error:
+        except PROTOCOL_ERRORS as error:
             self.fail("protocol", str(error))
             done = len(frames)
-        began = self._broker.now
+        began_ns = self._broker.now
         self._handle_frames(frames[done:])
-        self._broker.scheduler.record_turn(began)
+        self._broker.scheduler.record_turn(began_ns)
 
     def _handle_many(self, frames: Sequence[Frame]) -> None:
-        """Of somebody who sends on and on. Then others are heard first."""
-        self._handle_frames(self._coalescer.rest_of(frames, lambda: self._untraced))
+        """Frames of a client that sends without waiting. The connection then yields to the others."""
+        self._handle_frames(self._coalescer.coalesce(frames, lambda: self._untraced))
         self._gate.yield_once()
 
     def _handle_frames(self, frames: Iterable[Frame]) -> bool:
-        """False: the turn has no time for all of them, and the rest waits."""
+        """Return False if the time of the turn is used up; the other frames wait."""
         has_time = True
-        rest, steps, effects = iter(frames), _STEPS, self._effects
+        rest, until_clock, effects = iter(frames), _FRAMES_PER_CLOCK_READING, self._effects
         try:
             for frame in rest:
                 command = self._fast_commands.get(frame.kind)
                 if command is None:
                     self._handle(frame)
-                    steps = 1
+                    until_clock = 1
                 else:
                     try:
                         command(frame)
                     except REFUSALS as error:
                         self._write(refusal(frame, error))
-                steps -= 1
-                if not steps or len(effects) > _EFFECTS:
-                    steps = _STEPS
+                until_clock -= 1
+                if not until_clock or len(effects) > _MANY_EFFECTS:
+                    until_clock = _FRAMES_PER_CLOCK_READING
                     has_time = self._has_time()
                     if not has_time:
-                        self._wait_with(rest)
+                        self._defer_frames(rest)
                         break
-        except BROKEN_RULES as error:
+        except PROTOCOL_ERRORS as error:
             self.fail("protocol", str(error))
         self._broker.run_effects()
         return has_time
 
     def _has_time(self) -> bool:
-        # Less than nothing: somebody has set the clock back.
+        # A negative duration: the clock was set back.
         return 0 <= time_ns() - self._broker.now <= limits.TURN_NS
 
-    def _wait_with(self, rest: Iterator[Frame]) -> None:
-        """Before the frames of later reads."""
+    def _defer_frames(self, rest: Iterator[Frame]) -> None:
+        """They stay ahead of the frames of later reads."""
         self._pending.appendleft(rest)
-        self._gate.shut(UNHANDLED)
-        self._broker.scheduler.defer(self._go_on)
+        self._gate.pause(FRAMES_WAITING)
+        self._broker.scheduler.defer(self._handle_waiting)
 
-    def _go_on(self) -> None:
-        """With the frames that wait, if the client reads what it is told."""
+    def _handle_waiting(self) -> None:
+        """Handle the waiting frames, unless the client does not read."""
         pending = self._pending
         self._stalled = self._paused
         if not pending or self._stalled or self._transport is None:
@@ -195,21 +185,21 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
             if not self._handle_frames(pending.popleft()):
                 return
             if pending and not self._has_time():
-                self._broker.scheduler.defer(self._go_on)
+                self._broker.scheduler.defer(self._handle_waiting)
                 return
-        self._gate.open(UNHANDLED)
+        self._gate.resume(FRAMES_WAITING)
 
     def pause_writing(self) -> None:
-        """A client that does not read is not read from: what it is told would pile up here."""
+        """Stop reading from a client that does not read: frames to it would pile up."""
         self._paused = True
-        self._gate.shut(UNWRITTEN)
+        self._gate.pause(CLIENT_NOT_READING)
 
     def resume_writing(self) -> None:
         self._paused = False
-        self._gate.open(UNWRITTEN)
+        self._gate.resume(CLIENT_NOT_READING)
         if self._stalled:
             self._stalled = False
-            self._broker.scheduler.defer(self._go_on)
+            self._broker.scheduler.defer(self._handle_waiting)
 
     @abstractmethod
     def _handle(self, frame: Frame) -> None: ...

@@ -1,4 +1,4 @@
-"""The first frame of a client: which protocol it speaks, who it is, and whether it may come in."""
+"""The handshake of the native protocol: HELLO names the protocol version, the user and the client id."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ class HandshakingConnection(Protocol):
 
 
 class NativeHandshake:
-    """Greets one connection. Until it is let in, nothing else of it is looked at."""
+    """Handles the HELLO of one connection, which accepts no other frame until the login is done."""
 
     def __init__(self, broker: Broker, connection: HandshakingConnection) -> None:
         self._broker = broker
         self._connection = connection
-        self._greeted = False
-        # It takes the place of a connection that its client id had before.
+        self._hello_received = False
+        # The client ends an older connection with the same client id.
         self._takes_over = False
 
     def hello(self, frame: Frame) -> None:
-        """Raises ProtocolError. A login takes a while; the connection is let in, or ended, when it is done."""
-        if frame.kind != Kind.HELLO or self._greeted:
+        """Raises ProtocolError. A login takes a while; then the connection is accepted or ended."""
+        if frame.kind != Kind.HELLO or self._hello_received:
             raise ProtocolError("the first frame must be HELLO, and nothing follows before its answer")
-        self._greeted = True
-        said = frame.json()
-        version, client_id, application = (said.get(key, "") for key in ("version", "client_id", "application"))
+        self._hello_received = True
+        hello = frame.json()
+        version, client_id, application = (hello.get(key, "") for key in ("version", "client_id", "application"))
         if version != native.VERSION:
             raise ProtocolError(f"protocol version {version!r}; this broker speaks {native.VERSION}")
         if not isinstance(client_id, str) or not isinstance(application, str):
@@ -50,16 +50,16 @@ class NativeHandshake:
         if application:
             self._check(application, "the name of an application")
         self._connection.application = application
-        self._takes_over = said.get("take_over") is True
+        self._takes_over = hello.get("take_over") is True
         if self._broker.users is None:
-            self._let_in(ANYONE, client_id)
+            self._accept(ANYONE, client_id)
             return
-        name, password = said.get("user"), said.get("password")
+        name, password = hello.get("user"), hello.get("password")
         if not isinstance(name, str) or not isinstance(password, str):
             self._connection.fail("login", "this broker wants a user and a password")
             return
         task = asyncio.ensure_future(self._log_in(name, password, client_id))
-        self._broker.keep(task)
+        self._broker.hold_task(task)
 
     async def _log_in(self, name: str, password: str, client_id: str) -> None:
         broker, connection = self._broker, self._connection
@@ -71,27 +71,27 @@ class NativeHandshake:
             connection.fail("login", "wrong user or password")
             return
         try:
-            self._let_in(user, client_id)
+            self._accept(user, client_id)
         except ProtocolError as error:
             self._connection.fail("protocol", str(error))
         broker.run_effects()
 
-    def _let_in(self, user: User, client_id: str) -> None:
-        """A client with a client id is connected once. Client ids belong to users: another user's is another client.
+    def _accept(self, user: User, client_id: str) -> None:
+        """A client with a client id has one connection. Each user has client ids of its own.
 
-        If the client says so, a connection it had before ends: it may be cut without knowing.
+        With `take_over` the older connection ends: the client may have lost it while the broker has not noticed.
         """
         if client_id:
             self._check(client_id, "a client id")
             others: set[Any] = self._broker.connections - {self._connection}
-            for other in [one for one in others if one.client_id == client_id and one.user.name == user.name]:
+            for other in [other for other in others if other.client_id == client_id and other.user.name == user.name]:
                 if not self._takes_over:
                     raise ProtocolError(f"client id {client_id!r} is connected already")
                 other.drop()
         self._connection.welcome(user, client_id)
 
-    def _check(self, name: str, what: str) -> None:
+    def _check(self, name: str, label: str) -> None:
         try:
-            check_name(name, what)
+            check_name(name, label)
         except BadNameError as error:
             raise ProtocolError(str(error)) from error

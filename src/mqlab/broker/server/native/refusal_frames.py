@@ -1,4 +1,4 @@
-"""What frames say beyond their headers, and how a refusal is said."""
+"""Reads the payloads of command frames, and encodes refusals."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,16 +13,16 @@ from mqlab.wire.native.bodies import Payload, validate
 from mqlab.wire.native.columns import Value
 from mqlab.wire.native.frames import Flag, Frame, Kind, ProtocolError
 
-# What a client may not have, or said wrong; its connection goes on.
+# The broker refuses the command with these errors, and the connection goes on.
 REFUSALS: Final = (RefusedError, BadNameError, BadSelectorError)
 _SINGLE: Final = int(Flag.SINGLE)
 
 
 def refusal(frame: Frame, error: Exception) -> bytes:
     """The answer to a frame that was refused."""
-    said = {"code": "refused", "message": str(error)}
+    document = {"code": "refused", "message": str(error)}
     amount = 1 if frame.kind == Kind.REQUEST else frame.amount
-    return native.frame(Kind.ERROR, said, session=frame.session, link=frame.link, first=frame.first, amount=amount)
+    return native.frame(Kind.ERROR, document, session=frame.session, link=frame.link, first=frame.first, amount=amount)
 
 
 def destination_in(frame: Frame) -> str:
@@ -34,10 +34,10 @@ def destination_in(frame: Frame) -> str:
 
 
 def consumer_options(frame: Frame) -> ConsumerOptions:
-    """How a consumer wants to receive. Raises ProtocolError."""
-    said = frame.json()
-    texts = {name: said.get(name, "") for name in ("selector", "durable", "shared")}
-    flags = {name: said.get(name, False) for name in ("no_local", "browse", "exclusive")}
+    """The options in an OPEN_CONSUMER frame. Raises ProtocolError."""
+    document = frame.json()
+    texts = {name: document.get(name, "") for name in ("selector", "durable", "shared")}
+    flags = {name: document.get(name, False) for name in ("no_local", "browse", "exclusive")}
     if not all(isinstance(text, str) for text in texts.values()) or not all(
         isinstance(flag, bool) for flag in flags.values()
     ):
@@ -46,16 +46,16 @@ def consumer_options(frame: Frame) -> ConsumerOptions:
 
 
 def reply_key(payload: Payload) -> tuple[Mapping[str, Value], Key]:
-    """The headers of a request, and which message is the reply to it. Raises ProtocolError, MalformedPayloadError."""
+    """The headers of a request, and the key of its reply. Raises ProtocolError and MalformedPayloadError."""
     headers = validate(payload) or {}
-    wanted = headers.get("correlation_id")
-    if not isinstance(wanted, str):
+    correlation_id = headers.get("correlation_id")
+    if not isinstance(correlation_id, str):
         raise ProtocolError("a request is a single message with a correlation id")
-    return headers, Key("correlation_id", wanted)
+    return headers, Key("correlation_id", correlation_id)
 
 
-def key_of(frame: Frame) -> Key:
-    """Which one message is wanted. Raises ProtocolError."""
+def receive_key(frame: Frame) -> Key:
+    """The key of the message that a RECEIVE frame asks for. Raises ProtocolError."""
     value = bytes(frame.payload)
     if frame.flags & _SINGLE:
         if len(value) != 16:

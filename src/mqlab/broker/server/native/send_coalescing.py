@@ -1,4 +1,7 @@
-"""Joins single messages of one producer that arrive together into a batch: a batch costs little more than a message."""
+"""Coalesces single messages of one producer that arrived in one read into a batch.
+
+Most of the cost of a message is per batch.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
@@ -13,9 +16,9 @@ from mqlab.wire.native.payload import MalformedPayloadError, Payload, payload_of
 
 SEQUENCE_NUMBERS: Final = 2**63
 # A payload is kept where it was received if it fills most of that memory, a chunk of 64 KiB; a smaller one is copied.
-# What counts for the memory limit is the payload, and what it keeps is the whole chunk: a seventh more at the most.
+# The memory limit counts the payload, which holds the whole chunk: at most a seventh more.
 KEEP_IN_PLACE: Final = 56 * 1024
-# Messages that are worth it.
+# The shortest run that is worth coalescing.
 _LEAST: Final = 4
 _PERSISTENT, _CONFIRM = int(Flag.PERSISTENT), int(Flag.CONFIRM)
 
@@ -26,14 +29,14 @@ class SendCoalescer:
         self._producers = producers
         self._write = write
 
-    def rest_of(self, frames: Sequence[Frame], may: Callable[[], bool]) -> Iterator[Frame]:
-        """What has to come one by one; the others are sent on the way, as long as they may."""
+    def coalesce(self, frames: Sequence[Frame], allowed: Callable[[], bool]) -> Iterator[Frame]:
+        """Send runs of single messages as batches while `allowed`; yield the frames that must be handled one by one."""
         for run in coalescible_runs(frames, KEEP_IN_PLACE):
-            if len(run) < _LEAST or not may() or not self.sent(run):
+            if len(run) < _LEAST or not allowed() or not self.try_send(run):
                 yield from run
 
-    def sent(self, run: Sequence[Frame]) -> bool:
-        """False: these messages have to come one by one, and nothing has happened yet."""
+    def try_send(self, run: Sequence[Frame]) -> bool:
+        """Return False, with nothing changed, if these messages must be handled one by one."""
         flags, last = run[0].flags, run[-1].first
         producer = self._producers.get(run[0].link)
         if producer is None or last >= SEQUENCE_NUMBERS or must_stay_single(producer.destination):
@@ -42,14 +45,14 @@ class SendCoalescer:
         try:
             payload = join_singles(single)
         except MalformedPayloadError:
-            # Those before it are good.
+            # The messages before the malformed one are valid.
             return False
-        cost = sum(len(one.data) for one in single)
+        cost = sum(len(message.data) for message in single)
         persistent, confirm = flags & _PERSISTENT > 0, flags & _CONFIRM > 0
         try:
             self._core.send(producer, payload, last, persistent=persistent, confirm=confirm, cost=cost)
         except REFUSALS as error:
-            # Each by itself: somebody may wait for each.
+            # The client may wait for each message.
             for frame in run:
                 self._write(refusal(frame, error))
         return True
@@ -58,10 +61,10 @@ class SendCoalescer:
 def send_individually(
     core: Core, producer: Producer, payload: Payload, first: int, *, persistent: bool, confirm: bool
 ) -> None:
-    """Send each message of a batch by itself, where that makes a difference. Raises RefusedError."""
+    """Send each message of a batch by itself, for a destination where that makes a difference. Raises RefusedError."""
     singles = split_batch(payload)
     for number, single in enumerate(singles, first):
-        # The producer may send a batch beyond its credit. So no message before the last may use it up.
+        # The producer may overdraw its credit with one batch, so only the last message is charged.
         last = number == first + len(singles) - 1
         core.send(
             producer, single, number, persistent=persistent, confirm=confirm, cost=len(payload.data) if last else 0

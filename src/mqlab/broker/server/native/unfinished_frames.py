@@ -1,10 +1,10 @@
-"""Bytes of long frames that have not arrived whole: those of all connections together are bounded."""
+"""Limits the bytes of long frames that have not arrived completely, of all connections together."""
 
 from typing import Final, Protocol
 
 from mqlab.broker import limits
 
-# Every connection has memory for so many bytes; a frame that fits is not counted.
+# The receive buffer of every connection; a frame that fits is not counted.
 _CHUNK: Final = 64 * 1024
 
 
@@ -13,20 +13,20 @@ class FrameOwner(Protocol):
 
 
 class UnfinishedFrames:
-    """Above the limit the connection ends whose frame has not grown for the longest time.
+    """Above the limit, the connection is ended whose frame has not grown for the longest time.
 
-    So a client that begins long frames and stops holds up no other client; one frame alone may have any length that
-    a frame can have.
+    So a client that begins long frames and stops does not harm other clients. One frame alone may have any length up
+    to the frame limit.
     """
 
     def __init__(self, memory_limit: int) -> None:
         self._limit = memory_limit // limits.UNFINISHED_SHARE
-        # By connection, the one whose frame has grown last at the end.
+        # By connection; the one whose frame grew last is the last.
         self._held: dict[FrameOwner, int] = {}
         self.bytes = 0
 
     def note(self, connection: FrameOwner, size: int) -> bool:
-        """The connection holds so many bytes of a frame now. Returns whether they count."""
+        """The connection has received `size` bytes of a frame. Return whether they count."""
         self.bytes -= self._held.pop(connection, 0)
         if size <= _CHUNK:
             return False
@@ -35,7 +35,7 @@ class UnfinishedFrames:
         while self.bytes > self._limit and len(self._held) > 1:
             oldest = next(iter(self._held))
             self.forget(oldest)
-            oldest.fail("limit", "the broker has no memory for the rest of a long frame that has stopped to grow")
+            oldest.fail("limit", "the broker has no memory for the rest of a long frame that has stopped growing")
         return True
 
     def forget(self, connection: FrameOwner) -> None:

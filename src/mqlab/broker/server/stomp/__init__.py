@@ -1,5 +1,5 @@
-"""STOMP 1.0, 1.1 and 1.2: a translator between its frames and those of the native protocol.
+"""STOMP 1.0, 1.1 and 1.2: translates between STOMP frames and frames of the native protocol.
 
-A connection (`connection`) drives an ordinary connection of the broker from inside; so login, rights, limits, flow
-control and traces are the same for both protocols, and nothing below knows of STOMP.
+A STOMP connection drives an in-process native connection. So login, rights, limits, flow control and traces are the
+same for both protocols, and the rest of the broker does not know STOMP.
 """

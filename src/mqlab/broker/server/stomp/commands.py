@@ -1,4 +1,4 @@
-"""Frames for the broker's own connection, put together until they are handed over."""
+"""Collects native frames until the STOMP connection hands them to its native connection."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -15,11 +15,11 @@ class NativeCommands:
     def __init__(self) -> None:
         self._frames: list[Frame] = []
         self._links = 0
-        # What to do with the answer to a question, and the receipts that wait for it, by its number.
-        self._questions: dict[int, tuple[Callable[[JsonObject], None], Sequence[str]]] = {}
-        self._asked = 0
+        # By the number of an admin request: the callback for its answer, and the receipts that wait for it.
+        self._requests: dict[int, tuple[Callable[[JsonObject], None], Sequence[str]]] = {}
+        self._last_request = 0
 
-    def taken(self) -> list[Frame]:
+    def take(self) -> list[Frame]:
         frames, self._frames = self._frames, []
         return frames
 
@@ -33,21 +33,21 @@ class NativeCommands:
     ) -> None:  # fmt: skip
         self._frames.append(Frame(kind, flags, session, link, first, amount, payload))
 
-    def say(self, kind: Kind, said: JsonObject, *, session: int = 0, link: int = 0, amount: int = 0) -> None:
-        self.add(kind, json.dumps(said).encode(), session=session, link=link, amount=amount)
+    def add_json(self, kind: Kind, document: JsonObject, *, session: int = 0, link: int = 0, amount: int = 0) -> None:
+        self.add(kind, json.dumps(document).encode(), session=session, link=link, amount=amount)
 
-    def ask(self, question: JsonObject, then: Callable[[JsonObject], None], receipts: Sequence[str] = ()) -> None:
-        self._asked += 1
-        self._questions[self._asked] = then, receipts
-        self.add(Kind.ASK, json.dumps(question).encode(), first=self._asked)
+    def request(self, fields: JsonObject, then: Callable[[JsonObject], None], receipts: Sequence[str] = ()) -> None:
+        self._last_request += 1
+        self._requests[self._last_request] = then, receipts
+        self.add(Kind.ASK, json.dumps(fields).encode(), first=self._last_request)
 
-    def receipts_of(self, answer: Frame) -> Sequence[str]:
-        return self._questions[answer.first][1]
+    def receipts_of(self, frame: Frame) -> Sequence[str]:
+        return self._requests[frame.first][1]
 
     def answered(self, frame: Frame) -> None:
-        """Raises RefusedError if that is the answer."""
-        said = frame.json()
-        then, _ = self._questions.pop(frame.first)
-        if "error" in said:
-            raise RefusedError(str(said["error"]))
-        then(said)
+        """Call the callback of the request. Raises RefusedError if the broker refused it."""
+        answer = frame.json()
+        then, _ = self._requests.pop(frame.first)
+        if "error" in answer:
+            raise RefusedError(str(answer["error"]))
+        then(answer)

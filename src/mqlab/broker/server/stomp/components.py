@@ -1,4 +1,4 @@
-"""What a connection that speaks STOMP consists of, beside its socket."""
+"""The components of a STOMP connection, beside its socket."""
 
 from __future__ import annotations
 
@@ -16,47 +16,47 @@ from mqlab.broker.server.stomp.transactions import StompTransactions
 
 
 class StompSocket(Protocol):
-    """The socket, as far as the talk is concerned."""
+    """The connection, as its decoder and encoder see it."""
 
-    def speaks(self, version: str) -> None:
-        """What the client says from now on is of this version."""
+    def set_version(self, version: str) -> None:
+        """The client uses this version of STOMP from now on."""
 
-    def varies(self, headers: frozenset[str]) -> None:
-        """Frames that differ in the values of these headers only can be handled together."""
+    def set_varying_headers(self, headers: frozenset[str]) -> None:
+        """Frames that differ only in the values of these headers can be handled together."""
 
-    def welcome(self, version: str, beat: int, expect: int) -> None:
-        """It is let in. Milliseconds between heart-beats that are sent, and expected; 0: none."""
+    def login_done(self, version: str, send_ms: int, expect_ms: int) -> None:
+        """The login is done. The intervals of heart-beats that the broker sends, and expects; 0: none."""
 
     def write(self, data: bytes) -> None: ...
 
     def refuse(self, message: str) -> None:
-        """Say so, and end the connection."""
+        """Send an ERROR frame and end the connection."""
 
 
 class StompComponents:
-    """`session` is the broker's name for the connection; `exists` tells whether there is a destination of a name."""
+    """`session` is the broker's name for the connection; `exists` says whether a destination exists."""
 
-    def __init__(self, outside: StompSocket, session: str, exists: Callable[[str], bool]) -> None:
-        self.outside = outside
+    def __init__(self, socket: StompSocket, session: str, exists: Callable[[str], bool]) -> None:
+        self.socket = socket
         self.session = session
         self.exists = exists
         self.commands = NativeCommands()
-        self.receipts = Receipts(self._say_receipts)
+        self.receipts = Receipts(self._write_receipts)
         self.producers = StompProducers(self.commands, self.receipts)
         self.transactions = StompTransactions(self.commands, self.receipts, self.producers)
         self.subscriptions = StompSubscriptions(self.commands, self.receipts, session)
-        self.temporaries = TemporaryQueues(self.commands)
-        self.greeting: ConnectHeaders | None = None
+        self.temporary_queues = TemporaryQueues(self.commands)
+        self.connect_headers: ConnectHeaders | None = None
         self.logged_in = False
-        # It was told of an error: the last that it is told. The broker itself would go on, if it has only refused.
+        # The client got an ERROR frame, which is the last frame; `refused`: the native connection would go on.
         self.failed = self.refused = False
-        # Of the frame that cannot be done: the receipt that was wanted for it.
+        # The receipt that the client wants for the frame that failed.
         self.failed_receipt = ""
 
     @property
     def version(self) -> str:
-        return "1.0" if self.greeting is None else self.greeting.version
+        return "1.0" if self.connect_headers is None else self.connect_headers.version
 
-    def _say_receipts(self, ids: Sequence[str]) -> None:
-        lines = (header_line("receipt-id", one, self.version) for one in ids)
-        self.outside.write(b"".join([b"RECEIPT\n%b\n\0" % one for one in lines]))
+    def _write_receipts(self, ids: Sequence[str]) -> None:
+        lines = (header_line("receipt-id", receipt, self.version) for receipt in ids)
+        self.socket.write(b"".join([b"RECEIPT\n%b\n\0" % line for line in lines]))

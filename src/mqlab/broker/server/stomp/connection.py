@@ -1,4 +1,4 @@
-"""One client that speaks STOMP: bytes of its socket in and out, and the order in which things are done."""
+"""The connection of a STOMP client: it reads and writes bytes, and runs the client's commands in order."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ from mqlab.wire.stomp import FrameRun, Limits, StompError, StompFrame, StompFram
 _BEFORE_CONNECT: Final = Limits(
     limits.STOMP_HEADERS, limits.FRAME_BEFORE_HELLO, limits.FRAME_BEFORE_HELLO, limits.FRAME_BEFORE_HELLO
 )
-# Bytes that one step looks at, at the most.
+# Bytes that the splitter gets at a time.
 _CHUNK: Final = 64 * 1024
-# Seconds to read why a connection was ended.
-_LAST_WORDS: Final = 2.0
+# Seconds for the client to read the ERROR frame before the socket is aborted.
+_CLOSE_SECONDS: Final = 2.0
 
 
 class StompServerConnection(asyncio.Protocol):
-    """What was read is handled in order. What must wait, for room or for an answer, lets the client wait, too."""
+    """Handles frames in order. While a command waits for credit or for an answer, the connection does not read."""
 
     def __init__(self, broker: Broker) -> None:
         self._native = InProcessConnection(broker)
         self._frame_limit = broker.settings.frame_limit
-        # Also after a restart of the broker no other connection has this name.
+        # No other connection has this name, also after a restart of the broker.
         session = f"{time_ns() // 1_000_000:x}-{self._native.number}"
         self._components = StompComponents(self, session, broker.core.destinations.exists)
         self._decoder, self._encoder = StompDecoder(self._components), StompEncoder(self._components)
         self._splitter = StompFrameDecoder(_BEFORE_CONNECT, varying=VARYING)
         self._socket: asyncio.Transport | None = None
-        # Bytes that came while others were not worked off, what these are split into, and what is to be done next.
+        # Bytes that are not split into frames yet, the frames of the current bytes, and the next actions.
         self._bytes: deque[bytes] = deque()
-        self._found: Iterator[StompFrame | FrameRun] | None = None
+        self._frames: Iterator[StompFrame | FrameRun] | None = None
         self._actions: deque[Action] = deque()
-        self._busy = False
-        # There was no time for all of it in this turn of the loop: it goes on in another.
+        self._is_running = False
+        # The connection continues in a later turn of the loop.
         self._unfinished = broker.unfinished
         self._scheduler = broker.scheduler
         self._is_due = False
         self._unsent: list[bytes] = []
         self._heartbeats: Heartbeats | None = None
-        # The socket takes no more for now; nothing is read for now.
-        self._full = self._reading_paused = False
-        # When a connection that is ended must be gone.
+        # The write buffer of the socket is full; reading is paused.
+        self._write_paused = self._reading_paused = False
+        # Aborts the socket of a connection that has been ended.
         self._deadline: asyncio.TimerHandle | None = None
 
     @property
@@ -72,25 +72,25 @@ class StompServerConnection(asyncio.Protocol):
         if self._socket is None:
             return
         if self._heartbeats is not None:
-            self._heartbeats.heard()
+            self._heartbeats.data_read()
         if len(data) <= _CHUNK:
             self._bytes.append(data)
         else:
-            self._bytes.extend(data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK))
+            self._bytes.extend(data[begin : begin + _CHUNK] for begin in range(0, len(data), _CHUNK))
         began = time_ns()
-        self._turn()
+        self._run_actions()
         if self._socket is not None:
             self._unfinished.note(self._native, self._splitter.unfinished)
         self._scheduler.record_turn(began)
 
     def pause_writing(self) -> None:
-        self._full = True
+        self._write_paused = True
         self._native.pause_writing()
 
     def resume_writing(self) -> None:
-        self._full = False
+        self._write_paused = False
         self._native.resume_writing()
-        self._turn()
+        self._run_actions()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._socket = None
@@ -100,49 +100,49 @@ class StompServerConnection(asyncio.Protocol):
             self._deadline.cancel()
         self._bytes.clear()
         self._actions.clear()
-        self._found = None
+        self._frames = None
         self._native.connection_lost(error)
 
     # From the broker
 
     def frames_received(self, frames: Iterable[native.Frame]) -> None:
-        """What comes while something is handled is looked at, and what follows from it is done after that."""
+        """Frames may come while an action runs; the actions that follow from them run after it."""
         for frame in frames:
             try:
-                self._encoder.heard(frame)
+                self._encoder.encode(frame)
             except REFUSALS as error:
                 self.refuse(str(error))
-        self._turn()
+        self._run_actions()
 
     def end(self) -> None:
-        """The broker has ended the connection. Who does not read its last words does not stay for ever."""
+        """The broker has ended the connection. A client that does not read the last frame is aborted later."""
         if self._socket is None:
             return
         self._write_out()
         socket, self._socket = self._socket, None
-        self._deadline = asyncio.get_running_loop().call_later(_LAST_WORDS, socket.abort)
+        self._deadline = asyncio.get_running_loop().call_later(_CLOSE_SECONDS, socket.abort)
         if self._components.failed and socket.can_write_eof() and not socket.is_closing():
-            # What it still sends is taken and forgotten: a socket that is closed before would forget the last words.
+            # Read and discard what the client still sends: closing the socket before would discard the last frame.
             socket.write_eof()
             if self._reading_paused:
                 socket.resume_reading()
         else:
             socket.close()
 
-    # For the talk
+    # For decoder and encoder
 
-    def welcome(self, version: str, beat: int, expect: int) -> None:
-        """It is let in, and may say more."""
+    def login_done(self, version: str, send_ms: int, expect_ms: int) -> None:
+        """The login is done: the limits of frames are those of the settings."""
         self._splitter.limits = Limits(
             limits.STOMP_HEADERS, limits.STOMP_HEADER, limits.STOMP_HEAD, self._frame_limit - limits.STOMP_HEAD_ROOM
         )
-        seconds = (beat / 1000, expect / 1000) if version != "1.0" else (0.0, 0.0)
-        self._heartbeats = Heartbeats(*seconds, self._beat, self._silent)
+        seconds = (send_ms / 1000, expect_ms / 1000) if version != "1.0" else (0.0, 0.0)
+        self._heartbeats = Heartbeats(*seconds, self._send_heartbeat, self._heartbeat_missed)
 
-    def speaks(self, version: str) -> None:
+    def set_version(self, version: str) -> None:
         self._splitter.version = version
 
-    def varies(self, headers: frozenset[str]) -> None:
+    def set_varying_headers(self, headers: frozenset[str]) -> None:
         self._splitter.varying = headers
 
     def write(self, data: bytes) -> None:
@@ -150,92 +150,92 @@ class StompServerConnection(asyncio.Protocol):
             self._unsent.append(data)
 
     def refuse(self, message: str) -> None:
-        """Something cannot be done: with STOMP, that ends the connection. What was said before it is done."""
-        self._hand_over()
+        """A command has failed: in STOMP that ends the connection. Earlier commands are done first."""
+        self._send_commands()
         self._native.fail("refused", message)
 
     # The components
 
-    def _turn(self) -> None:
-        """Go on until there is nothing to do, or something must be waited for."""
-        if self._busy:
+    def _run_actions(self) -> None:
+        """Run actions until there are none, the next one must wait, or the time of the turn is used up."""
+        if self._is_running:
             return
-        self._busy = True
-        ends, has_time = time_ns() + limits.TURN_NS, True
+        self._is_running = True
+        ends_ns, has_time = time_ns() + limits.TURN_NS, True
         while self._socket is not None and not self._components.failed:
-            # Who does not read its receipts is not listened to.
-            if not self._full and has_time and self._act():
-                has_time = time_ns() <= ends
+            # No command of a client that does not read its receipts is handled.
+            if not self._write_paused and has_time and self._run_next():
+                has_time = time_ns() <= ends_ns
                 continue
-            if not self._full:
-                self._components.subscriptions.settle_auto()
-            if not self._hand_over():
+            if not self._write_paused:
+                self._components.subscriptions.acknowledge_auto()
+            if not self._send_commands():
                 break
-        self._busy = False
-        if self._components.refused or (not self._actions and self._decoder.has_left):
+        self._is_running = False
+        if self._components.refused or (not self._actions and self._decoder.is_finished):
             self._leave()
         self._write_out()
-        if not self._full and not has_time and (self._actions or self._found or self._bytes):
-            self._go_on_later()
-        self._listen(not (self._actions or self._decoder.waits or self._full or self._is_due))
+        if not self._write_paused and not has_time and (self._actions or self._frames or self._bytes):
+            self._defer_actions()
+        self._set_reading(not (self._actions or self._decoder.waits or self._write_paused or self._is_due))
 
-    def _go_on_later(self) -> None:
+    def _defer_actions(self) -> None:
         if not self._is_due and self._socket is not None:
             self._is_due = True
-            self._scheduler.defer(self._go_on)
+            self._scheduler.defer(self._run_deferred)
 
-    def _go_on(self) -> None:
+    def _run_deferred(self) -> None:
         self._is_due = False
-        self._turn()
+        self._run_actions()
 
     def _leave(self) -> None:
         self.end()
         self._native.connection_lost(None)
 
-    def _hand_over(self) -> bool:
-        """To the broker, what the client wants. Whether that was anything."""
-        commands = self._components.commands.taken()
+    def _send_commands(self) -> bool:
+        """Hand the collected frames to the native connection. Return whether there were any."""
+        commands = self._components.commands.take()
         if commands:
-            # The broker must not be left while it is at it.
-            busy, self._busy = self._busy, True
+            # The native connection may answer at once: `_run_actions` must not run inside this call.
+            was_running, self._is_running = self._is_running, True
             self._native.frames_received(commands)
-            self._busy = busy
-        self._decoder.handed_over()
+            self._is_running = was_running
+        self._decoder.commands_sent()
         self._write_out()
         return bool(commands)
 
-    def _act(self) -> bool:
-        """The next step. False: there is none, or it must wait."""
+    def _run_next(self) -> bool:
+        """Run the next action. Return False if there is none, or if it must wait."""
         if not self._actions:
-            return not self._decoder.waits and self._find()
+            return not self._decoder.waits and self._next_actions()
         try:
             done = self._actions[0]()
         except (StompError, *REFUSALS) as error:
-            self.refuse(self._decoder.told(error))
+            self.refuse(self._decoder.error_text(error))
             return False
         if done and self._actions:
             self._actions.popleft()
         return done
 
-    def _find(self) -> bool:
-        """The next frame, or messages that can be sent together, and the frame after them."""
-        if self._found is None:
+    def _next_actions(self) -> bool:
+        """Decode a frame, or a batch of messages and the frame after it. Return False if there are no bytes."""
+        if self._frames is None:
             if not self._bytes:
                 return False
-            self._found = self._splitter.feed_runs(self._bytes.popleft())
+            self._frames = self._splitter.feed_runs(self._bytes.popleft())
         try:
-            found = next(self._found, None)
+            frame = next(self._frames, None)
         except StompError as error:
             self._bytes.clear()
-            self._actions += self._decoder.gathered()
-            self._actions.append(partial(_fail, error))
+            self._actions += self._decoder.finish_batch()
+            self._actions.append(partial(_raise, error))
         else:
-            if found is not None:
-                if not self._decoder.gathers(found):
-                    self._actions += self._decoder.actions(found)
+            if frame is not None:
+                if not self._decoder.adds_to_batch(frame):
+                    self._actions += self._decoder.actions(frame)
                 return True
-            self._actions += self._decoder.gathered()
-        self._found = None
+            self._actions += self._decoder.finish_batch()
+        self._frames = None
         return True
 
     def _write_out(self) -> None:
@@ -243,27 +243,27 @@ class StompServerConnection(asyncio.Protocol):
             unsent, self._unsent = self._unsent, []
             self._socket.writelines(unsent)
             if self._heartbeats is not None:
-                self._heartbeats.wrote()
+                self._heartbeats.data_written()
 
-    def _listen(self, listening: bool) -> None:
-        """Who must wait is not listened to: what it sends stays on its side."""
-        if self._socket is None or listening is not self._reading_paused or self._socket.is_closing():
+    def _set_reading(self, reading: bool) -> None:
+        """While reading is paused, what the client sends stays on its side."""
+        if self._socket is None or reading is not self._reading_paused or self._socket.is_closing():
             return
-        self._reading_paused = not listening
+        self._reading_paused = not reading
         if self._heartbeats is not None:
             self._heartbeats.reading_paused(self._reading_paused)
-        if listening:
+        if reading:
             self._socket.resume_reading()
         else:
             self._socket.pause_reading()
 
-    def _beat(self) -> None:
-        if self._socket is not None and not self._full:
+    def _send_heartbeat(self) -> None:
+        if self._socket is not None and not self._write_paused:
             self._socket.write(b"\n")
 
-    def _silent(self) -> None:
-        self.refuse("no heart-beat came in time")
+    def _heartbeat_missed(self) -> None:
+        self.refuse("no heart-beat arrived in time")
 
 
-def _fail(error: StompError) -> bool:
+def _raise(error: StompError) -> bool:
     raise error

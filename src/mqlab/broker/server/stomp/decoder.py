@@ -1,4 +1,4 @@
-"""What a STOMP client says, as commands for the broker."""
+"""Decodes frames of a STOMP client into commands for the native connection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from time import time_ns
 from typing import Final
 
-from mqlab.broker.core.model.destination_names import QUEUE, TEMPORARY
+from mqlab.broker.core.model.destination_names import QUEUE, TEMPORARY, BadNameError
 from mqlab.broker.server.stomp.components import StompComponents
 from mqlab.broker.server.stomp.handshake import parse_connect
 from mqlab.broker.server.stomp.messages.headers import CORRELATION_ID, SendContext
@@ -19,30 +19,30 @@ from mqlab.wire.native.columns import PROPERTY
 from mqlab.wire.native.frames import Kind
 from mqlab.wire.stomp import FrameRun, StompError, StompFrame
 
-# Something to do; False: not yet, try again when the broker has said something.
+# Returns False if it must wait: it runs again after the next answer of the broker.
 Action = Callable[[], bool]
 
 # Headers whose values may differ between frames that are handled together.
 VARYING: Final = frozenset(("receipt", "id", "message-id", *CORRELATION_ID))
 # Headers that an ACK or NACK of each version must have; the first names the message.
 _SETTLED_BY: Final = {"1.0": ("message-id",), "1.1": ("message-id", "subscription"), "1.2": ("id",)}
-# Properties are among them as they are met; so many are remembered.
+# Headers that a client uses as properties may differ, too; the decoder remembers this many.
 _MOST_PROPERTIES: Final = 64
-_ANOTHER_S: Final = f"{QUEUE}:{TEMPORARY}"
-_GREETINGS: Final = ("CONNECT", "STOMP")
-_NOT_A_GREETING: Final = "the first frame must be CONNECT or STOMP, and well formed"
+_TEMPORARY_QUEUE: Final = f"{QUEUE}:{TEMPORARY}"
+_CONNECT_COMMANDS: Final = ("CONNECT", "STOMP")
+_CONNECT_EXPECTED: Final = "the first frame must be CONNECT or STOMP, and well formed"
 
 
 class StompDecoder:
     def __init__(self, components: StompComponents) -> None:
         self._components = components
-        self._gathered: SendBatch | None = None
-        # Done when the broker has what was said.
-        self._at_hand_over: list[PendingReceipts] = []
-        self._leaves = False
-        # Of the last message that was looked at.
+        self._batch: SendBatch | None = None
+        # Receipts that are due when the native connection has the commands.
+        self._due_when_sent: list[PendingReceipts] = []
+        self._disconnecting = False
+        # Headers and batch key of the last message.
         self._last_headers: Mapping[str, str] = {}
-        self._last_kind = BatchKey("", "", False, ())
+        self._last_key = BatchKey("", "", False, ())
         # Headers that this client uses as properties.
         self._properties: set[str] = set()
         self._handlers: dict[str, Callable[[StompFrame], bool]] = {
@@ -56,79 +56,79 @@ class StompDecoder:
 
     @property
     def waits(self) -> bool:
-        """Nothing more of the client is looked at: it is not let in yet, or said that it leaves."""
-        return self._leaves or (self._components.greeting is not None and not self._components.logged_in)
+        """Whether no more frames are handled: the login is not done, or the client has sent DISCONNECT."""
+        return self._disconnecting or (self._components.connect_headers is not None and not self._components.logged_in)
 
     @property
-    def has_left(self) -> bool:
-        """It said so, and all that it said before is done."""
-        return self._leaves and self._components.receipts.idle
+    def is_finished(self) -> bool:
+        """The client has sent DISCONNECT, and all earlier commands are done."""
+        return self._disconnecting and self._components.receipts.idle
 
-    def gathers(self, found: StompFrame | FrameRun) -> bool:
-        """Whether it is a message that is sent with those before it. Raises StompError."""
-        if found.command != "SEND" or not self._components.logged_in:
+    def adds_to_batch(self, frame: StompFrame | FrameRun) -> bool:
+        """Add a SEND to the current batch. Return False if the frame does not belong to it. Raises StompError."""
+        if frame.command != "SEND" or not self._components.logged_in:
             return False
-        if self._gathered is None:
-            self._gathered = self._first(found)
+        if self._batch is None:
+            self._batch = self._begin_batch(frame)
             return True
-        return self._gathered.takes(found)
+        return self._batch.add(frame)
 
-    def actions(self, found: StompFrame | FrameRun) -> list[Action]:
-        """For what does not go with the messages before it: these must be sent first. Raises StompError."""
-        if found.command == "SEND" and self._components.logged_in:
-            following = self._first(found)
-            actions, self._gathered = self.gathered(), following
+    def actions(self, frame: StompFrame | FrameRun) -> list[Action]:
+        """The actions for a frame that does not belong to the current batch, which goes first. Raises StompError."""
+        if frame.command == "SEND" and self._components.logged_in:
+            following = self._begin_batch(frame)
+            actions, self._batch = self.finish_batch(), following
             return actions
-        actions = self.gathered()
+        actions = self.finish_batch()
         if not self._components.logged_in:
-            actions += [partial(self._connect, frame) for frame in _frames(found)]
-        elif found.command in ("ACK", "NACK"):
-            actions.append(partial(self._settle, found))
+            actions += [partial(self._connect, single) for single in _frames(frame)]
+        elif frame.command in ("ACK", "NACK"):
+            actions.append(partial(self._settle, frame))
         else:
-            actions += [partial(self._handle, frame) for frame in _frames(found)]
+            actions += [partial(self._handle, single) for single in _frames(frame)]
         return actions
 
-    def _first(self, found: StompFrame | FrameRun) -> SendBatch:
-        """The first of messages that may be sent together. Raises StompError."""
-        if found.headers is self._last_headers:
-            # One like it came before, so that its head was not read again.
-            return SendBatch(self._last_kind, found)
-        kind = batch_key(found)
-        self._last_headers, self._last_kind = found.headers, kind
-        properties = {column.header for column in kind.columns if column.name.startswith(PROPERTY)}
+    def _begin_batch(self, frame: StompFrame | FrameRun) -> SendBatch:
+        """Raises StompError."""
+        if frame.headers is self._last_headers:
+            # The splitter has recognized the head of the last message and reuses its headers.
+            return SendBatch(self._last_key, frame)
+        key = batch_key(frame)
+        self._last_headers, self._last_key = frame.headers, key
+        properties = {column.header for column in key.columns if column.name.startswith(PROPERTY)}
         if not properties <= self._properties and len(self._properties) < _MOST_PROPERTIES:
             self._properties |= properties
-            self._components.outside.varies(VARYING | self._properties)
-        return SendBatch(kind, found)
+            self._components.socket.set_varying_headers(VARYING | self._properties)
+        return SendBatch(key, frame)
 
-    def gathered(self) -> list[Action]:
-        """Messages that nothing is put to any more."""
-        gathered, self._gathered = self._gathered, None
-        return [] if gathered is None else [partial(self._send, gathered)]
+    def finish_batch(self) -> list[Action]:
+        """The action that sends the current batch."""
+        batch, self._batch = self._batch, None
+        return [] if batch is None else [partial(self._send, batch)]
 
-    def handed_over(self) -> None:
-        """The broker has all that was said."""
-        done, self._at_hand_over = self._at_hand_over, []
+    def commands_sent(self) -> None:
+        """The native connection has all commands."""
+        done, self._due_when_sent = self._due_when_sent, []
         for pending in done:
             self._components.receipts.done(pending)
 
-    def told(self, error: Exception) -> str:
-        """What to say of it: nothing that a stranger wrote, for that may be a password."""
-        return str(error) if self._components.logged_in else _NOT_A_GREETING
+    def error_text(self, error: Exception) -> str:
+        """The text for the ERROR frame. Before the login it quotes nothing from the client: that may be a password."""
+        return str(error) if self._components.logged_in else _CONNECT_EXPECTED
 
-    # Each returns True: it is done. All raise StompError, BadNameError or RefusedError.
+    # Actions and handlers return True when they are done. All raise StompError, BadNameError or RefusedError.
 
     def _connect(self, frame: StompFrame) -> bool:
         components = self._components
-        if frame.command not in _GREETINGS or components.greeting is not None:
-            raise StompError(_NOT_A_GREETING)
+        if frame.command not in _CONNECT_COMMANDS or components.connect_headers is not None:
+            raise StompError(_CONNECT_EXPECTED)
         try:
-            components.greeting = parse_connect(frame.headers)
+            components.connect_headers = parse_connect(frame.headers)
         except StompError as error:
-            components.outside.refuse(str(error))
+            components.socket.refuse(str(error))
             return True
-        components.outside.speaks(components.greeting.version)
-        components.commands.say(Kind.HELLO, components.greeting.hello)
+        components.socket.set_version(components.connect_headers.version)
+        components.commands.add_json(Kind.HELLO, components.connect_headers.hello)
         return True
 
     def _handle(self, frame: StompFrame) -> bool:
@@ -140,92 +140,92 @@ class StompDecoder:
         self._components.failed_receipt = ""
         return done
 
-    def _send(self, gathered: SendBatch) -> bool:
-        components, kind, receipts = self._components, gathered.kind, gathered.receipts()
+    def _send(self, batch: SendBatch) -> bool:
+        components, key, receipts = self._components, batch.key, batch.receipts()
         components.failed_receipt = receipts[0] if receipts else ""
-        if not all(components.temporaries.ready(name) for name in gathered.destinations()):
+        if not all(components.temporary_queues.ready(name) for name in batch.destinations()):
             return False
-        session = components.transactions[kind.transaction].session if kind.transaction else PLAIN
-        name = components.temporaries.name(kind.destination)
+        session = components.transactions[key.transaction].session if key.transaction else PLAIN
+        name = components.temporary_queues.name(key.destination)
         if not components.exists(name):
-            components.producers.let_go(session, name)
-            if name.startswith(_ANOTHER_S):
-                # A reply to somebody who has left goes nowhere; who replies to others must not suffer for it.
-                self._done_at_hand_over(receipts)
+            components.producers.close(session, name)
+            if name.startswith(_TEMPORARY_QUEUE):
+                # The requester has disconnected: discard the reply, so that the replier can go on.
+                self._receipts_when_sent(receipts)
                 return True
         producer = components.producers.ready(session, name)
         if producer is None:
             return False
-        payload = gathered.payload(SendContext(time_ns() // 1_000_000, self._reply_to))
+        payload = batch.payload(SendContext(time_ns() // 1_000_000, self._reply_to))
         components.failed_receipt = ""
-        if kind.transaction:
-            components.producers.send_within(producer, session, payload, persistent=kind.persistent)
-            self._done_at_hand_over(receipts)
+        if key.transaction:
+            components.producers.send_in_transaction(producer, session, payload, persistent=key.persistent)
+            self._receipts_when_sent(receipts)
         else:
-            components.producers.send(producer, payload, receipts, persistent=kind.persistent)
+            components.producers.send(producer, payload, receipts, persistent=key.persistent)
         return True
 
     def _reply_to(self, written: str) -> str:
-        """What is no destination here may mean something to whoever gets it."""
+        """A reply-to that is not a destination of this broker stays as it is: the consumer may understand it."""
         try:
-            return self._components.temporaries.name(written)
-        except ValueError:
+            return self._components.temporary_queues.name(written)
+        except BadNameError:
             return written
 
-    def _settle(self, found: StompFrame | FrameRun) -> bool:
-        components, headers = self._components, found.headers
+    def _settle(self, frame: StompFrame | FrameRun) -> bool:
+        components, headers = self._components, frame.headers
         self._components.failed_receipt = headers.get("receipt", "")
         names = _SETTLED_BY[components.version]
         for needed in names:
             if needed not in headers:
-                raise StompError(f"{found.command} of STOMP {components.version} needs {needed}")
+                raise StompError(f"{frame.command} of STOMP {components.version} needs {needed}")
         transaction = components.transactions[headers["transaction"]] if headers.get("transaction") else None
-        accepted = found.command == "ACK"
-        for subscription, ids in components.subscriptions.of_messages(_values(found, names[0])):
+        accepted = frame.command == "ACK"
+        for subscription, ids in components.subscriptions.deliveries_of(_values(frame, names[0])):
             if len(names) > 1 and subscription.headers.id != headers["subscription"]:
                 raise StompError(f"{headers['subscription'][:80]!r} is not the subscription of these messages")
-            ranges = subscription.taken(ids)
+            ranges = subscription.take(ids)
             if transaction is None:
                 subscription.settle(ranges, accepted=accepted)
             else:
                 transaction.settled.append((subscription, ranges, accepted))
-            subscription.make_room(ranges)
+            subscription.grant_credit(ranges)
         self._components.failed_receipt = ""
-        self._done_at_hand_over(_values(found, "receipt") if "receipt" in headers else ())
+        self._receipts_when_sent(_values(frame, "receipt") if "receipt" in headers else ())
         return True
 
     def _subscribe(self, frame: StompFrame) -> bool:
         components = self._components
         headers = parse_subscribe(frame.headers, components.version)
-        if not components.temporaries.ready(headers.written):
+        if not components.temporary_queues.ready(headers.written):
             return False
         components.subscriptions.open(
-            headers, components.temporaries.name(headers.written), components.version, _receipt(frame.headers)
+            headers, components.temporary_queues.name(headers.written), components.version, _receipt(frame.headers)
         )
         return True
 
     def _unsubscribe(self, frame: StompFrame) -> bool:
         components, headers = self._components, frame.headers
-        durable, found = durable_name(headers), components.subscriptions.find(headers)
-        if found is None and not durable:
+        durable, subscription = durable_name(headers), components.subscriptions.find(headers)
+        if subscription is None and not durable:
             raise StompError(f"there is no subscription {headers.get('id', headers.get('destination', ''))[:80]!r}")
-        if found is not None:
-            if not found.opening.done:
-                # The broker answers for a consumer only as long as it is there.
+        if subscription is not None:
+            if not subscription.opening.done:
+                # The native connection answers OPEN_CONSUMER only while the consumer is open.
                 return False
-            components.transactions.leaves(found)
-            components.subscriptions.close(found)
+            components.transactions.subscription_closing(subscription)
+            components.subscriptions.close(subscription)
         if not durable:
-            self._done_at_hand_over(_receipt(headers))
+            self._receipts_when_sent(_receipt(headers))
             return True
         pending = components.receipts.expect(_receipt(headers))
-        question = {"ask": "unsubscribe", "name": durable}
-        components.commands.ask(question, lambda _: components.receipts.done(pending), pending.ids)
+        request = {"ask": "unsubscribe", "name": durable}
+        components.commands.request(request, lambda _: components.receipts.done(pending), pending.ids)
         return True
 
     def _begin(self, frame: StompFrame) -> bool:
         self._components.transactions.begin(frame.headers.get("transaction", ""))
-        self._done_at_hand_over(_receipt(frame.headers))
+        self._receipts_when_sent(_receipt(frame.headers))
         return True
 
     def _commit(self, frame: StompFrame) -> bool:
@@ -237,22 +237,22 @@ class StompDecoder:
         return True
 
     def _disconnect(self, frame: StompFrame) -> bool:
-        self._leaves = True
-        self._done_at_hand_over(_receipt(frame.headers))
+        self._disconnecting = True
+        self._receipts_when_sent(_receipt(frame.headers))
         return True
 
-    def _done_at_hand_over(self, receipts: Sequence[str]) -> None:
+    def _receipts_when_sent(self, receipts: Sequence[str]) -> None:
         if receipts:
-            self._at_hand_over.append(self._components.receipts.expect(receipts))
+            self._due_when_sent.append(self._components.receipts.expect(receipts))
 
 
 def _receipt(headers: Mapping[str, str]) -> tuple[str, ...]:
     return (headers["receipt"],) if "receipt" in headers else ()
 
 
-def _frames(found: StompFrame | FrameRun) -> list[StompFrame]:
-    return found.frames() if isinstance(found, FrameRun) else [found]
+def _frames(frame: StompFrame | FrameRun) -> list[StompFrame]:
+    return frame.frames() if isinstance(frame, FrameRun) else [frame]
 
 
-def _values(found: StompFrame | FrameRun, name: str) -> Sequence[str]:
-    return found.values(name) if isinstance(found, FrameRun) else (found.headers[name],)
+def _values(frame: StompFrame | FrameRun, name: str) -> Sequence[str]:
+    return frame.values(name) if isinstance(frame, FrameRun) else (frame.headers[name],)

@@ -1,4 +1,4 @@
-"""What the broker says, as frames for the client."""
+"""Encodes frames of the native connection as STOMP frames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SERVER: Final = f"mqlab/{__version__}"
 class StompEncoder:
     def __init__(self, components: StompComponents) -> None:
         self._components = components
-        self._kinds: dict[int, Callable[[Frame], None]] = {
+        self._handlers: dict[int, Callable[[Frame], None]] = {
             Kind.HELLO: self._hello,
             Kind.ERROR: self._error,
             Kind.DELIVER: self._deliver,
@@ -34,30 +34,35 @@ class StompEncoder:
             Kind.ANSWER: self._answered,
         }
 
-    def heard(self, frame: Frame) -> None:
-        """Raises RefusedError if it is the answer to a question, and a refusal."""
-        kind = self._kinds.get(frame.kind)
-        if kind is not None:
-            kind(frame)
+    def encode(self, frame: Frame) -> None:
+        """Raises RefusedError if the broker has refused an admin request."""
+        handler = self._handlers.get(frame.kind)
+        if handler is not None:
+            handler(frame)
 
     def _hello(self, _: Frame) -> None:
         components = self._components
-        greeting = components.greeting
-        assert greeting is not None
+        connect_headers = components.connect_headers
+        assert connect_headers is not None
         components.logged_in = True
-        least = f"{greeting.beat},{greeting.expect}"
-        headers = {"version": greeting.version, "server": _SERVER, "session": components.session, "heart-beat": least}
-        components.outside.write(encode(StompFrame("CONNECTED", headers), greeting.version))
-        components.outside.welcome(greeting.version, greeting.beat, greeting.expect)
-        components.commands.say(Kind.OPEN_SESSION, {"transacted": False}, session=PLAIN)
+        heart_beat = f"{connect_headers.send_ms},{connect_headers.expect_ms}"
+        headers = {
+            "version": connect_headers.version,
+            "server": _SERVER,
+            "session": components.session,
+            "heart-beat": heart_beat,
+        }
+        components.socket.write(encode(StompFrame("CONNECTED", headers), connect_headers.version))
+        components.socket.login_done(connect_headers.version, connect_headers.send_ms, connect_headers.expect_ms)
+        components.commands.add_json(Kind.OPEN_SESSION, {"transacted": False}, session=PLAIN)
 
     def _deliver(self, frame: Frame) -> None:
-        self._components.outside.write(self._components.subscriptions.deliver(frame))
+        self._components.socket.write(self._components.subscriptions.deliver(frame))
 
     def _origin(self, frame: Frame) -> None:
         subscription = self._components.subscriptions.linked(frame.link)
         if subscription is not None:
-            subscription.comes_from(bytes(frame.payload).decode())
+            subscription.set_origin(bytes(frame.payload).decode())
 
     def _opened(self, frame: Frame) -> None:
         subscription = self._components.subscriptions.linked(frame.link)
@@ -75,28 +80,28 @@ class StompEncoder:
     def _seen(self, frame: Frame) -> None:
         subscription = self._components.subscriptions.linked(frame.link)
         if subscription is not None:
-            self._components.outside.write(subscription.seen())
+            self._components.socket.write(subscription.seen())
 
     def _error(self, frame: Frame) -> None:
-        """The broker may go on after a refusal; a client that speaks STOMP cannot know what of it was not done."""
+        """After a refusal the native connection goes on; a STOMP client could not know what was refused, so it ends."""
         components, message = self._components, str(frame.json().get("message", ""))
         if components.failed:
             return
         headers = {"message": message, "content-type": "text/plain"}
-        # While a frame is refused here, the broker may refuse one of those before it.
-        receipt = next(iter(self._wanted(frame)), "") if frame.session or frame.link else components.failed_receipt
+        # The error may be about an earlier frame than the one that is handled now.
+        receipt = next(iter(self._receipts_of(frame)), "") if frame.session or frame.link else components.failed_receipt
         if receipt:
             headers["receipt-id"] = receipt
         if not components.logged_in:
             headers["version"] = ",".join(VERSIONS)
         lines = b"".join(header_line(name, value, components.version) for name, value in headers.items())
         body = message.encode(errors="replace")
-        components.outside.write(b"ERROR\n%bcontent-length:%d\n\n%b\0" % (lines, len(body), body))
+        components.socket.write(b"ERROR\n%bcontent-length:%d\n\n%b\0" % (lines, len(body), body))
         components.failed = True
         components.refused = bool(frame.session or frame.link)
 
-    def _wanted(self, frame: Frame) -> Sequence[str]:
-        """The receipts for what was refused."""
+    def _receipts_of(self, frame: Frame) -> Sequence[str]:
+        """The receipts that the client wants for the refused frame."""
         components = self._components
         if not frame.link:
             return components.transactions.receipts_of(frame.session)

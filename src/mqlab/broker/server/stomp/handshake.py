@@ -1,4 +1,4 @@
-"""CONNECT: which version is spoken, how often both sides show that they are alive, and who the client is."""
+"""The headers of CONNECT: STOMP version, heart-beats, user and client id."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -7,25 +7,25 @@ from mqlab.broker import limits
 from mqlab.wire import native
 from mqlab.wire.stomp import VERSIONS, StompError
 
-_LONGEST: Final = 24 * 60 * 60 * 1000
+_LONGEST_MS: Final = 24 * 60 * 60 * 1000
 
 
 class ConnectHeaders(NamedTuple):
     version: str
-    # Milliseconds between heart-beats that the broker sends, and that it expects; 0: none.
-    beat: int
-    expect: int
-    # For the broker.
+    # Intervals of the heart-beats that the broker sends, and that it expects; 0: none.
+    send_ms: int
+    expect_ms: int
+    # The HELLO of the native protocol.
     hello: dict[str, Any]
 
 
 class UnsupportedVersionError(StompError):
-    """The client speaks no version that the broker does."""
+    """Client and broker have no version of STOMP in common."""
 
 
 def parse_connect(headers: Mapping[str, str]) -> ConnectHeaders:
     """Raises StompError."""
-    beat, expect = _heart_beat(headers.get("heart-beat", "0,0"))
+    send_ms, expect_ms = _heart_beat(headers.get("heart-beat", "0,0"))
     hello: dict[str, Any] = {
         "version": native.VERSION,
         "client_id": headers.get("client-id", ""),
@@ -33,23 +33,24 @@ def parse_connect(headers: Mapping[str, str]) -> ConnectHeaders:
     }
     if "login" in headers:
         hello |= {"user": headers["login"], "password": headers.get("passcode", "")}
-    return ConnectHeaders(_version(headers.get("accept-version", "1.0")), beat, expect, hello)
+    return ConnectHeaders(_version(headers.get("accept-version", "1.0")), send_ms, expect_ms, hello)
 
 
 def _version(accepted: str) -> str:
-    offered = [one.strip() for one in accepted.split(",")]
+    offered = [version.strip() for version in accepted.split(",")]
     for version in reversed(VERSIONS):
         if version in offered:
             return version
     raise UnsupportedVersionError(f"this broker speaks STOMP {', '.join(VERSIONS)}")
 
 
-def _heart_beat(text: str) -> tuple[int, int]:
-    """What the client can do and wants, made to fit what the broker can do."""
-    can, comma, wants = text.partition(",")
-    numbers = [int(one) for one in (can.strip(), wants.strip()) if one.isascii() and one.isdigit() and len(one) < 10]
-    if not comma or len(numbers) != 2 or max(numbers) > _LONGEST:
-        raise StompError(f"heart-beat: {text[:80]!r} is not two numbers of milliseconds")
+def _heart_beat(header: str) -> tuple[int, int]:
+    """The intervals that both sides can keep."""
+    can, comma, wants = header.partition(",")
+    texts = can.strip(), wants.strip()
+    numbers = [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 10]
+    if not comma or len(numbers) != 2 or max(numbers) > _LONGEST_MS:
+        raise StompError(f"heart-beat: {header[:80]!r} is not two numbers of milliseconds")
     least = limits.STOMP_HEART_BEAT
-    expect, beat = (max(one, least) if one else 0 for one in numbers)
-    return beat, expect
+    expect_ms, send_ms = (max(number, least) if number else 0 for number in numbers)
+    return send_ms, expect_ms

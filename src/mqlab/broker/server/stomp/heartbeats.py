@@ -1,42 +1,42 @@
-"""Heart-beats: something is sent in time, and a client that is silent for too long is gone."""
+"""Heart-beats: the broker sends in time, and disconnects a client that is silent for too long."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Final
 
-# Seconds between signs of life to a client that is not listened to: writing is the only way to learn that it is gone.
-_UNHEARD: Final = 5.0
-# Times the agreed pause after which a silent client is gone: messages are late at times.
-_PATIENCE: Final = 2.0
+# Seconds between heart-beats to a client while reading is paused: only a write can find out that the client is gone.
+_PAUSED_INTERVAL_S: Final = 5.0
+# Agreed intervals without data after which a client counts as gone: data may be late.
+_TOLERANCE: Final = 2.0
 
 
 class Heartbeats:
-    """Times are seconds, 0: none. `silent` is called once, `send` whenever nothing else was sent in time."""
+    """0: no heart-beats. It calls `send` when nothing else was sent in time, and `missed` once."""
 
-    def __init__(self, beat: float, expect: float, send: Callable[[], None], silent: Callable[[], None]) -> None:
+    def __init__(self, send_s: float, expect_s: float, send: Callable[[], None], missed: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._send, self._silent = send, silent
-        self._pause, self._patience = beat / 2, expect * _PATIENCE
+        self._send, self._missed = send, missed
+        self._interval_s, self._timeout_s = send_s / 2, expect_s * _TOLERANCE
         self._wrote = False
-        self._heard = self._loop.time()
+        self._last_read = self._loop.time()
         self._reading_paused = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        if beat:
+        if send_s:
             self._beat_later()
-        if expect:
-            self._timers["listen"] = self._loop.call_later(self._patience, self._listen)
+        if expect_s:
+            self._timers["listen"] = self._loop.call_later(self._timeout_s, self._listen)
 
-    def heard(self) -> None:
-        self._heard = self._loop.time()
+    def data_read(self) -> None:
+        self._last_read = self._loop.time()
 
     def reading_paused(self, paused: bool) -> None:
-        """As long as nothing is read nobody can be heard."""
+        """While reading is paused the client cannot be late."""
         self._reading_paused = paused
-        self._heard = self._loop.time()
+        self._last_read = self._loop.time()
         if paused and "beat" not in self._timers:
             self._beat_later()
 
-    def wrote(self) -> None:
+    def data_written(self) -> None:
         self._wrote = True
 
     def stop(self) -> None:
@@ -45,12 +45,12 @@ class Heartbeats:
         self._timers.clear()
 
     def _beat_later(self) -> None:
-        self._timers["beat"] = self._loop.call_later(self._pause or _UNHEARD, self._beat)
+        self._timers["beat"] = self._loop.call_later(self._interval_s or _PAUSED_INTERVAL_S, self._beat)
 
     def _beat(self) -> None:
         del self._timers["beat"]
         wrote, self._wrote = self._wrote, False
-        if self._pause or self._reading_paused:
+        if self._interval_s or self._reading_paused:
             self._beat_later()
             if not wrote:
                 self._send()
@@ -58,9 +58,9 @@ class Heartbeats:
     def _listen(self) -> None:
         now = self._loop.time()
         if self._reading_paused:
-            self._heard = now
-        left = self._heard + self._patience - now
+            self._last_read = now
+        left = self._last_read + self._timeout_s - now
         if left <= 0:
-            self._silent()
+            self._missed()
         else:
             self._timers["listen"] = self._loop.call_later(left, self._listen)

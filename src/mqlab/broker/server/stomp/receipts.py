@@ -1,11 +1,11 @@
-"""Receipts, in the order in which they were asked for: each also says that all before it is done."""
+"""Receipts, in the order of the frames: each also says that all earlier frames are done."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
 
 
 class PendingReceipts:
-    """Frames of the client that are not done yet, and the receipts it wants for them: none, one or several."""
+    """Frames that are not done, and the receipts that the client wants for them: none, one or several."""
 
     __slots__ = ("done", "ids")
 
@@ -15,10 +15,10 @@ class PendingReceipts:
 
 
 class Receipts:
-    """`say` is told of the receipts that are due. What nobody asked a receipt for can hold later ones back, too."""
+    """Calls `write` with receipts that are due. A frame without a receipt also delays later receipts."""
 
-    def __init__(self, say: Callable[[Sequence[str]], None]) -> None:
-        self._say = say
+    def __init__(self, write: Callable[[Sequence[str]], None]) -> None:
+        self._write = write
         self._waiting: deque[PendingReceipts] = deque()
 
     @property
@@ -36,4 +36,4 @@ class Receipts:
         while waiting and waiting[0].done:
             ids = waiting.popleft().ids
             if ids:
-                self._say(ids)
+                self._write(ids)

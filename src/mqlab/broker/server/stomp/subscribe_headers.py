@@ -1,4 +1,4 @@
-"""What the headers of a SUBSCRIBE ask for."""
+"""The headers of SUBSCRIBE."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -9,22 +9,22 @@ from mqlab.broker.server.stomp.messages.headers import flag, number
 from mqlab.wire.stomp import StompError
 
 Acknowledge = Literal["auto", "client", "client-individual"]
-# As many as a fast client works off in a moment; few of large messages are in memory twice.
+# Enough for a fast client; not so many that large messages take twice the memory.
 _PREFETCH: Final = 1000
 _PREFETCHES: Final = ("prefetch", "prefetch-count", "activemq.prefetchSize")
 _DURABLE_NAMES: Final = ("durable-subscription-name", "activemq.subscriptionName", "activemq.subcriptionName")
 
 
 class SubscribeHeaders(NamedTuple):
-    # By which it is unsubscribed: its id or, for clients of 1.0 that give none, its destination.
+    # UNSUBSCRIBE names the subscription by its id or, in STOMP 1.0 without ids, by its destination.
     key: str
     id: str | None
     # The destination as the client wrote it.
     written: str
     acknowledge: Acknowledge
     prefetch: int
-    # The rest, as the broker's own protocol says it.
-    said: dict[str, Any]
+    # The options of OPEN_CONSUMER in the native protocol.
+    options: dict[str, Any]
 
 
 def parse_subscribe(headers: Mapping[str, str], version: str) -> SubscribeHeaders:
@@ -34,7 +34,7 @@ def parse_subscribe(headers: Mapping[str, str], version: str) -> SubscribeHeader
         raise StompError("SUBSCRIBE needs a destination")
     if given is None and version != "1.0":
         raise StompError("SUBSCRIBE needs an id")
-    said: dict[str, Any] = {
+    options: dict[str, Any] = {
         "selector": _selector(headers.get("selector", "")),
         "durable": durable_name(headers),
         "shared": headers.get("shared", ""),
@@ -42,28 +42,28 @@ def parse_subscribe(headers: Mapping[str, str], version: str) -> SubscribeHeader
         "exclusive": flag(headers, "exclusive", "activemq.exclusive"),
         "browse": flag(headers, "browser"),
     }
-    # Of what a browser sees nothing is taken, so nothing is acknowledged.
-    acknowledge = _acknowledge(headers.get("ack", "auto")) if not said["browse"] else "auto"
+    # A browser removes nothing, so it acknowledges nothing.
+    acknowledge = _acknowledge(headers.get("ack", "auto")) if not options["browse"] else "auto"
     named = (number(name, headers[name], limits.PREFETCH) for name in _PREFETCHES if name in headers)
     key = written if given is None else given
-    return SubscribeHeaders(key, given, written, acknowledge, max(1, next(named, _PREFETCH)), said)
+    return SubscribeHeaders(key, given, written, acknowledge, max(1, next(named, _PREFETCH)), options)
 
 
 def _acknowledge(text: str) -> Acknowledge:
     accepted: tuple[Acknowledge, ...] = get_args(Acknowledge)
-    for one in accepted:
-        if text == one:
-            return one
+    for mode in accepted:
+        if text == mode:
+            return mode
     raise StompError(f"ack: {text[:80]!r} is none of {', '.join(accepted)}")
 
 
 def _selector(text: str) -> str:
-    """Headers are texts; a client that compares one with a number means the number it spells."""
+    """Headers are texts. A selector of a STOMP client converts them where it compares them with numbers."""
     return text if not text or text.startswith(CONVERTING) else CONVERTING + text
 
 
 def durable_name(headers: Mapping[str, str]) -> str:
-    """Of the subscription that lasts, or "". Raises StompError."""
+    """The name of the durable subscription, or "". Raises StompError."""
     for name in _DURABLE_NAMES:
         if headers.get(name):
             return headers[name]

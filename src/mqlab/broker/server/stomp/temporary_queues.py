@@ -1,4 +1,4 @@
-"""The temporary queues of a connection: what its client calls them, and what the broker does."""
+"""The temporary queues of a STOMP connection: the client's names for them, and the broker's."""
 
 from mqlab.broker import limits
 from mqlab.broker.core.errors import RefusedError
@@ -10,11 +10,11 @@ from mqlab.broker.server.stomp.messages.destination_names import TEMPORARY, nati
 class TemporaryQueues:
     def __init__(self, commands: NativeCommands) -> None:
         self._commands = commands
-        # "" until the broker has told its name.
+        # The broker's name by the client's; "" until the broker has created the queue.
         self._names: dict[str, str] = {}
 
     def ready(self, written: str) -> bool:
-        """Whether `name` can tell it; a temporary queue is made when it is first named. Raises RefusedError."""
+        """Whether the destination can be used; the first use of a temporary queue creates it. Raises RefusedError."""
         if not written.startswith(TEMPORARY):
             return True
         if written not in self._names:
@@ -22,12 +22,12 @@ class TemporaryQueues:
             if len(self._names) >= limits.LINKS_A_CONNECTION:
                 raise RefusedError(f"a connection has at most {limits.LINKS_A_CONNECTION} temporary queues")
             self._names[written] = ""
-            self._commands.ask({"ask": "temporary"}, lambda said: self._made(written, said))
+            self._commands.request({"ask": "temporary"}, lambda answer: self._created(written, answer))
         return bool(self._names[written])
 
     def name(self, written: str) -> str:
         """The broker's name for a destination. Raises BadNameError."""
         return self._names.get(written) or native_name(written)
 
-    def _made(self, written: str, said: JsonObject) -> None:
-        self._names[written] = str(said["name"])
+    def _created(self, written: str, answer: JsonObject) -> None:
+        self._names[written] = str(answer["name"])

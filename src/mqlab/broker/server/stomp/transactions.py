@@ -1,4 +1,4 @@
-"""StompTransactions of a connection, any number at a time: each is the transaction of a session of its own."""
+"""The transactions of a STOMP connection. Each open transaction has a session of its own."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mqlab.wire.stomp import StompError
 if TYPE_CHECKING:
     from mqlab.broker.server.stomp.subscriptions import StompSubscription
 
-# Sessions that are kept for the next transactions, and the producers with which one is worth keeping.
-_SPARE: Final = 4
+# Idle sessions that stay open for later transactions, and the most producers that such a session may have.
+_MOST_IDLE: Final = 4
 _MOST_PRODUCERS: Final = 64
 
 
 class StompTransaction:
-    """`settled`: what was accepted in it, or not, and is so only with its commit."""
+    """`settled`: its ACKs (True) and NACKs, which take effect with the commit."""
 
     def __init__(self, session: int) -> None:
         self.session = session
@@ -35,11 +35,11 @@ class StompTransactions:
         self._receipts = receipts
         self._producers = producers
         self._open: dict[str, StompTransaction] = {}
-        self._spare: list[int] = []
-        # Sessions that are closed when their last transaction has ended.
-        self._surplus: set[int] = set()
+        self._idle: list[int] = []
+        # Sessions to close when their last transaction has ended.
+        self._to_close: set[int] = set()
         self._sessions = PLAIN
-        # Who waits for the end of transactions, by the session.
+        # Receipts for COMMIT and ABORT, by session.
         self._ending: dict[int, deque[PendingReceipts]] = {}
 
     def __getitem__(self, name: str) -> StompTransaction:
@@ -53,13 +53,13 @@ class StompTransactions:
             raise StompError("a transaction needs a name")
         if name in self._open:
             raise StompError(f"transaction {name[:80]!r} has begun already")
-        if self._spare:
-            session = self._spare.pop()
+        if self._idle:
+            session = self._idle.pop()
         else:
             self._sessions += 1
             session = self._sessions
             self._ending[session] = deque()
-            self._commands.say(Kind.OPEN_SESSION, {"transacted": True}, session=session)
+            self._commands.add_json(Kind.OPEN_SESSION, {"transacted": True}, session=session)
         self._open[name] = StompTransaction(session)
 
     def commit(self, name: str, receipts: Sequence[str]) -> None:
@@ -69,25 +69,25 @@ class StompTransactions:
         self._end(name, Kind.COMMIT, receipts)
 
     def abort(self, name: str, receipts: Sequence[str]) -> None:
-        """What it acknowledged is with the client as before, who may acknowledge it again."""
+        """Messages that it acknowledged are unacknowledged again."""
         for subscription, ranges, _ in self[name].settled:
-            subscription.take_again(ranges)
+            subscription.restore(ranges)
         self._end(name, Kind.ROLLBACK, receipts)
 
-    def leaves(self, subscription: StompSubscription) -> None:
-        """It is about to be closed: what transactions have acknowledged of it must not go back to its queue."""
+    def subscription_closing(self, subscription: StompSubscription) -> None:
+        """Send the acknowledgements of open transactions now, so that the messages do not return to their queue."""
         for transaction in self._open.values():
-            for one, ranges, accepted in transaction.settled:
-                if one is subscription and accepted:
-                    one.settle(ranges, accepted=True, session=transaction.session)
-            transaction.settled = [found for found in transaction.settled if found[0] is not subscription]
+            for settled_by, ranges, accepted in transaction.settled:
+                if settled_by is subscription and accepted:
+                    subscription.settle(ranges, accepted=True, session=transaction.session)
+            transaction.settled = [entry for entry in transaction.settled if entry[0] is not subscription]
 
     def ended(self, session: int) -> None:
-        """As the broker says."""
+        """The broker has committed or rolled back."""
         ending = self._ending[session]
         self._receipts.done(ending.popleft())
-        if session in self._surplus and not ending:
-            self._surplus.discard(session)
+        if session in self._to_close and not ending:
+            self._to_close.discard(session)
             del self._ending[session]
             self._producers.forget(session)
             self._commands.add(Kind.CLOSE, session=session)
@@ -96,11 +96,11 @@ class StompTransactions:
         ending = self._ending.get(session)
         return ending[-1].ids if ending else ()
 
-    def _end(self, name: str, how: Kind, receipts: Sequence[str]) -> None:
+    def _end(self, name: str, kind: Kind, receipts: Sequence[str]) -> None:
         session = self._open.pop(name).session
         self._ending[session].append(self._receipts.expect(receipts))
-        self._commands.add(how, session=session)
-        if len(self._spare) < _SPARE and self._producers.count(session) <= _MOST_PRODUCERS:
-            self._spare.append(session)
+        self._commands.add(kind, session=session)
+        if len(self._idle) < _MOST_IDLE and self._producers.count(session) <= _MOST_PRODUCERS:
+            self._idle.append(session)
         else:
-            self._surplus.add(session)
+            self._to_close.add(session)

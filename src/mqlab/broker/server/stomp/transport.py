@@ -1,4 +1,4 @@
-"""Where the broker's own connection writes to: what stands in place of its socket."""
+"""The transport of the native connection of a STOMP client, in place of a socket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Translator(Protocol):
 
 
 class StompTransport(InProcessTransport):
-    """Frames go to the translator, all else to the socket."""
+    """Frames go to the translator; all other calls to the socket."""
 
     def __init__(self, translator: Translator, socket: asyncio.Transport) -> None:
         asyncio.Transport.__init__(self)

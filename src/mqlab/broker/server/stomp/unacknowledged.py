@@ -1,4 +1,4 @@
-"""Delivery ids that a client has not acknowledged, as ranges: usually one."""
+"""Delivery ids that a client has not acknowledged, as ranges (usually one)."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -7,19 +7,19 @@ IdRange = tuple[int, int]
 
 
 class UnacknowledgedRanges:
-    """First and last id of each range, in order, none of them touching another."""
+    """First and last id of each range, in order; ranges do not touch each other."""
 
     def __init__(self) -> None:
         self._ranges: list[IdRange] = []
 
     def add(self, first: int, last: int) -> None:
-        """Ids that are not in it."""
-        at = bisect_left(self._ranges, (first, last))
-        begin, end = at, at
-        if at and self._ranges[at - 1][1] + 1 == first:
-            begin, first = at - 1, self._ranges[at - 1][0]
-        if at < len(self._ranges) and self._ranges[at][0] == last + 1:
-            end, last = at + 1, self._ranges[at][1]
+        """Add ids that it does not contain."""
+        index = bisect_left(self._ranges, (first, last))
+        begin, end = index, index
+        if index and self._ranges[index - 1][1] + 1 == first:
+            begin, first = index - 1, self._ranges[index - 1][0]
+        if index < len(self._ranges) and self._ranges[index][0] == last + 1:
+            end, last = index + 1, self._ranges[index][1]
         self._ranges[begin:end] = [(first, last)]
 
     def add_all(self, ranges: Iterable[IdRange]) -> None:
@@ -27,7 +27,7 @@ class UnacknowledgedRanges:
             self.add(first, last)
 
     def take(self, first: int, last: int) -> list[IdRange]:
-        """Those of these ids that are in it leave it."""
+        """Remove and return those of the ids that it contains."""
         begin = end = bisect_left(self._ranges, (first,))
         if begin and self._ranges[begin - 1][1] >= first:
             begin -= 1
@@ -48,17 +48,17 @@ def count(ranges: Iterable[IdRange]) -> int:
     return sum(last - first + 1 for first, last in ranges)
 
 
-def runs_of(ids: Iterable[int]) -> list[IdRange]:
-    """Consecutive ids put together, in their order."""
-    found: list[IdRange] = []
+def ranges_of(ids: Iterable[int]) -> list[IdRange]:
+    """Consecutive ids as ranges, in order."""
+    ranges: list[IdRange] = []
     first = last = -1
-    for one in ids:
-        if one == last + 1 and first >= 0:
-            last = one
+    for number in ids:
+        if number == last + 1 and first >= 0:
+            last = number
             continue
         if first >= 0:
-            found.append((first, last))
-        first = last = one
+            ranges.append((first, last))
+        first = last = number
     if first >= 0:
-        found.append((first, last))
-    return found
+        ranges.append((first, last))
+    return ranges

@@ -1,4 +1,4 @@
-"""The activity trace of a broker: who is watched, and how what was seen comes to the queue of the trace."""
+"""The activity trace of a broker: which connections are recorded, and how records get to the trace queue."""
 
 from __future__ import annotations
 
@@ -27,22 +27,20 @@ from mqlab.wire.native.bodies import SINGLE, Payload
 
 log = logging.getLogger("mqlab.broker")
 
-# Seconds after which fewer records than a message can have will do.
-_SECONDS: Final = 0.5
-# How often it is looked whether there are enough: more seldom, and more would have to be encoded at once, while
-# everybody waits.
-_LOOK: Final = 0.05
-_FILE_SECONDS: Final = 1.0
-# Messages of records that are not encoded yet; beyond, the oldest records are dropped.
+# Seconds after which an incomplete message of records is written.
+_FLUSH_SECONDS: Final = 0.5
+# How often the trace checks for enough records. A longer pause would mean more records to encode in one turn.
+_CHECK_SECONDS: Final = 0.05
+_FILE_CHECK_SECONDS: Final = 1.0
+# Messages of records that may wait to be encoded; above, the oldest records are dropped.
 _MOST_WAITING: Final = 25
-# Bytes of records that wait for somebody to read them; beyond, and beyond this part of all memory for messages, the
-# oldest are dropped.
+# Bytes on the trace queue, and the part of the memory limit that it may take; above, the oldest records are dropped.
 _QUEUE_BYTES: Final = 64 * 1024 * 1024
 _MEMORY_SHARE: Final = 8
 
 
 class Traceable(Protocol):
-    """A connection, as far as the trace is concerned."""
+    """A connection, as the trace sees it."""
 
     application: str
     operation_recorder: OperationRecorder | None
@@ -53,7 +51,7 @@ class Traceable(Protocol):
 
 
 class ActivityTrace:
-    """One for each broker. `run_effects` of the broker follows whatever this puts on the queue."""
+    """One for each broker. It calls `run_effects` of the broker when it has put records on the queue."""
 
     def __init__(
         self, settings: Settings, core: Core, connections: Collection[object], run_effects: Callable[[], None],
@@ -63,57 +61,57 @@ class ActivityTrace:
         self.levels = TraceLevels(settings)
         self.batches = 0
         self.records = 0
-        # Messages with records that nobody had read when there was no room any more.
+        # Messages of records that were dropped because the queue was full.
         self.dropped = 0
         self._limit = min(_QUEUE_BYTES, max(1, settings.memory_limit // _MEMORY_SHARE))
         self._core = core
-        # All there are, and those whose application is known.
+        # All connections, and those that have logged in.
         self._connections = connections
-        self._welcomed: WeakSet[Traceable] = WeakSet()
+        self._logged_in: WeakSet[Traceable] = WeakSet()
         self._carry_out = run_effects
-        self._rows: RawRecords = []
+        self._records_waiting: RawRecords = []
         # Connections that are recorded now.
-        self._spies = 0
+        self._recorders = 0
         self._loop = asyncio.get_running_loop()
-        self._next_look: asyncio.TimerHandle | None = None
+        self._check_timer: asyncio.TimerHandle | None = None
         self._flushed_at = 0.0
-        self._next_stat: asyncio.TimerHandle | None = None
+        self._file_timer: asyncio.TimerHandle | None = None
 
     @isolated
-    def welcome(self, connection: Traceable, since: int) -> None:
-        """A connection whose application is known; it came at that time."""
-        if self._next_stat is None and self.levels.has_file:
-            self._look_at_file()
-        self._welcomed.add(connection)
+    def logged_in(self, connection: Traceable, since: int) -> None:
+        """A connection has logged in; `since` is when it connected (ns since 1970)."""
+        if self._file_timer is None and self.levels.has_file:
+            self._check_file()
+        self._logged_in.add(connection)
         self._apply(connection)
         if connection.operation_recorder is not None:
             connection.operation_recorder.connected(since)
 
     def set_level(self, level: Level | None, application: str | None) -> None:
-        """At run time: a level for one application (or NAME*), or for all that nothing else is said of.
+        """Set the level of an application (or NAME*) at run time, or the default level if `application` is None.
 
-        None takes a level for one application back. Raises StanzaError.
+        Level None removes the level of an application. Raises StanzaError.
         """
         self.levels.set_level(level, application)
         self._apply_to_all()
 
     def reload(self) -> None:
-        """The stanzas, if their file has changed. Raises StanzaError, and all stays as it was."""
+        """Read the stanzas if their file has changed. Raises StanzaError, and changes nothing then."""
         if self.levels.reload():
             self._apply_to_all()
 
     def status(self) -> dict[str, Any]:
         queue = self._core.destinations.find(TRACE_QUEUE)
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for connection in self._known():
             if connection.operation_recorder is not None:
                 key = f"{connection.application}\0{connection.operation_recorder.level}"
-                found[key] = found.get(key, 0) + 1
-        watched = [(*key.split("\0"), count) for key, count in sorted(found.items())]
+                counts[key] = counts.get(key, 0) + 1
+        recorded = [(*key.split("\0"), count) for key, count in sorted(counts.items())]
         return {
             **self.levels.status(),
             "applications": [
-                {"application": name, "level": level, "connections": count} for name, level, count in watched
+                {"application": name, "level": level, "connections": count} for name, level, count in recorded
             ],
             "records": self.records,
             "messages": 0 if queue is None else queue.messages,
@@ -124,77 +122,79 @@ class ActivityTrace:
         }
 
     def flush(self) -> None:
-        """All that was seen up to now is on the queue."""
+        """Put all records on the queue."""
         for _ in self.flush_slices():
             pass
 
     def flush_slices(self) -> Iterator[None]:
-        """The same, one message of records at a time: encoding all of them at once would make everybody wait."""
-        for _ in range(math.ceil(len(self._rows) / (MOST * WIDTH))):
-            self._put(self._taken())
+        """The same in slices of one message of records."""
+        for _ in range(math.ceil(len(self._records_waiting) / (MOST * WIDTH))):
+            self._put(self._take())
             self._flushed_at = time.monotonic()
             self._carry_out()
             yield
 
     def close(self) -> None:
-        for timer in (self._next_look, self._next_stat):
+        for timer in (self._check_timer, self._file_timer):
             if timer is not None:
                 timer.cancel()
 
-    # The parts
+    # Details
 
     def _apply_to_all(self) -> None:
         for connection in self._known():
             self._apply(connection)
 
     def _known(self) -> list[Traceable]:
-        return [connection for connection in self._welcomed if connection in self._connections]
+        return [connection for connection in self._logged_in if connection in self._connections]
 
     def _apply(self, connection: Traceable) -> None:
         level = self.levels.level(connection.application)
         if level == "off":
             if connection.operation_recorder is not None:
                 connection.record_with(None)
-                self._one_less()
+                self._recorder_ended()
         elif connection.operation_recorder is not None:
             connection.operation_recorder.level = level
         else:
             connection.record_with(
-                OperationRecorder(connection.traced_connection(), self._rows, level, self._one_less, self.errors)
+                OperationRecorder(
+                    connection.traced_connection(), self._records_waiting, level, self._recorder_ended, self.errors
+                )
             )
-            self._spies += 1
-            if self._next_look is None:
+            self._recorders += 1
+            if self._check_timer is None:
                 self._flushed_at = time.monotonic()
-                self._next_look = self._loop.call_later(_LOOK, self._look)
+                self._check_timer = self._loop.call_later(_CHECK_SECONDS, self._check)
 
-    def _one_less(self) -> None:
-        self._spies -= 1
+    def _recorder_ended(self) -> None:
+        self._recorders -= 1
 
-    def _look(self) -> None:
-        """As long as anybody is watched. What is encoded at once is little: others wait meanwhile."""
-        self._next_look = None
-        while len(self._rows) > _MOST_WAITING * MOST * WIDTH:
-            # Applications do more than can be encoded while they do it.
-            self._taken()
+    def _check(self) -> None:
+        """Runs while a connection is recorded. It encodes one message of records at most, since clients wait."""
+        self._check_timer = None
+        while len(self._records_waiting) > _MOST_WAITING * MOST * WIDTH:
+            # The applications are faster than the encoder.
+            self._take()
             self.dropped += 1
-        enough = len(self._rows) >= MOST * WIDTH
-        if enough or (self._rows and time.monotonic() - self._flushed_at >= _SECONDS):
-            self._put(self._taken())
+        enough = len(self._records_waiting) >= MOST * WIDTH
+        if enough or (self._records_waiting and time.monotonic() - self._flushed_at >= _FLUSH_SECONDS):
+            self._put(self._take())
             self._flushed_at = time.monotonic()
             self._carry_out()
-        if self._rows or self._spies:
-            more = len(self._rows) >= MOST * WIDTH
-            self._next_look = self._loop.call_later(0 if more else _LOOK, self._look)
+        if self._records_waiting or self._recorders:
+            more = len(self._records_waiting) >= MOST * WIDTH
+            self._check_timer = self._loop.call_later(0 if more else _CHECK_SECONDS, self._check)
 
-    def _taken(self) -> RawRecords:
-        """The oldest records, as many as a message can have. Whatever becomes of them, they are not taken again."""
-        taken = self._rows[: MOST * WIDTH]
-        del self._rows[: MOST * WIDTH]
+    def _take(self) -> RawRecords:
+        """Remove and return the oldest records, as many as a message can have."""
+        taken = self._records_waiting[: MOST * WIDTH]
+        del self._records_waiting[: MOST * WIDTH]
         return taken
 
     @isolated
     def _put(self, rows: RawRecords) -> None:
-        """One message of these records; the oldest ones go, rather than that anybody waits."""
+        """Put one message of these records on the queue; drop the oldest messages to make room."""
         queue = self._queue()
         payload = Payload(encoded(rows), 1, SINGLE)
         before = queue.counters.dropped
@@ -202,7 +202,7 @@ class ActivityTrace:
         self.dropped += queue.counters.dropped - before
         self.records += len(rows) // WIDTH
         if queue.full or len(payload.data) > self._limit:
-            # All of it is with a reader that acknowledges nothing, or this message alone would take too much memory.
+            # A reader holds all messages without acknowledging, or this message alone is above the limit.
             self.dropped += 1
             queue.counters.dropped += 1
             return
@@ -218,11 +218,11 @@ class ActivityTrace:
             )  # fmt: skip
         return queue
 
-    def _look_at_file(self) -> None:
+    def _check_file(self) -> None:
         try:
             self.reload()
         except StanzaError as error:
-            log.warning("the levels of the trace stay as they are: %s", error)
+            log.warning("the trace keeps its levels: %s", error)
         except Exception as error:
             self.errors.caught(error)
-        self._next_stat = self._loop.call_later(_FILE_SECONDS, self._look_at_file)
+        self._file_timer = self._loop.call_later(_FILE_CHECK_SECONDS, self._check_file)

@@ -1,6 +1,7 @@
-"""The API trace: every call of every application, in and out, a line each in a file.
+"""The API trace: a line in a file for each frame of each application, in and out.
 
-What a call costs is a few values in a list; lines are made of them many at a time.
+A frame only appends its values to a list; the trace writes the lines later, many at a time. Columns are separated by
+tabs. Texts of clients are quoted ASCII, so that no name can end a line or begin one.
 """
 
 from __future__ import annotations
@@ -31,41 +32,42 @@ COLUMNS: Final = (
 IN, OUT = "in", "out"
 _NAMES: Final = {int(kind): kind.name for kind in Kind}
 _CLOSED: Final = int(Kind.CLOSED)
-_TOLD: Final = 255
-# Destinations, and beginnings of lines, that are known of one connection: a client may make up any number of them.
-_MOST_KNOWN: Final = 4096
+# Characters of a destination in a line.
+_MOST_TEXT: Final = 255
+# Destinations and columns that the recorder of a connection caches: a client may use any number of them.
+_MOST_CACHED: Final = 4096
 
 Actions = dict[type[Effect], Callable[[Any], None]]
 
 _OPENING: Final = frozenset((int(Kind.OPEN_PRODUCER), int(Kind.OPEN_CONSUMER)))
-# How often what came is written, and how many lines at most wait for it.
-_SECONDS: Final = 0.05
-_MOST: Final = 10_000
+# How often lines are written, and how many lines may wait.
+_WRITE_SECONDS: Final = 0.05
+_MOST_WAITING: Final = 10_000
 
 
 class CallRecorder:
-    """One connection in the trace."""
+    """Records the frames of one connection."""
 
-    __slots__ = ("_append", "_trace", "connection", "destinations", "errors", "words")
+    __slots__ = ("_append", "_trace", "columns", "connection", "destinations", "errors")
 
     def __init__(self, trace: ApiTrace, connection: Any) -> None:
         self._trace = trace
         self.errors = trace.errors
         self._append = trace.calls.append
         self.connection = connection
-        # Of its links, as they were opened; and what all of its lines of one kind have in common.
+        # The destinations of its links; and the columns that all lines of one kind have in common.
         self.destinations: dict[int, str] = {}
-        self.words: dict[tuple[str, int, int, int], tuple[str, str]] = {}
+        self.columns: dict[tuple[str, int, int, int], tuple[str, str]] = {}
 
     @isolated
     def frame_received(self, frame: Frame) -> None:
         kind, flags, session, link, first, amount, payload = frame
-        said = bytes(payload) if kind in _OPENING else None
-        self._append((time_ns(), self, IN, kind, flags, session, link, first, amount, len(payload), said))
+        document = bytes(payload) if kind in _OPENING else None
+        self._append((time_ns(), self, IN, kind, flags, session, link, first, amount, len(payload), document))
 
     @isolated
     def bytes_sent(self, unsent: Iterable[Buffer]) -> None:
-        """Frames whole, or each as a header and what follows it, be it empty."""
+        """Each frame is one buffer, or a header and a payload, which may be empty."""
         now, append, follows = time_ns(), self._append, False
         for data in unsent:
             if follows or not data:
@@ -74,16 +76,16 @@ class CallRecorder:
             length, kind, flags, session, link, first, amount = HEADER.unpack_from(data)
             follows = length > 0 and len(data) == HEADER_SIZE
             append((now, self, OUT, kind, flags, session, link, first, amount, length, None))
-        if len(self._trace.calls) >= _MOST:
+        if len(self._trace.calls) >= _MOST_WAITING:
             self._trace.write()
 
     @isolated
     def frames_sent(self, frames: Iterable[Frame]) -> None:
-        """The same of frames that are not written to a socket."""
+        """The same for frames that are not written to a socket."""
         now, append = time_ns(), self._append
         for kind, flags, session, link, first, amount, payload in frames:
             append((now, self, OUT, kind, flags, session, link, first, amount, len(payload), None))
-        if len(self._trace.calls) >= _MOST:
+        if len(self._trace.calls) >= _MOST_WAITING:
             self._trace.write()
 
     @isolated
@@ -93,7 +95,7 @@ class CallRecorder:
 
 
 class ApiTrace:
-    """Raises SettingError if the file cannot be written; should that happen later, tracing ends and nothing else."""
+    """Raises SettingError if the file cannot be opened. A later write error ends the trace only."""
 
     def __init__(self, path: Path, errors: ObserverErrors, *, internal: bool) -> None:
         self.internal = internal
@@ -102,7 +104,7 @@ class ApiTrace:
         self.recorders: set[CallRecorder] = set()
         self._path = path
         try:
-            # What applications do is nobody else's business.
+            # Only the owner may read what applications do.
             self._file: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise SettingError(f"api_trace: {path} cannot be written: {error.strerror}") from None
@@ -110,25 +112,25 @@ class ApiTrace:
         self._timer: asyncio.TimerHandle | None = None
 
     def call_recorder(self, connection: Any) -> CallRecorder | None:
-        """None: tracing has ended."""
+        """Return None if the trace has ended."""
         if self._file is None:
             return None
         if self._timer is None:
-            self._look()
+            self._write_regularly()
         recorder = CallRecorder(self, connection)
         self.recorders.add(recorder)
         return recorder
 
-    def around(self, actions: Actions) -> Actions:
-        """The same actions; with `internal`, each effect of the core is traced before it is carried out."""
+    def traced_actions(self, actions: Actions) -> Actions:
+        """With `internal`, wrap the actions so that each effect of the core is traced before it runs."""
 
         def traced(action: Callable[[Any], None]) -> Callable[[Any], None]:
-            def run_effects(effect: Effect) -> None:
+            def run(effect: Effect) -> None:
                 if self._file is not None:
                     self._effect(effect)
                 action(effect)
 
-            return run_effects
+            return run
 
         return {kind: traced(action) for kind, action in actions.items()} if self.internal else actions
 
@@ -137,10 +139,10 @@ class ApiTrace:
         self.calls.append((time_ns(), effect_line(effect)))
 
     @isolated
-    def journal(self, what: str, lsn: int = 0) -> None:
-        """What the journal does: write, sync, durable."""
+    def journal(self, operation: str, lsn: int = 0) -> None:
+        """Trace an operation of the journal: write, sync, durable."""
         if self.internal and self._file is not None:
-            self.calls.append((time_ns(), journal_line(what, lsn)))
+            self.calls.append((time_ns(), journal_line(operation, lsn)))
 
     def write(self) -> None:
         calls, self.calls[:] = self.calls[:], []
@@ -162,10 +164,10 @@ class ApiTrace:
             self.errors.caught(error)
             return ""
 
-    def _look(self) -> None:
+    def _write_regularly(self) -> None:
         self.write()
         if self._file is not None:
-            self._timer = asyncio.get_running_loop().call_later(_SECONDS, self._look)
+            self._timer = asyncio.get_running_loop().call_later(_WRITE_SECONDS, self._write_regularly)
 
     def _write(self, text: str) -> None:
         if self._file is None:
@@ -184,40 +186,45 @@ class ApiTrace:
 
 
 def line_of(call: tuple[Any, ...]) -> str:
-    """Of a time and a line of the core or the journal, or of a call as a connection noted it."""
+    """Format a call: a time and a line of the core or the journal, or the values of a frame."""
     if len(call) == 2:
         return f"{call[0]}\t{call[1]}\n"
-    now, recorder, direction, kind, flags, session, link, first, amount, length, said = call
-    if said is not None:
-        _know(recorder, link, said)
+    now, recorder, direction, kind, flags, session, link, first, amount, length, document = call
+    if document is not None:
+        _remember_destination(recorder, link, document)
     key = (direction, kind, session, link)
-    words = recorder.words.get(key)
-    if words is None:
-        words = _words(recorder, key)
+    columns = recorder.columns.get(key)
+    if columns is None:
+        columns = _columns(recorder, key)
     if kind == _CLOSED and link:
         recorder.destinations.pop(link, None)
-    return f"{now}\t{words[0]}\t{first}\t{amount}\t{flags}\t{length}\t{words[1]}\n"
+    return f"{now}\t{columns[0]}\t{first}\t{amount}\t{flags}\t{length}\t{columns[1]}\n"
 
 
 def effect_line(effect: Effect) -> str:
-    """What the core wants done, in the same columns but the time."""
+    """An effect of the core in the same columns, without the time."""
     kind = type(effect).__name__
     if isinstance(effect, Append):
         return _line("-", "", "core", f"{kind}:{type(effect.record).__name__}", first=effect.lsn)
-    about: Any = effect[0]
+    subject: Any = effect[0]
     session, link, first, destination = 0, 0, 0, ""
-    owner = about
-    if isinstance(about, Producer | Consumer):
-        session, link, destination, owner = about.session.number, about.link, destination_of(about), about.session.owner
+    owner = subject
+    if isinstance(subject, Producer | Consumer):
+        session, link, destination, owner = (
+            subject.session.number,
+            subject.link,
+            destination_of(subject),
+            subject.session.owner,
+        )
         first = effect[1] if len(effect) > 1 and isinstance(effect[1], int) else 0
-    elif isinstance(about, Session):
-        session, owner = about.number, about.owner
+    elif isinstance(subject, Session):
+        session, owner = subject.number, subject.owner
     number, application = str(getattr(owner, "number", "-")), str(getattr(owner, "application", ""))
     return _line(number, application, "core", kind, session=session, link=link, first=first, destination=destination)
 
 
-def journal_line(what: str, lsn: int) -> str:
-    return _line("-", "", "journal", what, first=lsn)
+def journal_line(operation: str, lsn: int) -> str:
+    return _line("-", "", "journal", operation, first=lsn)
 
 
 def _line(
@@ -228,24 +235,27 @@ def _line(
     return f"{before}\t{first}\t0\t0\t0\t{quoted(destination)}"
 
 
-def _know(recorder: CallRecorder, link: int, said: bytes) -> None:
-    """What a link is opened to is what its later lines are about."""
+def _remember_destination(recorder: CallRecorder, link: int, document: bytes) -> None:
+    """The frame that opens a link names its destination, which later lines repeat."""
     try:
-        name = Frame(0, 0, 0, 0, 0, 0, memoryview(said)).json().get("destination")
+        name = Frame(0, 0, 0, 0, 0, 0, memoryview(document)).json().get("destination")
     except ProtocolError:
         name = None
-    if len(recorder.destinations) >= _MOST_KNOWN:
+    if len(recorder.destinations) >= _MOST_CACHED:
         recorder.destinations.clear()
-    recorder.destinations[link] = quoted(name[:_TOLD]) if isinstance(name, str) else '""'
-    recorder.words.clear()
+    recorder.destinations[link] = quoted(name[:_MOST_TEXT]) if isinstance(name, str) else '""'
+    recorder.columns.clear()
 
 
-def _words(recorder: CallRecorder, key: tuple[str, int, int, int]) -> tuple[str, str]:
-    """What all lines of one kind about one link have in common."""
+def _columns(recorder: CallRecorder, key: tuple[str, int, int, int]) -> tuple[str, str]:
+    """The columns that all lines of one kind about one link have in common."""
     direction, kind, session, link = key
-    who = f"{recorder.connection.number}\t{quoted(recorder.connection.application)}"
-    words = f"{who}\t{direction}\t{_NAMES.get(kind, 'END')}\t{session}\t{link}", recorder.destinations.get(link, '""')
-    if len(recorder.words) >= _MOST_KNOWN:
-        recorder.words.clear()
-    recorder.words[key] = words
-    return words
+    client = f"{recorder.connection.number}\t{quoted(recorder.connection.application)}"
+    columns = (
+        f"{client}\t{direction}\t{_NAMES.get(kind, 'END')}\t{session}\t{link}",
+        recorder.destinations.get(link, '""'),
+    )
+    if len(recorder.columns) >= _MOST_CACHED:
+        recorder.columns.clear()
+    recorder.columns[key] = columns
+    return columns

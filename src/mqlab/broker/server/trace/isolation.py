@@ -1,4 +1,4 @@
-"""The seam between the broker and its observers: an error inside an observer never reaches what it observes."""
+"""Isolates the broker from its observers: an error in an observer never reaches the command that it observes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mqlab.wire.native.frames import Frame, ProtocolError
 log = logging.getLogger("mqlab.broker")
 
 Command = Callable[[Frame], Any]
-# How a command ends that the client got wrong.
+# Errors of a command that are the client's fault.
 FAULTS: Final = (*REFUSALS, ProtocolError, MalformedPayloadError, OverdrawnError)
 
 
 class ObserverErrors:
-    """Counts the errors of all observers of a broker; each is a fault of the observer, never of a client.
+    """Counts the errors of all observers of a broker; each is a bug of an observer, never the fault of a client.
 
-    The first, second, fourth, eighth ... is logged: whatever clients do, the log does not grow without end.
+    It logs the first, second, fourth, eighth ... error, so that clients cannot fill the log.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class ObserverErrors:
     def caught(self, error: Exception) -> None:
         self.count += 1
         if self.count & (self.count - 1) == 0:
-            log.error("a trace failed, and all else goes on (errors so far: %d)", self.count, exc_info=error)
+            log.error("a trace failed; the broker goes on (errors so far: %d)", self.count, exc_info=error)
 
 
 class Observer(Protocol):
@@ -43,7 +43,7 @@ P = ParamSpec("P")
 
 
 def isolated(hook: Callable[Concatenate[O, P], None]) -> Callable[Concatenate[O, P], None]:
-    """A method of an observer that the broker calls: it returns, whatever happens inside."""
+    """Decorate a method of an observer that the broker calls: its errors are counted, not raised."""
 
     @wraps(hook)
     def run(observer: O, /, *arguments: P.args, **options: P.kwargs) -> None:
@@ -56,7 +56,7 @@ def isolated(hook: Callable[Concatenate[O, P], None]) -> Callable[Concatenate[O,
 
 
 class Hooks(Protocol):
-    """What an observer does around one kind of command. `before` returns a note for the other two, or None: no note."""
+    """An observer of one kind of command. `before` returns a note for the other two; None: they are not called."""
 
     def before(self, frame: Frame) -> Any: ...
 
@@ -66,7 +66,7 @@ class Hooks(Protocol):
 
 
 class LaterHooks(Protocol):
-    """The same of a command before which there is nothing to look at: it takes one call less."""
+    """An observer without `before`, which saves a call."""
 
     def after(self, frame: Frame, result: Any) -> None: ...
 
@@ -74,7 +74,7 @@ class LaterHooks(Protocol):
 
 
 def observed_later(command: Command, hooks: LaterHooks, errors: ObserverErrors) -> Command:
-    """As `observed`."""
+    """Like `observed`, without `before`."""
     after, failed = hooks.after, hooks.failed
 
     def run(frame: Frame) -> Any:
@@ -96,7 +96,7 @@ def observed_later(command: Command, hooks: LaterHooks, errors: ObserverErrors) 
 
 
 def observed(command: Command, hooks: Hooks, errors: ObserverErrors) -> Command:
-    """The same command: it runs once, with the same frame, and ends as it would end without an observer."""
+    """Wrap a command: it runs once with the same frame, and returns or raises as without an observer."""
     before, after, failed = hooks.before, hooks.after, hooks.failed
 
     def run(frame: Frame) -> Any:

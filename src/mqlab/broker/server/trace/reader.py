@@ -1,4 +1,4 @@
-"""Takes the records of a running broker's activity trace from their queue, as a client."""
+"""A client that consumes the records of a broker's activity trace."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from mqlab.broker.server.trace.records import SCHEMA, BadRecordsError, decoded
 from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
 from mqlab.client import aio
 
-# A message that another reader has does not come.
-_PATIENCE: Final = 1.0
-# Messages that are on their way at a time; each has up to some hundred KiB.
+# How long to wait for a message: another reader may hold it.
+_RECEIVE_SECONDS: Final = 1.0
+# Each message has up to some hundred KiB.
 _PREFETCH: Final = 16
 
 
 class ActivityTraceReader:
-    """`done()` says that all that was read up to now is safe; what is not done stays with the broker."""
+    """`done()` acknowledges all tables read so far; the broker keeps the others."""
 
     def __init__(self, session: aio.Session, consumer: aio.Consumer, status: dict[str, Any]) -> None:
         self._session = session
         self._consumer = consumer
-        # As the broker had it when it was asked: among others `messages` and `dropped`.
+        # The status of the trace when the reader was opened: `messages`, `dropped` and more.
         self.status = status
-        # Messages on the queue that nobody knows how to read.
+        # Messages that are not trace records.
         self.unreadable = 0
 
     @classmethod
     async def open(cls, connection: aio.Connection) -> ActivityTraceReader:
-        """Raises RefusedError where the trace is somebody else's business."""
+        """Raises RefusedError if the user may not read the trace."""
         session = await connection.session("client")
         consumer = await session.consumer(TRACE_QUEUE, prefetch=_PREFETCH)
         return cls(session, consumer, await connection.ask("trace"))
 
     async def tables(self) -> AsyncIterator[pa.Table]:
-        """What was recorded before it was opened, a table a message."""
+        """The records from before the reader was opened, one table a message."""
         for _ in range(self.status["messages"]):
             try:
-                table = await self.next(_PATIENCE)
+                table = await self.next(_RECEIVE_SECONDS)
             except TimeoutError:
                 return
             if table is not None:
                 yield table
 
     async def next(self, timeout: float) -> pa.Table | None:
-        """The next message, also one that comes later; None: it cannot be read. Raises TimeoutError."""
+        """Wait for the next message. None: it is not a message of records. Raises TimeoutError."""
         message = await self._consumer.receive(timeout)
         try:
             return decoded(message.body)
@@ -62,9 +62,9 @@ class ActivityTraceReader:
 
 
 async def read_trace(connection: aio.Connection) -> pa.Table:
-    """All that was recorded up to now. It is gone from the broker then."""
+    """Consume all records up to now."""
     reader = await ActivityTraceReader.open(connection)
-    found = [table async for table in reader.tables()]
+    tables = [table async for table in reader.tables()]
     reader.done()
     await reader.close()
-    return pa.concat_tables([SCHEMA.empty_table(), *found])
+    return pa.concat_tables([SCHEMA.empty_table(), *tables])

@@ -64,7 +64,7 @@ class RecordLabels:
 RawRecords = list[Any]
 
 
-class BadRecordsError(MqlabError, ValueError):
+class BadRecordsError(MqlabError):
     """A message on the trace queue was not written by the trace."""
 
 

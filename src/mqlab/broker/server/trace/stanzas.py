@@ -1,4 +1,4 @@
-"""Which applications are traced, and how closely: stanzas in a file, in order, the first that matches decides.
+"""Stanzas of a file that set the trace level of applications. The first stanza that matches decides.
 
 ApplicationTrace:
   ApplName=Requester*
@@ -14,22 +14,22 @@ from mqlab.broker import limits
 from mqlab.broker.settings import Level, SettingError
 from mqlab.regular_file import read_regular
 
-# In place of a level: what the file says, or what holds for all.
+# In place of a level: that of the file, or the default level.
 DEFAULT: Final = "default"
 _HEADING: Final = "ApplicationTrace:"
 _KEYS: Final = ("ApplName", "Trace", "TraceLevel")
 _LEVELS: Final[dict[str, Level]] = {"LOW": "low", "MEDIUM": "medium", "HIGH": "high"}
-# A file of a person has a few; one of a program some thousands.
+# A program may write some thousand stanzas.
 _MOST_BYTES: Final = 4 * 1024 * 1024
 _MOST_STANZAS: Final = 20_000
 
 
 class StanzaError(SettingError):
-    """A file of stanzas cannot be read, or says what cannot be meant."""
+    """A file of stanzas cannot be read, or has an error."""
 
 
 class Stanza(NamedTuple):
-    """`name` may end in `*`, which stands for anything, also for nothing."""
+    """`name` may end in `*`, which stands for any characters, or none."""
 
     name: str
     level: Level
@@ -40,21 +40,21 @@ class Stanza(NamedTuple):
         return application == self.name
 
 
-def level_of(stanzas: Iterable[Stanza], application: str, otherwise: Level) -> Level:
+def level_of(stanzas: Iterable[Stanza], application: str, default: Level) -> Level:
     """The first stanza that matches decides."""
-    return next((stanza.level for stanza in stanzas if stanza.matches(application)), otherwise)
+    return next((stanza.level for stanza in stanzas if stanza.matches(application)), default)
 
 
 def check_application(name: str) -> None:
-    """Raises StanzaError for what no application can be called, and no stanza can mean."""
+    """Raises StanzaError for a name that no application can have."""
     if not 1 <= len(name) <= limits.NAME or not name.isprintable():
         raise StanzaError(f"{name[:80]!r} is not 1 to {limits.NAME} printable characters")
     if "*" in name[:-1]:
-        raise StanzaError(f"{name[:80]!r}: a star stands at the end, or nowhere")
+        raise StanzaError(f"{name[:80]!r}: a star may stand at the end only")
 
 
 def level_from(word: str) -> Level | None:
-    """A level from its word; None for "default", or none at all. Raises StanzaError."""
+    """The level of this name; None for "default" and for "". Raises StanzaError."""
     for level in get_args(Level):
         if word == level:
             return cast(Level, level)
@@ -64,7 +64,7 @@ def level_from(word: str) -> Level | None:
 
 
 def read_stanzas(path: Path) -> tuple[Stanza, ...]:
-    """Raises StanzaError, with the line."""
+    """Raises StanzaError with the line number."""
     try:
         text = read_regular(path, _MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
@@ -75,55 +75,55 @@ def read_stanzas(path: Path) -> tuple[Stanza, ...]:
 
 
 def parse_stanzas(text: str, source: str) -> tuple[Stanza, ...]:
-    """The stanzas of a text. Lines that begin with # or * are comments; `source` is for the errors."""
-    parts: list[_Part] = []
+    """Parse stanzas. Lines that begin with # or * are comments; errors name the `source`."""
+    drafts: list[_StanzaLines] = []
     for number, line in enumerate(text.splitlines(), 1):
-        said = line.strip()
-        if not said or said.startswith(("#", "*")):
+        stripped = line.strip()
+        if not stripped or stripped.startswith(("#", "*")):
             continue
         try:
-            if said == _HEADING:
-                parts.append(_Part(number))
-            elif not parts:
-                # An error quotes no line: the file may be another one than was meant, and hold secrets.
+            if stripped == _HEADING:
+                drafts.append(_StanzaLines(number))
+            elif not drafts:
+                # Errors quote no line: the setting may name a wrong file, which may hold secrets.
                 raise StanzaError(f"the file must begin with {_HEADING}")
             else:
-                parts[-1].add(said)
+                drafts[-1].add(stripped)
         except StanzaError as error:
             raise StanzaError(f"{source}:{number}: {error}") from None
-        if len(parts) > _MOST_STANZAS:
+        if len(drafts) > _MOST_STANZAS:
             raise StanzaError(f"{source}:{number}: more than {_MOST_STANZAS} stanzas")
-    for part in parts:
-        if "ApplName" not in part.values:
-            raise StanzaError(f"{source}:{part.line}: a stanza needs ApplName=NAME, or ApplName=* for all")
-    return tuple(part.stanza() for part in parts)
+    for draft in drafts:
+        if "ApplName" not in draft.values:
+            raise StanzaError(f"{source}:{draft.line}: a stanza needs ApplName=NAME, or ApplName=* for all")
+    return tuple(draft.stanza() for draft in drafts)
 
 
-def write_stanzas(path: Path, stanzas: Iterable[Stanza], otherwise: Level | None = None) -> None:
-    """A file of these stanzas; with `otherwise`, a last one for all other applications."""
-    last = () if otherwise is None else (Stanza("*", otherwise),)
-    path.write_text("\n".join(map(_written, (*stanzas, *last))), encoding="utf-8")
+def write_stanzas(path: Path, stanzas: Iterable[Stanza], default: Level | None = None) -> None:
+    """Write a file of these stanzas; with `default`, a last one for all other applications."""
+    last = () if default is None else (Stanza("*", default),)
+    path.write_text("\n".join(map(_stanza_text, (*stanzas, *last))), encoding="utf-8")
 
 
-def _written(stanza: Stanza) -> str:
+def _stanza_text(stanza: Stanza) -> str:
     check_application(stanza.name)
     trace = "Trace=OFF" if stanza.level == "off" else f"Trace=ON\n  TraceLevel={stanza.level.upper()}"
     return f"{_HEADING}\n  ApplName={stanza.name}\n  {trace}\n"
 
 
-class _Part:
+class _StanzaLines:
     """The lines of one stanza."""
 
     def __init__(self, line: int) -> None:
         self.line = line
         self.values: dict[str, str] = {}
 
-    def add(self, said: str) -> None:
-        key, equals, value = (one.strip() for one in said.partition("="))
+    def add(self, text: str) -> None:
+        key, equals, value = (part.strip() for part in text.partition("="))
         if not equals or key not in _KEYS:
             raise StanzaError(f"the line is none of {_HEADING} ApplName=, Trace=, TraceLevel=")
         if key in self.values:
-            raise StanzaError(f"{key} stands twice in this stanza")
+            raise StanzaError(f"{key} appears twice in this stanza")
         if key == "ApplName":
             check_application(value)
         accepted = {"Trace": ("ON", "OFF"), "TraceLevel": tuple(_LEVELS)}.get(key)

@@ -1,4 +1,4 @@
-"""One client that speaks STOMP over WebSocket: bytes of its socket in, bytes of STOMP to an ordinary connection."""
+"""The connection of a client that speaks STOMP over WebSocket: it unwraps messages for a STOMP connection."""
 
 import asyncio
 from http import HTTPStatus
@@ -16,105 +16,105 @@ from mqlab.broker.server.stomp.connection import StompServerConnection
 from mqlab.broker.server.websocket.handshake import HandshakeRefusedError, WebSocketHandshake
 from mqlab.broker.server.websocket.transport import WebSocketTransport
 
-# Pieces of messages that are handled before others are heard: each costs some microseconds, however small it is.
-_MANY: Final = 1000
+# Events that one turn handles: each costs some microseconds, however small it is.
+_MOST_EVENTS: Final = 1000
 
 
 class WebSocketConnection(asyncio.Protocol):
-    """The connection of STOMP is there from the start: it is counted, and has so long to log in, like any other.
+    """The STOMP connection exists from the start: it counts as a connection, and limits the time to log in.
 
-    However it ends, it is STOMP that ends it, and the transport says so in the way of the moment.
+    Only the STOMP connection ends it; the transport sends the end as an HTTP response or as a WebSocket frame.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._stomp = StompServerConnection(broker)
         self._allowed, self._frame_limit = broker.settings.web_origins, broker.settings.frame_limit
-        # What it is told if it ends before it is one of WebSocket.
-        self._answer = error_response(
+        # The HTTP response if the connection ends before the handshake is done.
+        self._response = error_response(
             HTTPStatus.REQUEST_TIMEOUT, f"not logged in within {limits.HELLO_SECONDS:g} seconds"
         )
         self._connection: WSConnection | None = None
-        # Of the message that comes now: bytes that it had, and may have.
+        # Size and limit of the current message.
         self._size = self._limit = 0
-        # What came of messages and is not handed on yet, and why nothing follows that.
+        # Received data that STOMP does not have yet, and the close event after it.
         self._pieces: list[bytes] = []
-        self._last: CloseConnection | None = None
+        self._close_event: CloseConnection | None = None
 
     # From the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)
         self._handshake = WebSocketHandshake(self._allowed, tls=transport.get_extra_info("sslcontext") is not None)
-        self._transport = WebSocketTransport(self._socket, lambda: self._handshake.answered(self._answer), self._read)
+        self._transport = WebSocketTransport(self._socket, lambda: self._handshake.encode(self._response), self._read)
         self._stomp.connection_made(self._transport)
 
     def data_received(self, data: bytes) -> None:
         if self._transport.is_closing():
             return
         if self._connection is None:
-            data = self._opened(data)
+            data = self._handshake_received(data)
         if self._connection is not None:
             self._connection.receive_data(data)
             self._read()
 
     def pause_writing(self) -> None:
-        self._transport.full(True)
+        self._transport.set_write_paused(True)
         self._stomp.pause_writing()
 
     def resume_writing(self) -> None:
-        self._transport.full(False)
+        self._transport.set_write_paused(False)
         self._stomp.resume_writing()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._stomp.connection_lost(error)
 
-    # The parts
+    # Details
 
-    def _opened(self, data: bytes) -> bytes:
-        """Returns what follows the request, if that is whole."""
+    def _handshake_received(self, data: bytes) -> bytes:
+        """Return the bytes after the handshake; none while it is not complete."""
         try:
-            opened = self._handshake.received(data)
+            accepted = self._handshake.received(data)
         except HandshakeRefusedError as error:
-            self._answer = error.answer
+            self._response = error.response
             self._stomp.refuse(str(error))
             return b""
-        if opened is None:
+        if accepted is None:
             return b""
-        self._connection, response, rest = opened
-        self._transport.opened(self._connection, response)
+        self._connection, response, rest = accepted
+        self._transport.handshake_done(self._connection, response)
         return rest
 
     def _read(self) -> None:
-        """What has come and was not looked at, as far as STOMP listens."""
+        """Handle the received events, unless reading is paused."""
         transport = self._transport
         if self._connection is None or transport.reading_paused or transport.is_closing():
             return
-        for number, event in enumerate(self._connection.events() if self._last is None else (), 1):
-            self._heard(event)
-            if self._last is not None or transport.reading_paused or transport.is_closing():
+        for number, event in enumerate(self._connection.events() if self._close_event is None else (), 1):
+            self._handle_event(event)
+            if self._close_event is not None or transport.reading_paused or transport.is_closing():
                 break
-            if number == _MANY:
+            if number == _MOST_EVENTS:
                 self._socket.pause_reading()
-                asyncio.get_running_loop().call_soon(self._read_on)
+                asyncio.get_running_loop().call_soon(self._resume_reading)
                 break
-        self._hand_on()
-        if self._last is not None and not transport.reading_paused:
-            self._end(self._last)
+        self._pass_to_stomp()
+        if self._close_event is not None and not transport.reading_paused:
+            self._end(self._close_event)
 
-    def _read_on(self) -> None:
+    def _resume_reading(self) -> None:
         if not self._transport.reading_paused and not self._socket.is_closing():
             self._socket.resume_reading()
             self._read()
 
-    def _heard(self, event: Event) -> None:
+    def _handle_event(self, event: Event) -> None:
         if isinstance(event, TextMessage):
             self._message(event.data.encode(), finished=event.message_finished, text=True)
         elif isinstance(event, BytesMessage):
             self._message(bytes(event.data), finished=event.message_finished, text=False)
         elif isinstance(event, Ping):
-            self._transport.answer(event)
+            self._transport.pong(event)
         elif isinstance(event, CloseConnection):
-            self._last = event
+            self._close_event = event
 
     def _message(self, data: bytes, *, finished: bool, text: bool) -> None:
         if not self._size:
@@ -122,28 +122,28 @@ class WebSocketConnection(asyncio.Protocol):
         self._size += len(data)
         if self._size > self._limit:
             too_big = f"a message of more than {self._limit} bytes"
-            self._last = CloseConnection(CloseReason.MESSAGE_TOO_BIG, too_big)
+            self._close_event = CloseConnection(CloseReason.MESSAGE_TOO_BIG, too_big)
             return
         if finished:
             self._size = 0
         self._transport.text = text
         self._pieces.append(data)
         if not self._stomp.logged_in:
-            # What follows may have to wait until it is.
-            self._hand_on()
+            # Later data may have to wait for the login.
+            self._pass_to_stomp()
 
-    def _hand_on(self) -> None:
-        """All pieces of one read at once: many small ones would each cost STOMP as much as a large one."""
+    def _pass_to_stomp(self) -> None:
+        """Pass all data of one read at once: many small pieces would each cost STOMP as much as a large one."""
         data = b"".join(self._pieces)
         self._pieces.clear()
         if data:
             self._stomp.data_received(data)
 
-    def _end(self, last: CloseConnection) -> None:
+    def _end(self, event: CloseConnection) -> None:
         assert self._connection is not None
-        self._transport.code = last.code
+        self._transport.close_code = event.code
         if self._connection.state is ConnectionState.REMOTE_CLOSING:
             self._stomp.end()
         else:
-            # The client wants no end: it broke the rules.
-            self._stomp.refuse(last.reason or "")
+            # The client has not closed the connection: it has broken the protocol.
+            self._stomp.refuse(event.reason or "")

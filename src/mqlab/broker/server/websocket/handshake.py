@@ -1,4 +1,4 @@
-"""The request with which a connection becomes one of WebSocket, and what it is answered."""
+"""The WebSocket handshake: the HTTP request that upgrades a connection, and its response."""
 
 from collections.abc import Collection, Sequence
 from http import HTTPStatus
@@ -14,29 +14,29 @@ from mqlab.broker.server.http.responses import HttpResponse, encode_response, er
 from mqlab.broker.server.websocket.origins import allows
 from mqlab.errors import MqlabError
 
-# The best first.
+# The preferred one first.
 _SUBPROTOCOLS: Final = ("v12.stomp", "v11.stomp", "v10.stomp")
 _UPGRADE: Final = (("Upgrade", "websocket"), ("Connection", "Upgrade"))
-_NO_UPGRADE: Final = "a request that is not for WebSocket; this is a message broker, which has no pages"
+_NO_UPGRADE: Final = "this is a message broker: it accepts WebSocket connections, and has no pages"
 
 
 class HandshakeRefusedError(MqlabError):
-    """The request is refused, with this answer."""
+    """The broker refuses the request with this response."""
 
     def __init__(self, status: HTTPStatus, message: str, *headers: tuple[str, str]) -> None:
         super().__init__(message)
-        self.answer: HttpResponse = error_response(status, message, *headers)
+        self.response: HttpResponse = error_response(status, message, *headers)
 
 
 class AcceptedHandshake(NamedTuple):
     connection: WSConnection
     response: bytes
-    # What the client said after its request.
+    # The bytes after the request.
     rest: bytes
 
 
 class WebSocketHandshake:
-    """Of one client. `allowed`: the origins of web pages that may connect."""
+    """The handshake of one client. `allowed`: origins of web pages that may connect."""
 
     def __init__(self, allowed: Collection[str], *, tls: bool) -> None:
         self._allowed = allowed
@@ -45,7 +45,7 @@ class WebSocketHandshake:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.HTTP_HEAD)
 
     def received(self, data: bytes) -> AcceptedHandshake | None:
-        """None: the request is not whole yet. Raises HandshakeRefusedError."""
+        """Return None if the request is not complete. Raises HandshakeRefusedError."""
         head, rest = data[: self._room], data[self._room :]
         self._room -= len(head)
         try:
@@ -53,7 +53,7 @@ class WebSocketHandshake:
             request = self._http.next_event()
             has_no_body = isinstance(request, h11.Request) and isinstance(self._http.next_event(), h11.EndOfMessage)
         except h11.RemoteProtocolError:
-            raise HandshakeRefusedError(HTTPStatus.BAD_REQUEST, "this is no request of HTTP") from None
+            raise HandshakeRefusedError(HTTPStatus.BAD_REQUEST, "this is not an HTTP request") from None
         if not isinstance(request, h11.Request):
             if self._room:
                 return None
@@ -62,9 +62,9 @@ class WebSocketHandshake:
         self._check(request, has_no_body=has_no_body)
         return self._open(request, rest)
 
-    def answered(self, answer: HttpResponse) -> bytes:
-        """The bytes of an answer in place of an opened connection."""
-        return encode_response(self._http, answer)
+    def encode(self, response: HttpResponse) -> bytes:
+        """The bytes of a response that ends the handshake."""
+        return encode_response(self._http, response)
 
     def _check(self, request: h11.Request, *, has_no_body: bool) -> None:
         headers = [(name, value.decode("latin-1")) for name, value in request.headers]
@@ -84,7 +84,7 @@ class WebSocketHandshake:
         connection = WSConnection(ConnectionType.SERVER)
         try:
             connection.initiate_upgrade_connection(list(request.headers), request.target)
-            [asked] = connection.events()
+            [event] = connection.events()
         except RemoteProtocolError as error:
             hint = error.event_hint
             assert isinstance(hint, RejectConnection)
@@ -92,19 +92,17 @@ class WebSocketHandshake:
             raise HandshakeRefusedError(HTTPStatus(hint.status_code), str(error), *headers) from None
         except UnicodeError:
             raise HandshakeRefusedError(HTTPStatus.BAD_REQUEST, "a header that must be ASCII is not") from None
-        assert isinstance(asked, Request)
-        # No extensions: what is compressed could be of any size.
-        response = connection.send(AcceptConnection(subprotocol=_chosen(asked.subprotocols)))
+        assert isinstance(event, Request)
+        # No extensions: a compressed message could have any size.
+        response = connection.send(AcceptConnection(subprotocol=_choose_subprotocol(event.subprotocols)))
         return AcceptedHandshake(connection, response, self._http.trailing_data[0] + rest)
 
 
-def _chosen(offered: Sequence[str]) -> str | None:
-    """Which STOMP is spoken; CONNECT says it again, so a client need not offer any. Raises HandshakeRefusedError."""
+def _choose_subprotocol(offered: Sequence[str]) -> str | None:
+    """A client need not offer any, since CONNECT names the version, too. Raises HandshakeRefusedError."""
     if not offered:
         return None
-    for one in _SUBPROTOCOLS:
-        if one in offered:
-            return one
-    raise HandshakeRefusedError(
-        HTTPStatus.BAD_REQUEST, f"none of the subprotocols is one of {', '.join(_SUBPROTOCOLS)}"
-    )
+    for subprotocol in _SUBPROTOCOLS:
+        if subprotocol in offered:
+            return subprotocol
+    raise HandshakeRefusedError(HTTPStatus.BAD_REQUEST, f"the subprotocol must be one of {', '.join(_SUBPROTOCOLS)}")

@@ -1,4 +1,4 @@
-"""Where a connection of STOMP writes to: what stands in place of its socket."""
+"""The transport of a STOMP connection over WebSocket, in place of a socket."""
 
 import asyncio
 import re
@@ -14,44 +14,44 @@ _CONTENT_LENGTH: Final = re.compile(rb"\ncontent-length:([0-9]+)\n")
 
 
 class WebSocketTransport(asyncio.Transport):
-    """Frames of STOMP become messages of WebSocket; all else goes to the socket.
+    """STOMP frames become WebSocket messages; all other calls go to the socket.
 
-    `unopened` makes the last words to a client whose connection ends before it is one of WebSocket; `read_on` is
-    called when it is to be listened to again.
+    `http_response` makes the response to a client whose connection ends before the handshake is done; `read` is called
+    when STOMP resumes reading.
     """
 
-    def __init__(self, socket: asyncio.Transport, unopened: Callable[[], bytes], read_on: Callable[[], None]) -> None:
+    def __init__(self, socket: asyncio.Transport, http_response: Callable[[], bytes], read: Callable[[], None]) -> None:
         super().__init__()
         self._socket = socket
-        self._unopened, self._read_on = unopened, read_on
+        self._http_response, self._read = http_response, read
         self._connection: WSConnection | None = None
         self._closing = False
-        # Nothing is read for now.
+        # STOMP has paused reading.
         self.reading_paused = False
-        # The socket takes no more for now, and what came in the meantime that wants an answer: the last is enough.
-        self._full = False
+        # The write buffer of the socket is full; the last ping that came meanwhile: one answer is enough.
+        self._write_paused = False
         self._ping: Ping | None = None
-        # How the client speaks; and what it is told of the end, if it is not the usual one.
+        # Whether the client sends text messages; the code of the close frame.
         self.text = True
-        self.code: int = CloseReason.NORMAL_CLOSURE
+        self.close_code: int = CloseReason.NORMAL_CLOSURE
 
-    # For the adapter
+    # For the WebSocket connection
 
-    def opened(self, connection: WSConnection, response: bytes) -> None:
+    def handshake_done(self, connection: WSConnection, response: bytes) -> None:
         self._connection = connection
         self._socket.write(response)
 
-    def answer(self, ping: Ping) -> None:
-        if self._full:
+    def pong(self, ping: Ping) -> None:
+        if self._write_paused:
             self._ping = ping
         elif self._connection is not None and self._connection.state is ConnectionState.OPEN:
             self._socket.write(self._connection.send(ping.response()))
 
-    def full(self, full: bool) -> None:
-        self._full = full
-        if not full and self._ping is not None:
+    def set_write_paused(self, paused: bool) -> None:
+        self._write_paused = paused
+        if not paused and self._ping is not None:
             ping, self._ping = self._ping, None
-            self.answer(ping)
+            self.pong(ping)
 
     # For STOMP
 
@@ -59,31 +59,31 @@ class WebSocketTransport(asyncio.Transport):
         self.writelines((data,))
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
-        # Who has said that it ends wants to hear no more.
+        # The client has sent a close frame, or the handshake is not done.
         if self._connection is None or self._connection.state is not ConnectionState.OPEN:
             return
-        self._socket.writelines([self._message(one) for data in list_of_data for one in split_frames(data)])
+        self._socket.writelines([self._message(frame) for data in list_of_data for frame in split_frames(data)])
 
     def close(self) -> None:
-        """The client is told of the end, and then nothing more; what it says until it leaves is not listened to."""
+        """Send a close frame, and discard what the client still sends."""
         if self.is_closing():
             return
         self._closing = True
         if self._connection is None:
-            self._socket.write(self._unopened())
+            self._socket.write(self._http_response())
         else:
-            self._socket.write(self._connection.send(CloseConnection(self.code)))
-        has_left = self._connection is not None and self._connection.state is ConnectionState.CLOSED
-        if has_left or not self._socket.can_write_eof():
+            self._socket.write(self._connection.send(CloseConnection(self.close_code)))
+        is_closed = self._connection is not None and self._connection.state is ConnectionState.CLOSED
+        if is_closed or not self._socket.can_write_eof():
             self._socket.close()
             return
-        # A socket that is closed while something comes would forget the last words.
+        # Closing the socket while data arrives would discard the close frame.
         self._socket.write_eof()
         if self.reading_paused:
             self._socket.resume_reading()
 
     def can_write_eof(self) -> bool:
-        """`close` does as much."""
+        """`close` does that."""
         return False
 
     def abort(self) -> None:
@@ -99,8 +99,8 @@ class WebSocketTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         self.reading_paused = False
         self._socket.resume_reading()
-        # Not now: STOMP is at work.
-        asyncio.get_running_loop().call_soon(self._read_on)
+        # Not now: STOMP is running.
+        asyncio.get_running_loop().call_soon(self._read)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._socket.get_extra_info(name, default)
@@ -109,9 +109,9 @@ class WebSocketTransport(asyncio.Transport):
         self._socket.set_write_buffer_limits(high, low)
 
     def _message(self, frame: bytes) -> bytes:
-        """As text if the client writes text and it is any: older clients in browsers read nothing else rightly.
+        """A text message if the client sends text and the frame is UTF-8: older clients in browsers need text.
 
-        A body can be any bytes, though, and a message of text must be UTF-8; newer clients and stomp.py take both.
+        Other frames become binary messages; newer clients and stomp.py accept both.
         """
         assert self._connection is not None
         if self.text:
@@ -123,7 +123,7 @@ class WebSocketTransport(asyncio.Transport):
 
 
 def split_frames(data: bytes) -> Iterator[bytes]:
-    """Each frame, or heart-beat, of what STOMP writes: some clients look for one in a message and no more."""
+    """Split bytes into frames and heart-beats: some clients expect one frame in a message."""
     begin, size = 0, len(data)
     while begin < size:
         head = data.find(b"\n\n", begin)

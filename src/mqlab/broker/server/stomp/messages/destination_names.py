@@ -1,25 +1,25 @@
-"""Names of destinations as STOMP clients write them, and as the broker does."""
+"""Translates names of destinations between STOMP and the broker."""
 
 from typing import Final
 
 from mqlab.broker.core.model.destination_names import BadNameError
 
-# How a client may write a destination, and what the broker calls it. The first form of each is the one it is told.
+# The prefixes that a client may use, and those of the broker. The broker uses the first form of each kind itself.
 _FORMS: Final = (("/queue/", "queue:"), ("/topic/", "topic:"), ("queue:", "queue:"), ("topic:", "topic:"))
-# A queue of the connection itself, by a name that only it knows.
+# A temporary queue of the connection, by a name that only the connection knows.
 TEMPORARY: Final = "/temp-queue/"
 
 
 def native_name(written: str) -> str:
-    """Raises BadNameError. Temporary queues are not looked at here: only their connection knows them."""
+    """The broker's name of a queue or topic. `TemporaryQueues` knows temporary queues. Raises BadNameError."""
     for form, kind in _FORMS:
         if written.startswith(form):
             return kind + written.removeprefix(form)
-    raise BadNameError(f"{written[:80]!r} is no destination; write /queue/NAME, /topic/NAME or {TEMPORARY}NAME")
+    raise BadNameError(f"{written[:80]!r} is not a destination; write /queue/NAME, /topic/NAME or {TEMPORARY}NAME")
 
 
 def stomp_name(name: str, like: str = "/") -> str:
-    """A name of the broker as a client writes it that wrote `like`."""
+    """The STOMP name of a destination, in the form of `like`."""
     if not like.startswith("/"):
         return name
     kind, colon, short = name.partition(":")

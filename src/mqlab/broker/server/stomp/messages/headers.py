@@ -1,4 +1,4 @@
-"""What the headers of a SEND say about its message."""
+"""The headers of SEND as columns of a message."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -8,7 +8,7 @@ from mqlab.broker.server.stomp.messages.properties import property_name
 from mqlab.wire.native.columns import HEADERS, PROPERTY, Value
 from mqlab.wire.stomp import StompError
 
-# Headers of the message itself by the names that clients use, the first of which is what they are told.
+# Headers of a message by the names that clients use. The broker uses the first one in MESSAGE frames.
 CORRELATION_ID: Final = ("correlation-id", "JMSCorrelationID")
 REPLY_TO: Final = ("reply-to", "JMSReplyTo")
 TYPE: Final = ("type", "JMSType")
@@ -20,21 +20,24 @@ TIMESTAMP: Final = ("timestamp", "JMSTimestamp")
 GROUP: Final = ("JMSXGroupID",)
 DUPLICATE_ID: Final = ("duplicate-id", "_AMQ_DUPL_ID")
 MESSAGE_ID: Final = ("JMSMessageID",)
-# What is between client and broker, and what a client that passes a message on repeats of its delivery.
-NOT_OF_THE_MESSAGE: Final = frozenset((
+# Headers that are not part of the message: those for the broker, and those of a delivery that a client forwards.
+TRANSPORT_HEADERS: Final = frozenset((
     "destination", "receipt", "transaction", "persistent", "content-length", "message-id", "subscription", "ack",
     "redelivered", "browser", "JMSDestination", "JMSDeliveryMode", "JMSRedelivered", "JMSXDeliveryCount",
 ))  # fmt: skip
 
 _PRIORITIES: Final = range(10)
-_LATEST: Final = 2**62
+_LATEST_MS: Final = 2**62
 _ID: Final = "ID:"
 
 
 class SendContext(NamedTuple):
-    """What a header can mean something different by: the time (ms since 1970), and the connection's own queues."""
+    """Values that the meaning of a header depends on."""
 
-    now: int
+    # ms since 1970
+
+    now_ms: int
+    # The broker's name of a destination, such as a temporary queue of the connection.
     destination: Callable[[str], str]
 
 
@@ -42,7 +45,7 @@ HeaderParser = Callable[[str, SendContext], Value | None]
 
 
 class HeaderColumn(NamedTuple):
-    """A column of messages that one header fills."""
+    """A column of a message that a header fills."""
 
     header: str
     name: str
@@ -52,15 +55,15 @@ class HeaderColumn(NamedTuple):
 
 @lru_cache(maxsize=256)
 def columns_for(names: tuple[str, ...]) -> tuple[HeaderColumn, ...]:
-    """Of messages with these headers. Of several headers that mean the same, the first counts."""
-    found: dict[str, HeaderColumn] = {}
+    """The columns of messages with these headers. Of several headers for one column the first counts."""
+    columns: dict[str, HeaderColumn] = {}
     for header in names:
-        if header in NOT_OF_THE_MESSAGE:
+        if header in TRANSPORT_HEADERS:
             continue
         name, read = _FIELDS.get(header) or (PROPERTY + property_name(header), _text)
         letter = HEADERS.get(name, "s")
-        found.setdefault(name, HeaderColumn(header, name, letter, read))
-    return tuple(found.values())
+        columns.setdefault(name, HeaderColumn(header, name, letter, read))
+    return tuple(columns.values())
 
 
 def is_persistent(headers: Mapping[str, str]) -> bool:
@@ -68,14 +71,14 @@ def is_persistent(headers: Mapping[str, str]) -> bool:
 
 
 def flag(headers: Mapping[str, str], *names: str) -> bool:
-    """Raises StompError for what is neither true nor false."""
+    """Raises StompError for a value that is neither true nor false."""
     for name in names:
         text = headers.get(name)
         if text is not None:
-            said = text.strip().lower()
-            if said not in ("true", "false"):
+            value = text.strip().lower()
+            if value not in ("true", "false"):
                 raise StompError(f"{name}: {text[:80]!r} is neither true nor false")
-            return said == "true"
+            return value == "true"
     return False
 
 
@@ -91,8 +94,8 @@ def _text(text: str, _: SendContext) -> Value:
     return text
 
 
-def _reply_to(text: str, around: SendContext) -> Value:
-    return around.destination(text)
+def _reply_to(text: str, context: SendContext) -> Value:
+    return context.destination(text)
 
 
 def _priority(text: str, _: SendContext) -> Value:
@@ -100,30 +103,30 @@ def _priority(text: str, _: SendContext) -> Value:
 
 
 def _expires(text: str, _: SendContext) -> Value | None:
-    return number("expires", text, _LATEST) or None
+    return number("expires", text, _LATEST_MS) or None
 
 
-def _time_to_live(text: str, around: SendContext) -> Value | None:
-    lasting = number("ttl", text, _LATEST)
-    return around.now + lasting if lasting else None
+def _time_to_live(text: str, context: SendContext) -> Value | None:
+    lifetime_ms = number("ttl", text, _LATEST_MS)
+    return context.now_ms + lifetime_ms if lifetime_ms else None
 
 
-def _delay(text: str, around: SendContext) -> Value | None:
-    waiting = number("delay", text, _LATEST)
-    return around.now + waiting if waiting else None
+def _delay(text: str, context: SendContext) -> Value | None:
+    delay_ms = number("delay", text, _LATEST_MS)
+    return context.now_ms + delay_ms if delay_ms else None
 
 
 def _timestamp(text: str, _: SendContext) -> Value:
-    return number("timestamp", text, _LATEST)
+    return number("timestamp", text, _LATEST_MS)
 
 
 def _message_id(text: str, _: SendContext) -> Value | None:
-    """None: another broker's, that means nothing here."""
+    """None: the message id of another broker."""
     try:
-        found = bytes.fromhex(text.removeprefix(_ID))
+        message_id = bytes.fromhex(text.removeprefix(_ID))
     except ValueError:
         return None
-    return found if len(found) == 16 and text.startswith(_ID) else None
+    return message_id if len(message_id) == 16 and text.startswith(_ID) else None
 
 
 _FIELDS: Final[dict[str, tuple[str, HeaderParser]]] = {

@@ -1,4 +1,4 @@
-"""SEND frames as payloads of the broker: many of one kind are one batch."""
+"""Encodes SEND frames as payloads: consecutive frames of one kind become one batch."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mqlab.wire.native.columns import Value, encode_columns, encode_single
 from mqlab.wire.native.payload import equal_offsets
 from mqlab.wire.stomp import FrameRun, StompError, StompFrame
 
-# Bytes of bodies after which a batch is large enough.
-_BATCH: Final = 256 * 1024
-# The types of what headers fill, by their letters.
+# Bytes of the bodies of a batch.
+_MOST_BATCH: Final = 256 * 1024
+# Arrow types of columns, by their letters.
 _ARROW: Final = {"s": pa.string(), "b": pa.int8(), "q": pa.int64(), "u": pa.binary(16)}
 
 
 class BatchKey(NamedTuple):
-    """What messages must have in common to be sent together."""
+    """What messages must have in common to be in one batch."""
 
     destination: str
     transaction: str
@@ -40,10 +40,10 @@ def batch_key(frame: StompFrame | FrameRun) -> BatchKey:
 
 
 class SendBatch:
-    """SENDs of one kind that follow one another."""
+    """Consecutive SEND frames with the same batch key."""
 
-    def __init__(self, kind: BatchKey, first: StompFrame | FrameRun) -> None:
-        self.kind = kind
+    def __init__(self, key: BatchKey, first: StompFrame | FrameRun) -> None:
+        self.key = key
         self._run = first if isinstance(first, FrameRun) else None
         self._frames = [first] if isinstance(first, StompFrame) else []
         self._size = len(first.body) if isinstance(first, StompFrame) else 0
@@ -53,13 +53,13 @@ class SendBatch:
     def rows(self) -> int:
         return len(self._frames) if self._run is None else self._run.rows
 
-    def takes(self, frame: StompFrame | FrameRun) -> bool:
-        """Whether this one has joined the others. Raises StompError."""
-        if self._run is not None or isinstance(frame, FrameRun) or self._size + len(frame.body) > _BATCH:
+    def add(self, frame: StompFrame | FrameRun) -> bool:
+        """Add a frame. Return False if it does not belong to the batch. Raises StompError."""
+        if self._run is not None or isinstance(frame, FrameRun) or self._size + len(frame.body) > _MOST_BATCH:
             return False
-        # Frames with the same head have the same headers, as one object.
+        # The splitter gives frames with equal heads the same headers object.
         if frame.headers is not self._last_headers:
-            if batch_key(frame) != self.kind:
+            if batch_key(frame) != self.key:
                 return False
             self._last_headers = frame.headers
         self._frames.append(frame)
@@ -73,34 +73,34 @@ class SendBatch:
         return [frame.headers["receipt"] for frame in self._frames if "receipt" in frame.headers]
 
     def destinations(self) -> set[str]:
-        """All that it names: where it goes, and where replies are to go."""
-        replies = [column.header for column in self.kind.columns if column.name == "reply_to"]
-        one = self._run if self._run is not None else self._frames[0]
-        named = {one.headers[header] for header in replies}
+        """All destinations that it names: its own, and those of reply-to headers."""
+        replies = [column.header for column in self.key.columns if column.name == "reply_to"]
+        first = self._run if self._run is not None else self._frames[0]
+        named = {first.headers[header] for header in replies}
         named.update(frame.headers[header] for header in replies for frame in self._frames)
-        return {self.kind.destination, *named}
+        return {self.key.destination, *named}
 
-    def payload(self, around: SendContext) -> Payload:
+    def payload(self, context: SendContext) -> Payload:
         """Raises StompError."""
         if self._run is not None:
-            return _of_run(self._run, self.kind.columns, around)
-        frames, columns = self._frames, self.kind.columns
+            return _encode_run(self._run, self.key.columns, context)
+        frames, columns = self._frames, self.key.columns
         if not columns:
             return encode([frame.body for frame in frames])
         if len(frames) == 1:
-            return _single(frames[0], columns, around)
+            return _single(frames[0], columns, context)
         bodies = pa.array([frame.body for frame in frames], BINARY)
         values = (
-            [column.read(frame.headers[column.header], around) for frame in frames] for column in columns
+            [column.read(frame.headers[column.header], context) for frame in frames] for column in columns
         )  # fmt: skip
-        return _batch(bodies, columns, [_array(one, column) for one, column in zip(values, columns, strict=True)])
+        return _batch(bodies, columns, [_array(texts, column) for texts, column in zip(values, columns, strict=True)])
 
 
-def _single(frame: StompFrame, columns: Sequence[HeaderColumn], around: SendContext) -> Payload:
+def _single(frame: StompFrame, columns: Sequence[HeaderColumn], context: SendContext) -> Payload:
     names: list[str] = []
     letters, values = "", list[Value]()
     for header, name, letter, read in columns:
-        value = read(frame.headers[header], around)
+        value = read(frame.headers[header], context)
         if value is not None:
             names.append(name)
             letters += letter
@@ -108,7 +108,7 @@ def _single(frame: StompFrame, columns: Sequence[HeaderColumn], around: SendCont
     return encode_single(frame.body, tuple(names), letters, values)
 
 
-def _of_run(run: FrameRun, columns: Sequence[HeaderColumn], around: SendContext) -> Payload:
+def _encode_run(run: FrameRun, columns: Sequence[HeaderColumn], context: SendContext) -> Payload:
     rows, bodies = run.rows, np.ascontiguousarray(run.bodies())
     if not columns:
         return encode_equal(bodies.reshape(-1), rows)
@@ -116,9 +116,9 @@ def _of_run(run: FrameRun, columns: Sequence[HeaderColumn], around: SendContext)
     for column in columns:
         header, read = column.header, column.read
         if header in run.varying:
-            arrays.append(_array([read(text, around) for text in run.values(header)], column))
+            arrays.append(_array([read(text, context) for text in run.values(header)], column))
         else:
-            arrays.append(_array([read(run.headers[header], around)] * rows, column))
+            arrays.append(_array([read(run.headers[header], context)] * rows, column))
     offsets = pa.py_buffer(equal_offsets(rows, bodies.shape[1]))
     return _batch(pa.Array.from_buffers(BINARY, rows, [None, offsets, pa.py_buffer(bodies)]), columns, arrays)
 
@@ -128,6 +128,6 @@ def _array(values: Sequence[Value | None], column: HeaderColumn) -> pa.Array:
 
 
 def _batch(bodies: pa.Array, columns: Sequence[HeaderColumn], arrays: Sequence[pa.Array]) -> Payload:
-    """What no message has is no column."""
+    """Columns without any value are left out."""
     named = {column.name: array for column, array in zip(columns, arrays, strict=True)}
     return encode_columns(bodies, {name: array for name, array in named.items() if array.null_count < len(array)})

@@ -1,4 +1,4 @@
-"""Names of headers as names of properties, which a selector can use, and back."""
+"""Translates names of headers to names of properties, which selectors can use, and back."""
 
 import re
 from functools import lru_cache
@@ -7,11 +7,11 @@ from typing import Final
 from mqlab.wire.native.columns import is_property_name
 from mqlab.wire.stomp import StompError
 
-# As other brokers write what is common in headers and cannot be in a selector.
+# Signs that are common in headers and not allowed in selectors, written as other brokers write them.
 _WORDS: Final = {"-": "_HYPHEN_", ".": "_DOT_"}
 _BACK: Final = {word: sign for sign, word in _WORDS.items()}
 _CODED: Final = re.compile("_HYPHEN_|_DOT_|_x([0-9a-f]{1,6})_")
-# For these there is a name that people expect.
+# Headers whose property has a customary name.
 _SPECIAL: Final = {"content-type": "content_type"}
 _SPECIAL_BACK: Final = {name: header for header, name in _SPECIAL.items()}
 _LAST_CHARACTER: Final = 0x10FFFF
@@ -19,7 +19,7 @@ _LAST_CHARACTER: Final = 0x10FFFF
 
 @lru_cache(maxsize=1024)
 def property_name(header: str) -> str:
-    """Raises StompError for a name that is too long to be one."""
+    """Raises StompError for a name that is too long."""
     if header in _SPECIAL:
         return _SPECIAL[header]
     name = header
@@ -43,8 +43,8 @@ def _coded(sign: str) -> str:
     return f"_x{ord(sign):x}_"
 
 
-def _sign(found: re.Match[str]) -> str:
-    if found[1] is None:
-        return _BACK[found[0]]
-    code = int(found[1], 16)
-    return chr(code) if code <= _LAST_CHARACTER and not 0xD800 <= code < 0xE000 else found[0]
+def _sign(match: re.Match[str]) -> str:
+    if match[1] is None:
+        return _BACK[match[0]]
+    code = int(match[1], 16)
+    return chr(code) if code <= _LAST_CHARACTER and not 0xD800 <= code < 0xE000 else match[0]

@@ -1,4 +1,4 @@
-"""What the broker delivers, as MESSAGE frames."""
+"""Encodes deliveries as MESSAGE frames."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mqlab.broker.server.stomp.messages.headers import (
     EXPIRES,
     GROUP,
     MESSAGE_ID,
-    NOT_OF_THE_MESSAGE,
     PRIORITY,
     REPLY_TO,
     TIMESTAMP,
+    TRANSPORT_HEADERS,
     TYPE,
 )
 from mqlab.broker.server.stomp.messages.properties import header_name
@@ -26,36 +26,36 @@ from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, decode
 from mqlab.wire.native.columns import PROPERTY, decode_batch, decode_single
 from mqlab.wire.stomp import decimals, equal_widths, escape, paste
 
-# How each header of a message is called; those that are not here say nothing to a consumer.
+# STOMP names of message headers; MESSAGE frames do not contain the others.
 _NAMES: Final = {
     "correlation_id": CORRELATION_ID, "reply_to": REPLY_TO, "type": TYPE, "priority": PRIORITY, "expiration": EXPIRES,
     "timestamp": TIMESTAMP, "group": GROUP, "duplicate_id": DUPLICATE_ID, "id": MESSAGE_ID,
 }  # fmt: skip
-# No client expects these in a header, whatever the version can escape.
-_NEVER: Final = re.compile("[\0]")
-_NEVER_PLAIN: Final = re.compile("[\0\r\n]")
+# Characters that no header may contain, and in STOMP 1.0, which has no escapes, no value.
+_FORBIDDEN: Final = re.compile("[\0]")
+_FORBIDDEN_1_0: Final = re.compile("[\0\r\n]")
 
 
 def header_line(name: str, value: str, version: str) -> bytes:
-    """A header as it is written. What the version has no escape for becomes a blank."""
+    """Encode a header. Characters that the version cannot escape become blanks."""
     if version == "1.0":
-        name, value = _NEVER_PLAIN.sub(" ", name).replace(":", " "), _NEVER_PLAIN.sub(" ", value)
+        name, value = _FORBIDDEN_1_0.sub(" ", name).replace(":", " "), _FORBIDDEN_1_0.sub(" ", value)
     else:
-        name, value = _NEVER.sub(" ", name), _NEVER.sub(" ", value)
+        name, value = _FORBIDDEN.sub(" ", name), _FORBIDDEN.sub(" ", value)
     return f"{escape(name, version)}:{escape(value, version)}\n".encode(errors="replace")
 
 
 class MessageWriter:
-    """Writes what one subscription gets. `tag` begins the ids by which its client acknowledges."""
+    """Writes the messages of one subscription. `tag` is the prefix of their ids."""
 
     def __init__(self, version: str, tag: bytes, *, acknowledged: bool) -> None:
         self._version = version
         self._tag = tag
-        # Only 1.2 has a header of its own for that.
-        self._twice = acknowledged and version == "1.2"
+        # STOMP 1.2 repeats the id in the header `ack`.
+        self._has_ack = acknowledged and version == "1.2"
 
     def write(self, head: bytes, first: int, payload: Payload) -> bytes:
-        """`head` is what all of them have in common; `first` the delivery id of the first."""
+        """`head` has the headers that all messages share; `first` is the delivery id of the first message."""
         if payload.form & SINGLE:
             return self._single(head, first, payload)
         if payload.form & COLUMNS:
@@ -63,21 +63,21 @@ class MessageWriter:
         bodies = decode(payload)
         table = bodies.table()
         if table is None:
-            return b"".join([self._one(head, first + at, b"", body) for at, body in enumerate(bodies.tolist())])
+            return b"".join([self._message(head, first + at, b"", body) for at, body in enumerate(bodies.tolist())])
         ids = np.arange(first, first + payload.rows)
         rest = b"\ncontent-length:%d\n\n" % table.shape[1]
         written = []
         for begin, end in equal_widths(ids):
             digits = decimals(ids[begin:end])
-            again = (b"\nack:" + self._tag, digits) if self._twice else ()
-            components = (head + b"message-id:" + self._tag, digits, *again, rest, table[begin:end], b"\0")
+            ack = (b"\nack:" + self._tag, digits) if self._has_ack else ()
+            components = (head + b"message-id:" + self._tag, digits, *ack, rest, table[begin:end], b"\0")
             written.append(paste(end - begin, components))
         return b"".join(written)
 
     def _single(self, head: bytes, number: int, payload: Payload) -> bytes:
         single = decode_single(payload)
         lines = b"".join([self._line(name, value) for name, value in single.values.items()]) if single.values else b""
-        return self._one(head, number, lines, single.body)
+        return self._message(head, number, lines, single.body)
 
     def _rows(self, head: bytes, first: int, payload: Payload) -> bytes:
         batch = decode_batch(payload)
@@ -87,22 +87,22 @@ class MessageWriter:
         ]
         lines = [b"".join(row) for row in zip(*columns, strict=True)]
         bodies = batch.column(0).to_pylist()
-        return b"".join([self._one(head, first + at, lines[at], body) for at, body in enumerate(bodies)])
+        return b"".join([self._message(head, first + at, lines[at], body) for at, body in enumerate(bodies)])
 
-    def _one(self, head: bytes, number: int, lines: bytes, body: bytes | memoryview) -> bytes:
+    def _message(self, head: bytes, number: int, lines: bytes, body: bytes | memoryview) -> bytes:
         tag = self._tag
         ids = b"message-id:%b%d\n" % (tag, number)
-        if self._twice:
+        if self._has_ack:
             ids += b"ack:%b%d\n" % (tag, number)
         return b"".join((head, ids, lines, b"content-length:%d\n\n" % len(body), body, b"\0"))
 
     def _line(self, name: str, value: Any) -> bytes:
         if name.startswith(PROPERTY):
             header = header_name(name[1:])
-            return b"" if header in NOT_OF_THE_MESSAGE else header_line(header, _text(value), self._version)
+            return b"" if header in TRANSPORT_HEADERS else header_line(header, _text(value), self._version)
         if name not in _NAMES:
             return b""
-        return header_line(_NAMES[name][0], _SAID.get(name, _text)(value), self._version)
+        return header_line(_NAMES[name][0], _FORMATTERS.get(name, _text)(value), self._version)
 
 
 def _text(value: Any) -> str:
@@ -111,4 +111,4 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-_SAID: Final[dict[str, Callable[[Any], str]]] = {"reply_to": stomp_name, "id": lambda value: f"ID:{value.hex()}"}
+_FORMATTERS: Final[dict[str, Callable[[Any], str]]] = {"reply_to": stomp_name, "id": lambda value: f"ID:{value.hex()}"}
