@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.server.broker import _LAZY_SECONDS
+from mqlab.broker.server.broker import _LAZY_FLUSH_SECONDS
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.headline import rate_tiles
 from mqlab.report.exhibits.lab_tables import calibration_table, durability_table, points_table, systems_table
@@ -118,4 +118,4 @@ def test_report_and_manual_say_the_same_of_the_embedded_brokers_durability(
         assert text in reported
         assert f"| {text} |" in manual, "run .venv/bin/python scripts/tables.py"
     assert sync == "off" or f"| {durability.acknowledged} |" in systems
-    assert f"within about {_LAZY_SECONDS * 1000:g} ms" in durability.acknowledged
+    assert f"within about {_LAZY_FLUSH_SECONDS * 1000:g} ms" in durability.acknowledged
