@@ -166,7 +166,7 @@ def test_the_command_says_where_it_listens_and_stops_in_good_order(tmp_path: Pat
     ("options", "code", "word"),
     [
         (["--listen", "tcp:0.0.0.0:0"], 2, "other machines"),
-        (["--listen", "nowhere"], 2, "no address"),
+        (["--listen", "nowhere"], 2, "not an address"),
         (["--sync", "maybe"], 2, "none of on, off"),
         (["--queue-limit", "0"], 2, "queue_limit"),
         (["--listen", "unix:/no/such/folder/socket"], 7, "No such file"),

@@ -225,15 +225,15 @@ class StompServerConnection(asyncio.Protocol):
             self._frames = self._splitter.feed_runs(self._bytes.popleft())
         try:
             frame = next(self._frames, None)
+            if frame is not None:
+                if not self._decoder.adds_to_batch(frame):
+                    self._actions += self._decoder.actions(frame)
+                return True
         except StompError as error:
             self._bytes.clear()
             self._actions += self._decoder.finish_batch()
             self._actions.append(partial(_raise, error))
         else:
-            if frame is not None:
-                if not self._decoder.adds_to_batch(frame):
-                    self._actions += self._decoder.actions(frame)
-                return True
             self._actions += self._decoder.finish_batch()
         self._frames = None
         return True
