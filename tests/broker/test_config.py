@@ -287,7 +287,7 @@ def test_channels_and_remote_queues(path: Path) -> None:
     ("text", "says"),
     [
         ("channels: [{to: B}]", r"broker.yaml:1: channels: a channel needs address"),
-        ("name: A\nchannels: [{to: B, address: x}]", r"broker.yaml:2: channels: address: 'x' is no address"),
+        ("name: A\nchannels: [{to: B, address: x}]", r"broker.yaml:2: channels: address: 'x' is not an address"),
         ("channels: [{to: B, address: 'unix:x', speed: 1}]", r"there is no 'speed'; there are: to, address, user"),
         ("channels: [{to: B, address: 'unix:x', batch: many}]", r"channels.batch: 'many' is not a whole number"),
         ("channels: [{to: B, address: 'unix:x', password_file: s}]", r"password_file: it needs a user"),
@@ -315,5 +315,5 @@ def test_one_of_several_as_an_option(key: str, text: str, value: object) -> None
 
 @pytest.mark.parametrize(("key", "text"), [("remotes", "orders"), ("channels", "tcp:1"), ("channels", "B=x")])
 def test_options_that_are_no_channel(key: str, text: str) -> None:
-    with pytest.raises(SettingError, match=r"write orders=queue:orders@B|write B=tcp:127.0.0.1:7766|no address"):
+    with pytest.raises(SettingError, match=r"write orders=queue:orders@B|write B=tcp:127.0.0.1:7766|not an address"):
         parse_value(key, text)

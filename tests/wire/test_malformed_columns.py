@@ -222,7 +222,7 @@ def test_columns_that_lie_in_the_same_place_are_refused(hidden: bool) -> None:
     batch = pa.ipc.read_record_batch(pa.py_buffer(forged.data[begin:]), schema)
     batch.validate(full=True)
     assert batch.nbytes > 50 * len(forged.data)
-    with pytest.raises(MalformedPayloadError, match="same place"):
+    with pytest.raises(MalformedPayloadError, match="overlap"):
         validate(Payload(bytes(forged.data), rows, COLUMNS))
 
 
