@@ -104,7 +104,7 @@ def in_place(timeline: Timeline) -> Iterator[None]:
         patch.object(scheduler, "time_ns", timeline.clock.time_ns),
         patch.object(frame_reader, "time_ns", timeline.clock.time_ns),
         patch.object(channel, "time", timeline.clock), patch.object(status, "time", timeline.clock),
-        patch.object(broker, "Files", _files), patch.object(broker, "Worker", Threads),
+        patch.object(broker, "Files", _files), patch.object(broker, "DiskThreads", Threads),
         patch.object(startup, "listen_at", _listen_at),
         patch.object(broker, "FolderLock", NoLock), patch.object(activity_trace, "time", timeline.clock),
     ):  # fmt: skip
