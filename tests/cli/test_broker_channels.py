@@ -55,7 +55,7 @@ def test_channels_are_added_listed_stopped_and_started(
         (("add", "B"), "write: channels list"),
         (("stop", "B", "unix:x"), "write: channels list"),
         (("stop", "C"), "there is no channel to 'C'"),
-        (("add", "C", "nowhere"), "'nowhere' is no address"),
+        (("add", "C", "nowhere"), "'nowhere' is not an address"),
         (("add", "A", "unix:x"), "A is this broker itself"),
     ],
 )

@@ -232,7 +232,7 @@ class TestErrors:
             (["move", "queue:errors", "topic:t"], "moved to a queue"),
             (["move", "queue:errors", "queue:errors"], "another queue"),
             (["browse", "queue:errors", "--selector", "a LIKE 3"], "the selector is wrong at character 8"),
-            (["list", "--at", "nonsense"], "'nonsense' is no address"),
+            (["list", "--at", "nonsense"], "'nonsense' is not an address"),
         ],
     )
     def test_refused_is_one_sentence(self, connection: Connection, arguments: list[str], words: str) -> None:
