@@ -11,6 +11,7 @@ import pyarrow as pa
 from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError, RefusedError
+from mqlab.errors import MqlabError
 from mqlab.systems.api import Running, SystemFailedError
 from mqlab.systems.embedded.trace import TraceQueueReader
 
@@ -77,13 +78,13 @@ class EmbeddedRunning(Running):
             return None
         try:
             return await self._reader.read()
-        except (MessagingError, ValueError, OSError) as error:
+        except (MqlabError, ValueError, OSError) as error:
             raise SystemFailedError(f"the trace cannot be read: {error}") from error
 
     async def stop(self) -> None:
         try:
             if self._reader is not None:
-                with suppress(MessagingError, ValueError, OSError):
+                with suppress(MqlabError, ValueError, OSError):
                     await self._reader.close()
             with suppress(MessagingError):
                 await self._control.close()
