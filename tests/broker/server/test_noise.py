@@ -61,6 +61,6 @@ def test_noise_before_login_of_any_length_ends_its_connection_and_nothing_else(t
             async with asyncio.timeout(60):
                 await exchange(broker.address)
                 await broker.stop()
-        assert "Traceback" not in (tmp_path / "words").read_text()
+        assert "Traceback" not in (tmp_path / "stderr").read_text()
 
     uvloop.run(attack())
