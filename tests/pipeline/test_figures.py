@@ -13,6 +13,7 @@ from mqlab.pipeline.kernels.histogram import GROWTH, bucket, upper_edge
 from mqlab.pipeline.tables.calibrations import calibrations
 from mqlab.pipeline.tables.resources import bottlenecks
 from mqlab.study import METRICS
+from mqlab.study.metric import PERCENTILES
 from mqlab.study.statistics import t975
 
 Tables = dict[str, list[dict[str, Any]]]
@@ -26,9 +27,9 @@ def measures(tables: Tables, scenario: str) -> dict[str, dict[str, Any]]:
     return {row["metric"]: row for row in tables["measures"] if row["scenario"] == scenario}
 
 
-@pytest.mark.parametrize(("metric", "share"), [("p50", 50), ("p90", 90), ("p99", 99), ("p99.9", 99.9)])
-def test_percentiles_of_known_delays_and_a_stall(tables: Tables, metric: str, share: float) -> None:
-    truth = np.percentile(DELAYS, share, method="inverted_cdf") / 1e9
+@pytest.mark.parametrize(("metric", "per_mille"), PERCENTILES.items())
+def test_percentiles_of_known_delays_and_a_stall(tables: Tables, metric: str, per_mille: int) -> None:
+    truth = np.percentile(DELAYS, per_mille / 10, method="inverted_cdf") / 1e9
     assert figures(tables, "known delays")[f"latency.{metric}"] == pytest.approx(truth, rel=0.0025)
 
 

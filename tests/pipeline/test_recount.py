@@ -14,6 +14,7 @@ from tests.pipeline.synthetic_runs import Run, write
 from mqlab.pipeline.measure import measure
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.pipeline.schema import DELIVERY_CLASSES, TABLES
+from mqlab.study.metric import PERCENTILES
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -59,8 +60,8 @@ def _same_durations(row: dict[str, float], name: str, truth: list[int]) -> bool:
         return False
     assert row[f"{name}.max"] == truth[-1] / 1e9
     assert row[f"{name}.mean"] == pytest.approx(sum(truth) / len(truth) / 1e9, rel=1e-12)
-    for share, per_mille in (("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999)):
-        assert row[f"{name}.{share}"] == pytest.approx(percentile(truth, per_mille), rel=0.002, abs=2e-9)
+    for statistic, per_mille in PERCENTILES.items():
+        assert row[f"{name}.{statistic}"] == pytest.approx(percentile(truth, per_mille), rel=0.002, abs=2e-9)
     return True
 
 

@@ -24,11 +24,10 @@ class Metric:
     head: str = ""
 
 
+# The percentiles of latencies and response times, with the share of messages that took no longer, in per mille.
+PERCENTILES: Final = {"p50": 500, "p90": 900, "p99": 990, "p99.9": 999}
 _STATISTICS: Final = {
-    "p50": ("50\u00a0%", "50 % took no longer"),
-    "p90": ("90\u00a0%", "90 % took no longer"),
-    "p99": ("99\u00a0%", "99 % took no longer"),
-    "p99.9": ("99.9\u00a0%", "99.9 % took no longer"),
+    **{name: (f"{share / 10:g}\u00a0%", f"{share / 10:g} % took no longer") for name, share in PERCENTILES.items()},
     "max": ("longest", "the longest"),
     "mean": ("mean", "the mean"),
 }

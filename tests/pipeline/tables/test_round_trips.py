@@ -5,6 +5,8 @@ import pytest
 from tests.pipeline.cases import CASES, RESPONSES
 from tests.pipeline.test_figures import Tables, figures
 
+from mqlab.study.metric import PERCENTILES
+
 
 def test_rate_bytes_and_responses(tables: Tables) -> None:
     found = figures(tables, "round trips")
@@ -31,9 +33,9 @@ def test_what_was_lost_gives_no_figure(tables: Tables, name: str) -> None:
     assert figures(tables, name) == {}
 
 
-@pytest.mark.parametrize(("metric", "share"), [("p50", 50), ("p90", 90), ("p99", 99), ("p99.9", 99.9)])
-def test_percentiles_of_known_responses(tables: Tables, metric: str, share: float) -> None:
-    truth = np.percentile(RESPONSES, share, method="inverted_cdf") / 1e9
+@pytest.mark.parametrize(("metric", "per_mille"), PERCENTILES.items())
+def test_percentiles_of_known_responses(tables: Tables, metric: str, per_mille: int) -> None:
+    truth = np.percentile(RESPONSES, per_mille / 10, method="inverted_cdf") / 1e9
     assert figures(tables, "known responses")[f"response.{metric}"] == pytest.approx(truth, rel=0.0025)
 
 

@@ -14,9 +14,10 @@ from mqlab.pipeline.event_tables import NANOSECONDS, within_measure
 from mqlab.pipeline.kernels.histogram import bucket, exact_total, percentiles, upper_edge
 from mqlab.pipeline.metrics import to_metric_rows
 from mqlab.pipeline.schema import LatencyRow, columns
-from mqlab.study.metric import METRICS
+from mqlab.study.metric import METRICS, PERCENTILES
 
-_PER_MILLE: Final = {"p50": 500, "p90": 900, "p99": 990, "p99_9": 999}
+# Spark reads a dot in a column's name as a path.
+_PER_MILLE: Final = {name.replace(".", "_"): share for name, share in PERCENTILES.items()}
 
 
 def confirmations(sends: DataFrame, windows: DataFrame) -> DataFrame:
@@ -52,7 +53,6 @@ def durations(delivery_classes: DataFrame, round_trips: DataFrame, confirmations
     return (
         to_metric_rows(
             percentiles(timed, _PER_MILLE, ("run", "kind")).join(fn.broadcast(exact), ["run", "kind"]),
-            # Spark reads a dot in a column's name as a path.
             {name.replace("_", "."): fn.col(name) / NANOSECONDS for name in figures},
             "kind",
         )

@@ -10,8 +10,8 @@ from mqlab.report.exhibits.cells import flag_notes
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Figure, Prose
 from mqlab.study import Point
+from mqlab.study.metric import PERCENTILES
 
-SHARES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 # Closer points on the stretched axis would be the same pixel.
 _STEP: Final = 0.01
 # The fastest messages are left out: they would stretch the log axis.
@@ -70,13 +70,13 @@ def _curve(results: RunResults, system: str, point: Point) -> line_charts.Curve 
     histogram = results.responses if replies else results.latencies
     buckets = [bucket for bucket in histogram if (bucket.system, bucket.scenario, bucket.point) == place]
     marks = []
-    for rank, share in SHARES.items():
+    for rank, per_mille in PERCENTILES.items():
         metric = f"{'response' if replies else 'latency'}.{rank}"
         measure = results.measure(system, point, metric)
         if measure is not None:
             marks.append(
                 (
-                    share,
+                    per_mille / 1000,
                     measure.value,
                     f"{formatting.metric(metric)}: {formatting.quantity(measure.value, measure.unit)}",
                 )
