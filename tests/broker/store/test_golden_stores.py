@@ -1,7 +1,7 @@
-"""Stores that earlier versions wrote: this version recovers them, and still writes the same bytes.
+"""Golden stores: this version recovers what earlier versions wrote, and writes its own records as it always did.
 
 `golden/before_manifest` was written by the last version without a manifest, `golden/with_manifest` by the first that
-named its record layout in one table. A change of the format adds a folder here and keeps these.
+named its record layout in one table. A change of the format adds a folder and keeps the others.
 """
 
 import shutil
@@ -9,54 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.core.durability.records import (
-    Commit,
-    Decide,
-    Declare,
-    Forget,
-    Prepare,
-    Put,
-    Record,
-    Remember,
-    Remove,
-    Shut,
-)
 from mqlab.broker.store.encoding import encode, encode_file_header
 from mqlab.broker.store.files.layer import Files
+from mqlab.broker.store.journal_format import MAGIC, READABLE
 from mqlab.broker.store.recovery.decoding import decode_file_header
 from mqlab.broker.store.recovery.recovery import recover
-from mqlab.broker.store.segments import segment_path
-from mqlab.wire.native.bodies import SINGLE, Payload
-from mqlab.wire.native.bodies import encode as encode_bodies
+from mqlab.broker.store.segments import segment_numbers, segment_path
 
+from .golden_store import GOLDEN, RECORDS, write_store
 from .meaning import state_of
 
-GOLDEN = Path(__file__).parent / "golden"
-STORES = ["before_manifest", "with_manifest"]
-# Every kind of record; each was synced before the next was written.
-RECORDS: list[Record] = [
-    Declare(1, "orders", 1),
-    Declare(2, "subscription", 1, {"topic": "a.*"}),
-    Put(((1, 1),), encode_bodies([b"one", b"two", b"three"])),
-    Put(((1, 4),), Payload(b"single", 1, SINGLE)),
-    Put(((1, 5), (2, 1)), encode_bodies([b"both"]), "topic:t"),
-    Remove(1, ((2, 1),)),
-    Commit((Put(((2, 2),), encode_bodies([b"committed"])),), (Remove(1, ((4, 1),)),)),
-    Prepare("xid a", (Put(((1, 6),), encode_bodies([b"prepared"])),), (Remove(1, ((1, 1),)),)),
-    Decide("xid a", True),
-    Prepare("xid b", (Put(((1, 7),), encode_bodies([b"undecided"])),), ()),
-    Remember("queue:orders", ("id 1", "id 2")),
-    Declare(3, "deleted", 1),
-    Forget(3),
-    Remove(1, ((3, 1), (5, 1))),
-    Shut(),
-]
+STORES = sorted(path.name for path in GOLDEN.iterdir())
+VERSIONS = {name: segment_path(GOLDEN / name, 1).read_bytes()[: len(MAGIC)] for name in STORES}
 
 
-@pytest.mark.parametrize("name", STORES)
-@pytest.mark.parametrize("keep_in_memory", [0, 1 << 20])
-def test_a_store_of_an_earlier_version_is_recovered(name: str, keep_in_memory: int, tmp_path: Path) -> None:
-    store = shutil.copytree(GOLDEN / name, tmp_path / "store")
+def check_recovered(store: Path, keep_in_memory: int, *, has_manifest: bool) -> None:
     recovered = recover(store, Files(), keep_in_memory)
     state = state_of(recovered)
     assert state.names == {1: "orders", 2: "subscription"}
@@ -65,13 +32,30 @@ def test_a_store_of_an_earlier_version_is_recovered(name: str, keep_in_memory: i
     assert state.remembered == {"queue:orders": ["id 0", "id 1", "id 2"]}
     assert [*state.prepared] == ["xid b"]
     assert (recovered.lsn, recovered.torn, recovered.last_queue) == (len(RECORDS), 0, 3)
-    assert (recovered.manifest is None) == (name == "before_manifest")
+    assert (recovered.manifest is not None) == has_manifest
+
+
+def test_every_version_that_recovery_reads_has_a_golden_store() -> None:
+    assert {*VERSIONS.values()} == {*READABLE}
+    assert MAGIC in READABLE
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_the_encoder_writes_the_bytes_of_an_earlier_version(name: str) -> None:
+@pytest.mark.parametrize("keep_in_memory", [0, 1 << 20])
+def test_a_store_of_an_earlier_version_is_recovered(name: str, keep_in_memory: int, tmp_path: Path) -> None:
+    store = shutil.copytree(GOLDEN / name, tmp_path / "store")
+    check_recovered(store, keep_in_memory, has_manifest=name != "before_manifest")
+
+
+def test_the_store_that_this_version_writes_is_recovered(tmp_path: Path) -> None:
+    write_store(tmp_path / "store")
+    check_recovered(tmp_path / "store", 0, has_manifest=True)
+
+
+@pytest.mark.parametrize("name", [name for name in STORES if VERSIONS[name] == MAGIC])
+def test_the_encoder_writes_the_bytes_of_a_store_of_its_version(name: str) -> None:
     lsn = 0
-    for number in range(1, 3 if name == "before_manifest" else 2):
+    for number in segment_numbers(GOLDEN / name):
         data = segment_path(GOLDEN / name, number).read_bytes()
         header = decode_file_header(data)
         if header.store:

@@ -8,9 +8,9 @@ The checksum of a record covers all but itself and the length; a wrong length ma
 from a torn tail: if a record is unreadable although a later one says that it was durable, the disk lost it; if none
 says so, the record had not reached the disk when the power failed.
 
-`MAGIC` ends with the version of this layout. Whoever changes a layout counts it up and keeps a reader of the version
-before (`recovery.decoding`): `tests/broker/store/golden` has stores of earlier versions. Version 2 gained the manifest
-without a new number: file headers from before do not name a store.
+`MAGIC` ends with the version of the format. What a store may hold is never changed: a record with another body gets a
+new kind, and recovery reads the old kind as before (docs/howto/change-the-journal-format.md). Version 2 gained the
+manifest without a new number: file headers from before do not name a store.
 """
 
 import struct
@@ -33,6 +33,8 @@ from mqlab.broker.core.durability.records import (
 )
 
 MAGIC: Final = b"mqlabJ02"
+# The versions that recovery reads. `tests/broker/store/golden` has a store of each.
+READABLE: Final = (MAGIC,)
 
 # Type of a field: its code in a struct format, and in a numpy dtype.
 _CODES: Final = {"u8": ("B", "u1"), "u16": ("H", "<u2"), "u32": ("I", "<u4"), "u64": ("Q", "<u8"), "bool": ("?", "?"),
@@ -140,4 +142,6 @@ RECORD_KINDS: Final = (
     RecordKind(8, Decide, {"decision": DECISION, "xid": None}),
     RecordKind(9, Remember, {"JSON `[destination, ids]`": None}),
 )
-KIND_OF: Final[dict[type[Record], int]] = {kind.record: kind.number for kind in RECORD_KINDS}
+# Recovery reads every kind; the encoder writes the last kind of a record.
+RECORD_OF: Final[dict[int, type[Record]]] = {kind.number: kind.record for kind in RECORD_KINDS}
+KIND_OF: Final[dict[type[Record], int]] = {record: number for number, record in RECORD_OF.items()}

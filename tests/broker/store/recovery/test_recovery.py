@@ -16,6 +16,7 @@ from broker.store.meaning import ids_of
 from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
 from mqlab.broker.store.encoding import encode, encode_file_header
 from mqlab.broker.store.files.layer import Files
+from mqlab.broker.store.journal_format import MAGIC
 from mqlab.broker.store.payloads.page_files import StoredPayloadError
 from mqlab.broker.store.recovery.live_ranges import LiveRange, remaining_ranges
 from mqlab.broker.store.recovery.recovery import DamagedJournalError, RecoveredState, recover
@@ -349,7 +350,7 @@ def test_a_payload_left_on_disk_can_be_read_when_its_file_is_gone(tmp_path: Path
 
 
 def test_another_version_of_the_format_is_refused_and_left(tmp_path: Path) -> None:
-    old = encode_file_header(1, 1, [], [], 0).replace(b"mqlabJ02", b"mqlabJ01")
+    old = encode_file_header(1, 1, [], [], 0).replace(MAGIC, b"mqlabJ01")
     segment_path(tmp_path, 1).write_bytes(old)
     with pytest.raises(DamagedJournalError, match="another version of the broker wrote the file: mqlabJ01"):
         recover(tmp_path, Files(), 0)

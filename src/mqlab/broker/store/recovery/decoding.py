@@ -1,7 +1,7 @@
 """Records and file headers, decoded from the bytes of a journal file. `journal_format` states their layout."""
 
 import json
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -21,8 +21,6 @@ from mqlab.broker.core.durability.records import (
 from mqlab.broker.store import journal_format as layouts
 from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Payload
-
-_RECORD_OF: Final = {number: record for record, number in layouts.KIND_OF.items()}
 
 
 class UnreadableRecordError(MqlabError):
@@ -91,11 +89,11 @@ def decode_file_header(data: bytes) -> FileHeader:
     if len(data) < begin:
         raise UnreadableRecordError("the file is shorter than its header")
     magic, number, first_lsn, length, crc = layouts.FILE_HEADER.unpack_from(data)
-    if magic != layouts.MAGIC and magic[:-2] == layouts.MAGIC[:-2] and magic[-2:].isdigit():
+    if magic not in layouts.READABLE and magic[:-2] == layouts.MAGIC[:-2] and magic[-2:].isdigit():
         raise OtherVersionError(f"another version of the broker wrote the file: {magic.decode()}")
     text = data[begin : begin + length]
     without_crc = layouts.FILE_HEADER.pack(magic, number, first_lsn, length, 0)
-    if magic != layouts.MAGIC or len(text) != length or google_crc32c.value(without_crc + text) != crc:
+    if magic not in layouts.READABLE or len(text) != length or google_crc32c.value(without_crc + text) != crc:
         raise UnreadableRecordError("the file does not begin with the header of a journal file")
     content = json.loads(text)
     declarations = tuple(Declare(*fields) for fields in content["queues"])
@@ -127,7 +125,7 @@ def decode(data: bytes, at: int) -> DecodedRecord:
         record: Record = body.put(data)
     elif isinstance(body, TransactionBody):
         puts = tuple(put.put(data) for put in body.puts)
-        is_commit = _RECORD_OF[header.kind] is Commit
+        is_commit = layouts.RECORD_OF[header.kind] is Commit
         record = Commit(puts, body.removes) if is_commit else Prepare(body.xid, puts, body.removes)
     else:
         record = body
@@ -136,7 +134,7 @@ def decode(data: bytes, at: int) -> DecodedRecord:
 
 def decode_body(data: bytes, header: RecordHeader) -> PutLocation | TransactionBody | Record:
     """Decode a record without its payloads. The checksum was right, so only an unknown kind is an error."""
-    begin, record = header.begin, _RECORD_OF.get(header.kind)
+    begin, record = header.begin, layouts.RECORD_OF.get(header.kind)
     if record is Put:
         return _put(data, begin)
     if record is Remove:
@@ -151,7 +149,7 @@ def decode_body(data: bytes, header: RecordHeader) -> PutLocation | TransactionB
 
 
 def _small_record(kind: int, body: bytes) -> Record:
-    record = _RECORD_OF.get(kind)
+    record = layouts.RECORD_OF.get(kind)
     if record is Decide:
         return Decide(body[layouts.DECISION.size :].decode(), *layouts.DECISION.unpack_from(body))
     if record is Declare:

@@ -9,7 +9,7 @@ import numpy as np
 from mqlab.broker.core.durability.records import Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove, Shut
 from mqlab.broker.core.model.messages import PayloadOnDisk, Span
 from mqlab.broker.store.files.checksums import Numbers
-from mqlab.broker.store.journal_format import KIND_OF, RECORD_HEADER, SIMPLE_PUT, UNWRITTEN
+from mqlab.broker.store.journal_format import KIND_OF, RECORD_HEADER, RECORD_OF, SIMPLE_PUT, UNWRITTEN
 from mqlab.broker.store.payloads.stored import PayloadFile
 from mqlab.broker.store.recovery.decoding import (
     FileHeader,
@@ -32,7 +32,7 @@ from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
 
 # The rest of a file is read record by record if it is no longer than this.
 _SHORT_BYTES: Final = 2048
-_PUT_KIND, _PREPARE_KIND, _SHUT_KIND = KIND_OF[Put], KIND_OF[Prepare], KIND_OF[Shut]
+_PUT_KIND: Final = KIND_OF[Put]
 _unpack_simple_put: Final = (RECORD_HEADER + SIMPLE_PUT).unpack_from
 # Makes a named tuple in half the time of its constructor.
 _new = tuple.__new__
@@ -187,7 +187,7 @@ class Replay:
             if kind != _PUT_KIND or not self._apply_simple_put(begin, end, lsn):
                 self._apply(RecordHeader(kind, lsn, 0, begin + RECORD_HEADER.size, end))
         self.lsn += len(rest)
-        self.is_shut = int(block.kinds[-1]) == _SHUT_KIND
+        self.is_shut = RECORD_OF[int(block.kinds[-1])] is Shut
         return block.end
 
     def _read_record(self, at: int) -> int:
@@ -197,7 +197,7 @@ class Replay:
             raise UnreadableRecordError(f"it has record {header.lsn} where record {self.lsn + 1} must be")
         self._apply(header)
         self.lsn = header.lsn
-        self.is_shut = header.kind == _SHUT_KIND
+        self.is_shut = RECORD_OF[header.kind] is Shut
         return header.end
 
     def _apply_single_messages(self) -> None:
@@ -284,7 +284,7 @@ class Replay:
             self._changes += len(remove.ranges)
 
     def _apply_transaction(self, body: TransactionBody, header: RecordHeader) -> None:
-        if header.kind == _PREPARE_KIND:
+        if RECORD_OF[header.kind] is Prepare:
             puts = tuple(put.put(self._holder.data) for put in body.puts)
             record = Prepare(body.xid, puts, body.removes)
             self.prepared[body.xid] = RecoveredTransaction(record, self._number, header.lsn)

@@ -7,14 +7,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from mqlab.broker.store.files.checksums import Numbers, checksums
-from mqlab.broker.store.journal_format import KIND_OF, RECORD_HEADER, RECORD_PREFIX, UNWRITTEN, RecordLayout
+from mqlab.broker.store.journal_format import RECORD_HEADER, RECORD_OF, RECORD_PREFIX, UNWRITTEN, RecordLayout
 
 # Records of a block: many enough to hide the cost of a block, few enough to need little memory.
 _MAX_RECORDS: Final = 65_536
 # Fewer rows than this are gathered sooner by the index of each byte.
 _FEW_ROWS: Final = 256
 _HEADER_SIZE: Final = RECORD_HEADER.size
-_KINDS: Final = np.isin(np.arange(256), [*KIND_OF.values()])
+_KINDS: Final = np.isin(np.arange(256), [*RECORD_OF])
 _unpack_prefix: Final = RECORD_PREFIX.unpack_from
 
 
