@@ -185,7 +185,7 @@ def test_values_alone() -> None:
         ("policies:\n- match: queue:a\n  queue_limit: x\n", "broker.yaml:3: policies.queue_limit: 'x' is not a size"),
         ("policies:\n- match: orders\n", "broker.yaml:2: policies: 'orders' is not a pattern"),
         ("policies:\n- match: all\n", "broker.yaml:2: policies: 'all' is not a pattern of destinations"),
-        ("policies:\n- match: queue:a.#.b\n", "broker.yaml:2: policies: .*alone at the end"),
+        ("policies:\n- match: queue:a.#.b\n", "broker.yaml:2: policies: .*must be the last level"),
         ("policies:\n- match: queue:a\n  when_full: drop-oldest\n", "broker.yaml:2: policies: .*for topics only"),
         ("policies:\n- match: queue:a\n  retrieval: fast\n", "broker.yaml:2: policies: retrieval: 'fast' is none of"),
         ("redelivery_limit: 0\ndead_letters: none\npolicies:\n- {match: 'queue:a', redelivery_limit: 1}\n",

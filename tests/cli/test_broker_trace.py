@@ -147,4 +147,4 @@ def test_a_bad_file_of_stanzas_stops_the_start(tmp_path: Path) -> None:
     stanzas.write_text("ApplicationTrace:\n  ApplName=a\n  Trace=MAYBE\n")
     ended = mqlab("broker", "--listen", "tcp:127.0.0.1:0", "--trace-file", stanzas)
     assert ended.returncode == 2
-    assert ended.stderr.strip() == f"mqlab: {stanzas}:3: Trace=MAYBE: one of ON, OFF"
+    assert ended.stderr.strip() == f"mqlab: {stanzas}:3: Trace=MAYBE is none of ON, OFF"

@@ -71,7 +71,7 @@ class TestInMidRun:
         chosen = point("A", size=100_000, batch=1, persistent=True, send="confirmed", drain=1, measure=1)
         folder = conducted(tmp_path, [chosen], [served(file_size="2000")])
         assert statuses(folder, "served") == ["incomplete"]
-        assert "the disk takes no persistent message now" in reasons(folder, "served")[0], "its own words"
+        assert "the broker cannot write persistent messages now" in reasons(folder, "served")[0], "its own words"
 
     def test_it_drops_the_connections_of_a_broker_that_somebody_else_runs(self, tmp_path: Path) -> None:
         async def play() -> None:

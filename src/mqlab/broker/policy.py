@@ -55,7 +55,7 @@ class Policy:
             if value.startswith("queue:temporary."):
                 raise PolicyError(f"{name}: {value!r} would be deleted with its connection")
         if self.redelivery_limit and not self.dead_letters:
-            raise PolicyError("redelivery_limit needs dead_letters: a message is not dropped because of it")
+            raise PolicyError("redelivery_limit needs dead_letters, the queue for messages that reach the limit")
 
 
 _LEAST: Final = {

@@ -14,13 +14,13 @@ def test_the_limits_are_those_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(limits, "CONNECTIONS", 1)
     guard = Guard()
     assert guard.admit(HERE) is None
-    assert guard.admit(THERE) == "this broker serves 1 connections and no more"
+    assert guard.admit(THERE) == "this broker accepts at most 1 connections"
 
 
 def test_connections_in_all() -> None:
     guard = Guard(GuardLimits(connections=3))
     assert [guard.admit(f"192.0.2.{number}") for number in range(3)] == [None] * 3
-    assert "3 connections and no more" in str(guard.admit("192.0.2.9"))
+    assert "at most 3 connections" in str(guard.admit("192.0.2.9"))
     guard.release("192.0.2.0")
     assert guard.admit("192.0.2.9") is None
     assert guard.admit("") is not None
@@ -29,7 +29,7 @@ def test_connections_in_all() -> None:
 def test_connections_of_an_address() -> None:
     guard = Guard(GuardLimits(an_address=2))
     assert [guard.admit(HERE) for _ in range(2)] == [None, None]
-    assert guard.admit(HERE) == "this broker serves 2 connections from one address and no more"
+    assert guard.admit(HERE) == "this broker accepts at most 2 connections from one address"
     assert guard.admit(THERE) is None
     guard.release(HERE)
     assert guard.admit(HERE) is None

@@ -170,7 +170,7 @@ def test_a_command_that_is_not_in_the_table_is_refused(monkeypatch: pytest.Monke
     class Anyone:
         user = ANYONE
 
-    with pytest.raises(RefusedError, match="no right to this command is defined"):
+    with pytest.raises(RefusedError, match="the table of rights does not contain this command"):
         Access(None, Anyone()).check_request("ping", {})  # type: ignore[arg-type]
 
 

@@ -92,7 +92,7 @@ async def test_a_broker_without_descriptors_serves_those_it_has(tmp_path: Path) 
         # A new file of the journal needs a descriptor, and there is none: persistent sends are refused with the reason,
         # all others go on, and nothing that was taken is lost.
         sent, why = await until_refused(producer)
-        assert why == "the disk takes no persistent message now: Too many open files"
+        assert why == "the broker cannot write persistent messages now: Too many open files"
         await producer.send(b"not persistent")
         for number in range(sent):
             assert (await asyncio.wait_for(consumer.receive(), 30)).body[:4] == b"%04d" % number

@@ -90,7 +90,7 @@ async def test_the_wrong_ones_are_told_no_more_than_that(said: dict[str, object]
     async with running(local(users=users)) as (broker, (address,)):
         raw = await Raw.connect(address, greet=False)
         raw.say(hello(**said))
-        assert await raw.is_ended() in ("wrong user or password", "this broker wants a user and a password")
+        assert await raw.is_ended() in ("wrong user or password", "this broker needs a user and a password")
         assert is_untouched(broker)
 
 

@@ -110,9 +110,9 @@ def move_slices(core: Core, name: str, to: str, selector: str = "", most: int | 
     queue, count = find(core, name), 0
     kind, short = parse(to)
     if kind != QUEUE:
-        raise RefusedError("messages are moved to a queue")
+        raise RefusedError("messages can only be moved to a queue")
     if queue.full_name == to:
-        raise RefusedError("a queue's messages are moved to another queue")
+        raise RefusedError("messages cannot be moved to the queue that they are on")
     if selector:
         compile_selector(selector)
     target = core.destinations.queue(short)

@@ -57,7 +57,7 @@ class Core:
         self.removal = Removal(self.destinations, self.records, self.flow)
         self.two_phase_commit = TwoPhaseCommit(self.destinations, self.records, self.removal, self.flow, self.effects)
         self.context.on_expired = self.removal.expired
-        # Why the disk takes no persistent message now, or "".
+        # Why the journal cannot grow now, or "".
         self.disk_full = ""
         self.sessions: set[Session] = set()
         self.wake_times: list[Wake] = []
@@ -216,7 +216,7 @@ class Core:
     def acknowledge(self, consumer: Consumer, up_to: int, credit: int) -> None:
         """Acknowledge all deliveries up to this id (0: none), and add credit."""
         if credit > limits.PREFETCH - consumer.credit:
-            raise RefusedError(f"room for {consumer.credit + credit} messages; the limit is {limits.PREFETCH}")
+            raise RefusedError(f"credit for {consumer.credit + credit} messages; the limit is {limits.PREFETCH}")
         if up_to:
             self._acknowledge(consumer, take_up_to(consumer, up_to))
         if credit:
@@ -229,7 +229,7 @@ class Core:
     def receive(self, consumer: Consumer, key: Key) -> None:
         """Deliver one message by its correlation id or message id, now or when it arrives, without credit."""
         if consumer.browser is not None:
-            raise RefusedError("a browser receives nothing by its id")
+            raise RefusedError("a browser cannot receive a message by id")
         receive(consumer.queue, consumer, key)
 
     def cancel_receives(self, consumer: Consumer) -> None:

@@ -4,11 +4,11 @@ from mqlab.broker.core.model.queue import Queue, Topic
 
 
 def refusal_reason(destination: Queue | Topic, *, persistent: bool, has_store: bool, disk_full: str) -> str:
-    """Why the core refuses a send, or "". `disk_full`: why the disk takes no persistent message now, or ""."""
+    """Why the core refuses a send, or "". `disk_full`: why the journal cannot grow now, or ""."""
     if persistent and not has_store:
-        return "this broker keeps nothing on disk: it was started without a data folder"
+        return "the broker refuses persistent messages: it was started without a data folder (--data)"
     if persistent and disk_full:
-        return f"the disk takes no persistent message now: {disk_full}"
+        return f"the broker cannot write persistent messages now: {disk_full}"
     if isinstance(destination, Queue):
         if destination.closed:
             return f"{destination.full_name} is gone"

@@ -43,10 +43,10 @@ class Guard:
     def admit(self, peer: str) -> str | None:
         """Count a connection until `release`. If there are too many, return the reason and do not count it."""
         if self._all >= self._bounds.connections:
-            return f"this broker serves {self._bounds.connections} connections and no more"
+            return f"this broker accepts at most {self._bounds.connections} connections"
         address = _counted_address(peer)
         if _is_ip_address(address) and self._connections[address] >= self._bounds.an_address:
-            return f"this broker serves {self._bounds.an_address} connections from one address and no more"
+            return f"this broker accepts at most {self._bounds.an_address} connections from one address"
         self._all += 1
         self._connections[address] += 1
         return None

@@ -23,9 +23,9 @@ def check_pattern(pattern: str) -> str:
         raise SettingError(f"{pattern[:80]!r}: a name has 1 to {limits.NAME} printable bytes, no blank at its ends")
     *levels, last = name.split(".")
     if any("#" in level for level in levels) or ("#" in last and last != "#"):
-        raise SettingError(f"{pattern[:80]!r}: # stands for all levels that follow, alone at the end: orders.#")
+        raise SettingError(f"{pattern[:80]!r}: # matches all remaining levels; it must be the last level: orders.#")
     if any("*" in level and level != "*" for level in (*levels, last)):
-        raise SettingError(f"{pattern[:80]!r}: * stands for one whole level: orders.*.new")
+        raise SettingError(f"{pattern[:80]!r}: * must be a whole level: orders.*.new")
     return pattern
 
 

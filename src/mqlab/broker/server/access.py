@@ -104,7 +104,7 @@ class Access:
 
     def _check(self, needs: tuple[Requirement, ...] | None, arguments: Arguments) -> None:
         if needs is None:
-            raise AccessDeniedError("no right to this command is defined")
+            raise AccessDeniedError("the table of rights does not contain this command")
         for requirement in needs:
             kind = requirement.kind
             if kind not in _WITHOUT_CHECK and (self._user is not ANYONE or kind is CheckKind.OWN_TEMPORARY):

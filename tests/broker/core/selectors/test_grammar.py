@@ -198,7 +198,7 @@ def test_a_type_error_in_the_text_itself_is_refused(text: str, said: str) -> Non
 
 @pytest.mark.parametrize("text", ["", " ", " \t\r\n\f"])
 def test_nothing_is_no_selector(text: str) -> None:
-    with pytest.raises(BadSelectorError, match="an empty text is no selector"):
+    with pytest.raises(BadSelectorError, match="a selector must not be empty"):
         compile_selector(text)
 
 

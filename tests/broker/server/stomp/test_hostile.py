@@ -99,7 +99,7 @@ AFTER = [
     (b"SEND\ndestination:/queue/\n\n\0", "1 to 255 bytes"),
     (b"SEND\ndestination:/queue/" + b"n" * 256 + b"\n\n\0", "1 to 255 bytes"),
     (b"SEND\ndestination:/queue/a\\nb\n\n\0", "printable"),
-    (b"SEND\ndestination:/topic/a.*\n\n\0", "for subscriptions"),
+    (b"SEND\ndestination:/topic/a.*\n\n\0", "only subscriptions to topics"),
     (b"SEND\ndestination:/queue/x\nno colon\n\nx\0", "not a header"),
     (b"SEND\ndestination:/queue/x\ntransaction:t\n\nx\0", "no transaction 't'"),
     (b"SEND\ndestination:/queue/x\nexpires:soon\n\nx\0", "expires"),

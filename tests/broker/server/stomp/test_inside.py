@@ -93,7 +93,7 @@ async def test_one_connection_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(local()) as (_, (address,)):
         peers = [await Peer.connect(address) for _ in range(2)]
         reader, writer = await asyncio.open_connection(address.host, address.port)
-        assert b"2 connections and no more" in await reader.read()
+        assert b"at most 2 connections" in await reader.read()
         writer.close()
         # Those who are in go on, and one who leaves makes room.
         for peer in peers:

@@ -72,8 +72,8 @@ def test_who_is_in_no_stanza_has_the_level_of_all_others(otherwise: Level) -> No
     [
         ("ApplName=a\n", "mine:1: the file must begin with ApplicationTrace:"),
         ("\n\nApplicationTrace:\n  Trace=ON\n", "mine:3: a stanza needs ApplName=NAME"),
-        ("ApplicationTrace:\n ApplName=a\n Trace=MAYBE\n", "mine:3: Trace=MAYBE: one of ON, OFF"),
-        ("ApplicationTrace:\n ApplName=a\n TraceLevel=low\n", "mine:3: TraceLevel=low: one of LOW, MEDIUM, HIGH"),
+        ("ApplicationTrace:\n ApplName=a\n Trace=MAYBE\n", "mine:3: Trace=MAYBE is none of ON, OFF"),
+        ("ApplicationTrace:\n ApplName=a\n TraceLevel=low\n", "mine:3: TraceLevel=low is none of LOW, MEDIUM, HIGH"),
         ("ApplicationTrace:\n ApplName=a\n Colour=red\n", "mine:3: the line is none of"),
         ("ApplicationTrace:\n ApplName=a\n ApplName=b\n", "mine:3: ApplName appears twice"),
         ("ApplicationTrace:\n ApplName=a*b\n", "mine:2: 'a*b': a star may stand at the end"),

@@ -110,7 +110,7 @@ async def test_it_is_counted_like_any_other(monkeypatch: pytest.MonkeyPatch) -> 
         webs = [await Web.open(address), await Web.connect(address)]
         assert len(broker.connections) == 2
         reader, writer = await asyncio.open_connection(address.host, address.port)
-        assert b"2 connections and no more" in await reader.read()
+        assert b"at most 2 connections" in await reader.read()
         writer.close()
         webs[0].abort()
         while len(broker.connections) == 2:

@@ -23,13 +23,13 @@ def parse(name: str, *, patterns: bool = False) -> tuple[str, str]:
     """
     kind, colon, short = name.partition(":")
     if not colon or kind not in (QUEUE, TOPIC):
-        raise BadNameError(f"{name[:80]!r} is no destination; write queue:NAME or topic:NAME")
+        raise BadNameError(f"{name[:80]!r} is not a destination; write queue:NAME or topic:NAME")
     check_name(short, f"the name of a {kind}")
     if is_pattern(short):
         if kind == QUEUE or not patterns:
-            raise BadNameError(f"{name[:80]!r}: * and # are for subscriptions to topics")
+            raise BadNameError(f"{name[:80]!r}: only subscriptions to topics can use * and #")
         if "#" in short.split(".")[:-1]:
-            raise BadNameError(f"{name[:80]!r}: # stands for all that follows, so only at the end")
+            raise BadNameError(f"{name[:80]!r}: # matches all remaining levels, so it can stand only at the end")
     return kind, short
 
 

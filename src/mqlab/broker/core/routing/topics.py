@@ -36,7 +36,7 @@ class Routing:
         topic, most = self.topics.get(subscription.terms.topic), limits.SUBSCRIPTIONS_A_TOPIC
         beside = self.patterns if subscription.wildcard else () if topic is None else topic.subscriptions
         if subscription.weight + sum(queue.subscription.weight for queue in beside if queue.subscription) > most:
-            raise RefusedError(f"a topic has at most {most} subscriptions, and there are as many patterns of topics")
+            raise RefusedError(f"at most {most} subscriptions to one topic, and as many with a wildcard")
 
     def named(self, name: str) -> Queue | None:
         """A durable or shared subscription."""

@@ -1,4 +1,4 @@
-"""How a text that is no selector is refused."""
+"""The error for a text that is not a selector."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ _SHOWN: Final = 30
 
 
 class BadSelectorError(MqlabError, ValueError):
-    """The text is no selector. The message is one sentence: where, and what was expected."""
+    """The text is not a selector. The message is one sentence: where, and what was expected."""
 
 
 def bad(start: int, sentence: str) -> BadSelectorError:

@@ -58,12 +58,12 @@ def compile_selector(text: str) -> Selector:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise bad(error.start, "half of a surrogate pair is no character") from None
+        raise bad(error.start, "half of a surrogate pair is not a character") from None
     if size > SELECTOR:
         raise BadSelectorError(f"a selector has at most {SELECTOR} bytes, this one {size}")
     said = text.removeprefix(CONVERTING)
     if not said.strip(" \t\f\r\n"):
-        raise BadSelectorError("an empty text is no selector: leave it out to get every message")
+        raise BadSelectorError("a selector must not be empty; omit it to receive every message")
     return Selector(text, parse(said))
 
 

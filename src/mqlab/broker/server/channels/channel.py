@@ -129,7 +129,7 @@ class SenderChannel:
             self._in_doubt, self.status.in_doubt = None, 0
             await receiver.rollback()
             if disk_full := await receiver.ping():
-                raise MessagingError(f"the broker takes no persistent message: {disk_full}") from None
+                raise MessagingError(f"the broker cannot write persistent messages now: {disk_full}") from None
             if fresh:
                 self._give_up(batch, _one_line(str(error)))
                 return

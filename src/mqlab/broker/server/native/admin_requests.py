@@ -74,7 +74,7 @@ class AdminRequestHandler:
         name = str(fields.get("ask"))
         handler = self._handlers.get(name)
         if handler is None:
-            raise RefusedError(f"this broker knows no request {name[:80]!r}")
+            raise RefusedError(f"unknown admin request {name[:80]!r}")
         try:
             self._connection.access.check_request(name, fields)
         except AccessDeniedError as error:

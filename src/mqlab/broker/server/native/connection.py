@@ -194,7 +194,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
 
     def _open_session(self, frame: Frame) -> None:
         if frame.session in self._sessions or not frame.session:
-            raise ProtocolError(f"session {frame.session} cannot be opened (again)")
+            raise ProtocolError(f"session {frame.session} is open already, or is not a valid number")
         if len(self._sessions) >= limits.SESSIONS_A_CONNECTION:
             raise RefusedError(f"a connection has at most {limits.SESSIONS_A_CONNECTION} sessions")
         transacted = bool(frame.json().get("transacted"))
@@ -212,7 +212,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
     def _open_consumer(self, frame: Frame) -> None:
         session, name = self._new_link_arguments(frame)
         if frame.amount > limits.PREFETCH:
-            raise RefusedError(f"room for {frame.amount} messages; the limit is {limits.PREFETCH}")
+            raise RefusedError(f"credit for {frame.amount} messages; the limit is {limits.PREFETCH}")
         self.access.check_frame(Kind.OPEN_CONSUMER, destination=name)
         # The answer and the first delivery are effects, which run after this command.
         self._consumers[frame.link] = self._core.open_consumer(
@@ -222,7 +222,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
 
     def _new_link_arguments(self, frame: Frame) -> tuple[Session, str]:
         if frame.link in self._producers or frame.link in self._consumers or not frame.link:
-            raise ProtocolError(f"link {frame.link} cannot be opened (again)")
+            raise ProtocolError(f"link {frame.link} is open already, or is not a valid number")
         if len(self._producers) + len(self._consumers) >= limits.LINKS_A_CONNECTION:
             raise RefusedError(f"a connection has at most {limits.LINKS_A_CONNECTION} producers and consumers")
         return self._session(frame), destination_in(frame)
@@ -313,7 +313,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
             self._core.close_session(session)
             self._write(native.header(Kind.CLOSED, session=frame.session))
         else:
-            raise ProtocolError("there is no link or session of that number to close")
+            raise ProtocolError("the link or session to close does not exist")
 
     def _ask(self, frame: Frame) -> None:
         session = self._sessions.get(frame.session)

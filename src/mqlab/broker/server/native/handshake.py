@@ -56,7 +56,7 @@ class NativeHandshake:
             return
         name, password = hello.get("user"), hello.get("password")
         if not isinstance(name, str) or not isinstance(password, str):
-            self._connection.fail("login", "this broker wants a user and a password")
+            self._connection.fail("login", "this broker needs a user and a password")
             return
         task = asyncio.ensure_future(self._log_in(name, password, client_id))
         self._broker.hold_task(task)

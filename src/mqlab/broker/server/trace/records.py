@@ -97,7 +97,7 @@ def decoded(data: bytes) -> pa.Table:
         with pa.ipc.open_stream(data) as stream:
             schema = stream.schema
             if not (schema.equals(_WRITTEN) or schema.equals(_DETAILED)):
-                raise BadRecordsError("these are not the columns of a trace")
+                raise BadRecordsError("the message does not have the columns of trace records")
             batches, size = [], 0
             for batch in stream:
                 batch.validate(full=True)
@@ -108,7 +108,7 @@ def decoded(data: bytes) -> pa.Table:
         raw = pa.Table.from_batches(batches, schema)
         details = _details(raw) if schema.equals(_DETAILED) else [""] * len(raw)
     except (pa.ArrowException, OSError, EOFError, MalformedPayloadError) as error:
-        raise BadRecordsError(f"no records of a trace: {error}") from None
+        raise BadRecordsError(f"the message does not contain trace records: {error}") from None
     plain = raw.select(_WRITTEN.names).append_column(SCHEMA.field("detail"), pa.array(details, _text))
     return plain.select(SCHEMA.names).cast(SCHEMA)
 

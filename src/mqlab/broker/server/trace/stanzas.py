@@ -128,7 +128,7 @@ class _StanzaLines:
             check_application(value)
         accepted = {"Trace": ("ON", "OFF"), "TraceLevel": tuple(_LEVELS)}.get(key)
         if accepted is not None and value not in accepted:
-            raise StanzaError(f"{key}={value[:80]}: one of {', '.join(accepted)}")
+            raise StanzaError(f"{key}={value[:80]} is none of {', '.join(accepted)}")
         self.values[key] = value
 
     def stanza(self) -> Stanza:

@@ -77,7 +77,7 @@ class WebSocketHandshake:
         host = next(value for name, value in headers if name == b"host")
         for origin in [value for name, value in headers if name == b"origin"]:
             if not allows(origin, host, self._allowed, tls=self._tls):
-                refused = f"web pages of {origin[:80]!a} may not connect; web_origins says whose may"
+                refused = f"web pages of {origin[:80]!a} may not connect; web_origins lists the origins that may"
                 raise HandshakeRefusedError(HTTPStatus.FORBIDDEN, refused)
 
     def _open(self, request: h11.Request, rest: bytes) -> AcceptedHandshake:

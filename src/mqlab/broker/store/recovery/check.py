@@ -72,7 +72,7 @@ def check_store(folder: Path) -> StoreReport:
     for number in range(min(expected), max(expected) + 1) if expected else ():
         if number not in numbers:
             path = segment_path(folder, number)
-            reports.append(FileReport(number, path, 0, 0, 0, 0, "missing", why="it is not there"))
+            reports.append(FileReport(number, path, 0, 0, 0, 0, "missing", why="the file does not exist"))
             continue
         follows = bool(reports) and reports[-1].state == "whole"
         reports.append(checker.check_file(number, follows=follows, last=number == max(expected)))
