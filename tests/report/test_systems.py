@@ -94,7 +94,9 @@ def test_a_driver_that_cannot_be_calibrated_is_named_with_the_reason(made: Synth
     assert [[cell.text for cell in one.cells] for one in table.rows] == [
         ["resp queue", "12 B", "1", "1", "2"], ["kafka", "n/a", "n/a", "n/a", "n/a"],
     ]  # fmt: skip
-    assert table.notes[1].startswith("kafka has no peer that does nothing: its library does more. Whether the lab")
+    assert table.notes[1].startswith(
+        "kafka has no null server: its library does more. Only the CPU of the lab's processes tells whether the lab"
+    )
 
 
 def test_of_many_systems_the_two_highest_come_first(made: SyntheticRuns, write: Write) -> None:

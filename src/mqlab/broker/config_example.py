@@ -98,7 +98,7 @@ save_extent: 0
 # indexed: a receive by correlation id or message id costs the same at any depth. scan: the broker searches the queue
 # from its head each time, to show what that costs.
 retrieval: indexed
-# Deliveries without acknowledgement after which a message goes to dead_letters. 0: no limit.
+# A message that was delivered redelivery_limit times (0: no limit) without acknowledgement goes to dead_letters.
 redelivery_limit: 10
 dead_letters: queue:dead-letters
 # The queue for expired messages. none: the broker drops them.

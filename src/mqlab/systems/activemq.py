@@ -37,8 +37,8 @@ _CONFIGURATION: Final = """\
 </beans>
 """
 _REPLIES: Final = "on a queue shared by all; each requester has one consumer with a selector for its correlation ids"
-_REMOVED: Final = "when the consumer asks for the next, or says so, or commits; not synced"
-_REMOVED_JMS: Final = "auto: as it is handed to the consumer; else when the consumer says so or commits; not synced"
+_REMOVED: Final = "when the consumer asks for the next message, acknowledges or commits; not synced"
+_REMOVED_JMS: Final = "auto: at delivery to the consumer; else when the consumer acknowledges or commits; not synced"
 _REPLIES_JMS: Final = "on a queue shared by all, by a selector on the correlation id"
 
 
@@ -98,7 +98,7 @@ class ActiveMQ(Program):
         return Durability(
             syncs="before confirming" if synced else "never",
             persistent=f"written to the journal{' and synced' if synced else ', not synced'}"
-            + ("; a batch that is waited for is one transaction" if self.driver == "jms" else ""),
+            + ("; a confirmed batch is a transaction" if self.driver == "jms" else ""),
             confirmed="in the queues, in memory",
             acknowledged=_REMOVED_JMS if self.driver == "jms" else _REMOVED,
             replies=_REPLIES_JMS if self.driver == "jms" else _REPLIES,

@@ -67,10 +67,9 @@ class HornetQ(Program):
         standing = self.chosen("replies") == "standing"
         return Durability(
             syncs="before confirming" if synced else "never",
-            persistent=f"in the journal{', synced' if synced else ', not synced'}; a batch that is waited for is one "
-            "transaction",
-            confirmed="in the queues, in memory; a batch that is waited for is one transaction",
-            acknowledged="auto: as it is handed to the consumer; else when the consumer says so or commits",
+            persistent=f"in the journal{', synced' if synced else ', not synced'}; a confirmed batch is a transaction",
+            confirmed="in the queues, in memory; a confirmed batch is a transaction",
+            acknowledged="auto: at delivery to the consumer; else when the consumer acknowledges or commits",
             replies="on a queue shared by all, by a selector for the correlation id: "
             + ("one consumer for each requester" if standing else "a new consumer for each reply"),
         )

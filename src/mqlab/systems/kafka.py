@@ -36,10 +36,10 @@ class Kafka(Program):
         synced = self.chosen("sync") == "yes"
         return Durability(
             syncs="before confirming" if synced else "later",
-            persistent="in the log of a partition" + (", synced" if synced else ", synced when the system likes"),
-            confirmed="in the log of a partition, synced when the system likes; it outlives the broker's process",
-            acknowledged="as a position of the group that is committed when the consumer asks for the next; messages "
-            "stay where they are",
+            persistent="in the log of a partition" + (", synced" if synced else ", synced when the kernel chooses"),
+            confirmed="in the log of a partition, synced when the kernel chooses; it outlives the broker's process",
+            acknowledged="as a position of the group that is committed when the consumer asks for the next message; "
+            "messages stay where they are",
             replies="on a topic shared by all requesters, which each connection reads whole and filters by key",
         )
 

@@ -21,9 +21,9 @@ class Mosquitto(Program):
     def durability(self) -> Durability:
         return Durability(
             syncs="never",
-            persistent="taken by the broker (QoS 1), in memory: lost when it dies",
-            confirmed="taken by the broker (QoS 1), in memory",
-            acknowledged="QoS 1: when the consumer asks for the next; QoS 0: when it is sent",
+            persistent="accepted by the broker (QoS 1), in memory: lost when it dies",
+            confirmed="accepted by the broker (QoS 1), in memory",
+            acknowledged="QoS 1: when the consumer asks for the next message; QoS 0: when it is sent",
             replies="to a topic of each requester, with the correlation data of the request",
         )
 

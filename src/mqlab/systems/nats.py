@@ -27,8 +27,8 @@ class Nats(Program):
         return Durability(
             syncs="before confirming" if synced else "later",
             persistent="in the file of a stream" + (", synced" if synced else "; synced every two minutes"),
-            confirmed="passed on by the server (a PONG after it); no queue keeps it: who is not there never gets it",
-            acknowledged="persistent: when the consumer asks for the next; else when it is sent, by nobody",
+            confirmed="passed on by the server (a PONG after it); no queue keeps it for absent consumers",
+            acknowledged="persistent: when the consumer asks for the next message; else when the server sends it",
             replies="to an inbox of its connection, under a subject of its own; persistent ones on a shared stream, of "
             "which each requester reads its own subjects",
         )

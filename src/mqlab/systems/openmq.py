@@ -96,8 +96,8 @@ class OpenMQ(Program):
             syncs="before confirming" if synced else "never",
             persistent=f"in the file store{', synced' if synced else ', not synced'}",
             confirmed="in the queues, in memory",
-            acknowledged="auto: as it is handed to the consumer, each answered by the broker; else when the consumer "
-            "says so or commits",
+            acknowledged="auto: at delivery to the consumer, each answered by the broker; else when the consumer "
+            "acknowledges or commits",
             replies="on a queue shared by all, by a selector for the correlation id: "
             + ("one consumer for each requester" if standing else "a new consumer for each reply"),
         )

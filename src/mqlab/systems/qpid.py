@@ -59,9 +59,9 @@ class Qpid(Program):
     def durability(self) -> Durability:
         return Durability(
             syncs="before confirming",
-            persistent="written to the store and synced, in one transaction with those that wait beside it",
+            persistent="written to the store and synced, in one transaction with other waiting messages",
             confirmed="in the queues, in memory",
-            acknowledged="when the consumer asks for the next, or says so, or commits",
+            acknowledged="when the consumer asks for the next message, acknowledges or commits",
             replies="on a queue shared by all; each requester has one consumer with a selector for its correlation ids",
         )
 

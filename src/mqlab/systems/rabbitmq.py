@@ -66,7 +66,7 @@ class RabbitMQ(Program):
             persistent="on a durable queue, or in each durable subscription: written and synced; "
             "a subscription that is not durable is in memory",
             confirmed="routed to its queues, in memory",
-            acknowledged="when the consumer asks for the next, or says so, or commits; not synced",
+            acknowledged="when the consumer asks for the next message, acknowledges or commits; not synced",
             replies="to a queue of each requester, with the correlation id of the request",
         )
 

@@ -65,11 +65,10 @@ class Redis(Program):
         return Durability(
             syncs="before confirming" if synced else "later",
             persistent="in the log of commands (AOF)" + (", synced" if synced else "; synced every second"),
-            confirmed="on a queue: as a persistent one, since Redis keeps all of them alike; on a topic: passed on to "
-            "the connections of its subscribers, and who is not there never gets it",
-            acknowledged="on a queue: when the consumer asks for the next (XACK, and gone from the stream by XDEL), or "
-            "with its commit; what a consumer that died had is not given to others; on a topic: when it is sent, by "
-            "nobody",
+            confirmed="on a queue: like a persistent send, because Redis keeps all alike; on a topic: passed on to the "
+            "connections of its subscribers, not kept for absent ones",
+            acknowledged="on a queue: when the consumer asks for the next message (XACK, then XDEL from the stream) or "
+            "commits; Redis does not redeliver messages of a dead consumer; on a topic: when Redis sends it",
             replies="on a channel of its connection (pub/sub); persistent ones on a list of each requester",
         )
 

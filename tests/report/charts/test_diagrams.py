@@ -69,7 +69,7 @@ def flows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ("CC", ["2 kiB, non persistent; 6 connections; 1,000 more wait on the queue"], 4),
         ("BB", ["requester", "responder", "all in one process (bindings)"], 4),
         ("DQ", ["broker A", "broker B", "to B: transmission", "to A: transmission", "channel"], 6),
-        ("S", ["nobody receives", "2 kiB, non persistent; only sending is measured"], 1),
+        ("S", ["no consumers", "2 kiB, non persistent; only sending is measured"], 1),
     ],
 )
 def test_requests_bindings_and_two_brokers(flows: dict[str, str], scenario: str, words: list[str], lines: int) -> None:

@@ -100,7 +100,7 @@ def test_machine_versions_and_command(whole_page: ReadPage) -> None:
 
 
 def test_batch_connections_and_bound_stand_beside_the_rate(whole_page: ReadPage) -> None:
-    table = whole_page.table("Every point, measured here, with what shaped its rate")
+    table = whole_page.table("Every point, measured here, with the conditions of its rate")
     first = dict(zip(table.head, table.row("A"), strict=True))
     assert first["Received, messages/s"] == "≥ 21,345,678 ± 213,457"
     assert (first["Batch"], first["Connections"], first["Send"]) == ("32,768", "each", "free")

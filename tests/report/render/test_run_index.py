@@ -58,7 +58,7 @@ class TestManyPoints:
         assert f"Times and seconds are drawn for {DRAWN} of 100 points" in page.text
         assert "Highest rate of round trips of every scenario" in page.figures
         assert len(page.figures) < 30
-        assert len(page.table("Every point, measured here, with what shaped its rate").rows) == 100
+        assert len(page.table("Every point, measured here, with the conditions of its rate").rows) == 100
         assert page.source.count("<details>") >= 3
 
     def test_the_summary_stays_short(self, results: RunResults) -> None:
@@ -82,7 +82,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestIndex:
     def test_every_study_is_there_with_its_headline_and_audit(self, index: Path) -> None:
         page = ReadPage.of(index)
-        found = page.table("Every study with what was found")
+        found = page.table("Every study with its results")
         assert [row[0] for row in found.rows] == ["Sweeps sweeps", "Very many many"]
         assert "embedded and embedded:retrieval=scan" in found.rows[0][1]
         assert found.rows[0][3].startswith("8 of 8 runs clean")
@@ -110,7 +110,7 @@ def test_traced_operations_have_a_table(tmp_path: Path) -> None:
     counts = {"count": 12345, "rate": 617.25, "messages": 12345, "bytes": None, "failed": 0}
     made.rows["operations"].append({**place, "operation": "put", **times, **counts})
     page = ReadPage.of(write_report(made.write(tmp_path / "run")))
-    found = page.table("What the traced applications did, measured here")
+    found = page.table("Operations of the traced applications, measured here")
     row = ["preload (preload=0)", "embedded", "Requester", "put", "12,345", "617", "20 µs", "10 µs", "300 µs", "10 ms"]
     assert found.rows == [[*row, "12,345", "n/a not recorded", "0"]]
 

@@ -15,7 +15,7 @@ from mqlab.systems.program import Program
 
 
 def show_one(name: SystemArgument, as_json: AsJson = False) -> None:
-    """Show the features of a system (or why it lacks system), its durability and its settings."""
+    """Show the features of a system, why it lacks others, its durability and its settings."""
     system = parse_or_fail(name)
     try:
         description = _describe(system)

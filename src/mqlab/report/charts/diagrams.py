@@ -26,7 +26,7 @@ def one_way_diagram(point: Point) -> str:
     rows = max(len(left), len(right), len(middle))
     height = 58 + rows * _LINE
     at = {"left": _heights(left, rows), "middle": _heights(middle, rows), "right": _heights(right, rows)}
-    receivers = formatting.count(point.consumers, "consumer") if point.consumers else "nobody receives"
+    receivers = formatting.count(point.consumers, "consumer") if point.consumers else "no consumers"
     parts = [
         *_arrows(point, at, (_LEFT + _WIDE, _MIDDLE), "left"),
         *_arrows(point, at, (_MIDDLE + _WIDER, _RIGHT), "right"),

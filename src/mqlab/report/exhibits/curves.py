@@ -44,7 +44,7 @@ def _counted(point: Point) -> str:
         return "Counted from the planned time of a request to its reply."
     if point.rate is not None:
         return "Counted from the planned time of a message to its receipt."
-    return "Counted from send to receipt; sent as fast as the system takes it, so time in line is part of it."
+    return "Counted from send to receipt; sent as fast as the system takes it, so it includes the wait on the queue."
 
 
 def series_figure(results: RunResults, point: Point) -> Figure | Prose | None:

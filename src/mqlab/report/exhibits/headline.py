@@ -85,7 +85,7 @@ def verdict_tile(verdicts: Sequence[Verdict]) -> Tile:
 
 
 def warnings(results: RunResults) -> Iterator[str]:
-    """What a reader must know before the first figure."""
+    """Warnings that a reader needs before the first figure."""
     if results.meta.get("status") != "complete":
         yield "This run is incomplete: it was ended before all its points were measured."
     rejected = [audit for audit in results.audits if audit.status != CLEAN]

@@ -47,13 +47,13 @@ def points_table(results: RunResults) -> Table:
     notes = (
         "Batch: messages that move together, at most. Connections: each (a connection for each role) or shared (one "
         "for the roles of an agent), or their number. Send: confirmed (a producer waits for each confirmation) or "
-        "free; with a time, no further ahead than by what the system takes in it. Load: max (as fast as the system "
+        "free; with a time, at most this far ahead of the system. Load: max (as fast as the system "
         "takes it) or a fixed rate.",
-        "Bound by: what was at its limit while the rate was measured: the client (the lab itself: the figure is a "
+        "Bound by: the resource at its limit while the rate was measured: the client (the lab itself: the figure is a "
         "lower bound), the broker, the disk, or the network where the speed of the line is known.",
         *flag_notes(results, results.points),
     )
-    title = f"Every point, {MEASURED}, with what shaped its rate"
+    title = f"Every point, {MEASURED}, with the conditions of its rate"
     return Table(title, head, tuple(rows), notes, folded=len(rows) > formatting.LONG)
 
 
@@ -94,7 +94,7 @@ def systems_table(results: RunResults) -> Table:
         )
         for system in results.systems
     ]
-    notes = ["A stamp marks a setting that changes what a figure means. It stands beside the system in every table."]
+    notes = ["A stamp marks a setting that changes the meaning of a figure. Every table shows it beside the system."]
     warmed_up = [f"{system.name} {system.rehearsals}" for system in results.systems if system.rehearsals]
     if warmed_up:
         notes.append(
@@ -117,7 +117,7 @@ def durability_table(results: RunResults) -> Table:
     ]
     note = (
         "Figures of persistent messages are like for like only between systems that sync in the same way. Seen: the "
-        "system calls of the running system were watched while messages were sent to it one by one, each waited for."
+        "lab watched the system calls of the system while it sent messages one by one and waited for each."
     )
     return Table("Durability of confirmations", ("System", *_DURABILITY.values(), "Seen"), tuple(rows), (note,))
 
@@ -137,19 +137,19 @@ def calibration_table(results: RunResults) -> Table | None:
         )
         for rate in calibrations
     ]  # fmt: skip
-    rows += [row(Cell(driver), *[absent("no such peer")] * (2 + len(_CALIBRATED))) for driver in without]
+    rows += [row(Cell(driver), *[absent("no null server")] * (2 + len(_CALIBRATED))) for driver in without]
     if not rows:
         return None
     notes = [
-        "One producer and one consumer of the lab with a peer that does nothing but take and deliver, each alone on "
-        "this machine. A rate near these is the lab's, not the system's.",
+        "The rates of one producer and of one consumer of the lab with a null server, each alone on this machine. A "
+        "rate near these is the lab's, not the system's.",
         *(
-            f"{driver} has no peer that does nothing: {why}. Whether the lab itself bounds a rate is told there by the "
-            "CPU of its processes alone." for driver, why in without.items()
+            f"{driver} has no null server: {why}. Only the CPU of the lab's processes tells whether the lab bounds a "
+            "rate." for driver, why in without.items()
         ),
     ]  # fmt: skip
     heads = ("Driver", "Size", "Batch", *(f"{name}, messages/s" for name in _CALIBRATED.values()))
-    return Table(f"What the lab's drivers reach at most, {MEASURED}", heads, tuple(rows), tuple(notes))
+    return Table(f"Highest rates of the lab's drivers, {MEASURED}", heads, tuple(rows), tuple(notes))
 
 
 def machine_tables(results: RunResults) -> list[Table]:
@@ -201,7 +201,7 @@ def _bound(results: RunResults, system: MeasuredSystem, point: Point) -> Cell:
         return absent(results.absence(system.name, point, brief=True))
     if measure.bound_by is None:
         sampled = results.measure(system.name, point, "cpu.broker") is not None
-        return absent("no sample decided it" if sampled else "the broker is not sampled, and nothing else was busy")
+        return absent("no sample shows a limit" if sampled else "the broker is not sampled, and nothing else was busy")
     return Cell(measure.bound_by, "a lower bound" if measure.lower_bound else "")
 
 

@@ -52,10 +52,10 @@ def audit_table(results: RunResults) -> Table:
             )
         )
     notes = (
-        "Every message is accounted for. Lost: confirmed and never received. Duplicated: received more than once by a "
+        "The audit counts every message. Lost: confirmed and never received. Duplicated: received more than once by a "
         "subscription (marked: as redelivered). Recovered: not confirmed, yet received. Unexpected: never sent, or "
         "refused.",
-        "Rate: what the point is about: messages received, or sent where nobody receives, or round trips.",
+        "Rate: messages received; messages sent where no consumer receives; or round trips.",
         "A run whose audit is not clean counts for no figure.",
     )
     title = f"Delivery audit, run by run, {MEASURED}"
@@ -75,11 +75,11 @@ def operations_table(results: RunResults) -> Table | None:
         "Scenario", "System", "Application", "Operation", "Count", "Rate, 1/s", "Mean", "50\u00a0%", "99\u00a0%",
         "Longest", "Messages", "Bytes", "Failed",
     )  # fmt: skip
-    notes = ["As the system recorded them in all valid runs; the time is that inside the system."]
+    notes = ["The system recorded them in all valid runs; the times are those inside the system."]
     if len(operations) > _OPERATIONS:
         notes.append(f"The {_OPERATIONS} with the highest counts of {len(operations):,}.")
     rows = tuple(_operation(results, operation) for operation in shown)
-    title = f"What the traced applications did, {MEASURED}"
+    title = f"Operations of the traced applications, {MEASURED}"
     return Table(title, head, rows, tuple(notes), folded=len(rows) > formatting.LONG)
 
 

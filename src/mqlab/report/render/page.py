@@ -126,7 +126,7 @@ _READING = (
     "the records of this run. The two are always labelled, never averaged, and compared only by shape and ratio.",
     f"{formatting.PLUS_MINUS} is the half width of a 95 % interval over the valid runs of a point. "
     f"{formatting.LOWER_BOUND} marks a figure that the agents bounded, so that the system can do at least that much. "
-    "n/a stands where there is no figure, with the reason; it never means zero. "
+    "n/a stands in place of a missing figure, with the reason; it never means zero. "
     f"{formatting.FLAG} marks a point in which an agent was busier than the study allows its clients.",
     "A verdict is holds or refuted when the claim's expression is true or false for every value inside the intervals "
     "of the figures it uses, inconclusive when it depends on where inside them the truth lies, and not testable here "

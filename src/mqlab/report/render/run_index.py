@@ -60,13 +60,13 @@ def _overview(runs: Sequence[RunResults], parent: Path, file: str) -> Section:
             )
         )
     head = ("Study", "Systems", "Highest", "Delivery audit", "Claims, measured here")
-    return Section("studies", "Studies", (Table("Every study with what was found", head, tuple(rows)),))
+    return Section("studies", "Studies", (Table("Every study with its results", head, tuple(rows)),))
 
 
 def _section(results: RunResults, parent: Path, file: str) -> Section:
     """The warnings of one study, and the link to its report."""
     warned = tuple(row(Cell(text)) for text in warnings(results))
-    table = Table(f"{results.study.id}: to know before the first figure", ("What",), warned)
+    table = Table(f"{results.study.id}: warnings", ("Warning",), warned)
     link = Link("The report", _link(results, parent, file))
     return Section(f"study-{results.study.id}", results.study.title, (link, *((table,) if warned else ())))
 

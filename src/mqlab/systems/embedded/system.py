@@ -28,12 +28,12 @@ _OPTIONS: Final[dict[str, dict[str, str]]] = {"stomp": {"flavour": "mqlab"}}
 _HOSTED_DRIVER: Final = "native"
 # Durability of confirmations and acknowledgements, with `sync: on` and `sync: off`. Reports and documents take these
 # texts from here (`scripts/tables.py`).
-_REMOVED: Final = "when the consumer asks for the next, or says so, or commits"
+_REMOVED: Final = "when the consumer asks for the next message, acknowledges or commits"
 _DURABILITY: Final = {
     "on": Durability(
         syncs="before confirming",
         persistent="written to the journal and synced",
-        confirmed="taken by the broker, in memory",
+        confirmed="accepted by the broker, in memory",
         acknowledged=f"{_REMOVED}; a commit is synced like a send, anything else is written within about 1 ms and "
         "synced with the next record that a client waits for",
         replies="retrieved by correlation id from a queue that all requesters share",
@@ -41,7 +41,7 @@ _DURABILITY: Final = {
     "off": Durability(
         syncs="never",
         persistent="written to the journal, not synced",
-        confirmed="taken by the broker, in memory",
+        confirmed="accepted by the broker, in memory",
         acknowledged=f"{_REMOVED}; a commit is written like a send, anything else within about 1 ms; nothing is synced",
         replies="retrieved by correlation id from a queue that all requesters share",
     ),
