@@ -125,7 +125,7 @@ def _reasons(names: list[str]) -> list[list[str]]:
     order = list(FEATURES)
     listed = sorted(reasons.items(), key=lambda item: (order.index(item[0][0]), item[1]))
     rows = ([feature, ", ".join(systems), reason] for (feature, reason), systems in listed)
-    return [["not there", "in", "because"], *rows]
+    return [["missing feature", "systems", "reason"], *rows]
 
 
 def _durability(names: list[str]) -> list[list[str]]:
