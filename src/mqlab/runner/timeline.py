@@ -40,7 +40,7 @@ class Timeline:
 
 @dataclass
 class RoleCounters:
-    """What a role counts itself: over the whole run, and (`counted_*`) in the measure phase."""
+    """The counters of a role: over the whole run, and (`counted_*`) in the measure phase."""
 
     sent: int = 0
     received: int = 0

@@ -23,7 +23,7 @@ from mqlab.broker.core.transactions.two_phase_commit import overview as prepared
 
 # Long work, a slice at each step. It returns the number of messages.
 Slices = Generator[None, None, int]
-# What the evaluation of a selector for a message costs of a slice.
+# The cost of evaluating a selector for one message, as a part of a slice.
 _SELECTED: Final = 16
 
 

@@ -1,4 +1,4 @@
-"""What all queues of a broker share: clocks, effects, memory, and the hooks through which a queue acts on the core."""
+"""State that all queues of a broker share: clocks, effects, memory, and the hooks by which a queue acts on the core."""
 
 from __future__ import annotations
 

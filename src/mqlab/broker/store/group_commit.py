@@ -37,7 +37,7 @@ _NO_DESCRIPTORS: Final[frozenset[int]] = frozenset()
 
 
 class SyncSchedule:
-    """Decides when the next sync begins, from those who wait for it. All times are seconds of one clock.
+    """Decides when the next sync begins, from the senders that wait for it. All times are seconds of one clock.
 
     `delay`: a fixed delay in seconds, in addition.
     """
@@ -110,7 +110,7 @@ class SyncTarget(Protocol):
     """The journal, as group commit sees it."""
 
     def next_sync(self, used: AbstractSet[int]) -> Sync | None:
-        """What a sync that begins now covers, with a descriptor not in `used`; None: no sync can begin now."""
+        """The sync that can begin now, with a descriptor not in `used`; None: no sync can begin now."""
 
     def synced(self, sync: Sync) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What the journal needs of the component that runs it, and the journal's counters."""
+"""The component that runs the journal, as the journal sees it, and the journal's counters."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -195,7 +195,7 @@ class Journal:
         if self.failed:
             return
         if self._settings.sync == "off":
-            # What the operating system has counts as durable.
+            # Without syncs, written records count as durable.
             self._group_commit.clear_waiters()
             self._on_durable(self._written)
         else:
@@ -310,7 +310,7 @@ class Journal:
 
     def _replace_file(self) -> None:
         old = self._file
-        # What was granted to messages in the old file must fit into the new one.
+        # The space granted to messages in the old file must fit into the new one.
         granted = min(old.room, self._sizes.grant) + self._sizes.kept_free
         reserves = [reserve for reserve in self._sizes.reserves if reserve >= granted] or [granted]
         try:

@@ -83,7 +83,7 @@ class Segments:
         # duplicate ids because of it, so a reader of these headers must also read the transaction.
         self._just_decided: list[int] = []
         self._lsn = 0
-        # What records take away: (lsn, function, arguments), to be called when that record is durable.
+        # Removals by records: (lsn, function, arguments), to be called when that record is durable.
         self._when_durable: deque[tuple[int, Callable[..., None], tuple[Any, ...]]] = deque()
         # During a checkpoint, puts of known ids move the messages to the newest segment.
         self._in_checkpoint = False
@@ -167,7 +167,7 @@ class Segments:
         return self._segments[number].max_checkpoint_bytes
 
     def begin_checkpoint(self, number: int) -> tuple[dict[int, list[tuple[int, int]]], list[str]]:
-        """What a checkpoint of a segment must write again: ids [first, end) by queue, and prepared transactions.
+        """The content that a checkpoint of a file writes again: ids [first, end) by queue, and prepared transactions.
 
         A transaction is prepared again, after the messages, also if it only removes some of them: no record that
         removes a message may be in an older segment than its put, since the older segment goes first.
@@ -188,7 +188,7 @@ class Segments:
                 return True
         return False
 
-    # What records add
+    # Additions by records
 
     def put(self, queue: int, first_id: int, rows: int, size: int, lsn: int, number: int, carry_size: int = 0) -> None:
         """Messages of so many bytes are in segment `number`; `carry_size`: bytes that a checkpoint writes for them."""
@@ -244,7 +244,7 @@ class Segments:
         removes = prepared.record.removes if record.commit else _as_removes(prepared.record.puts)
         self._when_durable.append((lsn, self._remove_all, (removes,)))
 
-    # What records take away, once they are durable
+    # Removals by records, once they are durable
 
     def _remove_all(self, removes: Iterable[Remove]) -> None:
         for queue, ranges in removes:

@@ -1,4 +1,4 @@
-"""What each side of an in-process connection implements, so that the other side can call it."""
+"""The interface of each side of an in-process connection, which the other side calls."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping

@@ -92,7 +92,7 @@ def path_of(part: Part) -> Path:
 
 
 def missing(part: Part) -> str:
-    """What is not installed, in a few words; "" if the part is installed."""
+    """Tell in a few words which part is not installed; "" if it is installed."""
     match part:
         case Debian(packages, program):
             return "" if _find_program(program) else f"no {Path(program).name}, of the Debian package {packages[0]}"

@@ -141,11 +141,11 @@ class SingleMessage(NamedTuple):
         return memoryview(self.data)[self.begin :]
 
     def own_body(self) -> bytes:
-        """A copy that nobody else can change, unless there is one already."""
+        """Return a private copy of the body; make one if there is none yet."""
         return bytes(self.body) if self.body_copy is None else self.body_copy
 
 
-# The same in a third of the time, for whoever makes one for each message.
+# The constructor in a third of the time, for code that makes one for each message.
 _single_message: Callable[[tuple[dict[str, Any], Buffer, int, bytes | None]], SingleMessage] = partial(
     tuple.__new__, SingleMessage
 )
@@ -162,7 +162,7 @@ def _remember(single: SingleMessage) -> None:
 
 
 def decode_single(payload: Payload) -> SingleMessage:
-    """What it returns is shared: nobody changes it. Raises MalformedPayloadError."""
+    """Return a shared object, which callers must not change. Raises MalformedPayloadError."""
     data, _, form = payload
     if not form & COLUMNS:
         return SingleMessage({}, data, 0)

@@ -15,7 +15,7 @@ from mqlab.broker.core.model.browser_position import BrowserPosition
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.sessions import Consumer
 
-# What a span costs of a slice: with a selector, and for so many bytes that are shown.
+# The cost of a span in a slice with a selector; and the bytes shown that cost as much as a span.
 _SELECTED: Final = 16
 _BYTES: Final = 4096
 

@@ -81,7 +81,7 @@ class CorrelationIndex:
         self._add_span(made)
 
     def take(self, value: Value) -> tuple[Span, int] | None:
-        """The oldest message with that id, as span and row; it is no longer indexed."""
+        """The oldest message with that id, as span and row; the index forgets it."""
         while (ids := self._ids.pop(value, None)) is not None:
             if isinstance(ids, int):
                 number = ids

@@ -18,7 +18,7 @@ from mqlab.broker.core.model.queue_consumer import QueueConsumer
 from mqlab.broker.core.model.span_list import Cursor, SpanList
 from mqlab.wire.native.columns import Value
 
-# What it costs of a slice to index a single message, or so many messages of a batch.
+# The cost in a slice of indexing a single message, or this many messages of a batch.
 _INDEXED: Final = 4
 _TEXTS: Final = (str, bytes)
 

@@ -18,7 +18,7 @@ from mqlab.broker.core.routing.ordering import groups
 
 # Single messages for which a selector is evaluated at once.
 _AHEAD: Final = 1024
-# What an evaluation of a selector costs of a slice; to look at a span costs 1.
+# The cost in a slice of evaluating a selector; to look at a span costs 1.
 _EVALUATION: Final = 16
 
 

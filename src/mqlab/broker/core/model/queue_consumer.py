@@ -1,4 +1,4 @@
-"""What a queue and its dispatch know of a consumer, and of the receives by id that wait."""
+"""A consumer, and the receives by id that wait, as a queue and its dispatch see them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mqlab.wire.native.columns import Value
 
 @dataclass(eq=False, repr=False, slots=True)
 class QueueConsumer:
-    """What a queue and its dispatch know of a consumer."""
+    """A consumer, as a queue and its dispatch see it."""
 
     # Of its connection.
     account: Account

@@ -58,7 +58,7 @@ class Transaction:
     def why_not(self) -> str:
         """Why it cannot be committed, or "": a send was refused, or a destination was deleted.
 
-        A deleted temporary queue is no reason: its requester has left, and must not cause a redelivery of the request.
+        A deleted temporary queue does not count: its requester has left, and must not cause a redelivery of requests.
         """
         closed = (producer.destination.full_name for producer, _ in self.sends if producer.destination.closed)
         gone = next((name for name in closed if not name.startswith(f"queue:{TEMPORARY}")), None)

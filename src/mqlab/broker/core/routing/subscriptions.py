@@ -19,7 +19,7 @@ DeleteQueue = Callable[[Queue], None]
 
 
 class ConsumerOptions(NamedTuple):
-    """What a client can ask for when it opens a consumer."""
+    """The options with which a client opens a consumer."""
 
     selector: str = ""
     # The name of a durable subscription, or of one that several consumers share.

@@ -1,4 +1,4 @@
-"""From the syntax tree to conditions over columns. What has no property in it is worked out here, once."""
+"""From the syntax tree to conditions over columns. An expression without properties is evaluated here, once."""
 
 import numpy as np
 import pyarrow as pa

@@ -16,7 +16,7 @@ Sides = tuple[Bools, Bools]
 
 
 class Condition(ABC):
-    # It reads strings. What is cheaper is asked first, and often there is no message left to ask this of.
+    # It reads strings. Cheaper conditions run first, and often they leave no message for this one.
     dear: bool = False
 
     @abstractmethod

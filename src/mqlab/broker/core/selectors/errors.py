@@ -4,7 +4,7 @@ from typing import Final
 
 from mqlab.errors import MqlabError
 
-# Enough to find the place; the rest of the text is known to whoever wrote it.
+# Enough to find the place; the author of the selector knows the rest of the text.
 _SHOWN: Final = 30
 
 

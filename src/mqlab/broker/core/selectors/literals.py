@@ -11,7 +11,7 @@ _DIGITS: Final = r"[0-9](?:[0-9_]*[0-9])?"
 _HEX: Final = r"[0-9a-fA-F](?:[0-9a-fA-F_]*[0-9a-fA-F])?"
 _BINARY: Final = r"[01](?:[01_]*[01])?"
 _EXPONENT: Final = rf"[eE][+-]?{_DIGITS}"
-# The longest form comes first: what a shorter one would leave behind is no token.
+# The longest form comes first: the rest that a shorter one would leave is not a token.
 NUMBER: Final = re.compile(
     rf"""
     (?P<hex_float> 0[xX](?:(?:{_HEX})?\.{_HEX}|{_HEX}\.?)[pP][+-]?{_DIGITS} )(?P<hex_suffix>[fFdD]?)

@@ -1,4 +1,4 @@
-"""What stands on the sides of a comparison: properties, literals, arithmetic, and conditions as values."""
+"""The operands of a comparison: properties, literals, arithmetic, and conditions as values."""
 
 from collections.abc import Callable
 from typing import Final, Protocol, cast

@@ -98,7 +98,7 @@ Node = Literal | Identifier | Signed | Arithmetic | Comparison | In | Like | IsN
 
 
 def kind_of(node: Node) -> Kind | None:
-    """What the text alone says of a value's type: nothing, for a property."""
+    """The type of a value, as far as the text tells it; None for a property."""
     match node:
         case Identifier():
             return None

@@ -44,7 +44,7 @@ def joined(sends: list[Send]) -> list[Send]:
 
 
 def _alike(send: Send) -> tuple[Producer, bool, bytes] | None:
-    """What single messages of one batch have in common; None: this send cannot be joined."""
+    """The values that single messages of one batch share; None: this send cannot be joined."""
     producer, span = send
     payload = span.whole()
     # `due` is set: the clock was set back since the send.

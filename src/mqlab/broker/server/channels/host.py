@@ -1,4 +1,4 @@
-"""What a channel needs of the broker that it runs in."""
+"""The broker as its channels see it."""
 
 from typing import Protocol
 

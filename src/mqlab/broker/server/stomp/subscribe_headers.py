@@ -9,7 +9,7 @@ from mqlab.broker.server.stomp.messages.headers import flag, number
 from mqlab.wire.stomp import StompError
 
 Acknowledge = Literal["auto", "client", "client-individual"]
-# Enough for a fast client; not so many that large messages take twice the memory.
+# Enough for a fast client; with more, large messages would take twice the memory.
 _PREFETCH: Final = 1000
 _PREFETCHES: Final = ("prefetch", "prefetch-count", "activemq.prefetchSize")
 _DURABLE_NAMES: Final = ("durable-subscription-name", "activemq.subscriptionName", "activemq.subcriptionName")

@@ -1,4 +1,4 @@
-"""What the levels medium and high add to a record: options and ids; headers and the first bytes of a message.
+"""Details that the levels medium and high add to a record: options and ids; headers and the first bytes of a message.
 
 The broker records raw values; the reader of the trace makes JSON of them.
 """

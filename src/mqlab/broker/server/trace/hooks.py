@@ -1,4 +1,4 @@
-"""What the activity trace records of each kind of command: before it runs, after it, and when it fails."""
+"""The hooks that record each kind of command: before it runs, after it, and when it fails."""
 
 from __future__ import annotations
 

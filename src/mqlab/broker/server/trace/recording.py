@@ -1,4 +1,4 @@
-"""What the recorder of one connection knows, and how it writes a record. `OperationRecorder` and its hooks use it."""
+"""The state of the recorder of one connection, and how it writes a record. `OperationRecorder` and its hooks use it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ConnectionRecording:
         return link
 
     def message_detail(self, link: TracedLink, payload: Payload, first: int, marks: int) -> RawDetail:
-        """What the levels medium and high record of a message."""
+        """The details of a message that the levels medium and high record."""
         form, data = kept_message(payload, self.high)
         return self.high | form | marks, link.prefix, first, data, None
 

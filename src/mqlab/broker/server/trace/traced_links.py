@@ -1,4 +1,4 @@
-"""What a recorder knows of a producer or consumer: the labels of its records, and its operations without an answer."""
+"""A producer or consumer as a recorder sees it: the labels of its records, and its operations without an answer."""
 
 from __future__ import annotations
 

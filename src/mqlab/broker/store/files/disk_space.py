@@ -23,7 +23,7 @@ class FileSizes:
         self.grant = max(1, kept // _GRANT_SHARE)
         # If not even this fits, the disk is full.
         self.small = small = min(max(self.grant, _SMALL_BYTES), size // 2)
-        # What a new file may begin with, the best first.
+        # The sizes with which a new file may begin, the best first.
         sizes = [size >> halving for halving in range(_HALVINGS)] if preallocate else [self.grant]
         self.reserves = tuple(begin_size + kept for begin_size in sizes if begin_size >= small) or (small + kept,)
 

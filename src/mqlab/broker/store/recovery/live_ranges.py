@@ -85,7 +85,7 @@ class RemovedIds:
 
 
 def remaining_ranges(ranges: list[LiveRange], removed: Ranges | Numbers) -> list[LiveRange]:
-    """What was put and not removed, by ascending id, each message once: from the last record that put it."""
+    """The messages put and not removed, by ascending id, each message once: from the last record that put it."""
     begins, ends = _begins_and_ends(ranges)
     if bool((begins[1:] < ends[:-1]).any()):
         ranges = _latest(ranges)

@@ -57,7 +57,7 @@ def recover(folder: Path, files: Files, keep_in_memory: int) -> RecoveredState:
     with _garbage_collection_paused():
         for number in numbers:
             recovery.read(number, first=number == numbers[0], last=number == numbers[-1])
-            # What is kept of a file lies around the memory that held it: the next file may not fit into that gap.
+            # Objects kept of a file lie around the memory that held it: the next file may not fit into that gap.
             release_free_memory()
         recovery.check_reached_manifest()
         state = recovery.state()

@@ -30,7 +30,7 @@ from mqlab.broker.store.recovery.single_messages import SingleMessageRun, Single
 from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
 
-# The rest of a file is read record by record if it is no longer than this.
+# The rest of a file is read record by record if it is at most this long.
 _SHORT_BYTES: Final = 2048
 _PUT_KIND: Final = KIND_OF[Put]
 _unpack_simple_put: Final = (RECORD_HEADER + SIMPLE_PUT).unpack_from

@@ -57,7 +57,7 @@ def scan(data: bytes, array: Numbers, at: int, lsn: int) -> RecordBlock:
 
 
 def read_structs(array: Numbers, begins: Numbers, layout: RecordLayout) -> Numbers:
-    """What the file has at these bytes, as a structured array."""
+    """The fields of the file at these bytes, as a structured array."""
     if not len(begins):
         return np.empty(0, dtype=layout.dtype)
     return rows_at(array, begins, layout.size).view(layout.dtype).reshape(-1)

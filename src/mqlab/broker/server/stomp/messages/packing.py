@@ -21,7 +21,7 @@ _ARROW: Final = {"s": pa.string(), "b": pa.int8(), "q": pa.int64(), "u": pa.bina
 
 
 class BatchKey(NamedTuple):
-    """What messages must have in common to be in one batch."""
+    """The values that all messages of a batch share."""
 
     destination: str
     transaction: str
