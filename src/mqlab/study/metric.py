@@ -44,8 +44,7 @@ def _durations(kind: str, label: str, meaning: str, *names: str) -> list[Metric]
 # In the order of the columns of a report.
 _METRICS: Final = (
     Metric("rate.work", "messages/s", "rate",
-           "what a point is about: its round trips; what was sent, where only the producers work; otherwise what was "
-           "received", "higher"),
+           "round trips; messages sent, where only the producers work; otherwise messages received", "higher"),
     Metric("rate.round_trips", "round trips/s", "rate of round trips", "requests whose reply was received", "higher",
            "points", "Round trips"),
     Metric("rate.received", "messages/s", "rate at the consumers",
