@@ -7,6 +7,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from mqlab.cli.plan import plan
+from mqlab.study import built_in_studies
 
 FILE = """
 study: mine
@@ -68,7 +69,7 @@ def test_requests_and_fixed_work(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing.yaml"], "nothing.yaml: no such file and no built-in study; accepted: ibmmq-943-trace"),
+        (["nothing.yaml"], f"nothing.yaml: no such file and no built-in study; accepted: {built_in_studies()[0]}, "),
         (["jms-four-brokers", "--scale", "slow"], "has no scale 'slow'; accepted: quick, standard, full"),
         (["jms-four-brokers", "--only", "Z"], "has no scenario 'Z'; accepted: A, B, C, D, E, F, G, H"),
     ],

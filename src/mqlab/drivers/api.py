@@ -161,8 +161,8 @@ class Responder(ABC):
 class Connection(ABC):
     """A connection to the system, from which roles open links. The agent closes it at the end of a run.
 
-    An agent opens many links at the same time. A method that the protocol cannot implement raises DriverError with the
-    reason.
+    An agent opens many links at the same time. A driver may leave out the methods that are not abstract, if its `lacks`
+    says why; a method that cannot do what its arguments ask for raises DriverError with the reason.
     """
 
     @abstractmethod
@@ -173,29 +173,33 @@ class Connection(ABC):
     async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
         """Open a session with one consumer. It gets every message that is sent to its topic after the return."""
 
-    @abstractmethod
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
         """Open a session that sends requests to `destination`; requesters may share the queue `reply_to`."""
+        raise _left_out("requester", destination, reply_to, persistent)
 
-    @abstractmethod
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
         """Open a session that receives requests from `destination`; `persistent` applies to its replies."""
+        raise _left_out("responder", destination, prefetch, persistent)
 
-    @abstractmethod
     async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
         """Create the durable subscription `options.durable`, without a consumer that stays."""
+        raise _left_out("subscribe", topic, options)
 
-    @abstractmethod
     async def unsubscribe(self, durable: str) -> None:
         """Delete a durable subscription of this connection, which has no consumer now."""
+        raise _left_out("unsubscribe", durable)
 
-    @abstractmethod
     async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
         """Put messages on a reply queue with correlation ids that no requester waits for; return when confirmed."""
+        raise _left_out("preload", queue, len(bodies), persistent)
 
     @abstractmethod
     async def close(self) -> None:
         """Close all links and the connection, within seconds even if the system does not answer."""
+
+
+def _left_out(method: str, *arguments: object) -> DriverError:
+    return DriverError(f"this driver has no {method} ({', '.join(map(str, arguments))})")
 
 
 class Driver(ABC):

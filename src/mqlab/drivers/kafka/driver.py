@@ -17,7 +17,6 @@ from mqlab.drivers.api import (
     Connection,
     Driver,
     DriverError,
-    Matrix,
     Receiver,
     ReceiverOptions,
     Requester,
@@ -114,10 +113,6 @@ class KafkaConnection(Connection):
 
     async def unsubscribe(self, durable: str) -> None:
         await self._client.delete_group(durable)
-
-    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
-        failure = f"{len(bodies)} messages ({persistent=}) cannot be preloaded on {queue}"
-        raise DriverError(f"{failure}: {KafkaDriver.lacks['retrieval by correlation id']}")
 
     async def close(self) -> None:
         parts: list[ReplyReader | ConsumerThread | KafkaProducer] = [

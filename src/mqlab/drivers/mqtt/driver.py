@@ -9,7 +9,6 @@ from mqlab.drivers.api import (
     Connection,
     Driver,
     DriverError,
-    Matrix,
     Receiver,
     ReceiverOptions,
     Requester,
@@ -114,9 +113,6 @@ class MqttConnection(Connection):
         client = MqttClient(replace(self._login, client_id=durable))
         await client.open(self._address)
         await client.close()
-
-    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
-        raise DriverError(f"{queue}: {self._lacks['depth']} ({len(bodies)} messages, persistent: {persistent})")
 
     async def close(self) -> None:
         for client in self._clients:

@@ -14,7 +14,6 @@ from mqlab.drivers.api import (
     Connection,
     Driver,
     DriverError,
-    Matrix,
     Receiver,
     ReceiverOptions,
     Requester,
@@ -133,10 +132,6 @@ class NatsConnection(Connection):
         if names is None:
             raise DriverError(f"this connection has no durable subscription {durable!r}")
         await delete_consumer(self._client, names.stream, escaped(durable))
-
-    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
-        failure = f"{len(bodies)} messages ({persistent=}) cannot be preloaded on {queue}"
-        raise DriverError(f"{failure}: {NatsDriver.lacks['retrieval by correlation id']}")
 
     async def close(self) -> None:
         for receiver in self._receivers:

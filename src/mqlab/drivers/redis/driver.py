@@ -14,7 +14,6 @@ from mqlab.drivers.api import (
     Connection,
     Driver,
     DriverError,
-    Matrix,
     Receiver,
     ReceiverOptions,
     Requester,
@@ -136,10 +135,6 @@ class RedisConnection(Connection):
             raise DriverError(f"this connection has no durable subscription {durable!r}")
         await self._control.call(b"XGROUP", b"DESTROY", stream.key, stream.group)
         await self._control.call(b"DEL", stream.abandoned)
-
-    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
-        failure = f"{len(bodies)} messages ({persistent=}) cannot be preloaded on {queue}"
-        raise DriverError(f"{failure}: {RedisDriver.lacks['retrieval by correlation id']}")
 
     async def close(self) -> None:
         for receiver in self._receivers:
