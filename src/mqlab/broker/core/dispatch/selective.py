@@ -9,16 +9,16 @@ import numpy as np
 
 from mqlab.broker import limits
 from mqlab.broker.core.dispatch.delivery import deliver_span, dispatch_later
-from mqlab.broker.core.dispatch.selection import chosen_of, chosen_of_singles, is_single
+from mqlab.broker.core.dispatch.selection import chosen_of, chosen_of_singles, is_single, weight_of
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.queue_consumer import QueueConsumer
 from mqlab.broker.core.model.span_list import Cursor, SpanList
 from mqlab.broker.core.routing.ordering import groups
 
-# Single messages for which a selector is evaluated at once.
+# Single messages for which a short selector is evaluated at once.
 _AHEAD: Final = 1024
-# The cost in a slice of evaluating a selector; to look at a span costs 1.
+# The cost in a slice of evaluating a short selector; to look at a span costs 1.
 _EVALUATION: Final = 16
 
 
@@ -96,15 +96,17 @@ def _flags(queue: Queue, consumer: QueueConsumer, span: Span, budget: _Budget) -
 
 
 def _chosen(consumer: QueueConsumer, span: Span, budget: _Budget) -> np.ndarray[Any, Any]:
+    assert consumer.selector is not None
     if span not in consumer.flags_ahead:
-        budget.left -= _EVALUATION
-        _evaluate_ahead(consumer, span)
+        weight = weight_of(consumer.selector)
+        budget.left -= _EVALUATION * weight
+        _evaluate_ahead(consumer, span, _AHEAD // weight)
     flags: np.ndarray[Any, Any] = consumer.flags_ahead[span][np.asarray(span.index)]
     return flags
 
 
-def _evaluate_ahead(consumer: QueueConsumer, span: Span) -> None:
-    """Evaluate the selector for a whole batch, or for single messages that follow one another."""
+def _evaluate_ahead(consumer: QueueConsumer, span: Span, most: int) -> None:
+    """Evaluate the selector for a whole batch, or for up to `most` single messages that follow one another."""
     assert consumer.selector is not None
     consumer.flags_ahead.clear()
     if not is_single(span):
@@ -112,7 +114,7 @@ def _evaluate_ahead(consumer: QueueConsumer, span: Span) -> None:
         return
     ahead: list[Span] = []
     following: Span | None = span
-    while following is not None and is_single(following) and len(ahead) < _AHEAD:
+    while following is not None and is_single(following) and len(ahead) < most:
         ahead.append(following)
         following = following.after
     flags = chosen_of_singles(consumer.selector, ahead)
