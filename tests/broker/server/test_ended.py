@@ -16,7 +16,7 @@ from mqlab.wire import native
 from mqlab.wire.address import Address
 from mqlab.wire.native.frames import Kind
 
-from .talking import Raw, in_loop, local
+from .talking import Raw, in_loop, local, traced
 
 HELLO = native.frame(Kind.HELLO, {"version": native.VERSION})
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:here\nheart-beat:5000,5000\n\n\0"
@@ -79,3 +79,21 @@ async def test_an_ended_connection_is_not_kept_in_memory(first_bytes: bytes, tmp
             await come_and_go(address, first_bytes)
         await until_nobody_is_there(broker)
         assert left_behind() == []
+
+
+@in_loop
+async def test_ended_connections_leave_the_garbage_collector_little_work(tmp_path: Path) -> None:
+    """The collector stops the broker: with all traces on, an ended connection had 220 objects for it."""
+    connections, objects_each = 20, 30
+    async with running(local(**traced(tmp_path))) as (broker, (address,)):
+        await come_and_go(address, HELLO)
+        await until_nobody_is_there(broker)
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(connections):
+                await come_and_go(address, HELLO)
+            await until_nobody_is_there(broker)
+            assert gc.collect() < connections * objects_each
+        finally:
+            gc.enable()

@@ -123,8 +123,13 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._pending.clear()
         self._broker.unfinished.forget(self)
         self._update_fast_path()
-        if self not in self._broker.connections:
-            return
+        if self in self._broker.connections:
+            self._close_sessions()
+        # Handlers refer to the connection: without them it needs no garbage collection, which would stop the broker.
+        self.operation_recorder = self.call_recorder = None
+        self._commands, self._plain = {}, {}
+
+    def _close_sessions(self) -> None:
         began = time_ns()
         self._broker.connections.discard(self)
         self._broker.guard.release(self.peer)

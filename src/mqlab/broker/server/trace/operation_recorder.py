@@ -91,6 +91,8 @@ class OperationRecorder(ConnectionRecording):
     def disconnected(self, began: int) -> None:
         self._record_end(began)
         self._ended()
+        # They refer to this object: without them it needs no garbage collection.
+        self.commands = {}
 
     @isolated
     def _record_end(self, began: int) -> None:
