@@ -191,6 +191,8 @@ WEBSOCKET_BEFORE_HELLO: Final = 64 * 1024
 # Nanoseconds of a turn of the event loop after which other frames of a connection, and other slices of long work, wait
 # for the next turn: a client that waits for an answer waits for the turns of all busy connections.
 TURN_NS: Final = 1_000_000
+# A client may use one part in so many of the loop's time before its frames wait for those of other clients.
+TIME_SHARE: Final = 8
 
 # Messages or batches that long work of the core handles in one slice, some microseconds each.
 SLICE: Final = 1024

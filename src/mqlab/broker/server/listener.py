@@ -21,7 +21,7 @@ from mqlab.wire.tls import TlsError, server_context
 
 _BACKLOG: Final = 1024
 # Connections that the listener accepts in one turn of the loop.
-_MOST_ACCEPTS: Final = 64
+_MOST_ACCEPTS: Final = 8
 # The system lacks descriptors or memory; a pause may help.
 _OUT_OF_RESOURCES: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 

@@ -1,4 +1,4 @@
-"""Shares the time of the event loop: long work runs in slices, and slices take turns."""
+"""Shares the time of the event loop: long work runs in slices, and clients that take much time wait for the others."""
 
 import asyncio
 from collections import deque
@@ -26,6 +26,10 @@ class Scheduler:
             self._is_due = True
             self._loop.call_soon(self._run)
 
+    def is_contended(self) -> bool:
+        """Whether slices wait for their turn."""
+        return bool(self._waiting)
+
     def close(self) -> None:
         self._closed = True
         self._waiting.clear()
@@ -49,3 +53,31 @@ class Scheduler:
             if self._is_due:
                 self._loop.call_soon(self._run)
             self.record_turn(began_ns)
+
+
+class TimeShare:
+    """The time that the event loop spends on one client, less what a client may use without waiting for others.
+
+    While slices wait, the commands of a client with too large a share become a slice too. So a client that asks for
+    little is served at once, however many clients ask for much.
+    """
+
+    __slots__ = ("_at_ns", "_used_ns")
+
+    def __init__(self) -> None:
+        # A new client waits at first: a stream of new connections asks for much.
+        self._used_ns = 2 * limits.TURN_NS
+        self._at_ns = time_ns()
+
+    def charge(self, began_ns: int) -> None:
+        """The loop has been busy with the client since this time (ns since 1970)."""
+        self._forgive(began_ns)
+        self._used_ns += max(0, time_ns() - began_ns)
+
+    def is_used_up(self, now_ns: int) -> bool:
+        self._forgive(now_ns)
+        return self._used_ns > limits.TURN_NS
+
+    def _forgive(self, now_ns: int) -> None:
+        self._used_ns = max(0, self._used_ns - max(0, now_ns - self._at_ns) // limits.TIME_SHARE)
+        self._at_ns = now_ns

@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from time import time_ns
 from typing import Final
 
@@ -13,6 +13,7 @@ from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
 from mqlab.broker.server.native.send_coalescing import SendCoalescer
 from mqlab.broker.server.read_gate import CLIENT_NOT_READING, FRAMES_WAITING, ReadGate
+from mqlab.broker.server.scheduler import TimeShare
 from mqlab.wire import native
 from mqlab.wire.native.bodies import Buffer, MalformedPayloadError
 from mqlab.wire.native.frames import Frame, Kind, ProtocolError
@@ -22,7 +23,8 @@ PROTOCOL_ERRORS: Final = (ProtocolError, MalformedPayloadError, OverdrawnError)
 _SEND: Final = int(Kind.SEND)
 # Frames in one read of a client that sends one message at a time: the message, an acknowledgement and a receive.
 _FEW_FRAMES: Final = 3
-# From this many frames in one read on, the client is sending without waiting.
+# From this many frames in one read on, the client is sending without waiting: its messages become batches, and after
+# each read it yields to the others.
 _MANY_FRAMES: Final = 32
 # Frames that may be long; all others have some lines of JSON at most.
 _WITH_MESSAGES: Final = frozenset((int(Kind.SEND), int(Kind.REQUEST)))
@@ -40,7 +42,7 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
     # Attributes that each frame needs: CPython finds them quickly in slots, or among at most 30 of an object.
     __slots__ = (
         "_broker", "_coalescer", "_effects", "_fast_commands", "_gate", "_has_unfinished", "_paused", "_pending",
-        "_receiver", "_stalled", "_transport", "_untraced",
+        "_receiver", "_share", "_stalled", "_transport", "_untraced",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
@@ -50,6 +52,7 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         self._receiver = native.FrameDecoder(limits.FRAME_BEFORE_HELLO, _WITH_MESSAGES)
         self._transport: asyncio.Transport | None = None
         self._gate = ReadGate()
+        self._share = TimeShare()
         # Frames of each read that wait for a later turn; whether they also wait until the client reads.
         self._pending: deque[Iterator[Frame]] = deque()
         self._stalled = False
@@ -85,14 +88,20 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
                 # The message goes out first: its consumer can begin while the other frames are handled.
                 self._handle_few(frames[:1])
                 del frames[0]
-            self._handle_few(frames)
+            if self._pending:
+                self._pending.append(iter(frames))
+            else:
+                self._handle_few(frames)
             return
-        began_ns = broker.now
-        if count < _MANY_FRAMES:
-            self._handle_frames(frames)
-        else:
-            self._handle_many(frames)
-        broker.scheduler.record_turn(began_ns)
+        began_ns, has_many = broker.now, count >= _MANY_FRAMES
+        commands: Iterable[Frame] = self._coalescer.coalesce(frames, lambda: self._untraced) if has_many else frames
+        if self._must_wait():
+            self._defer_frames(iter(commands))
+            return
+        self._handle_frames(commands)
+        if has_many:
+            self._gate.yield_once()
+        self._record_turn(began_ns)
 
     def bytes_received(self, data: bytes) -> None:
         """The first bytes of the connection, which protocol detection has read."""
@@ -128,14 +137,22 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         except PROTOCOL_ERRORS as error:
             self.fail("protocol", str(error))
             done = len(frames)
+        if self._must_wait():
+            self._broker.run_effects()
+            self._defer_frames(iter(frames[done:]))
+            return
         began_ns = self._broker.now
         self._handle_frames(frames[done:])
-        self._broker.scheduler.record_turn(began_ns)
+        self._record_turn(began_ns)
 
-    def _handle_many(self, frames: Sequence[Frame]) -> None:
-        """Frames of a client that sends without waiting. The connection then yields to the others."""
-        self._handle_frames(self._coalescer.coalesce(frames, lambda: self._untraced))
-        self._gate.yield_once()
+    def _must_wait(self) -> bool:
+        """Whether the frames of this client wait for those of others."""
+        broker = self._broker
+        return broker.scheduler.is_contended() and self._share.is_used_up(broker.now)
+
+    def _record_turn(self, began_ns: int) -> None:
+        self._share.charge(began_ns)
+        self._broker.scheduler.record_turn(began_ns)
 
     def _handle_frames(self, frames: Iterable[Frame]) -> bool:
         """Return False if the time of the turn is used up; the other frames wait."""
@@ -176,18 +193,25 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
 
     def _handle_waiting(self) -> None:
         """Handle the waiting frames, unless the client does not read."""
-        pending = self._pending
         self._stalled = self._paused
-        if not pending or self._stalled or self._transport is None:
+        if not self._pending or self._stalled or self._transport is None:
             return
         self._broker.update_clock()
+        began_ns = self._broker.now
+        if self._handle_pending():
+            self._gate.resume(FRAMES_WAITING)
+        self._share.charge(began_ns)
+
+    def _handle_pending(self) -> bool:
+        """Return False if the time of the turn is used up before all waiting frames are handled."""
+        pending = self._pending
         while pending:
             if not self._handle_frames(pending.popleft()):
-                return
+                return False
             if pending and not self._has_time():
                 self._broker.scheduler.defer(self._handle_waiting)
-                return
-        self._gate.resume(FRAMES_WAITING)
+                return False
+        return True
 
     def pause_writing(self) -> None:
         """Stop reading from a client that does not read: frames to it would pile up."""

@@ -13,6 +13,7 @@ from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.inprocess.connection import InProcessConnection
 from mqlab.broker.server.native.refusal_frames import REFUSALS
+from mqlab.broker.server.scheduler import TimeShare
 from mqlab.broker.server.stomp.components import StompComponents
 from mqlab.broker.server.stomp.decoder import VARYING, Action, StompDecoder
 from mqlab.broker.server.stomp.encoder import StompEncoder
@@ -49,7 +50,7 @@ class StompServerConnection(asyncio.Protocol):
         self._is_running = False
         # The connection continues in a later turn of the loop.
         self._unfinished = broker.unfinished
-        self._scheduler = broker.scheduler
+        self._scheduler, self._share = broker.scheduler, TimeShare()
         self._is_due = False
         self._unsent: list[bytes] = []
         self._heartbeats: Heartbeats | None = None
@@ -77,11 +78,13 @@ class StompServerConnection(asyncio.Protocol):
             self._bytes.append(data)
         else:
             self._bytes.extend(data[begin : begin + _CHUNK] for begin in range(0, len(data), _CHUNK))
-        began = time_ns()
-        self._run_actions()
-        if self._socket is not None:
-            self._unfinished.note(self._native, self._splitter.unfinished)
-        self._scheduler.record_turn(began)
+        began_ns = time_ns()
+        if self._is_due or (self._scheduler.is_contended() and self._share.is_used_up(began_ns)):
+            self._defer_actions()
+            self._set_reading(False)
+            return
+        self._take_turn(began_ns)
+        self._scheduler.record_turn(began_ns)
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -186,7 +189,13 @@ class StompServerConnection(asyncio.Protocol):
 
     def _run_deferred(self) -> None:
         self._is_due = False
+        self._take_turn(time_ns())
+
+    def _take_turn(self, began_ns: int) -> None:
         self._run_actions()
+        if self._socket is not None:
+            self._unfinished.note(self._native, self._splitter.unfinished)
+        self._share.charge(began_ns)
 
     def _leave(self) -> None:
         self.end()

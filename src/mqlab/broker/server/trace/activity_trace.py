@@ -33,7 +33,7 @@ _FLUSH_SECONDS: Final = 0.5
 _CHECK_SECONDS: Final = 0.05
 _FILE_CHECK_SECONDS: Final = 1.0
 # Messages of records that may wait to be encoded; above, the oldest records are dropped.
-_MOST_WAITING: Final = 25
+_MOST_WAITING: Final = 100
 # Bytes on the trace queue, and the part of the memory limit that it may take; above, the oldest records are dropped.
 _QUEUE_BYTES: Final = 64 * 1024 * 1024
 _MEMORY_SHARE: Final = 8

@@ -37,7 +37,7 @@ _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False
 # Bytes of one decoded message: other clients may have written to the queue.
 _MOST_UNFOLDED: Final = 256 * 1024 * 1024
 # Records in one message.
-MOST: Final = 2_000
+MOST: Final = 500
 _LEAST, _LARGEST = -(2**63), 2**63 - 1
 # Raw values of a record, one after the other in a flat list: see RawRecords.
 WIDTH: Final = 6
