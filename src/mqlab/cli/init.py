@@ -10,9 +10,7 @@ import typer
 from mqlab.cli.console import Exit, fail, say
 
 
-def init(
-    file: Annotated[Path, typer.Argument(help="The file to write.")] = Path("study.yaml"),
-) -> None:
+def init(file: Annotated[Path, typer.Argument(help="The file to write.")] = Path("study.yaml")) -> None:
     """Write an example study with an explanation of every line. An existing file is not overwritten."""
     try:
         with file.open("x") as output:

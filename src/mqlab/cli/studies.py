@@ -10,9 +10,7 @@ from mqlab.cli.console import Exit, fail, say, show, show_json
 from mqlab.study import Study, StudyError, built_in_studies, load_study
 
 
-def studies(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
+def studies(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> None:
     """List the built-in studies, which run by name."""
     try:
         loaded = [load_study(name) for name in built_in_studies()]

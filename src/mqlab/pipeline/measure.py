@@ -46,10 +46,7 @@ _THREADS: Final = 2 * (os.cpu_count() or 1)
 
 
 def measure(
-    spark: SparkSession,
-    folder: RunFolder,
-    progress: Progress | None = None,
-    exhibits: Sequence[Exhibit] | None = None,
+    spark: SparkSession, folder: RunFolder, progress: Progress | None = None, exhibits: Sequence[Exhibit] | None = None
 ) -> EventSources:
     """Compute every measure table for all runs of the folder and replace the former tables.
 

@@ -10,16 +10,7 @@ from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.barriers import Barriers
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
 from mqlab.drivers.common.transport import SocketTransport
-from mqlab.wire.amqp import (
-    MAX_BODY,
-    PROTOCOL_HEADER,
-    AmqpDecoder,
-    AmqpError,
-    AmqpHandshake,
-    DeliveryBatch,
-    Method,
-    method,
-)
+from mqlab.wire import amqp
 from mqlab.wire.native.payload import Bytes
 
 # A barrier follows every so many published bytes, and so many may be unanswered. Without this limit the buffers on the
@@ -33,13 +24,13 @@ _CLOSE_TIMEOUT_S: Final = 5.0
 class AmqpClient:
     """A connection, which passes what it reads to its channels."""
 
-    def __init__(self, handshake: AmqpHandshake) -> None:
+    def __init__(self, handshake: amqp.AmqpHandshake) -> None:
         self.failed: DriverError | None = None
         self._transport = SocketTransport("AMQP", self._parse, self._connection_lost)
         self._handshake = handshake
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed = asyncio.Event()
-        self._decoder = AmqpDecoder()
+        self._decoder = amqp.AmqpDecoder()
         self._channels: dict[int, AmqpChannel] = {}
         self._next_channel = 1
         # Channels on which the system has stopped publishing; 0 is the whole connection.
@@ -50,7 +41,7 @@ class AmqpClient:
     async def open(self, address: str) -> None:
         await self._transport.open(address)
         try:
-            self._transport.write(PROTOCOL_HEADER)
+            self._transport.write(amqp.PROTOCOL_HEADER)
             async with asyncio.timeout(_OPEN_TIMEOUT_S):
                 await self._opened
         except TimeoutError:
@@ -100,7 +91,7 @@ class AmqpClient:
 
     async def close(self) -> None:
         if self.failed is None:
-            self.write(method(0, "connection.close", 200, "", 0, 0))
+            self.write(amqp.method(0, "connection.close", 200, "", 0, 0))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closed.wait(), _CLOSE_TIMEOUT_S)
         self._fail(DriverError("the connection is closed"))
@@ -114,24 +105,24 @@ class AmqpClient:
                 channel = self._channels.get(item.channel)
                 if channel is not None:
                     channel.handle(item)
-            elif isinstance(item, Method):
+            elif isinstance(item, amqp.Method):
                 self._handle_connection_method(item)
         return len(data), 0
 
     def _connection_lost(self, reason: str) -> None:
         self._fail(DriverError(reason or "the connection is closed"))
 
-    def _handle_connection_method(self, received: Method) -> None:
+    def _handle_connection_method(self, received: amqp.Method) -> None:
         if not self._handshake.done:
             try:
                 self.write(self._handshake.answer(received))
-            except AmqpError as error:
+            except amqp.AmqpError as error:
                 self._fail(DriverError(str(error)))
             if self._handshake.done:
-                self._decoder.frame_max = self.frame_max or MAX_BODY
+                self._decoder.frame_max = self.frame_max or amqp.MAX_BODY
                 self._opened.set_result(None)
         elif received.name == "connection.close":
-            self.write(method(0, "connection.close-ok"))
+            self.write(amqp.method(0, "connection.close-ok"))
             self._fail(DriverError(f"the system closed the connection: {received.arguments[1]}"))
         elif received.name == "connection.close-ok":
             self._closed.set()
@@ -170,11 +161,11 @@ class AmqpChannel:
         # The driver deletes the queue, so the system's basic.cancel is expected.
         self.deleting_queue = False
         # Futures of pending methods, in order; a cancelled one still gets an answer.
-        self._answers: deque[asyncio.Future[Method]] = deque()
+        self._answers: deque[asyncio.Future[amqp.Method]] = deque()
         # channel.flow(True) changes nothing, because the flow is on.
         self._barriers = Barriers(partial(self._submit, "channel.flow", True))
         self._bytes_since_barrier = 0
-        self._received: deque[DeliveryBatch] = deque()
+        self._received: deque[amqp.DeliveryBatch] = deque()
         self._message_waiter: asyncio.Future[None] | None = None
         # Number of publishes since confirm.select, the number up to which all are confirmed, and later confirmed ones.
         self._published = self._confirmed_up_to = 0
@@ -182,12 +173,12 @@ class AmqpChannel:
         self._confirmation_waiter: asyncio.Future[None] | None = None
         self._confirms = False
 
-    async def call(self, name: str, *arguments: Any) -> Method:
+    async def call(self, name: str, *arguments: Any) -> amqp.Method:
         """Send a method and return its answer, which follows the processing of all publishes before."""
         return await with_timeout(self._submit(name, *arguments), BLOCKED_TIMEOUT_S)
 
     def send_method(self, name: str, *arguments: Any) -> None:
-        self.write(method(self.number, name, *arguments))
+        self.write(amqp.method(self.number, name, *arguments))
 
     def write(self, data: bytes) -> None:
         if self.failed is not None:
@@ -226,7 +217,7 @@ class AmqpChannel:
             self._confirmation_waiter = asyncio.get_running_loop().create_future()
             await with_timeout(self._confirmation_waiter, BLOCKED_TIMEOUT_S)
 
-    async def receive(self, *, is_reply: bool = False) -> tuple[list[DeliveryBatch], int]:
+    async def receive(self, *, is_reply: bool = False) -> tuple[list[amqp.DeliveryBatch], int]:
         """Wait for messages, all redelivered or all not; return them and the last delivery tag."""
         while not self._received:
             if self.failed is not None:
@@ -256,16 +247,16 @@ class AmqpChannel:
                     # Mark it as retrieved: the task that waited may be gone.
                     waiting.exception()
 
-    def _submit(self, name: str, *arguments: Any) -> "asyncio.Future[Method]":
-        self.write(method(self.number, name, *arguments))
-        answer: asyncio.Future[Method] = asyncio.get_running_loop().create_future()
+    def _submit(self, name: str, *arguments: Any) -> "asyncio.Future[amqp.Method]":
+        self.write(amqp.method(self.number, name, *arguments))
+        answer: asyncio.Future[amqp.Method] = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
         return answer
 
     # Called by the client.
 
-    def handle(self, item: Method | DeliveryBatch) -> None:
-        if isinstance(item, DeliveryBatch):
+    def handle(self, item: amqp.Method | amqp.DeliveryBatch) -> None:
+        if isinstance(item, amqp.DeliveryBatch):
             self._received.append(item)
             if self._message_waiter is not None and not self._message_waiter.done():
                 self._message_waiter.set_result(None)
@@ -295,7 +286,7 @@ class AmqpChannel:
         ):
             self._confirmation_waiter.set_result(None)
 
-    def _handle_method(self, received: Method) -> None:
+    def _handle_method(self, received: amqp.Method) -> None:
         if received.name == "channel.flow":
             (active,) = received.arguments
             (self.client.unblock if active else self.client.block)(self.number)

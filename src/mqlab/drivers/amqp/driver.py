@@ -4,27 +4,17 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 from uuid import uuid4
 
+from mqlab.drivers import api
 from mqlab.drivers.amqp.client import AmqpChannel, AmqpClient
 from mqlab.drivers.amqp.links import AmqpReceiver, AmqpSender
 from mqlab.drivers.amqp.request_reply import AmqpRequester, AmqpResponder
-from mqlab.drivers.api import (
-    Connection,
-    Driver,
-    DriverError,
-    Matrix,
-    Receiver,
-    ReceiverOptions,
-    Requester,
-    Responder,
-    Sender,
-)
 from mqlab.wire.amqp import AmqpHandshake, AmqpPublisher
 
 _MAX_PREFETCH: Final = 0xFFFF
 _PRELOAD_BATCH: Final = 1000
 
 
-class AmqpDriver(Driver):
+class AmqpDriver(api.Driver):
     """Options: user, password (both default to guest), virtual_host."""
 
     reports_accepted = True
@@ -35,7 +25,7 @@ class AmqpDriver(Driver):
         "distributed": "there are no channels between brokers in this driver",
     }
 
-    async def connect(self, application: str = "") -> Connection:
+    async def connect(self, application: str = "") -> api.Connection:
         user, password = self.options.get("user", "guest"), self.options.get("password", "guest")
         handshake = AmqpHandshake(user, password, self.options.get("virtual_host", "/"), application)
         client = AmqpClient(handshake)
@@ -43,7 +33,7 @@ class AmqpDriver(Driver):
         return AmqpConnection(client)
 
 
-class AmqpConnection(Connection):
+class AmqpConnection(api.Connection):
     """Declares all queues and exchanges durable, because their users do not know of each other. Each message decides
     whether it is persistent."""
 
@@ -51,7 +41,7 @@ class AmqpConnection(Connection):
         self._client = client
         self._dups_ok_receivers: list[AmqpReceiver] = []
 
-    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
+    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> api.Sender:
         channel = await self._client.channel()
         if transacted:
             await channel.call("tx.select")
@@ -60,9 +50,9 @@ class AmqpConnection(Connection):
         publishing = await self._publishing(channel, destination, persistent)
         return AmqpSender(channel, publishing, transacted=transacted)
 
-    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+    async def receiver(self, destination: str, options: api.ReceiverOptions) -> api.Receiver:
         if options.selector:
-            raise DriverError(AmqpDriver.lacks["selectors"])
+            raise api.DriverError(AmqpDriver.lacks["selectors"])
         channel = await self._client.channel()
         queue = await _declare_source(channel, destination, options.durable)
         if options.acknowledge == "transacted":
@@ -73,7 +63,7 @@ class AmqpConnection(Connection):
             self._dups_ok_receivers.append(receiver)
         return receiver
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
         channel = await self._client.channel()
         publishing = await self._publishing(channel, destination, persistent)
         queue = f"{reply_to.partition(':')[2]}.{uuid4().hex}"
@@ -84,14 +74,14 @@ class AmqpConnection(Connection):
         await _consume(channel, queue, 0, acknowledged=persistent)
         return AmqpRequester(channel, publishing, queue, acknowledges=persistent)
 
-    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> api.Responder:
         channel = await self._client.channel()
         await _consume(channel, await _declare_source(channel, destination, ""), prefetch)
         return AmqpResponder(channel, persistent=persistent)
 
-    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+    async def subscribe(self, topic: str, options: api.ReceiverOptions) -> None:
         if options.selector:
-            raise DriverError(AmqpDriver.lacks["selectors"])
+            raise api.DriverError(AmqpDriver.lacks["selectors"])
         channel = await self._client.channel()
         await _declare_source(channel, topic, options.durable)
         await channel.close()
@@ -101,7 +91,7 @@ class AmqpConnection(Connection):
         await channel.call("queue.delete", 0, f"subscription:{durable}", False, False, False)
         await channel.close()
 
-    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
+    async def preload(self, queue: str, bodies: api.Matrix, *, persistent: bool) -> None:
         channel = await self._client.channel()
         publishing = await self._publishing(channel, queue, persistent)
         await channel.enable_confirms()

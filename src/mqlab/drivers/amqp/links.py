@@ -3,15 +3,7 @@
 from typing import Final
 
 from mqlab.drivers.amqp.client import AmqpChannel
-from mqlab.drivers.api import (
-    Acknowledge,
-    DriverError,
-    Matrix,
-    Properties,
-    ReceivedBatch,
-    Receiver,
-    Sender,
-)
+from mqlab.drivers.api import Acknowledge, DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
 from mqlab.drivers.common.received_batch import join_runs
 from mqlab.wire.amqp import AmqpPublisher
 

@@ -10,22 +10,12 @@ from uuid import uuid4
 
 from proton import Described, Terminus, symbol
 
+from mqlab.drivers import api
 from mqlab.drivers.amqp10.client import Amqp10Client
 from mqlab.drivers.amqp10.links import Amqp10Receiver, Amqp10Sender, ReceivingLink, SendingLink
 from mqlab.drivers.amqp10.messages import encode_before_body, encode_header, encode_message_properties
 from mqlab.drivers.amqp10.request_reply import Amqp10Requester, Amqp10Responder
 from mqlab.drivers.amqp10.transactions import TransactionCoordinator
-from mqlab.drivers.api import (
-    Connection,
-    Driver,
-    DriverError,
-    Matrix,
-    Receiver,
-    ReceiverOptions,
-    Requester,
-    Responder,
-    Sender,
-)
 
 _CLOSE_TIMEOUT_S = 10.0
 _FILTER: Final = symbol("apache.org:selector-filter:string")
@@ -48,13 +38,13 @@ FLAVOURS: Final = {
 }
 
 
-class Amqp10Driver(Driver):
+class Amqp10Driver(api.Driver):
     """Options: user, password, flavour (artemis, activemq, rabbitmq, qpid; default: artemis)."""
 
-    async def connect(self, application: str = "") -> Connection:
+    async def connect(self, application: str = "") -> api.Connection:
         chosen = self.options.get("flavour", "artemis")
         if chosen not in FLAVOURS:
-            raise DriverError(f"flavour: {chosen!r} is none of {', '.join(FLAVOURS)}")
+            raise api.DriverError(f"flavour: {chosen!r} is none of {', '.join(FLAVOURS)}")
         client = await self.client(f"{application or 'mqlab'}-{os.getpid()}-{next(_connection_numbers)}")
         return Amqp10Connection(self, client, FLAVOURS[chosen])
 
@@ -67,7 +57,7 @@ class Amqp10Driver(Driver):
 _connection_numbers = itertools.count(1)
 
 
-class Amqp10Connection(Connection):
+class Amqp10Connection(api.Connection):
     """Each link has its own session. A durable subscription belongs to a container, so it has its own connection."""
 
     def __init__(self, driver: Amqp10Driver, client: Amqp10Client, flavour: Amqp10Flavour) -> None:
@@ -77,41 +67,43 @@ class Amqp10Connection(Connection):
         self._links = itertools.count(1)
         self._durable: dict[str, str] = {}
 
-    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
+    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> api.Sender:
         sending = await self._sending(self._address(destination), destination)
         return Amqp10Sender(sending, await self._transactions(sending) if transacted else None, persistent=persistent)
 
-    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+    async def receiver(self, destination: str, options: api.ReceiverOptions) -> api.Receiver:
         receiving = await self._receiving(destination, options)
         return Amqp10Receiver(
             receiving, options, await self._transactions(receiving) if options.acknowledge == "transacted" else None
         )
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
         async def open_reply_link(selector: str) -> tuple[ReceivingLink, str]:
             if self._flavour.selectors:
-                return await self._receiving(reply_to, ReceiverOptions(1, selector=selector)), self._address(reply_to)
+                return await self._receiving(reply_to, api.ReceiverOptions(1, selector=selector)), self._address(
+                    reply_to
+                )
             # RabbitMQ cannot generate the name of a queue.
             own = f"{reply_to}.{uuid4().hex}"
-            return await self._receiving(own, ReceiverOptions(1)), self._address(own)
+            return await self._receiving(own, api.ReceiverOptions(1)), self._address(own)
 
         return Amqp10Requester(
             await self._sending(self._address(destination), destination), open_reply_link, persistent=persistent
         )
 
-    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
-        receiving = await self._receiving(destination, ReceiverOptions(prefetch))
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> api.Responder:
+        receiving = await self._receiving(destination, api.ReceiverOptions(prefetch))
         return Amqp10Responder(receiving, lambda address: self._sending(address, "queue:"), persistent=persistent)
 
-    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+    async def subscribe(self, topic: str, options: api.ReceiverOptions) -> None:
         await (await self.receiver(topic, options)).close()
 
     async def unsubscribe(self, durable: str) -> None:
-        receiving = await self._receiving(self._durable.pop(durable, ""), ReceiverOptions(0, durable=durable))
+        receiving = await self._receiving(self._durable.pop(durable, ""), api.ReceiverOptions(0, durable=durable))
         await receiving.close(delete=True)
         await receiving.client.close()
 
-    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
+    async def preload(self, queue: str, bodies: api.Matrix, *, persistent: bool) -> None:
         sending = await self._sending(self._address(queue), queue)
         begin = encode_header(persistent=persistent)
         messages = [
@@ -127,10 +119,10 @@ class Amqp10Connection(Connection):
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 for client in clients:
-                    with suppress(DriverError):
+                    with suppress(api.DriverError):
                         await client.close()
         except TimeoutError as error:
-            raise DriverError(f"the broker did not answer within {_CLOSE_TIMEOUT_S:g} s") from error
+            raise api.DriverError(f"the broker did not answer within {_CLOSE_TIMEOUT_S:g} s") from error
         finally:
             for client in clients:
                 client.abort()
@@ -153,7 +145,7 @@ class Amqp10Connection(Connection):
         await sending.attach()
         return sending
 
-    async def _receiving(self, destination: str, options: ReceiverOptions) -> ReceivingLink:
+    async def _receiving(self, destination: str, options: api.ReceiverOptions) -> ReceivingLink:
         client = self._clients[0]
         if options.durable:
             client = await self._driver.client(options.durable)

@@ -6,17 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from mqlab.drivers.api import (
-    Connection,
-    Driver,
-    DriverError,
-    Matrix,
-    Receiver,
-    ReceiverOptions,
-    Requester,
-    Responder,
-    Sender,
-)
+from mqlab.drivers import api
 from mqlab.drivers.jms.calls import JavaCalls
 from mqlab.drivers.jms.jvm import provider_classes
 from mqlab.drivers.jms.links import JmsAcknowledgingReceiver, JmsReceiver, JmsSender
@@ -29,12 +19,12 @@ _ACKNOWLEDGING: Final = ("transacted", "client")
 _CLOSE_TIMEOUT_S: Final = 10.0
 
 
-class JmsDriver(Driver):
+class JmsDriver(api.Driver):
     """Options: see docs/systems.md. JMS has no prefetch setting; each provider has its own."""
 
     reports_accepted = True
 
-    async def connect(self, application: str = "") -> Connection:  # noqa: ARG002 # JMS has no name for a client to show
+    async def connect(self, application: str = "") -> api.Connection:  # noqa: ARG002 # JMS has no name for a client to show
         options = complete(self.address, self.options)
         classes = provider_classes(jars(options["jars"]))
         calls = JavaCalls(classes, f"jms {self.address}")
@@ -42,13 +32,13 @@ class JmsDriver(Driver):
         try:
             await connection.open()
         except BaseException:
-            with suppress(DriverError):
+            with suppress(api.DriverError):
                 await asyncio.shield(connection.close())
             raise
         return connection
 
 
-class JmsConnection(Connection):
+class JmsConnection(api.Connection):
     def __init__(self, calls: JavaCalls, java: Any, options: dict[str, str]) -> None:
         self._calls = calls
         self._java = java
@@ -58,7 +48,7 @@ class JmsConnection(Connection):
     async def open(self) -> None:
         await self._calls.call(self._java.connect)
 
-    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
+    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> api.Sender:
         open_link = partial(self._link, destination, persistent=persistent, transacted=transacted)
         waiting = None
         if self._options["confirm"] == "commit" and not transacted:
@@ -66,7 +56,7 @@ class JmsConnection(Connection):
             waiting = partial(open_link, waits=True)
         return JmsSender(self._calls, await open_link(waits=False), persistent, waiting)
 
-    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+    async def receiver(self, destination: str, options: api.ReceiverOptions) -> api.Receiver:
         mode = _MODES[options.acknowledge]
         link = await self._calls.call(
             self._java.receiver,
@@ -78,22 +68,22 @@ class JmsConnection(Connection):
         )
         return (JmsAcknowledgingReceiver if options.acknowledge in _ACKNOWLEDGING else JmsReceiver)(self._calls, link)
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
         standing = self._options["replies"] == "standing"
         queues = self._queue(destination), self._queue(reply_to)
         return JmsRequester(self._calls, await self._calls.call(self._java.requester, *queues, persistent, standing))
 
-    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> api.Responder:
         link = await self._calls.call(self._java.responder, self._queue(destination), max(1, prefetch), persistent)
         return JmsResponder(self._calls, link)
 
-    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
-        await (await self.receiver(topic, ReceiverOptions(1, "client", options.selector, options.durable))).close()
+    async def subscribe(self, topic: str, options: api.ReceiverOptions) -> None:
+        await (await self.receiver(topic, api.ReceiverOptions(1, "client", options.selector, options.durable))).close()
 
     async def unsubscribe(self, durable: str) -> None:
         await self._calls.call(self._java.unsubscribe, durable)
 
-    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
+    async def preload(self, queue: str, bodies: api.Matrix, *, persistent: bool) -> None:
         link = await self._link(queue, persistent=persistent, transacted=False, waits=True)
         sender = JmsSender(self._calls, link, persistent, None)
         await sender.preload(bodies)
@@ -118,5 +108,5 @@ class JmsConnection(Connection):
     def _queue(self, name: str) -> str:
         is_topic, own = self._provider_name(name)
         if is_topic:
-            raise DriverError(f"{name}: request/reply needs queues")
+            raise api.DriverError(f"{name}: request/reply needs queues")
         return own

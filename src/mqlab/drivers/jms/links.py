@@ -9,14 +9,7 @@ from typing import Any, Final
 import jpype
 import numpy as np
 
-from mqlab.drivers.api import (
-    DriverError,
-    Matrix,
-    Properties,
-    ReceivedBatch,
-    Receiver,
-    Sender,
-)
+from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, with_timeout
 from mqlab.drivers.jms.calls import DirectBuffer, JavaCalls
 from mqlab.wire.native.bodies import Bodies

@@ -13,16 +13,7 @@ from typing import ClassVar, Final
 
 from confluent_kafka import OFFSET_INVALID, TopicPartition
 
-from mqlab.drivers.api import (
-    Connection,
-    Driver,
-    DriverError,
-    Receiver,
-    ReceiverOptions,
-    Requester,
-    Responder,
-    Sender,
-)
+from mqlab.drivers import api
 from mqlab.drivers.kafka.client import KafkaClient
 from mqlab.drivers.kafka.consumer_thread import ConsumerThread
 from mqlab.drivers.kafka.links import LINGER_MS, KafkaProducer, KafkaReceiver, KafkaSender
@@ -33,7 +24,7 @@ _REPLY_CAPACITY: Final = 10_000
 _next_partition: Final = count()
 
 
-class KafkaDriver(Driver):
+class KafkaDriver(api.Driver):
     lacks: ClassVar[Mapping[str, str]] = MappingProxyType({
         "client acknowledgement": "Kafka acknowledges a position, not messages",
         "selectors": "Kafka cannot choose messages by their properties",
@@ -41,7 +32,7 @@ class KafkaDriver(Driver):
         "depth": "a topic of Kafka keeps what was consumed",
     })  # fmt: skip
 
-    async def connect(self, application: str = "") -> Connection:
+    async def connect(self, application: str = "") -> api.Connection:
         client = KafkaClient(self.address, self.options, application)
         try:
             await client.open()
@@ -51,7 +42,7 @@ class KafkaDriver(Driver):
         return KafkaConnection(client)
 
 
-class KafkaConnection(Connection):
+class KafkaConnection(api.Connection):
     def __init__(self, client: KafkaClient) -> None:
         self._client = client
         self._producers: list[KafkaProducer] = []
@@ -61,14 +52,14 @@ class KafkaConnection(Connection):
         self._request_producer: KafkaProducer | None = None
         self._opening = asyncio.Lock()
 
-    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
+    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> api.Sender:
         topic = await self._client.create_topic(destination, persistent=persistent)
         producer = await self._producer(topic, transacted=transacted)
         return KafkaSender(self._client, producer, topic, self._partition(destination), transacted=transacted)
 
-    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+    async def receiver(self, destination: str, options: api.ReceiverOptions) -> api.Receiver:
         if options.acknowledge == "client" or options.selector:
-            raise DriverError(KafkaDriver.lacks["selectors" if options.selector else "client acknowledgement"])
+            raise api.DriverError(KafkaDriver.lacks["selectors" if options.selector else "client acknowledgement"])
         topic = await self._client.create_topic(destination)
         is_queue = destination.startswith("queue:")
         consumer = self._consumer(f"all-{topic}" if is_queue else options.durable or "mqlab-nobody", options.prefetch)
@@ -81,7 +72,7 @@ class KafkaConnection(Connection):
         commits = is_queue or bool(options.durable)
         return KafkaReceiver(consumer, commits=commits, transacted=options.acknowledge == "transacted")
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
         topic = await self._client.create_topic(destination, persistent=persistent)
         # A reply topic has one partition, which every requester reads.
         replies = await self._client.create_topic(f"topic:{reply_to}", persistent=persistent)
@@ -95,15 +86,15 @@ class KafkaConnection(Connection):
         partition = self._partition(destination)
         return KafkaRequester(self._request_producer, self._replies[replies], topic, partition, replies)
 
-    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> api.Responder:
         topic = await self._client.create_topic(destination, persistent=persistent)
         consumer = self._consumer(f"all-{topic}", prefetch, with_keys=True)
         await consumer.join_group(topic)
         return KafkaResponder(await self._producer(topic, linger_ms=0), consumer)
 
-    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+    async def subscribe(self, topic: str, options: api.ReceiverOptions) -> None:
         if options.selector or not topic.startswith("topic:"):
-            raise DriverError("a durable subscription is to a topic, and without a selector")
+            raise api.DriverError("a durable subscription is to a topic, and without a selector")
         name = await self._client.create_topic(topic)
         consumer = ConsumerThread(self._client, options.durable, 1)
         try:

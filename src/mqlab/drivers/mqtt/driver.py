@@ -5,16 +5,7 @@ from dataclasses import replace
 from typing import ClassVar
 from uuid import uuid4
 
-from mqlab.drivers.api import (
-    Connection,
-    Driver,
-    DriverError,
-    Receiver,
-    ReceiverOptions,
-    Requester,
-    Responder,
-    Sender,
-)
+from mqlab.drivers import api
 from mqlab.drivers.mqtt.client import MqttClient
 from mqlab.drivers.mqtt.links import MqttReceiver, MqttSender
 from mqlab.drivers.mqtt.request_reply import MqttRequester, MqttResponder
@@ -24,7 +15,7 @@ from mqlab.wire.mqtt import Connect, Version
 _SHARED = "$share/mqlab/"
 
 
-class MqttDriver(Driver):
+class MqttDriver(api.Driver):
     """MQTT 5. Options: user, password."""
 
     version: ClassVar[Version] = 5
@@ -38,7 +29,7 @@ class MqttDriver(Driver):
         "distributed": "there are no channels between brokers in MQTT",
     }
 
-    async def connect(self, application: str = "") -> Connection:
+    async def connect(self, application: str = "") -> api.Connection:
         login = Connect("", self.version, self.options.get("user", ""), self.options.get("password", ""))
         connection = MqttConnection(self.address, login, application or "mqlab", type(self).lacks)
         # Connect once, so that an error shows now and not with the first link.
@@ -58,7 +49,7 @@ class Mqtt3Driver(MqttDriver):
     }
 
 
-class MqttConnection(Connection):
+class MqttConnection(api.Connection):
     def __init__(self, address: str, login: Connect, application: str, lacks: Mapping[str, str]) -> None:
         self._address = address
         self._login = login
@@ -78,20 +69,20 @@ class MqttConnection(Connection):
         self._clients.append(client)
         return client
 
-    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
+    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> api.Sender:
         if transacted:
-            raise DriverError(self._lacks["transactions"])
+            raise api.DriverError(self._lacks["transactions"])
         topic = self._topic(destination)
         client = await self.client()
         client.needs_subscribers = destination.startswith("queue:")
         return MqttSender(client, topic, persistent=persistent)
 
-    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+    async def receiver(self, destination: str, options: api.ReceiverOptions) -> api.Receiver:
         self._check(options)
         client = await self._subscribe(destination, options.prefetch, options.durable)
         return MqttReceiver(client, options.prefetch // 2 if options.acknowledge == "dups_ok" else 0)
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
         self._check_has("request/reply")
         client = await self.client(capacity=1)
         client.needs_subscribers = True
@@ -99,11 +90,11 @@ class MqttConnection(Connection):
         await client.subscribe(response_topic)
         return MqttRequester(client, self._topic(destination), response_topic, persistent=persistent)
 
-    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> api.Responder:
         self._check_has("request/reply")
         return MqttResponder(await self._subscribe(destination, prefetch, ""), persistent=persistent)
 
-    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+    async def subscribe(self, topic: str, options: api.ReceiverOptions) -> None:
         self._check(options)
         client = await self.client(durable=options.durable)
         await client.subscribe(self._topic(topic))
@@ -130,7 +121,7 @@ class MqttConnection(Connection):
             self._check_has("queues")
         return destination.replace(":", "/", 1)
 
-    def _check(self, options: ReceiverOptions) -> None:
+    def _check(self, options: api.ReceiverOptions) -> None:
         for needed, feature in (
             (options.selector, "selectors"), (options.acknowledge == "client", "client acknowledgement"),
             (options.acknowledge == "transacted", "transactions"),
@@ -140,4 +131,4 @@ class MqttConnection(Connection):
 
     def _check_has(self, feature: str) -> None:
         if feature in self._lacks:
-            raise DriverError(self._lacks[feature])
+            raise api.DriverError(self._lacks[feature])

@@ -2,14 +2,7 @@
 
 from typing import Final
 
-from mqlab.drivers.api import (
-    DriverError,
-    Matrix,
-    Properties,
-    ReceivedBatch,
-    Receiver,
-    Sender,
-)
+from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
 from mqlab.drivers.common.received_batch import join_runs
 from mqlab.drivers.mqtt.client import MqttClient
 from mqlab.wire.mqtt import MqttPublisher

@@ -5,12 +5,7 @@ import pyarrow as pa
 from mqlab.client import aio
 from mqlab.drivers.api import Connection, Driver, Matrix, Receiver, ReceiverOptions, Requester, Responder, Sender
 from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S
-from mqlab.drivers.native.links import (
-    NativeReceiver,
-    NativeSender,
-    column_of,
-    translated,
-)
+from mqlab.drivers.native.links import NativeReceiver, NativeSender, column_of, translated
 from mqlab.drivers.native.request_reply import NativeRequester, NativeResponder
 from mqlab.wire.native.columns import encode_columns
 

@@ -8,14 +8,7 @@ import pyarrow as pa
 
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
-from mqlab.drivers.api import (
-    DriverError,
-    Matrix,
-    Properties,
-    ReceivedBatch,
-    Receiver,
-    Sender,
-)
+from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
 from mqlab.wire.native.bodies import BINARY, MalformedPayloadError, Payload, encode_equal
 from mqlab.wire.native.columns import PROPERTY, encode_columns, encode_single
 

@@ -10,16 +10,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from mqlab.drivers.api import (
-    Connection,
-    Driver,
-    DriverError,
-    Receiver,
-    ReceiverOptions,
-    Requester,
-    Responder,
-    Sender,
-)
+from mqlab.drivers import api
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.nats.client import NatsClient
 from mqlab.drivers.nats.jetstream import SHARED, JetStreamConsumer, create_consumer, create_stream, delete_consumer
@@ -33,7 +24,7 @@ from mqlab.wire import nats
 _SPARE_BYTES: Final = 8 << 20
 
 
-class NatsDriver(Driver):
+class NatsDriver(api.Driver):
     reports_accepted = True
     lacks: ClassVar[Mapping[str, str]] = MappingProxyType({
         "transactions": "NATS has none",
@@ -43,7 +34,7 @@ class NatsDriver(Driver):
         "depth": "messages that are not persistent are on no queue (a queue group of NATS keeps nothing)",
     })  # fmt: skip
 
-    async def connect(self, application: str = "") -> Connection:
+    async def connect(self, application: str = "") -> api.Connection:
         client = NatsClient()
         try:
             await client.open(self.address, application, self.options)
@@ -53,7 +44,7 @@ class NatsDriver(Driver):
         return NatsConnection(client)
 
 
-class NatsConnection(Connection):
+class NatsConnection(api.Connection):
     def __init__(self, client: NatsClient) -> None:
         self._client = client
         self._has_jetstream = bool(client.info.get("jetstream"))
@@ -61,21 +52,21 @@ class NatsConnection(Connection):
         self._durable: dict[str, NatsNames] = {}
         self._receivers: list[NatsReceiver] = []
 
-    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
+    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> api.Sender:
         names = NatsNames.of(destination)
         if transacted:
-            raise DriverError(NO_TRANSACTIONS)
+            raise api.DriverError(NO_TRANSACTIONS)
         if not persistent:
             return NatsSender(self._client, names)
         await self._create(names)
         return JetStreamSender(self._client, names)
 
-    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+    async def receiver(self, destination: str, options: api.ReceiverOptions) -> api.Receiver:
         names = NatsNames.of(destination)
         if options.acknowledge not in ("auto", "dups_ok"):
-            raise DriverError(f"NATS does not support the acknowledgement mode {options.acknowledge!r}")
+            raise api.DriverError(f"NATS does not support the acknowledgement mode {options.acknowledge!r}")
         if options.selector:
-            raise DriverError("NATS has no selectors")
+            raise api.DriverError("NATS has no selectors")
         inbox: Inbox[nats.Subjects] = Inbox(
             options.prefetch, self._client.pause_reading, self._client.resume_reading, _SPARE_BYTES
         )
@@ -94,7 +85,7 @@ class NatsConnection(Connection):
         self._receivers.append(receiver)
         return receiver
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
         requests = NatsNames.of(destination)
         if not persistent:
             return NatsRequester(self._client, requests)
@@ -104,7 +95,7 @@ class NatsConnection(Connection):
         await create_stream(self._client, replies)
         return await JetStreamRequester.open(self._client, requests, replies)
 
-    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> api.Responder:
         names = NatsNames.of(destination)
         inbox: Inbox[nats.Subjects] = Inbox(
             prefetch, self._client.pause_reading, self._client.resume_reading, _SPARE_BYTES
@@ -118,11 +109,11 @@ class NatsConnection(Connection):
         await self._client.flush()
         return JetStreamResponder(self._client, inbox, consumer)
 
-    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+    async def subscribe(self, topic: str, options: api.ReceiverOptions) -> None:
         names = NatsNames.of(topic)
         self._check_jetstream()
         if names.is_queue or options.selector:
-            raise DriverError("a durable subscription is to a topic, and without a selector")
+            raise api.DriverError("a durable subscription is to a topic, and without a selector")
         await create_stream(self._client, names, also_core=True)
         await create_consumer(self._client, names, escaped(options.durable), durable=True)
         self._durable[options.durable] = names
@@ -130,13 +121,13 @@ class NatsConnection(Connection):
     async def unsubscribe(self, durable: str) -> None:
         names = self._durable.pop(durable, None)
         if names is None:
-            raise DriverError(f"this connection has no durable subscription {durable!r}")
+            raise api.DriverError(f"this connection has no durable subscription {durable!r}")
         await delete_consumer(self._client, names.stream, escaped(durable))
 
     async def close(self) -> None:
         for receiver in self._receivers:
             # A receiver returns its unacknowledged messages, if the server still answers.
-            with suppress(DriverError):
+            with suppress(api.DriverError):
                 await receiver.close()
         await self._client.close()
 
@@ -151,4 +142,4 @@ class NatsConnection(Connection):
 
     def _check_jetstream(self) -> None:
         if not self._has_jetstream:
-            raise DriverError("JetStream is not enabled on this NATS server")
+            raise api.DriverError("JetStream is not enabled on this NATS server")

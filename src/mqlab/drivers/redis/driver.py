@@ -10,16 +10,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import ClassVar
 
-from mqlab.drivers.api import (
-    Connection,
-    Driver,
-    DriverError,
-    Receiver,
-    ReceiverOptions,
-    Requester,
-    Responder,
-    Sender,
-)
+from mqlab.drivers import api
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.redis.client import RedisClient
 from mqlab.drivers.redis.links import RedisReceiver, RedisSender
@@ -34,14 +25,14 @@ from mqlab.drivers.redis.streams import SHARED, RedisStream, StreamReader
 from mqlab.wire.native.bodies import Bodies
 
 
-class RedisDriver(Driver):
+class RedisDriver(api.Driver):
     reports_accepted = True
     lacks: ClassVar[Mapping[str, str]] = MappingProxyType({
         "selectors": "Redis cannot choose messages by their properties",
         "retrieval by correlation id": "each requester has a list or a channel of its own for its replies",
     })  # fmt: skip
 
-    async def connect(self, application: str = "") -> Connection:
+    async def connect(self, application: str = "") -> api.Connection:
         connection = RedisConnection(self.address, self.options, application)
         try:
             await connection.open()
@@ -51,7 +42,7 @@ class RedisDriver(Driver):
         return connection
 
 
-class RedisConnection(Connection):
+class RedisConnection(api.Connection):
     """All roles share the client `control`, which never blocks."""
 
     def __init__(self, address: str, options: Mapping[str, str], name: str) -> None:
@@ -70,7 +61,7 @@ class RedisConnection(Connection):
     async def open(self) -> None:
         await self._control.open(self._address, self._options, self._name)
 
-    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
+    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> api.Sender:
         is_topic = _is_topic(destination)
         client = await self._client()
         key = destination.encode()
@@ -80,9 +71,9 @@ class RedisConnection(Connection):
             await RedisStream(destination, SHARED).create(client)
         return RedisSender(client, (b"XADD", key, b"*", b"b"), transacted=transacted)
 
-    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+    async def receiver(self, destination: str, options: api.ReceiverOptions) -> api.Receiver:
         if options.selector:
-            raise DriverError(RedisDriver.lacks["selectors"])
+            raise api.DriverError(RedisDriver.lacks["selectors"])
         is_topic = _is_topic(destination)
         stream = RedisStream(destination, options.durable.encode() if is_topic else SHARED)
         inbox, subscribed = await self._inbox(
@@ -97,7 +88,7 @@ class RedisConnection(Connection):
         self._receivers.append(receiver)
         return receiver
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
         if persistent:
             await RedisStream(destination, SHARED).create(self._control)
             return StreamRequester(await self._client(), destination, reply_to)
@@ -111,7 +102,7 @@ class RedisConnection(Connection):
         await requester.open()
         return requester
 
-    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> api.Responder:
         if not persistent:
             responder = PubSubResponder(self._control, destination, prefetch)
             await self._open(responder.client)
@@ -122,9 +113,9 @@ class RedisConnection(Connection):
         await reader.open()
         return StreamResponder(await self._client(), inbox, reader)
 
-    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+    async def subscribe(self, topic: str, options: api.ReceiverOptions) -> None:
         if not _is_topic(topic) or options.selector:
-            raise DriverError("a durable subscription is to a topic, and without a selector")
+            raise api.DriverError("a durable subscription is to a topic, and without a selector")
         stream = RedisStream(topic, options.durable.encode())
         await stream.create(self._control)
         self._durable[options.durable] = stream
@@ -132,14 +123,14 @@ class RedisConnection(Connection):
     async def unsubscribe(self, durable: str) -> None:
         stream = self._durable.pop(durable, None)
         if stream is None:
-            raise DriverError(f"this connection has no durable subscription {durable!r}")
+            raise api.DriverError(f"this connection has no durable subscription {durable!r}")
         await self._control.call(b"XGROUP", b"DESTROY", stream.key, stream.group)
         await self._control.call(b"DEL", stream.abandoned)
 
     async def close(self) -> None:
         for receiver in self._receivers:
             # A receiver returns its unacknowledged messages, if the server still answers.
-            with suppress(DriverError):
+            with suppress(api.DriverError):
                 await receiver.close()
         for client in self._clients:
             await client.close()
@@ -170,7 +161,7 @@ class RedisConnection(Connection):
 def _is_topic(destination: str) -> bool:
     kind, _, name = destination.partition(":")
     if kind not in ("queue", "topic") or not name:
-        raise DriverError(f"{destination!r} is not a destination: write queue:NAME or topic:NAME")
+        raise api.DriverError(f"{destination!r} is not a destination: write queue:NAME or topic:NAME")
     return kind == "topic"
 
 

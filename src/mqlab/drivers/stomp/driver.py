@@ -5,17 +5,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from mqlab.drivers.api import (
-    Connection,
-    Driver,
-    DriverError,
-    Matrix,
-    Receiver,
-    ReceiverOptions,
-    Requester,
-    Responder,
-    Sender,
-)
+from mqlab.drivers import api
 from mqlab.drivers.stomp.client import StompClient
 from mqlab.drivers.stomp.links import VERSION, StompReceiver, StompSender, encode_sends
 from mqlab.drivers.stomp.request_reply import StompRequester, StompResponder
@@ -24,22 +14,22 @@ from mqlab.wire.stomp import StompFrame, encode_head
 _PRELOAD_BATCH = 1000
 _CLOSE_TIMEOUT_S = 10.0
 
-StompLink = Sender | Receiver | Requester | Responder
+StompLink = api.Sender | api.Receiver | api.Requester | api.Responder
 
 
-class StompDriver(Driver):
+class StompDriver(api.Driver):
     """Options: user, password, host (the virtual host), flavour (artemis, activemq, rabbitmq, mqlab)."""
 
     reports_accepted = True
 
-    async def connect(self, application: str = "") -> Connection:
+    async def connect(self, application: str = "") -> api.Connection:
         # Connect once, so that an error shows now and not with the first link.
         name_header = {"application": application} if application else {}
         await (await StompClient.open(self.address, self.options, name_header)).close()
         return StompConnection(self, name_header)
 
 
-class StompConnection(Connection):
+class StompConnection(api.Connection):
     """Each link has its own STOMP connection, because acknowledgements, transactions and receipts belong to one."""
 
     def __init__(self, driver: StompDriver, name_header: dict[str, str]) -> None:
@@ -50,12 +40,12 @@ class StompConnection(Connection):
         # The topic of each durable subscription: RabbitMQ needs it to delete one.
         self._topics: dict[str, str] = {}
 
-    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
+    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> api.Sender:
         link = StompSender(await self._client(), destination, persistent=persistent, transacted=transacted)
         self._links.append(link)
         return link
 
-    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+    async def receiver(self, destination: str, options: api.ReceiverOptions) -> api.Receiver:
         link = StompReceiver(await self._client(options.durable), destination, options)
         self._links.append(link)
         if options.durable:
@@ -63,18 +53,18 @@ class StompConnection(Connection):
         await link.subscribe()
         return link
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
         link = StompRequester(await self._client(), destination, reply_to, persistent=persistent)
         self._links.append(link)
         return link
 
-    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> api.Responder:
         link = StompResponder(await self._client(), destination, prefetch=prefetch, persistent=persistent)
         self._links.append(link)
         await link.subscribe()
         return link
 
-    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+    async def subscribe(self, topic: str, options: api.ReceiverOptions) -> None:
         await (await self.receiver(topic, options)).close()
 
     async def unsubscribe(self, durable: str) -> None:
@@ -87,7 +77,7 @@ class StompConnection(Connection):
         await client.command(StompFrame("UNSUBSCRIBE", {"id": "0", **flavour.durable_headers(durable)}))
         await client.close()
 
-    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
+    async def preload(self, queue: str, bodies: api.Matrix, *, persistent: bool) -> None:
         client = await self._client()
         head = encode_head("SEND", client.flavour.send_headers(queue, persistent=persistent), VERSION)
         for first in range(0, len(bodies), _PRELOAD_BATCH):
@@ -108,7 +98,7 @@ class StompConnection(Connection):
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await asyncio.gather(*(_close_link(link) for link in links))
         except TimeoutError as error:
-            raise DriverError(f"the broker did not answer within {_CLOSE_TIMEOUT_S:g} s") from error
+            raise api.DriverError(f"the broker did not answer within {_CLOSE_TIMEOUT_S:g} s") from error
         finally:
             for client in clients:
                 client.abort()
@@ -122,5 +112,5 @@ class StompConnection(Connection):
 
 async def _close_link(link: StompLink) -> None:
     # The role that used the link knows its error already.
-    with suppress(DriverError):
+    with suppress(api.DriverError):
         await link.close()

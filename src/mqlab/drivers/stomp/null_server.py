@@ -1,35 +1,27 @@
 """The null server of STOMP, in the dialect of the embedded broker."""
 
 from mqlab.drivers.null_server.api import NullServer
-from mqlab.wire.stomp import (
-    FrameRun,
-    Limits,
-    StompFrame,
-    StompFrameDecoder,
-    decimals,
-    encode,
-    encode_head,
-    equal_widths,
-    paste,
-)
+from mqlab.wire import stomp
 
 _VERSION = "1.2"
 _WRITE_BYTES = 64 * 1024
-_LIMITS = Limits(body=256 * 1024 * 1024)
+_LIMITS = stomp.Limits(body=256 * 1024 * 1024)
 
 
 class StompNullServer(NullServer):
     def __init__(self, size: int, batch: int) -> None:
         # A frame holds one message, but a broker writes many frames at once.
         super().__init__(size, max(batch, _WRITE_BYTES // size))
-        self._splitter = StompFrameDecoder(_LIMITS, "", frozenset(("receipt",)))
+        self._splitter = stomp.StompFrameDecoder(_LIMITS, "", frozenset(("receipt",)))
         self._messages = b""
 
     def handle_data(self, data: memoryview) -> None:
         for frame in self._splitter.feed_runs(bytes(data)):
             command, headers = frame.command, frame.headers
             if command == "CONNECT":
-                self.write(encode(StompFrame("CONNECTED", {"version": _VERSION, "server": "mqlab/null"}), _VERSION))
+                self.write(
+                    stomp.encode(stomp.StompFrame("CONNECTED", {"version": _VERSION, "server": "mqlab/null"}), _VERSION)
+                )
                 self._splitter.version = _VERSION
             elif command == "SUBSCRIBE":
                 self._messages = self._prepare_messages(headers["id"], headers["destination"])
@@ -41,16 +33,18 @@ class StompNullServer(NullServer):
 
     def _prepare_messages(self, subscription: str, destination: str) -> bytes:
         numbers = self.bodies[:, 4:12].copy().view("<u8").reshape(-1)
-        head = encode_head("MESSAGE", {"subscription": subscription, "destination": destination}, _VERSION)
+        head = stomp.encode_head("MESSAGE", {"subscription": subscription, "destination": destination}, _VERSION)
         end = b"\ncontent-length:%d\n\n" % self.size
-        return b"".join(
-            paste(stop - start, (
-                head, b"message-id:", decimals(numbers[start:stop]), b"\nack:", decimals(numbers[start:stop]), end,
-                self.bodies[start:stop], b"\0",
-            )) for start, stop in equal_widths(numbers)
-        )  # fmt: skip
+        frames = []
+        for start, stop in stomp.equal_widths(numbers):
+            ids = stomp.decimals(numbers[start:stop])
+            parts = (head, b"message-id:", ids, b"\nack:", ids, end, self.bodies[start:stop], b"\0")
+            frames.append(stomp.paste(stop - start, parts))
+        return b"".join(frames)
 
 
-def _receipts(frame: StompFrame | FrameRun) -> bytes:
-    ids = frame.values("receipt") if isinstance(frame, FrameRun) else [frame.headers["receipt"]]
-    return b"".join(encode(StompFrame("RECEIPT", {"receipt-id": receipt_id}), _VERSION) for receipt_id in ids)
+def _receipts(frame: stomp.StompFrame | stomp.FrameRun) -> bytes:
+    ids = frame.values("receipt") if isinstance(frame, stomp.FrameRun) else [frame.headers["receipt"]]
+    return b"".join(
+        stomp.encode(stomp.StompFrame("RECEIPT", {"receipt-id": receipt_id}), _VERSION) for receipt_id in ids
+    )

@@ -7,21 +7,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from mqlab.report.charts.drawing import (
-    FAINT,
-    PALETTE,
-    PUBLISHED_COLOUR,
-    Sheet,
-    amounts,
-    by_origin,
-    draw,
-    extent,
-    layered,
-    legend,
-    names_axis,
-    needs_log,
-    powers,
-)
+from mqlab.report.charts import drawing
 from mqlab.report.render.content import MEASURED, PUBLISHED
 
 _WIDTH: Final = 560  # of a bar chart with its names: the same for short names and long ones
@@ -51,44 +37,51 @@ class Bar:
 
 def bars(given: Sequence[Bar], unit: str) -> str:
     """One bar for each system, in the order given, with a whisker for its 95 % interval and its figure at the end."""
-    log = needs_log([bar.value for bar in given if bar.value is not None])
+    log = drawing.needs_log([bar.value for bar in given if bar.value is not None])
     start, end = _domain(given, log)
     scale = alt.Scale(type="log" if log else "linear", domain=[start, end], nice=False)
     title = f"{unit}, log scale: each line is ten times the one before" if log else unit
-    x = alt.X("value:Q", scale=scale, axis=powers(start, end) if log else amounts(), title=title)
+    x = alt.X("value:Q", scale=scale, axis=drawing.powers(start, end) if log else drawing.amounts(), title=title)
     names = [bar.system for bar in given]
     rows = [_row(bar, start, end) for bar in given]
-    sheet = Sheet()
-    base = sheet.chart(rows).encode(y=alt.Y("system:N", sort=names, title=None, axis=names_axis(names)))
+    sheet = drawing.Sheet()
+    base = sheet.chart(rows).encode(y=alt.Y("system:N", sort=names, title=None, axis=drawing.names_axis(names)))
     present = base.transform_filter("datum.value !== null")
     known = base.transform_filter("datum.low !== null")
-    end_marks = {"size": 9, "thickness": 1.5, "color": FAINT}
+    end_marks = {"size": 9, "thickness": 1.5, "color": drawing.FAINT}
     layers = [
         present.mark_bar(size=18, cornerRadiusEnd=2).encode(
             x=x,
             x2=alt.X2Datum(start),
-            color=by_origin(bar.origin for bar in given),
+            color=drawing.by_origin(bar.origin for bar in given),
             description=alt.Description("description:N"),
         ),
-        known.mark_rule(strokeWidth=1.5, color=FAINT).encode(x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q")),
+        known.mark_rule(strokeWidth=1.5, color=drawing.FAINT).encode(
+            x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q")
+        ),
         known.mark_tick(**end_marks).encode(x=alt.X("low:Q", scale=scale)),
         known.mark_tick(**end_marks).encode(x=alt.X("high:Q", scale=scale)),
         base.mark_text(align="left", dx=6, fontSize=11).encode(x=alt.X("at:Q", scale=scale), text=alt.Text("label:N")),
     ]
     lines = max((name.count("\n") + 1 for name in names), default=1)
-    return draw(layered(layers, width=_WIDTH - extent(names), height={"step": 14 + 14 * lines}), sheet)
+    return drawing.draw(
+        drawing.layered(layers, width=_WIDTH - drawing.extent(names), height={"step": 14 + 14 * lines}), sheet
+    )
 
 
 def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
     """One row for each point, one dot for each system. At least one bar must have a value above zero."""
     shown = [(row, bar, bar.value) for row, bar in given if bar.value]
     values = [value for _, _, value in shown]
-    log = needs_log(values)
+    log = drawing.needs_log(values)
     start, end = (min(values) / 1.6, max(values) * 1.6) if log else (0.0, max(values) * 1.05)
     # Each of several measured systems has its own colour.
     measured = list(dict.fromkeys(bar.name for _, bar in given if bar.origin == MEASURED))
-    series = {PUBLISHED: PUBLISHED_COLOUR}
-    series |= {name: PALETTE[n % len(PALETTE)] for n, name in enumerate(measured if len(measured) > 1 else [MEASURED])}
+    series = {PUBLISHED: drawing.PUBLISHED_COLOUR}
+    series |= {
+        name: drawing.PALETTE[n % len(drawing.PALETTE)]
+        for n, name in enumerate(measured if len(measured) > 1 else [MEASURED])
+    }
     rows: list[dict[str, Any]] = [
         {
             "row": row,
@@ -99,21 +92,21 @@ def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
         for row, bar, value in shown
     ]
     names = list(dict.fromkeys(row for row, _ in given))
-    sheet = Sheet()
+    sheet = drawing.Sheet()
     chart = sheet.chart(rows).mark_point(filled=True, opacity=0.95, size=90)
     chart = chart.encode(
         x=alt.X(
             "value:Q",
             title=f"{unit}, log scale" if log else unit,
             scale=alt.Scale(type="log" if log else "linear", domain=[start, end], nice=False),
-            axis=powers(start, end) if log else amounts(),
+            axis=drawing.powers(start, end) if log else drawing.amounts(),
         ),
-        y=alt.Y("row:N", title=None, scale=alt.Scale(domain=names), axis=names_axis(names, grid=True)),
+        y=alt.Y("row:N", title=None, scale=alt.Scale(domain=names), axis=drawing.names_axis(names, grid=True)),
         color=alt.Color(
             "series:N",
             title=None,
             scale=alt.Scale(domain=[*series], range=[*series.values()]),
-            legend=legend("top", (row["series"] for row in rows), columns=4),
+            legend=drawing.legend("top", (row["series"] for row in rows), columns=4),
         ),
         # Shapes distinguish the systems without colour too.
         shape=alt.Shape(
@@ -121,12 +114,12 @@ def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
         ),
         description=alt.Description("description:N"),
     )
-    return draw(layered([chart], width=720, height={"step": 26}), sheet)
+    return drawing.draw(drawing.layered([chart], width=720, height={"step": 26}), sheet)
 
 
 def _marker_shapes(systems: int) -> list[str]:
     """A shape for each system: diamonds, and other shapes where the colours repeat."""
-    return [_SHAPES[n // len(PALETTE) % len(_SHAPES)] for n in range(systems)]
+    return [_SHAPES[n // len(drawing.PALETTE) % len(_SHAPES)] for n in range(systems)]
 
 
 def _row(bar: Bar, start: float, end: float) -> dict[str, Any]:

@@ -6,18 +6,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from mqlab.report.charts.drawing import (
-    FAINT,
-    PALETTE,
-    Sheet,
-    Spec,
-    amounts,
-    draw,
-    layered,
-    names_axis,
-    quantity_labels,
-    side_by_side,
-)
+from mqlab.report.charts import drawing
 
 _WIDTH: Final = 300
 _BAR: Final = 15
@@ -47,29 +36,29 @@ def groups(panels: Sequence[GroupPanel], keys: Sequence[str], unit: str) -> str:
     """Draw the groups from top to bottom; only the first panel has the names."""
     names = list(dict.fromkeys(bar.group for panel in panels for bar in panel.bars))
     drawn = []
-    sheet = Sheet()
+    sheet = drawing.Sheet()
     for number, panel in enumerate(panels):
         here = [key for key in keys if any(bar.key == key for bar in panel.bars)]
         height = len(names) * (len(here) * _BAR + 9)
         made = _panel(sheet, panel, names, here, keys, unit, first=not number)
         drawn.append({**made, "width": _WIDTH, "height": height})
-    return draw(side_by_side(drawn, 2, 20, ("color",)), sheet)
+    return drawing.draw(drawing.side_by_side(drawn, 2, 20, ("color",)), sheet)
 
 
 def _panel(
-    sheet: Sheet,
+    sheet: drawing.Sheet,
     panel: GroupPanel,
     names: Sequence[str],
     here: Sequence[str],
     keys: Sequence[str],
     unit: str,
     first: bool,
-) -> Spec:
+) -> drawing.Spec:
     ends = [bar.value + (bar.ci95 or 0.0) for bar in panel.bars if bar.value is not None]
     scale = alt.Scale(domain=[0, (max(ends, default=0.0) or 1.0) * _ROOM], nice=False)
-    labels = quantity_labels(unit)
-    axis = amounts() if labels is None else alt.Axis(labelExpr=labels, tickCount=4)
-    beside = names_axis(names) if first else alt.Axis(labels=False, ticks=False, domain=False, title=None)
+    labels = drawing.quantity_labels(unit)
+    axis = drawing.amounts() if labels is None else alt.Axis(labelExpr=labels, tickCount=4)
+    beside = drawing.names_axis(names) if first else alt.Axis(labels=False, ticks=False, domain=False, title=None)
     base = sheet.chart([_row(bar) for bar in panel.bars]).encode(
         y=alt.Y("group:N", sort=list(names), title=None, axis=beside, scale=alt.Scale(paddingInner=0.2)),
         yOffset=alt.YOffset("key:N", sort=list(here), scale=alt.Scale(domain=list(here), paddingInner=0.12)),
@@ -82,14 +71,16 @@ def _panel(
             color=_colour(keys),
             description=alt.Description("description:N"),
         ),
-        known.mark_rule(strokeWidth=1.5, color=FAINT).encode(x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q")),
+        known.mark_rule(strokeWidth=1.5, color=drawing.FAINT).encode(
+            x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q")
+        ),
         base.mark_text(align="left", dx=5, fontSize=10).encode(x=alt.X("at:Q", scale=scale), text=alt.Text("label:N")),
     ]
-    return layered(layers, title={"text": panel.title, "fontSize": 12, "anchor": "start", "offset": 6})
+    return drawing.layered(layers, title={"text": panel.title, "fontSize": 12, "anchor": "start", "offset": 6})
 
 
 def _colour(keys: Sequence[str]) -> alt.Color:
-    scale = alt.Scale(domain=list(keys), range=[PALETTE[n % len(PALETTE)] for n in range(len(keys))])
+    scale = alt.Scale(domain=list(keys), range=[drawing.PALETTE[n % len(drawing.PALETTE)] for n in range(len(keys))])
     legend = alt.Legend(orient="top", direction="vertical", labelLimit=500, symbolType="square", title=None)
     return alt.Color("key:N", title=None, scale=scale, legend=legend if len(keys) > 1 else None)
 

@@ -109,12 +109,7 @@ def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]
                 scale=alt.Scale(nice=False, zero=True),
                 axis=alt.Axis(tickMinStep=1, tickCount=6),
             ),
-            y=alt.Y(
-                "y:Q",
-                title="messages in the second",
-                scale=alt.Scale(zero=True, nice=True),
-                axis=amounts(),
-            ),
+            y=alt.Y("y:Q", title="messages in the second", scale=alt.Scale(zero=True, nice=True), axis=amounts()),
             detail=alt.Detail("run:N"),
             color=by_system(systems, [line.system for line in lines]),
             strokeDash=alt.StrokeDash(

@@ -7,17 +7,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from mqlab.report.charts.drawing import (
-    PALETTE,
-    Sheet,
-    Spec,
-    amounts,
-    draw,
-    layered,
-    needs_log,
-    quantity_labels,
-    side_by_side,
-)
+from mqlab.report.charts import drawing
 
 _WIDE: Final = 620
 _NARROW: Final = 330
@@ -75,13 +65,15 @@ class Axes:
 def sweep(panels: Sequence[Panel], axes: Axes, keys: Sequence[str]) -> str:
     """Draw the panels. `keys` are all lines in the order of the legend; a key has the same colour in all panels."""
     width = _WIDE if len(panels) == 1 else _NARROW
-    sheet = Sheet()
+    sheet = drawing.Sheet()
     size = {"width": width, "height": _HEIGHT}
     drawn = [{**_panel(sheet, panel, panels, axes, keys), **size} for panel in panels]
-    return draw(side_by_side(drawn, 2, 34, ("color", "strokeDash")), sheet)
+    return drawing.draw(drawing.side_by_side(drawn, 2, 34, ("color", "strokeDash")), sheet)
 
 
-def _panel(sheet: Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys: Sequence[str]) -> Spec:
+def _panel(
+    sheet: drawing.Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys: Sequence[str]
+) -> drawing.Spec:
     family = [other for other in panels if other.family == panel.family]
     sides = [_side(sheet, panel, panels, axes, keys, second=False)]
     if any(line.second for other in family for line in other.lines):
@@ -90,18 +82,16 @@ def _panel(sheet: Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys
     return {"layer": sides, "title": title, "resolve": {"scale": {"y": "independent"}}}
 
 
-def _side(sheet: Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys: Sequence[str], second: bool) -> Spec:
+def _side(
+    sheet: drawing.Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys: Sequence[str], second: bool
+) -> drawing.Spec:
     family = [other for other in panels if other.family == panel.family]
     lines = [line for line in panel.lines if line.second == second]
     every = [mark for other in family for line in other.lines if line.second == second for mark in line.marks]
     named = axes.second if second else axes.y
     rows = [_row(line, mark, named if axes.second else "") for line in lines for mark in line.marks]
     vertical = _y(every, axes, second)
-    encoded = {
-        "x": _x(panels, axes),
-        "color": _colour(keys, axes),
-        "detail": alt.Detail("line:N"),
-    }
+    encoded = {"x": _x(panels, axes), "color": _colour(keys, axes), "detail": alt.Detail("line:N")}
     base = sheet.chart(rows)
     layers = []
     if panel.joined:
@@ -113,7 +103,7 @@ def _side(sheet: Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys:
     layers.append(points.encode(y=alt.Y("y:Q", **vertical), description=alt.Description("description:N"), **encoded))
     whisker = base.transform_filter("datum.low !== null").mark_rule(strokeWidth=1, opacity=0.6)
     layers.append(whisker.encode(y=alt.Y("low:Q", **vertical), y2=alt.Y2("high:Q"), **encoded))
-    return layered(layers)
+    return drawing.layered(layers)
 
 
 def _row(line: Line, mark: Mark, named: str) -> dict[str, Any]:
@@ -140,7 +130,7 @@ def _x(panels: Sequence[Panel], axes: Axes) -> alt.X:
         scale = alt.Scale(domain=[-0.4, max(places) + 0.4], nice=False)
         return alt.X("x:Q", title=axes.x, scale=scale, axis=alt.Axis(values=places, labelExpr=texts, grid=False))
     values = sorted({mark.x for panel in panels for line in panel.lines for mark in line.marks})
-    log = values[0] > 0 and needs_log(values)
+    log = values[0] > 0 and drawing.needs_log(values)
     scale = alt.Scale(type="log", nice=False, padding=8) if log else alt.Scale(zero=True, nice=False, padding=8)
     axis = alt.Axis(values=_spread(values, log), labelExpr=texts, grid=False, labelOverlap=True)
     return alt.X("x:Q", title=f"{axes.x}, log scale" if log else axes.x, scale=scale, axis=axis)
@@ -160,8 +150,8 @@ def _y(every: Sequence[Mark], axes: Axes, second: bool) -> dict[str, Any]:
     """The vertical axis, from zero; the same for all panels of a family."""
     top = max((mark.y + (mark.ci95 or 0.0) for mark in every), default=0.0) or 1.0
     unit = axes.second_unit if second else axes.unit
-    labels = quantity_labels(unit)
-    axis = amounts() if labels is None else alt.Axis(labelExpr=labels, tickCount=5)
+    labels = drawing.quantity_labels(unit)
+    axis = drawing.amounts() if labels is None else alt.Axis(labelExpr=labels, tickCount=5)
     if second:
         axis = alt.Axis(orient="right", grid=False, tickCount=5)
     title = axes.second if second else axes.y
@@ -190,7 +180,7 @@ def _legend(keys: Sequence[str], axes: Axes) -> alt.Legend:
 
 def _colour(keys: Sequence[str], axes: Axes) -> alt.Color:
     each = 2 if axes.second else 1
-    colours = [PALETTE[n % len(PALETTE)] for n in range(len(keys)) for _ in range(each)]
+    colours = [drawing.PALETTE[n % len(drawing.PALETTE)] for n in range(len(keys)) for _ in range(each)]
     scale = alt.Scale(domain=_entries(keys, axes), range=colours)
     return alt.Color("line:N", title=None, scale=scale, legend=_legend(keys, axes))
 

@@ -6,22 +6,8 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from mqlab.events.folder import RunFolder
+from mqlab.pipeline import schema
 from mqlab.pipeline.measure_tables import read_table
-from mqlab.pipeline.schema import (
-    CLEAN,
-    AuditRow,
-    ComparisonRow,
-    DepthRow,
-    ImpactRow,
-    LatencyRow,
-    MeasureRow,
-    OperationSummaryRow,
-    PaceRow,
-    PeakRow,
-    RunMeasureRow,
-    SeriesRow,
-    columns,
-)
 from mqlab.report.data.measured_system import MeasuredSystem
 from mqlab.report.data.point_index import PointIndex
 from mqlab.report.render.formatting import listed, plain, slug
@@ -42,57 +28,57 @@ class RunResults:
         return cls(folder, _cleaned(folder.meta()), load_study(folder.study, own=True))
 
     @cached_property
-    def measures(self) -> tuple[MeasureRow, ...]:
-        return self._rows("measures", MeasureRow)
+    def measures(self) -> tuple[schema.MeasureRow, ...]:
+        return self._rows("measures", schema.MeasureRow)
 
     @cached_property
-    def run_measures(self) -> tuple[RunMeasureRow, ...]:
-        return self._rows("run_measures", RunMeasureRow)
+    def run_measures(self) -> tuple[schema.RunMeasureRow, ...]:
+        return self._rows("run_measures", schema.RunMeasureRow)
 
     @cached_property
-    def audits(self) -> tuple[AuditRow, ...]:
-        return tuple(sorted(self._rows("audits", AuditRow), key=lambda audit: audit.run))
+    def audits(self) -> tuple[schema.AuditRow, ...]:
+        return tuple(sorted(self._rows("audits", schema.AuditRow), key=lambda audit: audit.run))
 
     @cached_property
-    def series(self) -> tuple[SeriesRow, ...]:
-        return tuple(sorted(self._rows("series", SeriesRow), key=lambda second: (second.run, second.second)))
+    def series(self) -> tuple[schema.SeriesRow, ...]:
+        return tuple(sorted(self._rows("series", schema.SeriesRow), key=lambda second: (second.run, second.second)))
 
     @cached_property
-    def latencies(self) -> tuple[LatencyRow, ...]:
-        return tuple(sorted(self._rows("latencies", LatencyRow), key=lambda bucket: bucket.latency))
+    def latencies(self) -> tuple[schema.LatencyRow, ...]:
+        return tuple(sorted(self._rows("latencies", schema.LatencyRow), key=lambda bucket: bucket.latency))
 
     @cached_property
-    def responses(self) -> tuple[LatencyRow, ...]:
+    def responses(self) -> tuple[schema.LatencyRow, ...]:
         """The histogram of round trips."""
-        return tuple(sorted(self._rows("responses", LatencyRow), key=lambda bucket: bucket.latency))
+        return tuple(sorted(self._rows("responses", schema.LatencyRow), key=lambda bucket: bucket.latency))
 
     @cached_property
-    def paces(self) -> tuple[PaceRow, ...]:
-        return tuple(sorted(self._rows("paces", PaceRow), key=lambda pace: (pace.run, pace.seconds)))
+    def paces(self) -> tuple[schema.PaceRow, ...]:
+        return tuple(sorted(self._rows("paces", schema.PaceRow), key=lambda pace: (pace.run, pace.seconds)))
 
     @cached_property
-    def depths(self) -> tuple[DepthRow, ...]:
-        return tuple(sorted(self._rows("depths", DepthRow), key=lambda depth: (depth.run, depth.seconds)))
+    def depths(self) -> tuple[schema.DepthRow, ...]:
+        return tuple(sorted(self._rows("depths", schema.DepthRow), key=lambda depth: (depth.run, depth.seconds)))
 
     @cached_property
-    def impacts(self) -> tuple[ImpactRow, ...]:
-        return self._rows("impacts", ImpactRow)
+    def impacts(self) -> tuple[schema.ImpactRow, ...]:
+        return self._rows("impacts", schema.ImpactRow)
 
     @cached_property
-    def comparisons(self) -> tuple[ComparisonRow, ...]:
-        return self._rows("comparisons", ComparisonRow)
+    def comparisons(self) -> tuple[schema.ComparisonRow, ...]:
+        return self._rows("comparisons", schema.ComparisonRow)
 
     @cached_property
-    def peaks(self) -> tuple[PeakRow, ...]:
-        return self._rows("peaks", PeakRow)
+    def peaks(self) -> tuple[schema.PeakRow, ...]:
+        return self._rows("peaks", schema.PeakRow)
 
     @cached_property
-    def operations(self) -> tuple[OperationSummaryRow, ...]:
-        return self._rows("operations", OperationSummaryRow)
+    def operations(self) -> tuple[schema.OperationSummaryRow, ...]:
+        return self._rows("operations", schema.OperationSummaryRow)
 
     @cached_property
     def valid_runs(self) -> frozenset[int]:
-        return frozenset(audit.run for audit in self.audits if audit.status == CLEAN)
+        return frozenset(audit.run for audit in self.audits if audit.status == schema.CLEAN)
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
@@ -120,12 +106,12 @@ class RunResults:
         return str(self.meta["scale"])
 
     @cached_property
-    def _measures_by_point(self) -> dict[tuple[PointKey, str], MeasureRow]:
+    def _measures_by_point(self) -> dict[tuple[PointKey, str], schema.MeasureRow]:
         return {((m.system, m.scenario, m.point), m.metric): m for m in self.measures}
 
     @cached_property
-    def _audits_by_point(self) -> dict[PointKey, list[AuditRow]]:
-        audits: dict[PointKey, list[AuditRow]] = {}
+    def _audits_by_point(self) -> dict[PointKey, list[schema.AuditRow]]:
+        audits: dict[PointKey, list[schema.AuditRow]] = {}
         for audit in self.audits:
             audits.setdefault((audit.system, audit.scenario, audit.point), []).append(audit)
         return audits
@@ -137,15 +123,15 @@ class RunResults:
         return {(absence["system"], absence["scenario"], absence["point"]): absence["reason"] for absence in absences}
 
     @cached_property
-    def _impacts_by_point(self) -> dict[tuple[PointKey, str], ImpactRow]:
+    def _impacts_by_point(self) -> dict[tuple[PointKey, str], schema.ImpactRow]:
         return {((i.system, i.scenario, i.point), i.metric): i for i in self.impacts}
 
     @cached_property
-    def _peaks_by_point(self) -> dict[tuple[PointKey, str, frozenset[str]], PeakRow]:
+    def _peaks_by_point(self) -> dict[tuple[PointKey, str, frozenset[str]], schema.PeakRow]:
         return {((p.system, p.scenario, p.point), p.metric, frozenset(p.over.split(", "))): p for p in self.peaks}
 
     @cached_property
-    def _comparisons_by_point(self) -> dict[tuple[str, ...], ComparisonRow]:
+    def _comparisons_by_point(self) -> dict[tuple[str, ...], schema.ComparisonRow]:
         return {
             (c.first, c.second, c.scenario, c.parameters if c.over else c.point, c.metric, c.over): c
             for c in self.comparisons
@@ -158,23 +144,23 @@ class RunResults:
     def points_of(self, scenario: str) -> list[Point]:
         return [point for point in self.points if point.scenario == scenario]
 
-    def measure(self, system: str, point: Point, metric: str) -> MeasureRow | None:
+    def measure(self, system: str, point: Point, metric: str) -> schema.MeasureRow | None:
         return self._measures_by_point.get((_point_key(system, point), metric))
 
-    def impact(self, system: str, point: Point, metric: str) -> ImpactRow | None:
+    def impact(self, system: str, point: Point, metric: str) -> schema.ImpactRow | None:
         return self._impacts_by_point.get((_point_key(system, point), metric))
 
-    def peak(self, system: str, points: Sequence[Point], metric: str, over: Sequence[str]) -> PeakRow | None:
+    def peak(self, system: str, points: Sequence[Point], metric: str, over: Sequence[str]) -> schema.PeakRow | None:
         """The peak over these parameters, if one of the points reached it."""
         keys = ((_point_key(system, point), metric, frozenset(over)) for point in points)
         return next((self._peaks_by_point[key] for key in keys if key in self._peaks_by_point), None)
 
-    def comparison(self, first: str, second: str, point: Point, metric: str) -> ComparisonRow | None:
+    def comparison(self, first: str, second: str, point: Point, metric: str) -> schema.ComparisonRow | None:
         return self._comparisons_by_point.get((first, second, point.scenario, point.name, metric, ""))
 
     def peak_comparison(
         self, first: str, second: str, points: Sequence[Point], metric: str, over: Sequence[str]
-    ) -> ComparisonRow | None:
+    ) -> schema.ComparisonRow | None:
         peak = self.peak(first, points, metric, over)
         if peak is None:
             return None
@@ -184,7 +170,7 @@ class RunResults:
         """Whether an agent used more CPU in this point than the study allows: its figures are flagged."""
         return _point_key(system, point) in self._busy_points
 
-    def audits_of(self, system: str, point: Point) -> list[AuditRow]:
+    def audits_of(self, system: str, point: Point) -> list[schema.AuditRow]:
         return self._audits_by_point.get(_point_key(system, point), [])
 
     def absence(self, system: str, point: Point, brief: bool = False) -> str:
@@ -192,7 +178,7 @@ class RunResults:
         audits = self.audits_of(system, point)
         if not audits:
             return self._unsupported.get(_point_key(system, point), "not run")
-        if any(audit.status == CLEAN for audit in audits):
+        if any(audit.status == schema.CLEAN for audit in audits):
             return "not measured"
         reasons = dict.fromkeys(f"{a.status}: {a.reason}" if a.reason else a.status for a in audits)
         return "no valid run" if brief else "; ".join(("no valid run", *reasons))
@@ -219,7 +205,7 @@ class RunResults:
         return tuple(dict.fromkeys(stamps))
 
     def _rows(self, table: str, row: type[Row]) -> tuple[Row, ...]:
-        names = columns(row)
+        names = schema.columns(row)
         return tuple(
             row(**{name: _cleaned(values.get(name)) for name in names}) for values in read_table(self.folder, table)
         )

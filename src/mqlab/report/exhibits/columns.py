@@ -9,19 +9,7 @@ from mqlab.pipeline.schema import ComparisonRow
 from mqlab.report.data.pairing import Subject, compared_systems, pairs
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.data.selection import RowPoints
-from mqlab.report.exhibits.cells import (
-    NOT_PRINTED,
-    absent,
-    bound_mark,
-    figure_text,
-    half_width,
-    measured,
-    needs_unit,
-    printed,
-    system_cell,
-    unknown,
-    why_unknown,
-)
+from mqlab.report.exhibits import cells
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED, Cell, number
 from mqlab.study import METRICS, Exhibit
@@ -52,7 +40,7 @@ class ColumnGroup:
 
     @property
     def unit(self) -> bool:
-        return needs_unit(self.figure.metric)
+        return cells.needs_unit(self.figure.metric)
 
     @property
     def head(self) -> str:
@@ -78,7 +66,7 @@ def columns(results: RunResults, exhibit: Exhibit, figure: MetricView) -> list[T
 
 
 def subject_head(results: RunResults, subject: Subject) -> str:
-    return system_cell(results, *subject).full_text
+    return cells.system_cell(results, *subject).full_text
 
 
 def value_cell(group: ColumnGroup, subject: Subject, row: RowPoints) -> Cell:
@@ -87,29 +75,29 @@ def value_cell(group: ColumnGroup, subject: Subject, row: RowPoints) -> Cell:
     if origin == PUBLISHED:
         point = row.declared
         published = point and group.results.study.find_published(system, point, metric, table=group.table)
-        return printed(published or None, group.unit)
+        return cells.printed(published or None, group.unit)
     if row.point is None:
-        return absent(row.absence(group.results))
-    return measured(group.results, system, row.point, metric, unit=group.unit)
+        return cells.absent(row.absence(group.results))
+    return cells.measured(group.results, system, row.point, metric, unit=group.unit)
 
 
 def impact_cell(group: ColumnGroup, subject: Subject, row: RowPoints) -> Cell:
     system, origin = subject
     point = row.declared if origin == PUBLISHED else row.point
     if point is None:
-        return absent(row.absence(group.results))
+        return cells.absent(row.absence(group.results))
     if point.base is None:
         return Cell(BASE, tone="number")
     if origin == PUBLISHED:
         change = group.results.study.published_value(system, point, "impact", table=group.table)
-        return absent(NOT_PRINTED) if change is None else number(formatting.signed(change))
+        return cells.absent(cells.NOT_PRINTED) if change is None else number(formatting.signed(change))
     impact = group.results.impact(system, point, group.figure.metric)
     if impact is None:
-        return absent(group.results.absence(system, point, brief=True))
-    if why := why_unknown("impact", impact.value, impact.ci95):
-        return unknown(why)
+        return cells.absent(group.results.absence(system, point, brief=True))
+    if why := cells.why_unknown("impact", impact.value, impact.ci95):
+        return cells.unknown(why)
     flag = f" {formatting.FLAG}" if group.results.busy(system, point) else ""
-    return number(f"{formatting.signed(impact.value)}{flag}", half_width(impact.value, "", impact.ci95))
+    return number(f"{formatting.signed(impact.value)}{flag}", cells.half_width(impact.value, "", impact.ci95))
 
 
 def peak_cell(group: ColumnGroup, subject: Subject, row: RowPoints) -> Cell:
@@ -119,22 +107,24 @@ def peak_cell(group: ColumnGroup, subject: Subject, row: RowPoints) -> Cell:
     if origin == PUBLISHED:
         point = row.declared
         if point is None:
-            return absent(row.absence(results))
-        published = printed(
+            return cells.absent(row.absence(results))
+        published = cells.printed(
             results.study.find_published(system, point, figure.metric, figure.over, group.table), group.unit
         )
         at = results.study.find_published(system, point, "at", figure.over, group.table)
         return published if at is None or published.tone == "absent" else number(f"{published.text} ({at.text})")
     peak = results.peak(system, row.measured, figure.metric, figure.over)
     if peak is None:
-        return absent(results.absence(system, row.measured[0], brief=True) if row.measured else row.absence(results))
-    if why := why_unknown(peak.metric, peak.value, peak.ci95):
-        return unknown(why)
+        return cells.absent(
+            results.absence(system, row.measured[0], brief=True) if row.measured else row.absence(results)
+        )
+    if why := cells.why_unknown(peak.metric, peak.value, peak.ci95):
+        return cells.unknown(why)
     busy = any(results.busy(system, point) for point in row.measured if point.name == peak.point)
     unit = peak.unit if group.unit else ""
-    mark = bound_mark(peak.metric, peak.bound_by)
-    text = f"{mark}{figure_text(peak.value, unit, False, busy)} ({formatting.setting(peak.at)})"
-    return number(text, half_width(peak.value, unit, peak.ci95))
+    mark = cells.bound_mark(peak.metric, peak.bound_by)
+    text = f"{mark}{cells.figure_text(peak.value, unit, False, busy)} ({formatting.setting(peak.at)})"
+    return number(text, cells.half_width(peak.value, unit, peak.ci95))
 
 
 def ratio_cell(group: ColumnGroup, origin: str, systems: tuple[str, str], row: RowPoints) -> Cell:
@@ -145,17 +135,17 @@ def ratio_cell(group: ColumnGroup, origin: str, systems: tuple[str, str], row: R
             " / ".join(systems), point, "ratio", figure.over, group.table
         )
         if not published:
-            return printed(None)
+            return cells.printed(None)
         sign = "%" if published.unit.startswith("%") else formatting.TIMES
-        return number(f"{printed(published, unit=False).text} {sign}")
+        return number(f"{cells.printed(published, unit=False).text} {sign}")
     ratio = _comparison(group, systems, row)
     if isinstance(ratio, Cell):
         return ratio
-    if why := why_unknown("ratio", ratio.ratio, ratio.ci95):
-        return unknown(why)
+    if why := cells.why_unknown("ratio", ratio.ratio, ratio.ci95):
+        return cells.unknown(why)
     factor, sign = (100.0, "%") if group.percent() else (1.0, formatting.TIMES)
     half = None if ratio.ci95 is None else ratio.ci95 * factor
-    return number(f"{formatting.number(ratio.ratio * factor)} {sign}", half_width(1.0, "", half))
+    return number(f"{formatting.number(ratio.ratio * factor)} {sign}", cells.half_width(1.0, "", half))
 
 
 def faster_cell(group: ColumnGroup, subject: Subject, other: str, row: RowPoints) -> Cell:
@@ -169,7 +159,7 @@ def faster_cell(group: ColumnGroup, subject: Subject, other: str, row: RowPoints
         )
         # A value is published for both systems: it belongs to the first that it names.
         return (
-            printed(published, unit=False)
+            cells.printed(published, unit=False)
             if published and published.system.startswith(system)
             else Cell("", tone="number")
         )
@@ -180,7 +170,7 @@ def faster_cell(group: ColumnGroup, subject: Subject, other: str, row: RowPoints
         return Cell("", tone="number")
     low, high = ahead.percent_low, ahead.percent_high
     if low is None or high is None:
-        return number(formatting.number(ahead.percent_faster), half_width(1.0, "", None))
+        return number(formatting.number(ahead.percent_faster), cells.half_width(1.0, "", None))
     return number(formatting.number(ahead.percent_faster), f"{formatting.number(low)} to {formatting.number(high)}")
 
 
@@ -194,9 +184,9 @@ def _comparison(group: ColumnGroup, systems: tuple[str, str], row: RowPoints) ->
     if comparison is not None:
         return comparison
     if not row.measured or not (figure.over or row.point):
-        return absent(row.absence(results))
+        return cells.absent(row.absence(results))
     missing = [name for name in systems if results.absence(name, row.measured[0]) != "not measured"]
-    return absent(results.absence(missing[0] if missing else systems[0], row.measured[0], brief=True))
+    return cells.absent(results.absence(missing[0] if missing else systems[0], row.measured[0], brief=True))
 
 
 def _ratio_columns(group: ColumnGroup) -> list[TableColumn]:

@@ -237,8 +237,7 @@ def _not_empty(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 SingleOrList: Final = Discriminator(_single_or_list)
 Sweep = Annotated[
-    Annotated[T, Tag(SINGLE)] | Annotated[tuple[T, ...], AfterValidator(_not_empty), Tag(LIST)],
-    SingleOrList,
+    Annotated[T, Tag(SINGLE)] | Annotated[tuple[T, ...], AfterValidator(_not_empty), Tag(LIST)], SingleOrList
 ]
 
 

@@ -31,8 +31,7 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmat
 
 _AT = Annotated[str, typer.Option(envvar="MQLAB_BROKER", metavar="ADDRESS", help="The address of the broker.")]
 _USER = Annotated[
-    str,
-    typer.Option(envvar="MQLAB_USER", help="Log in as this user. The password is MQLAB_PASSWORD or asked for."),
+    str, typer.Option(envvar="MQLAB_USER", help="Log in as this user. The password is MQLAB_PASSWORD or asked for.")
 ]
 _CA = Annotated[
     Path | None,
