@@ -16,7 +16,7 @@ from statistics import median
 
 from _common import arguments, finish, ratio, say
 from _lab import Lab, scenario
-from mqlab.runner.unsupported import why_unsupported
+from mqlab.runner.capability import why_unsupported
 from mqlab.study import Point
 from mqlab.systems import SYSTEMS, SystemFailedError, system
 

@@ -16,7 +16,7 @@ from typing import Final
 from mqlab.broker.security import commands
 from mqlab.broker.store import journal_format
 from mqlab.events.schema import ROWS, columns
-from mqlab.runner.unsupported import unsupported_features
+from mqlab.runner.capability import unsupported_features
 from mqlab.study import FEATURES, METRICS, PublishedValue, Study, built_in_studies, load_study
 from mqlab.study.published.coverage import Coverage, coverage_of
 from mqlab.study.published.match import reproduces

@@ -10,8 +10,7 @@ from pyspark.sql import functions as fn
 from tests.pipeline.cases import CASES, DELAYS
 
 from mqlab.pipeline.kernels.histogram import GROWTH, bucket, upper_edge
-from mqlab.pipeline.tables.calibrations import calibrations
-from mqlab.pipeline.tables.resources import bottlenecks
+from mqlab.pipeline.tables.resources import bottlenecks, calibrations
 from mqlab.study import METRICS
 from mqlab.study.metric import PERCENTILES
 from mqlab.study.statistics import t975

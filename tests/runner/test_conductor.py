@@ -10,7 +10,7 @@ import pytest
 
 from mqlab.events.folder import RunFolder
 from mqlab.runner.agents.assignment import roles_of
-from mqlab.runner.agents.send_ahead import AHEAD_SECONDS
+from mqlab.runner.agents.pacing import AHEAD_SECONDS
 from mqlab.study import Point, load_study
 from runner.lab import Recount, check_delivery, columns, conducted, rows
 from runner.points import MEASURE, WARMUP, point

@@ -181,7 +181,7 @@ class TestWhatItLacks:
     def test_a_driver_that_is_not_there(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str, words: str
     ) -> None:
-        monkeypatch.setattr("mqlab.runner.unsupported.DRIVERS", _Drivers())
+        monkeypatch.setattr("mqlab.runner.capability.DRIVERS", _Drivers())
         with pytest.raises(SystemFailedError, match=words):
             conducted(tmp_path, [point()], [served("plain", drivers=(driver,))])
 

@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from mqlab.runner.unsupported import driver_class
+from mqlab.runner.capability import driver_class
 from mqlab.systems import SystemFailedError, system
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from mqlab.drivers import Connection, DriverError, Receiver, ReceiverOptions, Requester, Responder, Sender
 from mqlab.drivers.common.timeouts import with_timeout
+from mqlab.runner.capability import driver_class, unsupported_features
 from mqlab.runner.checks.feature_checks import NumberedProducer
-from mqlab.runner.unsupported import driver_class, unsupported_features
 from mqlab.systems import Running
 
 from .real import Real

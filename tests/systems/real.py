@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import pytest
 import uvloop
 
+from mqlab.runner.capability import unsupported_features
 from mqlab.runner.checks.feature_checks import CHECKS, SystemUnderTest
-from mqlab.runner.unsupported import unsupported_features
 from mqlab.systems import Running, System, system
 from mqlab.systems.program import ProgramRunning
 

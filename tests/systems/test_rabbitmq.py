@@ -2,8 +2,8 @@ import psutil
 import pytest
 
 from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
+from mqlab.runner.capability import unsupported_features
 from mqlab.runner.checks.feature_checks import NumberedProducer
-from mqlab.runner.unsupported import unsupported_features
 from mqlab.systems import SystemFailedError, system
 
 from .hanging import check_hanging

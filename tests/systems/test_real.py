@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mqlab.runner.unsupported import unsupported_features
+from mqlab.runner.capability import unsupported_features
 from mqlab.systems import SYSTEMS, System, SystemFailedError, system
 
 from .conftest import _missing, pytest_runtest_setup

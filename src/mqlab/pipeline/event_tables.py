@@ -26,6 +26,11 @@ NANOSECONDS: Final = 1_000_000_000
 # Tables of a few rows for each run or second; each run has a file of its own.
 _SMALL: Final = ("runs", "roles", "samples", "phases", "clocks")
 
+# The keys of study.Point that the pipeline needs. A missing key has the default of Point.
+_POINT_SCHEMA: Final = (
+    "pattern string, domain string, load string, size bigint, batch bigint, producers int, consumers int, "
+    "client_cpu double, base string, parameters map<string, string>"
+)
 _TYPES: Final[dict[pa.DataType, DataType]] = {
     pa.int32(): IntegerType(),
     pa.int64(): LongType(),
@@ -127,3 +132,19 @@ def _struct(schema: pa.Schema) -> StructType:
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def points(runs: DataFrame) -> DataFrame:
+    """One row for each run, valid or not. `parameters` are written as in the names of points."""
+    declared = fn.from_json("parameters", _POINT_SCHEMA)
+    return runs.withColumn("declared", declared).select(
+        "run",
+        "scenario",
+        "point",
+        "system",
+        fn.coalesce("declared.pattern", fn.lit("one-way")).alias("pattern"),
+        "declared.domain",
+        fn.coalesce("declared.load", fn.lit("both")).alias("load"),
+        *(f"declared.{name}" for name in ("size", "batch", "producers", "consumers", "client_cpu")),
+        *("declared.base", "declared.parameters"),
+    )

@@ -11,26 +11,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.event_tables import EventTables, local_table, measure_windows, read_events
+from mqlab.pipeline.event_tables import EventTables, local_table, measure_windows, points, read_events
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs, load_exhibits
 from mqlab.pipeline.kernels.deliveries import segments
 from mqlab.pipeline.kernels.delivery_classes import delivery_classes
 from mqlab.pipeline.measure_tables import write_table
-from mqlab.pipeline.points import points
 from mqlab.pipeline.schema import TABLES
 from mqlab.pipeline.sources import EventSources, begin_measures, complete_measures, examine_events
 from mqlab.pipeline.tables.activity import activity
 from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message, valid_runs
 from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
-from mqlab.pipeline.tables.calibrations import calibrations
 from mqlab.pipeline.tables.comparisons import comparisons
 from mqlab.pipeline.tables.impacts import impacts
-from mqlab.pipeline.tables.latency import confirmations, durations, latencies
+from mqlab.pipeline.tables.latency import confirmations, durations, latencies, round_trips
 from mqlab.pipeline.tables.operations import operation_counts, operations
 from mqlab.pipeline.tables.peaks import peaks
 from mqlab.pipeline.tables.rates import rates, totals
-from mqlab.pipeline.tables.resources import bottlenecks, resources, usage
-from mqlab.pipeline.tables.round_trips import round_trips
+from mqlab.pipeline.tables.resources import bottlenecks, calibrations, resources, usage
 from mqlab.pipeline.tables.series import paces, series
 from mqlab.pipeline.tables.summary import measures, run_measures
 from mqlab.study import Exhibit

@@ -4,12 +4,52 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mqlab.runner.unsupported import why_unsupported
+from mqlab.drivers import DRIVERS, Driver
 from mqlab.study import Point
-from mqlab.systems import System, SystemFailedError
+from mqlab.study.features import required_features
+from mqlab.systems import System, SystemFailedError, SystemSettingError
 
+# Why a system that cannot be hosted in an agent lacks these topologies.
+_NOT_HOSTED: Final = {
+    "bindings": "it is a program of its own",
+    "distributed": "the lab joins brokers that run inside its agents only",
+}
+_INSTALL: Final = "pip install 'mqlab[systems]'"
 # After so many failed starts in a row the conductor does not start a system again.
 _MAX_FAILED_STARTS: Final = 2
+
+
+def driver_class(system: System) -> type[Driver]:
+    """The driver of the system. Raises SystemFailedError if it, or a library that it needs, is not installed."""
+    name = system.driver
+    try:
+        return DRIVERS[name]
+    except KeyError:
+        raise SystemFailedError(
+            f"{system.name}: there is no driver {name!r}; there are: {', '.join(DRIVERS)}"
+        ) from None
+    except ImportError as error:
+        missing = f"the library {error.name}" if error.name else str(error)
+        raise SystemFailedError(f"{system.name}: the driver {name} needs {missing}: {_INSTALL}") from error
+
+
+def unsupported_features(system: System) -> dict[str, str]:
+    """The features that the system lacks with its driver, each with the reason.
+
+    Raises SystemFailedError if the driver is not installed.
+    """
+    can_be_hosted = type(system).host is not System.host
+    system_lacks = {**system.lacks, **system.lacks_with.get(system.driver, {})}
+    return {**({} if can_be_hosted else _NOT_HOSTED), **driver_class(system).lacks, **system_lacks}
+
+
+def why_unsupported(system: System, point: Point) -> str:
+    """Why the system cannot play the point; "" if it can."""
+    try:
+        lacking = unsupported_features(system.with_settings(point.settings))
+    except (SystemSettingError, SystemFailedError) as error:
+        return str(error)
+    return "; ".join(f"no {feature}: {lacking[feature]}" for feature in required_features(point) if feature in lacking)
 
 
 class Capabilities:
@@ -27,7 +67,7 @@ class Capabilities:
         self.last_failure = ""
         for system in systems:
             for point in points:
-                if reason := _unsupported(system, point):
+                if reason := why_unsupported(system, point):
                     self._unsupported[system.label, point.label] = reason
 
     def why_not(self, system: System, point: Point) -> str:
@@ -65,10 +105,3 @@ class Capabilities:
         if not any(self.points_of(system) for system in self._systems):
             reasons = dict.fromkeys(f"{absence['system']}: {absence['reason']}" for absence in self.absences())
             raise SystemFailedError(f"nothing can be run: {'; '.join(reasons)}")
-
-
-def _unsupported(system: System, point: Point) -> str:
-    try:
-        return why_unsupported(system, point)
-    except SystemFailedError as error:
-        return str(error)

@@ -1,5 +1,6 @@
 """The conductor: plays every point of a study on every system, and repeats it until its rate is known well enough."""
 
+import resource
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -12,18 +13,16 @@ from mqlab import __version__
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE, INCOMPLETE
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess
-from mqlab.runner.agents.send_ahead import AHEAD_SECONDS
-from mqlab.runner.capability import Capabilities
+from mqlab.runner.agents.pacing import AHEAD_SECONDS
+from mqlab.runner.capability import Capabilities, driver_class
 from mqlab.runner.checks.calibration import calibrate, combinations, why_uncalibrated
-from mqlab.runner.checks.sync_check_run import check_syncs
+from mqlab.runner.checks.sync_check import check_syncs
 from mqlab.runner.checks.warmup import Warmup
-from mqlab.runner.file_limit import raise_file_limit
 from mqlab.runner.interleaving import interleaved_groups
 from mqlab.runner.machine import describe_machine, package_versions
 from mqlab.runner.run import RunExecution, RunOutcome
 from mqlab.runner.running_systems import RunningSystems
 from mqlab.runner.study_files import check_files, resolve_files
-from mqlab.runner.unsupported import driver_class
 from mqlab.study import Point, Study
 from mqlab.systems import Running, System, SystemFailedError, SystemSettingError
 
@@ -290,3 +289,10 @@ def _send_ahead_seconds(system: System) -> float | None:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def raise_file_limit() -> None:
+    """Raise the soft limit to the hard limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

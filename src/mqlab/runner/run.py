@@ -5,32 +5,66 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
+import pyarrow as pa
+
+from mqlab.events import schema  # fmt: skip
 from mqlab.events.folder import RunFolder
-from mqlab.events.schema import (
-    COMPLETE,
-    DRAIN,
-    INCOMPLETE,
-    MEASURE,
-    PRELOAD,
-    WARM_UP,
-    ClockRow,
-    PhaseRow,
-    RoleRow,
-    RunRow,
-    SampleRow,
-)  # fmt: skip
+from mqlab.events.recorder import event_table
 from mqlab.runner.agents.assignment import Assignment, assign_roles
 from mqlab.runner.agents.group import AgentGroup, Answer, sent_by_destination
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError
 from mqlab.runner.broker_location import BrokerLocation, locate_brokers
-from mqlab.runner.run_records import RunOutcome, RunRecords
-from mqlab.runner.sampling.sampler import Sampler
+from mqlab.runner.sampler import Sampler
 from mqlab.runner.standing_queues import StandingQueues
 from mqlab.runner.timeline import Timeline
 from mqlab.study import Point
 from mqlab.systems import Running, System, SystemFailedError
+
+Row = TypeVar("Row", bound=schema.EventRow)
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """`counted_*` are the agents' own counts over the measure phase, which took `seconds`."""
+
+    status: str
+    reason: str = ""
+    counted_sent: int = 0
+    counted_received: int = 0
+    counted_round_trips: int = 0
+    seconds: float = 0.0
+
+    def rate(self, point: Point) -> float:
+        """The rate that the repetition rule of the point looks at."""
+        counted = {
+            "rate.sent": self.counted_sent, "rate.received": self.counted_received,
+            "rate.round_trips": self.counted_round_trips,
+        }  # fmt: skip
+        return counted[point.work] / self.seconds
+
+
+class RunRecords:
+    """Writes events of one run, each table at most once."""
+
+    def __init__(self, folder: RunFolder, run: int) -> None:
+        self._folder = folder
+        self._run = run
+        self._name = f"run-{run:05d}"
+
+    def write(self, table: type[Row], rows: Sequence[Row]) -> None:
+        complete = event_table(table.table, ({"run": self._run, **vars(row)} for row in rows))
+        self._folder.write_events(table.table, self._name, complete)
+
+    def write_operations(self, traces: Sequence[pa.Table]) -> None:
+        """Write the activity traces of the systems; without a trace there is no file."""
+        if traces:
+            names = [name for name in schema.TABLES["operations"].names if name != "run"]
+            operations = pa.concat_tables([trace.select(names) for trace in traces])
+            runs = pa.repeat(pa.scalar(self._run, pa.int32()), len(operations))
+            self._folder.write_events("operations", self._name, operations.add_column(0, "run", runs))
+
 
 # A client notices the end of a system sooner than the lab notices the end of its process.
 _DIAGNOSIS_SECONDS: Final = 0.5
@@ -38,8 +72,6 @@ _DIAGNOSIS_SECONDS: Final = 0.5
 _START_DELAY_SECONDS: Final = 0.02
 # Producers that flow control blocks at the end of the measure phase have the drain phase, and this, to finish.
 _GRACE_SECONDS: Final = 5.0
-
-__all__ = ["RunExecution", "RunOutcome"]
 
 
 @dataclass
@@ -58,8 +90,8 @@ class RunExecution:
     record: bool = True
     # The folder for the data of brokers that agents host. None: the run folder.
     data: Path | None = None
-    _phases: list[PhaseRow] = field(default_factory=list)
-    _samples: list[SampleRow] = field(default_factory=list)
+    _phases: list[schema.PhaseRow] = field(default_factory=list)
+    _samples: list[schema.SampleRow] = field(default_factory=list)
     _timeline: Timeline | None = None
     _measure_end: int = 0
     _drain_end: int = 0
@@ -70,20 +102,20 @@ class RunExecution:
         It raises nothing but cancellation: a run that breaks is an incomplete run with a reason.
         """
         records = RunRecords(self.folder, self.number)
-        outcome = RunOutcome(INCOMPLETE, "interrupted")
+        outcome = RunOutcome(schema.INCOMPLETE, "interrupted")
         data = (self.data or self.folder.path) / f"hosted-{self.number}"
         try:
             async with locate_brokers(self.point, self.system, running, self.agents, data) as location:
                 outcome = await self._play_at(location, records)
         except (AgentLostError, BrokenRunError, SystemFailedError) as error:
-            outcome = RunOutcome(INCOMPLETE, await _diagnose(error, running))
+            outcome = RunOutcome(schema.INCOMPLETE, await _diagnose(error, running))
         finally:
             self._write(records, outcome)
         return outcome
 
     def record_failure(self, reason: str) -> RunOutcome:
         """Record a run that could not begin."""
-        outcome = RunOutcome(INCOMPLETE, reason)
+        outcome = RunOutcome(schema.INCOMPLETE, reason)
         self._write(RunRecords(self.folder, self.number), outcome)
         return outcome
 
@@ -107,9 +139,14 @@ class RunExecution:
     async def _prepare(self, group: AgentGroup, location: BrokerLocation, records: RunRecords) -> list[Assignment]:
         self.watch("prepare", 0)
         clocks = [(agent.number, *await agent.clock()) for agent in self.agents]
-        records.write(ClockRow, [ClockRow(agent=agent, offset=offset, error=error) for agent, offset, error in clocks])
+        records.write(
+            schema.ClockRow,
+            [schema.ClockRow(agent=agent, offset=offset, error=error) for agent, offset, error in clocks],
+        )
         assigned = [*zip(self.agents, assign_roles(self.point, len(self.agents)), strict=True)]
-        records.write(RoleRow, [row for agent, roles in assigned for role in roles for row in role.rows(agent.number)])
+        records.write(
+            schema.RoleRow, [row for agent, roles in assigned for role in roles for row in role.rows(agent.number)]
+        )
         assignments = [
             Assignment(
                 run=self.number, agent=agent.number, point=self.point, driver=self.system.driver, address=address,
@@ -130,7 +167,7 @@ class RunExecution:
         timeline = self._timeline = Timeline.of(point, time.monotonic_ns() + round(_START_DELAY_SECONDS * 1e9))
         sent = sent_by_destination(await self._start(group, timeline, sampler))
         if point.messages is None:
-            self.watch(DRAIN, point.phases.drain)
+            self.watch(schema.DRAIN, point.phases.drain)
         await group.drain(sent, point.phases.drain)
         finished = await group.finish()
         self._drain_end = time.monotonic_ns()
@@ -142,7 +179,7 @@ class RunExecution:
             name: sum(answer[name] for answer in finished)
             for name in ("counted_sent", "counted_received", "counted_round_trips")
         }
-        return RunOutcome(COMPLETE, **counted, seconds=(self._measure_end - timeline.measure) / 1e9)
+        return RunOutcome(schema.COMPLETE, **counted, seconds=(self._measure_end - timeline.measure) / 1e9)
 
     async def _preload(
         self, group: AgentGroup, queues: StandingQueues, sampler: Sampler, assignments: list[Assignment]
@@ -151,7 +188,7 @@ class RunExecution:
         point, begin = self.point, time.monotonic_ns()
         if not point.preload and point.load != "receive":
             return
-        self.watch(PRELOAD, 0)
+        self.watch(schema.PRELOAD, 0)
         if point.preload:
             await queues.preload([*self.agents])
         if point.load == "receive":
@@ -160,18 +197,18 @@ class RunExecution:
             idle_timeout_s = point.phases.drain + _GRACE_SECONDS
             answers = await group.play("fill", begin, sampler, timeout_s=None, idle_timeout_s=idle_timeout_s)
             await queues.check_filled(sent_by_destination(answers), assignments)
-        self._add_phase(PRELOAD, begin, time.monotonic_ns())
+        self._add_phase(schema.PRELOAD, begin, time.monotonic_ns())
 
     async def _start(self, group: AgentGroup, timeline: Timeline, sampler: Sampler) -> list[Answer]:
         """The agents' answers, when their active roles are done."""
         phases = self.point.phases
         idle_timeout_s = phases.drain + _GRACE_SECONDS
         if self.point.messages is not None:
-            self.watch(MEASURE, 0)
+            self.watch(schema.MEASURE, 0)
             return await group.play("start", timeline.start, sampler, timeout_s=None, idle_timeout_s=idle_timeout_s)
-        self.watch(WARM_UP, phases.warmup)
+        self.watch(schema.WARM_UP, phases.warmup)
         delay = _START_DELAY_SECONDS + phases.warmup
-        timer = asyncio.get_running_loop().call_later(delay, self.watch, MEASURE, phases.measure)
+        timer = asyncio.get_running_loop().call_later(delay, self.watch, schema.MEASURE, phases.measure)
         try:
             timeout_s = (timeline.stop - time.monotonic_ns()) / 1e9 + idle_timeout_s
             return await group.play(
@@ -186,19 +223,19 @@ class RunExecution:
         return (max(answer[name] for answer in finished) or time.monotonic_ns()) + 1
 
     def _add_phase(self, phase: str, start: int, end: int) -> None:
-        self._phases.append(PhaseRow(phase=phase, t_start=start, t_end=end))
+        self._phases.append(schema.PhaseRow(phase=phase, t_start=start, t_end=end))
 
     def _write(self, records: RunRecords, outcome: RunOutcome) -> None:
         timeline, drain_end = self._timeline, self._drain_end or time.monotonic_ns()
         if timeline is not None:
             measure_end = self._measure_end or (timeline.stop if self.point.messages is None else drain_end)
             if timeline.measure > timeline.start:
-                self._add_phase(WARM_UP, timeline.start, timeline.measure)
-            self._add_phase(MEASURE, timeline.measure, measure_end)
-            self._add_phase(DRAIN, measure_end, max(measure_end, drain_end))
-        records.write(PhaseRow, self._phases)
-        records.write(SampleRow, self._samples)
-        records.write(RunRow, [RunRow(
+                self._add_phase(schema.WARM_UP, timeline.start, timeline.measure)
+            self._add_phase(schema.MEASURE, timeline.measure, measure_end)
+            self._add_phase(schema.DRAIN, measure_end, max(measure_end, drain_end))
+        records.write(schema.PhaseRow, self._phases)
+        records.write(schema.SampleRow, self._samples)
+        records.write(schema.RunRow, [schema.RunRow(
             study=self.study, scenario=self.point.scenario, point=self.point.name, system=self.system.label,
             repetition=self.repetition, parameters=self.point.to_json(), status=outcome.status,
             reason=outcome.reason, counted_sent=outcome.counted_sent, counted_received=outcome.counted_received,

@@ -1,20 +1,21 @@
 """Reading a study from its files, with all checks. Errors name the file and the line."""
 
+from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
+from mqlab.study.errors import StudyError
 from mqlab.study.exhibit import Exhibit
 from mqlab.study.expansion import merge
-from mqlab.study.language.claim_checks import check_claims
-from mqlab.study.language.exhibit_checks import check_exhibits
+from mqlab.study.language.exhibit_form import TAGS
 from mqlab.study.language.model import ClaimForm, ScaleLayer, ScalesForm, ScenarioLayer, StudyForm
+from mqlab.study.language.name_checks import check_claims, check_exhibits
 from mqlab.study.language.parameters import FULL, LAB_DEFAULTS, LAB_SCALES
 from mqlab.study.language.setting_values import check_settings
-from mqlab.study.language.validation import validated
-from mqlab.study.language.value_types import suggest
-from mqlab.study.language.yaml_file import YamlFile
+from mqlab.study.language.value_types import LIST, SINGLE, suggest
+from mqlab.study.language.yaml_file import Place, YamlFile
 from mqlab.study.point import Point
 from mqlab.study.published.values import read_published
 from mqlab.study.study import Parameters, PublishedProse, PublishedSetting, Scenario, Study, StudySource
@@ -156,3 +157,65 @@ def _file_in_folder(file: YamlFile, name: str, key: str) -> Path:
     if not path.resolve().is_relative_to(file.path.parent.resolve()):
         raise file.error(f"{name} leads out of the study's folder; put the file itself beside the study", (key,))
     return path
+
+
+# Parts of an error location that pydantic adds itself.
+_TAGS: Final = {SINGLE, LIST, "[key]", *TAGS}
+# Messages for pydantic's own container types; all other types have messages of their own.
+_CONTAINERS: Final = {
+    "dict_type": "write names, and what belongs to each",
+    "list_type": "write a list",
+    "tuple_type": "write a list",
+}
+
+T = TypeVar("T")
+
+
+def validated(file: YamlFile, adapter: TypeAdapter[T]) -> T:
+    """Return the data of the file as an object of the adapter's type. Raises StudyError."""
+    try:
+        return adapter.validate_python(file.data)
+    except ValidationError as error:
+        findings = [_finding(detail) for detail in error.errors(include_url=False, include_input=False)]
+    place, message = min(findings, key=lambda finding: file.line(finding[0]))
+    raise file.error(message, place)
+
+
+def _finding(detail: Any) -> tuple[Place, str]:
+    place = tuple(key for key in detail["loc"] if key not in _TAGS)
+    context = detail.get("ctx", {})
+    if detail["type"] == "missing":
+        return place[:-1], f"{place[-1]} is missing"
+    if "key" in context:
+        key = context["key"]
+        place = (*place, *key) if isinstance(key, tuple) else (*place, key)
+    return place, context.get("message") or _CONTAINERS.get(detail["type"], detail["msg"])
+
+
+STUDY_FILE: Final = "study.yaml"
+
+
+def built_in_studies() -> list[str]:
+    folder = _built_in_folder()
+    return sorted(path.name for path in folder.iterdir() if (path / STUDY_FILE).is_file())
+
+
+def load_study(path_or_name: str | Path, *, own: bool = False) -> Study:
+    """Return the checked study of that name, file or folder. Raises StudyError.
+
+    `own`: the user wrote the settings, or the study is not run; the settings may name any path.
+    """
+    if isinstance(path_or_name, str) and path_or_name in built_in_studies():
+        return read_study(_built_in_folder() / path_or_name / STUDY_FILE)
+    path = Path(path_or_name)
+    if path.is_dir():
+        if not (path / STUDY_FILE).is_file():
+            raise StudyError(f"is a folder without {STUDY_FILE}", path)
+        return read_study(path / STUDY_FILE, own=own)
+    if not path.exists():
+        raise StudyError(f"no such file and no built-in study; {suggest(str(path_or_name), built_in_studies())}", path)
+    return read_study(path, own=own)
+
+
+def _built_in_folder() -> Path:
+    return Path(str(files("mqlab"))) / "studies"

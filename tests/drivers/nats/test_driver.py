@@ -9,7 +9,7 @@ import uvloop
 
 from drivers.fake_server import Play, fake_server
 from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
-from mqlab.drivers.nats.names import NatsNames, escaped
+from mqlab.drivers.nats.client import NatsNames, escaped
 
 BODIES = np.arange(24, dtype=np.uint8).reshape(2, 12)
 

@@ -10,8 +10,8 @@ import pytest
 
 from mqlab.drivers import Sender
 from mqlab.drivers.api import Matrix, Properties
-from mqlab.runner.agents import send_ahead
-from mqlab.runner.agents.send_ahead import AHEAD_SECONDS, SendAhead
+from mqlab.runner.agents import pacing
+from mqlab.runner.agents.pacing import AHEAD_SECONDS, SendAhead
 
 _SEND, _EACH = 20e-6, 0.1e-6
 # From the moment when the system has taken something to the moment when the producer knows.
@@ -62,7 +62,7 @@ class System(Sender):
 
 
 def produced(system: System, monkeypatch: pytest.MonkeyPatch, most: int = 5000, until: float = 2.0) -> SendAhead:
-    monkeypatch.setattr(send_ahead, "now", lambda: round(system.now * 1e9))
+    monkeypatch.setattr(pacing, "now", lambda: round(system.now * 1e9))
     return asyncio.run(system.produce(most, until))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from mqlab.runner.checks.probe import probe
+from mqlab.runner.agents.process import probe
 from mqlab.runner.checks.sync_check import ConfirmedSend, SyncCheck, compare, sync_ends, trace_syncs
 from mqlab.systems import system
 

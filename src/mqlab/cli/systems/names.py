@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from mqlab.cli.console import Exit, fail
-from mqlab.runner.unsupported import driver_class
+from mqlab.runner.capability import driver_class
 from mqlab.systems import SYSTEMS, System, SystemFailedError, SystemSettingError, system
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

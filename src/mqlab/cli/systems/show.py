@@ -8,7 +8,7 @@ from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, show, show_json
 from mqlab.cli.systems.names import AsJson, SystemArgument, not_ready, parse_or_fail
-from mqlab.runner.unsupported import unsupported_features
+from mqlab.runner.capability import unsupported_features
 from mqlab.study.features import FEATURES
 from mqlab.systems import System, SystemFailedError
 from mqlab.systems.program import Program

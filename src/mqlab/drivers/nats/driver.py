@@ -12,10 +12,9 @@ from typing import ClassVar, Final
 
 from mqlab.drivers import api
 from mqlab.drivers.common.inbox import Inbox
-from mqlab.drivers.nats.client import NatsClient
+from mqlab.drivers.nats.client import NatsClient, NatsNames, escaped
 from mqlab.drivers.nats.jetstream import SHARED, JetStreamConsumer, create_consumer, create_stream, delete_consumer
 from mqlab.drivers.nats.links import NO_TRANSACTIONS, JetStreamSender, NatsReceiver, NatsSender, NatsSubscription
-from mqlab.drivers.nats.names import NatsNames, escaped
 from mqlab.drivers.nats.request_reply import JetStreamRequester, JetStreamResponder, NatsRequester, NatsResponder
 from mqlab.wire import nats
 

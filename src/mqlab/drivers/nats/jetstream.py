@@ -8,8 +8,7 @@ from typing import Any, Final
 from mqlab.drivers.api import DriverError, Matrix
 from mqlab.drivers.common.confirmations import ConfirmationCounter
 from mqlab.drivers.common.inbox import Inbox
-from mqlab.drivers.nats.client import NatsClient
-from mqlab.drivers.nats.names import NatsNames
+from mqlab.drivers.nats.client import NatsClient, NatsNames
 from mqlab.wire import nats
 from mqlab.wire.equal_frames import FrameTemplate
 from mqlab.wire.native.bodies import Bodies

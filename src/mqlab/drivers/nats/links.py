@@ -3,9 +3,8 @@
 from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
 from mqlab.drivers.common.barriers import Barriers
 from mqlab.drivers.common.inbox import Inbox
-from mqlab.drivers.nats.client import NatsClient
+from mqlab.drivers.nats.client import NatsClient, NatsNames
 from mqlab.drivers.nats.jetstream import JetStreamConsumer, JetStreamPublisher
-from mqlab.drivers.nats.names import NatsNames
 from mqlab.wire import nats
 from mqlab.wire.equal_frames import FrameTemplate
 

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
 from mqlab.drivers.common.inbox import Inbox
-from mqlab.drivers.nats.client import NatsClient
+from mqlab.drivers.nats.client import NatsClient, NatsNames, escaped
 from mqlab.drivers.nats.jetstream import JetStreamConsumer, JetStreamPublisher, create_consumer
 from mqlab.drivers.nats.links import NatsSubscription
-from mqlab.drivers.nats.names import NatsNames, escaped
 from mqlab.wire import nats
 
 

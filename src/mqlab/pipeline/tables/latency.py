@@ -2,6 +2,7 @@
 time to the reply, confirmation from a send to its answer.
 
 All messages planned in the measure phase count, also those received after it: they are the slowest ones.
+A request without a reply has no response time; the audit counts it as lost.
 """
 
 from typing import Final
@@ -18,6 +19,30 @@ from mqlab.study.metric import METRICS, PERCENTILES
 
 # Spark reads a dot in a column's name as a path.
 _PER_MILLE: Final = {name.replace(".", "_"): share for name, share in PERCENTILES.items()}
+
+
+def round_trips(trips: DataFrame, windows: DataFrame) -> DataFrame:
+    """Count round trips by run and `bucket` of the response time.
+
+    `arrived` counts replies received in the measure phase. The bucket is null unless the request was planned in it and
+    has a reply: `messages` counts these, `nanoseconds` is the sum of their response times, `longest` the highest.
+    """
+    counts = fn.col("t_received").isNotNull() & within_measure(fn.col("t_planned"))
+    # As with latencies: from the planned time; a reply before it is an error of the clocks.
+    duration = fn.when(counts, fn.greatest(fn.col("t_received") - fn.col("t_planned"), fn.lit(0)))
+    return (
+        trips.join(fn.broadcast(windows), "run", "left")
+        .withColumn("duration", duration)
+        .withColumn("bucket", bucket(fn.col("duration")))
+        .groupBy("run", "bucket")
+        .agg(
+            fn.sum(within_measure(fn.col("t_received")).cast("long")).alias("arrived"),
+            fn.count("duration").alias("messages"),
+            exact_total(fn.col("duration"), fn.lit(1)).alias("nanoseconds"),
+            fn.max("duration").alias("longest"),
+        )
+        .select("run", "bucket", "arrived", "messages", "nanoseconds", "longest")
+    )
 
 
 def confirmations(sends: DataFrame, windows: DataFrame) -> DataFrame:

@@ -1,8 +1,8 @@
 """Resources of the broker and the agents during the measure phase, and the bottleneck of each run."""
 
-from typing import Final
+from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.event_tables import NANOSECONDS, within_measure
@@ -18,6 +18,7 @@ SYNC_PERCENT: Final = 60.0
 # Of the speed of the line; the interface does not count all that the line carries.
 NETWORK_PERCENT: Final = 90.0
 
+_CALIBRATIONS: Final = "system string, size bigint, batch bigint, of_domain string, sent double, received double"
 _USAGE: Final = (
     "cpu_broker", "cpu_busiest_broker", "cpu_agents", "cpu_busiest_agent", "cpu_all", "rss_broker", "rss_agents",
     "syncs", "sync_share", "disk_share", "network_share", "holds", "held_seconds",
@@ -172,3 +173,14 @@ def _ordered_sum(values: Column) -> Column:
     in_order = fn.array_sort(fn.collect_list(values))
     total = fn.aggregate(in_order, fn.lit(0.0), lambda total, value: total + value)
     return fn.when(fn.size(in_order) > 0, total)
+
+
+def calibrations(spark: SparkSession, meta: dict[str, Any]) -> DataFrame:
+    """One row for each system, size and batch of its driver's calibrations, maybe by domain ("": both)."""
+    rows = [
+        (system["name"], rate["size"], rate["batch"], rate.get("domain", ""), rate["sent"], rate["received"])
+        for system in meta.get("systems") or ()
+        for rate in meta.get("calibrations") or ()
+        if rate["driver"] == system.get("driver")
+    ]
+    return spark.createDataFrame(rows, _CALIBRATIONS)

@@ -10,8 +10,7 @@ from mqlab.pipeline.schema import MeasureRow
 from mqlab.report.claims.evaluation import MissingValueError
 from mqlab.report.claims.interval import Interval
 from mqlab.report.data.pairing import stand_in
-from mqlab.report.data.point_index import PointIndex
-from mqlab.report.data.run_results import RunResults
+from mqlab.report.data.run_results import PointIndex, RunResults
 from mqlab.study import Point
 from mqlab.study.language.reference import ANY, Reference
 

@@ -1,17 +1,62 @@
 """The results of a run, read once: the study, the measure tables and the published values. Nothing is computed."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline import schema
 from mqlab.pipeline.measure_tables import read_table
-from mqlab.report.data.measured_system import MeasuredSystem
-from mqlab.report.data.point_index import PointIndex
 from mqlab.report.render.formatting import listed, plain, slug
 from mqlab.study import Exhibit, Point, Study, load_study
+from mqlab.study.language.reference import Reference
+
+
+@dataclass(frozen=True)
+class MeasuredSystem:
+    """A system as it was run. Its `stamps` stand beside all its figures.
+
+    `durability`: what its confirmations and acknowledgements guarantee; `witnessed`: what the sync check observed.
+    `ahead_seconds`: the longest lead of a free producer, as the time in which the system takes the messages; None: no
+    limit. `rehearsals`: the number of warm-up runs of a second.
+    """
+
+    name: str
+    version: str
+    settings: dict[str, str]
+    stamps: tuple[str, ...]
+    durability: dict[str, str] = field(default_factory=dict)
+    witnessed: str = ""
+    ahead_seconds: float | None = None
+    rehearsals: int = 0
+
+
+_ParameterValues = tuple[str, ...]
+
+
+class PointIndex:
+    """Finds the points of a study that a reference of a claim means."""
+
+    def __init__(self, points: Sequence[Point]) -> None:
+        self._points = points
+        self._by_values: dict[tuple[str, _ParameterValues], dict[_ParameterValues, list[Point]]] = {}
+
+    def find(self, reference: Reference) -> list[Point]:
+        if reference.open or not reference.where:
+            return [point for point in self._points if reference.matches(point)]
+        names = tuple(name for name, _ in reference.where)
+        return self._index(reference.scenario, names).get(tuple(value for _, value in reference.where), [])
+
+    def _index(self, scenario: str, names: _ParameterValues) -> dict[_ParameterValues, list[Point]]:
+        index = self._by_values.get((scenario, names))
+        if index is None:
+            index = self._by_values[scenario, names] = {}
+            for point in self._points:
+                if point.scenario == scenario and all(name in point.parameters for name in names):
+                    index.setdefault(tuple(point.parameters[name] for name in names), []).append(point)
+        return index
+
 
 Row = TypeVar("Row")
 PointKey = tuple[str, str, str]  # a system, a scenario and a point's name

@@ -7,8 +7,7 @@ from typing import Final
 from mqlab.pipeline.schema import CLEAN, FAILED, FAULTS, VOID, MeasureRow
 from mqlab.pipeline.sources import has_unchecked_events
 from mqlab.report.claims.verdicts import HOLDS, INCONCLUSIVE, NOT_TESTABLE, REFUTED, Verdict
-from mqlab.report.data.measured_system import MeasuredSystem
-from mqlab.report.data.run_results import RunResults, stamped
+from mqlab.report.data.run_results import MeasuredSystem, RunResults, stamped
 from mqlab.report.exhibits.cells import why_unknown
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Tile

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mqlab.pipeline.schema import CLEAN
-from mqlab.report.data.measured_system import MeasuredSystem
-from mqlab.report.data.run_results import RunResults
+from mqlab.report.data.run_results import MeasuredSystem, RunResults
 from mqlab.report.exhibits.cells import absent, flag_notes, measured, needs_unit, own_cell
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, Table, number, row

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mqlab.runner.agents.assignment import ACTIVE, Assignment
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError, NoAnswerError, check_answer
-from mqlab.runner.sampling.sampler import Sampler
+from mqlab.runner.sampler import Sampler
 
 _POLL_SECONDS: Final = 0.01
 _PROGRESS_POLL_SECONDS: Final = 0.2

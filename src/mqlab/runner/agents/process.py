@@ -26,18 +26,18 @@ from typing import Any
 
 import uvloop
 
-from mqlab.drivers import DRIVERS, DriverError
+from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import Recorder
 from mqlab.runner.agents.assignment import Assignment
 from mqlab.runner.agents.bodies import BodyMaker
 from mqlab.runner.agents.session import AgentSession
-from mqlab.runner.checks.probe import probe
 from mqlab.runner.timeline import RoleCounters, Timeline
 from mqlab.systems import SYSTEMS, Hosted, SystemFailedError
 
 # The producer of preloaded messages. No role has this number, so the audit reports one that arrives.
 _PRELOAD_PRODUCER = 2**31 - 1
+_PROBE_BYTES = 1024
 
 Json = dict[str, Any]
 
@@ -160,6 +160,32 @@ class Agent:
             "last_received": max((role.t_last for role in roles if role.received), default=0),
             **self._failure(),
         }
+
+
+async def probe(
+    driver: str, address: str, options: dict[str, str], destination: str, messages: int
+) -> list[list[float]]:
+    """Send each message when the one before is confirmed, and receive them all. Raises DriverError.
+
+    Returns when each was sent and confirmed, by the wall clock.
+    """
+    connection = await DRIVERS[driver](address, options).connect("Probe")
+    try:
+        receiver = await connection.receiver(destination, ReceiverOptions(messages))
+        sender = await connection.sender(destination, persistent=True, transacted=False)
+        maker, times = BodyMaker(0, _PROBE_BYTES, 1), []
+        for seq in range(messages):
+            body = maker.make(seq, 1)
+            sent = time.time()
+            await sender.send(body, wait=True)
+            times.append([sent, time.time()])
+        await sender.close()
+        while messages > 0:
+            messages -= len((await receiver.receive()).bodies)
+        await receiver.close()
+    finally:
+        await connection.close()
+    return times
 
 
 def _describe(error: BaseException) -> str:

@@ -9,8 +9,7 @@ from mqlab.drivers.api import Matrix, Properties
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder
 from mqlab.runner.agents.assignment import Role
 from mqlab.runner.agents.bodies import BodyMaker
-from mqlab.runner.agents.pacing import SendSchedule
-from mqlab.runner.agents.send_ahead import SendAhead
+from mqlab.runner.agents.pacing import SendAhead, SendSchedule
 from mqlab.runner.timeline import RoleCounters, Timeline, now, share, sleep_until
 from mqlab.study import Point
 

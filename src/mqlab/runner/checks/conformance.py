@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 from mqlab.drivers import DriverError
 from mqlab.runner.agents.bodies import ForeignMessageError
+from mqlab.runner.capability import unsupported_features
 from mqlab.runner.checks.feature_checks import CHECKS, NotConformingError, SystemUnderTest
-from mqlab.runner.unsupported import unsupported_features
 from mqlab.study import FEATURES
 from mqlab.systems import System, SystemFailedError
 

@@ -14,7 +14,7 @@ from mqlab.drivers import Connection, ReceivedBatch, Receiver, ReceiverOptions
 from mqlab.drivers.api import Matrix
 from mqlab.errors import MqlabError
 from mqlab.runner.agents.bodies import BodyMaker, message_ranges
-from mqlab.runner.unsupported import driver_class, unsupported_features
+from mqlab.runner.capability import driver_class, unsupported_features
 from mqlab.systems import Running, System
 
 # A message that is expected must come within the first time; one that is not must not come within the second.

@@ -16,10 +16,17 @@ from typing import Final, NamedTuple
 
 import psutil
 
+from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError, check_answer
+from mqlab.runner.capability import unsupported_features
+from mqlab.systems import Running, System
+
 _SYNCS: Final = ("fsync", "fdatasync", "msync", "sync_file_range", "syncfs")
 _WRITES: Final = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
 # O_DSYNC in the flags of /proc/PID/fdinfo: each write to the file is a sync.
 _O_DSYNC: Final = 0o10000
+# Enough to distinguish a system that always syncs from one that syncs sometimes.
+_MESSAGES: Final = 40
+_PROBE_SECONDS: Final = 60.0
 _ATTACH_SECONDS: Final = 15.0
 _END_SECONDS: Final = 10.0
 
@@ -155,3 +162,22 @@ async def _stop(strace: asyncio.subprocess.Process) -> None:
             break
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)
+
+
+async def check_syncs(system: System, running: Running, agent: AgentProcess, record: Path) -> SyncCheck:
+    """Check a system. It raises nothing: the result has the reason if the check is not possible."""
+    if running.pid is None:
+        return SyncCheck(why="it is not on this machine")
+    destination = "topic:probe" if "queues" in unsupported_features(system) else "queue:probe"
+
+    async def send() -> list[ConfirmedSend]:
+        answer = check_answer(await agent.ask(
+            "probe", timeout_s=_PROBE_SECONDS, driver=system.driver, address=running.address,
+            options=dict(running.options), destination=destination, messages=_MESSAGES,
+        ))  # fmt: skip
+        return [ConfirmedSend(*pair) for pair in answer["times"]]
+
+    try:
+        return await trace_syncs(running.pid, record, send)
+    except (AgentLostError, BrokenRunError) as error:
+        return SyncCheck(why=str(error))

@@ -5,7 +5,9 @@ An installation is made in a temporary folder and renamed when it is complete, s
 
 import os
 import shutil
+import tarfile
 import tempfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,7 +18,6 @@ from mqlab.cache import cache as cache
 from mqlab.systems.api import SystemFailedError
 from mqlab.systems.install.package_managers import MAVEN as _MAVEN
 from mqlab.systems.install.package_managers import apt_get, copy_artifact, copy_dependencies, require_program, run
-from mqlab.systems.install.unpacking import unpack
 
 _EXTRA_PATH: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _NAME_LENGTH: Final = 60
@@ -178,3 +179,33 @@ def _find_program(program: str) -> str | None:
 def _find_java() -> str | None:
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+
+
+def unpack(archive: Path, into: Path) -> None:
+    """Unpack into an empty folder, without outer folders that contain only one folder. Raises SystemFailedError."""
+    everything = into.with_name(f"{into.name}.all")
+    everything.mkdir()
+    try:
+        if zipfile.is_zipfile(archive):
+            _unpack_zip(archive, everything)
+        else:
+            with tarfile.open(archive) as tar:
+                tar.extractall(everything, filter="data")
+        inner = everything
+        while len(content := list(inner.iterdir())) == 1 and content[0].is_dir():
+            inner = content[0]
+        for path in list(inner.iterdir()):
+            path.rename(into / path.name)
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+        raise SystemFailedError(f"{archive.name} cannot be unpacked: {error}") from error
+    finally:
+        shutil.rmtree(everything, ignore_errors=True)
+
+
+def _unpack_zip(archive: Path, into: Path) -> None:
+    with zipfile.ZipFile(archive) as members:
+        for member in members.infolist():
+            path = Path(members.extract(member, into))
+            # `extract` does not set the permissions.
+            if path.is_file() and (mode := (member.external_attr >> 16) & 0o777):
+                path.chmod(mode | 0o600)

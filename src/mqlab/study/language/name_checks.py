@@ -1,9 +1,10 @@
-"""Checks that claims name existing scenarios, points, parameters and systems."""
+"""Checks that claims and exhibits name existing scenarios, points, parameters and systems."""
 
 from collections.abc import Sequence
 
+from mqlab.study.exhibit import Exhibit
 from mqlab.study.language.expression import Expression, ExpressionError, parse
-from mqlab.study.language.model import ClaimForm
+from mqlab.study.language.model import ClaimForm, StudyForm
 from mqlab.study.language.reference import ANY, Reference, in_scenario
 from mqlab.study.language.value_types import suggest
 from mqlab.study.language.yaml_file import Place, YamlFile
@@ -45,29 +46,22 @@ def _check_reference(reference: Reference, points: dict[str, list[Point]]) -> No
         accepted = suggest(reference.point, [point.name for point in candidates if point.name])
         raise ExpressionError(f"scenario {reference.scenario} has no point '{reference.point}'; {accepted}")
     for key, value in reference.where:
-        _check_parameter(reference.scenario, key, value, candidates)
+        values = _values(key, candidates)
+        if not values:
+            accepted = suggest(key, list(candidates[0].parameters))
+            raise ExpressionError(f"scenario {reference.scenario} has no parameter '{key}'; {accepted}")
+        if value not in (ANY, *values):
+            accepted = suggest(value, values)
+            raise ExpressionError(f"scenario {reference.scenario} has no point with {key}={value}; {accepted}")
     matching = [point for point in candidates if reference.matches(point)]
     if not matching and not reference.where:
-        _fail_ambiguous(reference, candidates)
+        raise ExpressionError(
+            f"scenario {reference.scenario} has {len(candidates)} points;"
+            f' name one, like {reference.metric}[{reference.scenario}, "{candidates[0].name}"]'
+        )
     if not matching:
         raise ExpressionError(f"no point of {reference.scenario} has all of these: {reference.place}")
     _check_unambiguous(reference, matching)
-
-
-def _check_parameter(scenario: str, key: str, value: str, candidates: list[Point]) -> None:
-    values = list(dict.fromkeys(point.parameters[key] for point in candidates if key in point.parameters))
-    if not values:
-        accepted = suggest(key, list(candidates[0].parameters))
-        raise ExpressionError(f"scenario {scenario} has no parameter '{key}'; {accepted}")
-    if value not in (ANY, *values):
-        raise ExpressionError(f"scenario {scenario} has no point with {key}={value}; {suggest(value, values)}")
-
-
-def _fail_ambiguous(reference: Reference, candidates: list[Point]) -> None:
-    raise ExpressionError(
-        f"scenario {reference.scenario} has {len(candidates)} points;"
-        f' name one, like {reference.metric}[{reference.scenario}, "{candidates[0].name}"]'
-    )
 
 
 def _check_unambiguous(reference: Reference, matching: list[Point]) -> None:
@@ -82,3 +76,42 @@ def _check_unambiguous(reference: Reference, matching: list[Point]) -> None:
             raise ExpressionError(
                 f"{each.place} matches {len(group)} points, which differ in {', '.join(differing)}; name that too"
             )
+
+
+def check_exhibits(file: YamlFile, form: StudyForm, points: dict[str, list[Point]]) -> None:
+    """Raise StudyError for a wrong exhibit. `points` are those of each scenario at full scale."""
+    for number, each in enumerate(form.exhibits or ()):
+        _check_exhibit(file, ("exhibits", number), each.exhibit(), points)
+
+
+def _check_exhibit(file: YamlFile, place: Place, exhibit: Exhibit, points: dict[str, list[Point]]) -> None:
+    for scenario in exhibit.of:
+        if scenario not in points:
+            raise file.error(f"there is no scenario '{scenario}'; {suggest(scenario, list(points))}", (*place, "of"))
+    candidates = [point for name, each in points.items() if not exhibit.of or name in exhibit.of for point in each]
+    over = (word for view in exhibit.views for word in view.over)
+    for word in (*exhibit.by, *over, *([exhibit.x] if exhibit.x else [])):
+        if word != "scenario":
+            _check_parameter(file, place, word, candidates)
+    for word in {word for view in exhibit.views for word in view.over} & exhibit.accepted_values().keys():
+        raise file.error(
+            f"a peak is over all values of {word}; take it out of over or of where", (*place, "where", word)
+        )
+    for word, value in exhibit.where:
+        values = _check_parameter(file, place, word, candidates)
+        if value not in values:
+            raise file.error(f"no point has {word}={value}; {suggest(value, values)}", (*place, "where", word))
+    if not exhibit.select_points(candidates):
+        raise file.error("no point has all parameters of where", (*place, "where"))
+
+
+def _check_parameter(file: YamlFile, place: Place, word: str, candidates: list[Point]) -> list[str]:
+    values = _values(word, candidates)
+    if not values:
+        known = list(dict.fromkeys(key for point in candidates for key in point.parameters))
+        raise file.error(f"there is no parameter '{word}'; {suggest(word, known)}", place)
+    return values
+
+
+def _values(name: str, candidates: list[Point]) -> list[str]:
+    return list(dict.fromkeys(point.parameters[name] for point in candidates if name in point.parameters))

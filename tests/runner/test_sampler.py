@@ -6,8 +6,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mqlab.runner.sampling import network
-from mqlab.runner.sampling.network import NetworkLink
+from mqlab.runner import sampler
+from mqlab.runner.sampler import NetworkLink
 
 ELSEWHERE = "tcp:192.0.2.7:5672"
 
@@ -23,7 +23,7 @@ def interface(folder: Path, name: str, speed: str, moved: tuple[int, int] = (0, 
 
 @pytest.fixture
 def _route(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "_interface", lambda *_: "eth7")
+    monkeypatch.setattr(sampler, "_interface", lambda *_: "eth7")
 
 
 @pytest.mark.usefixtures("_route")

@@ -1,1 +1,0 @@
-"""Sampling during a run: the resources of systems and agents, the disk and the network, as rows of `samples`."""
