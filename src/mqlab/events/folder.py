@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -23,11 +22,18 @@ class NotARunFolderError(MqlabError, ValueError):
     """The path is not a run folder, or this version cannot read its events."""
 
 
-@dataclass(frozen=True)
 class RunFolder:
     """`meta.json`, `study/` (a copy of the study), `events/`, `measures/`, `files/` and `report/`."""
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.meta_file = path / "meta.json"
+        self.study = path / "study"
+        self.events = path / "events"
+        self.measures = path / "measures"
+        # Files that systems write by settings of the study, such as traces. It exists only if there are some.
+        self.files = path / "files"
+        self.report = path / "report"
 
     @classmethod
     def create(cls, parent: Path, name: str, now: datetime | None = None) -> "RunFolder":
@@ -62,31 +68,6 @@ class RunFolder:
         if version != SCHEMA_VERSION:
             raise NotARunFolderError(f"{path}: events of schema version {version}, this mqlab reads {SCHEMA_VERSION}")
         return folder
-
-    @property
-    def meta_file(self) -> Path:
-        return self.path / "meta.json"
-
-    @property
-    def study(self) -> Path:
-        return self.path / "study"
-
-    @property
-    def events(self) -> Path:
-        return self.path / "events"
-
-    @property
-    def measures(self) -> Path:
-        return self.path / "measures"
-
-    @property
-    def files(self) -> Path:
-        """Files that systems write by settings of the study, such as traces. It exists only if there are some."""
-        return self.path / "files"
-
-    @property
-    def report(self) -> Path:
-        return self.path / "report"
 
     def meta(self) -> dict[str, Any]:
         meta: dict[str, Any] = json.loads(read_regular(self.meta_file, _MAX_META_BYTES))

@@ -7,6 +7,7 @@ that are generated from the row classes of the schema, as `dataclass` generates 
 from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from functools import partial
 from struct import Struct
 from typing import Any, Final, Generic, ParamSpec
 
@@ -117,27 +118,20 @@ class Recorder:
         self._agent = agent
         self._files = 0
         discard = folder is None
-        self.sends = RowBuffer(SendRow, self._write_sends, discard=discard)
-        self.receipts = RowBuffer(ReceiptRow, self._write_receipts, discard=discard)
-        self.round_trips = RowBuffer(RoundTripRow, self._write_round_trips, discard=discard)
+        self.sends = RowBuffer(SendRow, partial(self._write_rows, SendRow.table), discard=discard)
+        self.receipts = RowBuffer(ReceiptRow, partial(self._write_rows, ReceiptRow.table), discard=discard)
+        self.round_trips = RowBuffer(RoundTripRow, partial(self._write_rows, RoundTripRow.table), discard=discard)
         self.answered = RowBuffer(AnsweredRequest, self._write_answered, discard=discard)
 
     def close(self) -> None:
         for rows in self.sends.unreleased:
             rows.release()
-        self._write_sends()
-        self._write_receipts()
-        self._write_round_trips()
+        for row in (SendRow, ReceiptRow, RoundTripRow):
+            self._write_rows(row.table)
         self._write_answered()
 
-    def _write_sends(self) -> None:
-        self._write("sends", self.sends.take())
-
-    def _write_receipts(self) -> None:
-        self._write("receipts", self.receipts.take())
-
-    def _write_round_trips(self) -> None:
-        self._write("round_trips", self.round_trips.take())
+    def _write_rows(self, table: str) -> None:
+        self._write(table, getattr(self, table).take())
 
     def _write_answered(self) -> None:
         rows = self.answered.take()

@@ -24,7 +24,6 @@ PRELOAD: Final = "preload"
 WARM_UP: Final = "warm-up"
 MEASURE: Final = "measure"
 DRAIN: Final = "drain"
-PHASES: Final = (PRELOAD, WARM_UP, MEASURE, DRAIN)
 
 COMPLETE: Final = "complete"
 INCOMPLETE: Final = "incomplete"

@@ -13,9 +13,6 @@ class StudyError(MqlabError):
         self.file = file
         self.line = line
         location = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
-        super().__init__(_printable(location + message))
-
-
-def _printable(text: str) -> str:
-    """Escape all that is not printable: errors quote the file, and a terminal must not obey it."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+        # Errors quote the file, and a terminal must not obey it.
+        escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in location + message)
+        super().__init__("".join(escaped))

@@ -1,4 +1,4 @@
-"""The exhibits (tables and charts) and claims of a study."""
+"""The exhibits (tables and charts) of a study."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -63,15 +63,3 @@ class Exhibit:
 
     def title_for(self, scenario: str) -> str:
         return self.title.replace("{scenario}", scenario)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement of a study, with either a `check` (see expression.py) or the reason why it is not testable."""
-
-    id: str
-    says: str
-    source: str
-    check: str | None = None
-    not_testable: str | None = None
-    note: str | None = None

@@ -1,6 +1,5 @@
 """Expansion of a scenario to points: layers of parameters are merged, and lists multiply."""
 
-from collections.abc import Iterator
 from itertools import product
 from math import prod
 from typing import Any, Final, Literal
@@ -50,7 +49,8 @@ def expand(scenario: str, parameters: dict[str, Any], base: dict[str, str] | Non
     for combination in product(*steps):
         together: Values = {name: value for step in combination for name, value in step.items()}
         chosen = {name: together[name] for name in swept}
-        point = _point(scenario, _label(chosen), {**values, **chosen}, repeat)
+        name = ", ".join(f"{short_name(name)}={format_value(name, value)}" for name, value in chosen.items())
+        point = _point(scenario, name, {**values, **chosen}, repeat)
         if point.name in points:
             raise ValueError(f"the point {point.name} occurs twice")
         points[point.name] = point
@@ -67,10 +67,6 @@ def automatic_batch(point: Values) -> int:
     if point["rate"] is None:
         return most
     return max(1, min(most, int(point["rate"] / point["producers"] * _MAX_BATCH_SECONDS)))
-
-
-def _label(chosen: Values) -> str:
-    return ", ".join(f"{short_name(name)}={format_value(name, value)}" for name, value in chosen.items())
 
 
 def _check_settings(settings: dict[str, Any]) -> None:
@@ -113,10 +109,10 @@ def _point(scenario: str, name: str, values: Values, repeat: Repeat) -> Point:
     request_reply = values["pattern"] == "request-reply"
     clients = int(values.get("clients", 1 if "threads" in values else 0))
     requesters = int(values.get("requesters", clients * int(values.get("threads", 1))))
-    timed = values["messages"] is None
-    texts = {
-        short_name(each): format_value(each, value) for each, value in values.items() if timed or not _is_timed(each)
-    }
+    # A fixed amount of work has no warm-up and no measure time.
+    absent = () if values["messages"] is None else ("phases.warmup", "phases.measure")
+    texts = {short_name(each): format_value(each, value) for each, value in values.items() if each not in absent}
+    seconds = {name: 0.0 if f"phases.{name}" in absent else values[f"phases.{name}"] for name in Phases.model_fields}
     if request_reply:
         texts["requesters"] = str(requesters)
     point = Point(
@@ -149,22 +145,12 @@ def _point(scenario: str, name: str, values: Values, repeat: Repeat) -> Point:
         topology=values["topology"],
         settings={short_name(each): value for each, value in values.items() if each.startswith("settings.")},
         client_cpu=values["client_cpu"],
-        phases=_phases(values, timed),
+        phases=Phases(**seconds),
         repeat=repeat,
     )
     if inconsistency := first_inconsistency(point):
         raise ValueError(f"{name}: {inconsistency}" if name else inconsistency)
     return point
-
-
-def _is_timed(name: str) -> bool:
-    return name in ("phases.warmup", "phases.measure")
-
-
-def _phases(values: Values, timed: bool) -> Phases:
-    """Return the phases; a fixed amount of work has no warm-up and no measure time."""
-    warmup, measure = (values["phases.warmup"], values["phases.measure"]) if timed else (0.0, 0.0)
-    return Phases(warmup=warmup, measure=measure, drain=values["phases.drain"])
 
 
 def _with_bases(points: list[Point], base: dict[str, str], swept: list[str]) -> list[Point]:
@@ -173,16 +159,12 @@ def _with_bases(points: list[Point], base: dict[str, str], swept: list[str]) -> 
             raise ValueError(f"base: {key} is not swept here; swept: {', '.join(swept) or 'nothing'}")
     if not base:
         return points
-    by_values = {tuple(_swept_values(point, swept)): point for point in points}
+    by_values = {tuple(point.parameters[key] for key in swept): point for point in points}
     return [_with_base(point, base, by_values, swept) for point in points]
 
 
-def _swept_values(point: Point, swept: list[str]) -> Iterator[str]:
-    return (point.parameters[key] for key in swept)
-
-
 def _with_base(point: Point, base: dict[str, str], by_values: dict[tuple[str, ...], Point], swept: list[str]) -> Point:
-    base_values = tuple(base.get(key, value) for key, value in zip(swept, _swept_values(point, swept), strict=True))
+    base_values = tuple(base.get(key, point.parameters[key]) for key in swept)
     base_point = by_values.get(base_values)
     if base_point is None:
         values = ", ".join(f"{key}={value}" for key, value in zip(swept, base_values, strict=True))

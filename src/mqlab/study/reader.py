@@ -1,4 +1,4 @@
-"""Reading a study from its files, with all checks. Errors name the file and the line."""
+"""Reading a study by its name or from its files, with all checks. Errors name the file and the line."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -10,7 +10,7 @@ from mqlab.study.errors import StudyError
 from mqlab.study.exhibit import Exhibit
 from mqlab.study.expansion import merge
 from mqlab.study.language.exhibit_form import TAGS
-from mqlab.study.language.model import ClaimForm, ScaleLayer, ScalesForm, ScenarioLayer, StudyForm
+from mqlab.study.language.model import Claim, ScaleLayer, ScalesForm, ScenarioLayer, StudyForm
 from mqlab.study.language.name_checks import check_claims, check_exhibits
 from mqlab.study.language.parameters import FULL, LAB_DEFAULTS, LAB_SCALES
 from mqlab.study.language.setting_values import check_settings
@@ -18,8 +18,9 @@ from mqlab.study.language.value_types import LIST, SINGLE, suggest
 from mqlab.study.language.yaml_file import Place, YamlFile
 from mqlab.study.point import Point
 from mqlab.study.published.values import read_published
-from mqlab.study.study import Parameters, PublishedProse, PublishedSetting, Scenario, Study, StudySource
+from mqlab.study.study import Parameters, Scenario, Study
 
+STUDY_FILE: Final = "study.yaml"
 # The exhibits of a study that declares none.
 DEFAULT_EXHIBITS: Final = (
     Exhibit("matrix", "Received rate", rows="system", columns="scenario", value="rate.received"),
@@ -27,10 +28,41 @@ DEFAULT_EXHIBITS: Final = (
     Exhibit("summary", "Scenario summary"),
 )
 _STUDY: Final = TypeAdapter(StudyForm)
-_CLAIMS: Final = TypeAdapter(tuple[ClaimForm, ...])
-
+_CLAIMS: Final = TypeAdapter(tuple[Claim, ...])
 # Keys of a scenario that are not parameters of its points.
 _NOT_PARAMETERS: Final = ("title", "base", "published")
+# Parts of an error location that pydantic adds itself.
+_TAGS: Final = {SINGLE, LIST, "[key]", *TAGS}
+# Messages for pydantic's own container types; all other types have messages of their own.
+_CONTAINERS: Final = {
+    "dict_type": "write names, and what belongs to each",
+    "list_type": "write a list",
+    "tuple_type": "write a list",
+}
+
+T = TypeVar("T")
+
+
+def built_in_studies() -> list[str]:
+    folder = _built_in_folder()
+    return sorted(path.name for path in folder.iterdir() if (path / STUDY_FILE).is_file())
+
+
+def load_study(path_or_name: str | Path, *, own: bool = False) -> Study:
+    """Return the checked study of that name, file or folder. Raises StudyError.
+
+    `own`: the user wrote the settings, or the study is not run; the settings may name any path.
+    """
+    if isinstance(path_or_name, str) and path_or_name in built_in_studies():
+        return read_study(_built_in_folder() / path_or_name / STUDY_FILE)
+    path = Path(path_or_name)
+    if path.is_dir():
+        if not (path / STUDY_FILE).is_file():
+            raise StudyError(f"is a folder without {STUDY_FILE}", path)
+        return read_study(path / STUDY_FILE, own=own)
+    if not path.exists():
+        raise StudyError(f"no such file and no built-in study; {suggest(str(path_or_name), built_in_studies())}", path)
+    return read_study(path, own=own)
 
 
 def read_study(path: Path, *, own: bool = False) -> Study:
@@ -50,32 +82,21 @@ def read_study(path: Path, *, own: bool = False) -> Study:
     return Study(
         id=form.study,
         title=form.title,
-        source=_source(form),
+        source=form.source,
         systems_published=tuple(form.systems),
         stand_ins=form.stand_ins,
-        settings={
-            system: tuple(PublishedSetting(each.setting, each.value, each.effect) for each in settings)
-            for system, settings in form.systems.items()
-        },
+        settings=form.systems,
         scenarios=scenarios,
         scales=scales,
         exhibits=tuple(each.exhibit() for each in form.exhibits) if form.exhibits else DEFAULT_EXHIBITS,
-        claims=tuple(each.claim() for each in claims),
+        claims=claims,
         published=tuple(read_published(published, form.study)) if published else (),
-        prose=tuple(
-            PublishedProse(each.table, each.system, each.metric, each.claim, each.reason) for each in form.prose
-        ),
+        prose=form.prose,
         folder=path.parent,
         own=own,
         setting_lines=lines,
         files=(path, *([published] if published else []), *([claims_file.path] if claims_file is not file else [])),
     )
-
-
-def _source(form: StudyForm) -> StudySource | None:
-    if form.source is None:
-        return None
-    return StudySource(form.source.title, form.source.authors, form.source.where, form.source.conditions)
 
 
 def _scenarios(file: YamlFile, form: StudyForm) -> dict[str, Scenario]:
@@ -144,7 +165,7 @@ def _check_prose(file: YamlFile, form: StudyForm, claims: list[str]) -> None:
             raise file.error(f"there is no claim '{prose.claim}'; {accepted}", ("prose", number, "claim"))
 
 
-def _claims(file: YamlFile, form: StudyForm) -> tuple[YamlFile, tuple[ClaimForm, ...]]:
+def _claims(file: YamlFile, form: StudyForm) -> tuple[YamlFile, tuple[Claim, ...]]:
     if isinstance(form.claims, tuple):
         return file, form.claims
     claims_file = YamlFile(_file_in_folder(file, form.claims, "claims"))
@@ -157,18 +178,6 @@ def _file_in_folder(file: YamlFile, name: str, key: str) -> Path:
     if not path.resolve().is_relative_to(file.path.parent.resolve()):
         raise file.error(f"{name} leads out of the study's folder; put the file itself beside the study", (key,))
     return path
-
-
-# Parts of an error location that pydantic adds itself.
-_TAGS: Final = {SINGLE, LIST, "[key]", *TAGS}
-# Messages for pydantic's own container types; all other types have messages of their own.
-_CONTAINERS: Final = {
-    "dict_type": "write names, and what belongs to each",
-    "list_type": "write a list",
-    "tuple_type": "write a list",
-}
-
-T = TypeVar("T")
 
 
 def validated(file: YamlFile, adapter: TypeAdapter[T]) -> T:
@@ -190,31 +199,6 @@ def _finding(detail: Any) -> tuple[Place, str]:
         key = context["key"]
         place = (*place, *key) if isinstance(key, tuple) else (*place, key)
     return place, context.get("message") or _CONTAINERS.get(detail["type"], detail["msg"])
-
-
-STUDY_FILE: Final = "study.yaml"
-
-
-def built_in_studies() -> list[str]:
-    folder = _built_in_folder()
-    return sorted(path.name for path in folder.iterdir() if (path / STUDY_FILE).is_file())
-
-
-def load_study(path_or_name: str | Path, *, own: bool = False) -> Study:
-    """Return the checked study of that name, file or folder. Raises StudyError.
-
-    `own`: the user wrote the settings, or the study is not run; the settings may name any path.
-    """
-    if isinstance(path_or_name, str) and path_or_name in built_in_studies():
-        return read_study(_built_in_folder() / path_or_name / STUDY_FILE)
-    path = Path(path_or_name)
-    if path.is_dir():
-        if not (path / STUDY_FILE).is_file():
-            raise StudyError(f"is a folder without {STUDY_FILE}", path)
-        return read_study(path / STUDY_FILE, own=own)
-    if not path.exists():
-        raise StudyError(f"no such file and no built-in study; {suggest(str(path_or_name), built_in_studies())}", path)
-    return read_study(path, own=own)
 
 
 def _built_in_folder() -> Path:

@@ -10,23 +10,12 @@ from typing import Final
 from mqlab.study.language.units import format_percent, parse_percent
 from mqlab.study.statistics import t975
 
-
-def _interval(values: Sequence[float]) -> float:
-    return t975(len(values) - 1) * stdev(values) / sqrt(len(values))
-
-
-def _spread(values: Sequence[float]) -> float:
-    return max(values) - min(values)
-
-
-def _sigma2(values: Sequence[float]) -> float:
-    return 2 * stdev(values) / sqrt(len(values))
-
-
 WIDTHS: Final[dict[str, Callable[[Sequence[float]], float]]] = {
-    "interval": _interval,  # half the width of the 95 % confidence interval of the mean
-    "spread": _spread,  # maximum - minimum
-    "sigma2": _sigma2,  # two standard errors of the mean
+    # Half the width of the 95 % confidence interval of the mean.
+    "interval": lambda values: t975(len(values) - 1) * stdev(values) / sqrt(len(values)),
+    "spread": lambda values: max(values) - min(values),
+    # Two standard errors of the mean.
+    "sigma2": lambda values: 2 * stdev(values) / sqrt(len(values)),
 }
 _FORM: Final = re.compile(r"(\w+)\((\w+)\)\s*<\s*(\S+)")
 _ACCEPTED: Final = "write interval(rate) < 3%, spread(rate) < 1%, sigma2(rate) < 5% or none"

@@ -8,36 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from mqlab.study.errors import StudyError
-from mqlab.study.exhibit import Claim, Exhibit
+from mqlab.study.exhibit import Exhibit
 from mqlab.study.expansion import expand, merge
+from mqlab.study.language.model import Claim, PublishedProse, PublishedSetting, StudySource
 from mqlab.study.point import Point
 from mqlab.study.published.match import PublishedMatcher
 from mqlab.study.published.values import PublishedValue
 
 # Parameters by group, as in the study file; expansion.merge lays layers of them over each other.
 Parameters = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class StudySource:
-    """The publication. `conditions` describe its machines, network, disk and software."""
-
-    title: str
-    authors: tuple[str, ...]
-    where: str
-    conditions: dict[str, str]
-
-
-@dataclass(frozen=True)
-class PublishedSetting:
-    """A setting of a published system, and the effect that the study states for it."""
-
-    name: str
-    value: str
-    effect: str
-
-    def __str__(self) -> str:
-        return f"{self.name} = {self.value}"
 
 
 @dataclass(frozen=True)
@@ -55,20 +34,6 @@ class Scenario:
         common = {key: value for key, value in scale.items() if key != "scenarios"}
         own = scale.get("scenarios", {}).get(self.name, {})
         return expand(self.name, merge(self.parameters, common, own), self.base)
-
-
-@dataclass(frozen=True)
-class PublishedProse:
-    """Published values of a table, system or metric that a claim judges, or that nothing judges, with the reason."""
-
-    table: str
-    system: str  # "": all
-    metric: str  # "": all
-    claim: str
-    reason: str
-
-    def covers(self, value: PublishedValue) -> bool:
-        return value.table == self.table and self.system in ("", value.system) and self.metric in ("", value.metric)
 
 
 @dataclass(frozen=True)

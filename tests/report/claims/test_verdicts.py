@@ -16,7 +16,7 @@ from report.synthetic_runs import SyntheticRuns, add_system, whole_study
 def judged(made: SyntheticRuns, write: Write, check: str | None, **claim: str) -> list[Verdict]:
     """The verdicts on one claim of our own in place of the study's."""
     results = RunResults.of(write(made))
-    ours = Claim("ours", "we say so", "here", check, **claim)
+    ours = Claim(id="ours", says="we say so", source="here", check=check, **claim)
     return judge(replace(results, study=replace(results.study, claims=(ours,))))
 
 

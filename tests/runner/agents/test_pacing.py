@@ -1,6 +1,7 @@
 """The schedule, with a clock that only the test moves."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -41,7 +42,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Clock:
-    monkeypatch.setattr(pacing.time, "monotonic_ns", clock.monotonic_ns)
+    monkeypatch.setattr(pacing, "now", clock.monotonic_ns)
     monkeypatch.setattr(pacing.asyncio, "sleep", clock.sleep)
     return clock
 
@@ -138,7 +139,7 @@ def test_no_system_and_no_timer_can_change_the_plan(
 
 def test_with_the_real_clock_too() -> None:
     async def real() -> list[tuple[int, int]]:
-        schedule = SendSchedule(1000, max_count=1, start=pacing.time.monotonic_ns())
+        schedule = SendSchedule(1000, max_count=1, start=time.monotonic_ns())
         return [await schedule.next() for _ in range(5)]
 
     found = asyncio.run(real())

@@ -10,7 +10,7 @@ from mqlab.study.language.reference import Reference
 
 def test_what_it_names() -> None:
     expression = parse('rate.received[H] / rate.received["two words"] > 1.2 and first(rate.sent[A]) == "HornetQ 2.1.1"')
-    assert expression.metrics() == {"rate.received", "rate.sent"}
+    assert {reference.metric for reference in expression.references()} == {"rate.received", "rate.sent"}
     assert {named.scenario for named in expression.references()} == {"H", "two words", "A"}
     assert expression.systems() == {"HornetQ 2.1.1"}
 

@@ -8,7 +8,7 @@ import pytest
 from mqlab.study import load_study
 from mqlab.study.language.exhibit_form import FORMS
 from mqlab.study.language.expression import FUNCTIONS
-from mqlab.study.language.model import ClaimForm, RepeatLayer, ScalesForm, SettingForm, SourceForm, StudyForm
+from mqlab.study.language.model import Claim, PublishedSetting, RepeatLayer, ScalesForm, StudyForm, StudySource
 from mqlab.study.language.parameters import PARAMETERS
 
 TEXT = (Path(__file__).parents[3] / "docs" / "studies.md").read_text(encoding="utf-8")
@@ -28,7 +28,7 @@ def test_the_example_is_a_study(tmp_path: Path) -> None:
     [
         *PARAMETERS,
         *(f"repeat.{key}" for key in RepeatLayer.model_fields),
-        *(key for form in (StudyForm, ScalesForm, SettingForm, SourceForm, ClaimForm) for key in form.model_fields),
+        *(key for form in (StudyForm, ScalesForm, PublishedSetting, StudySource, Claim) for key in form.model_fields),
         *FORMS,
         *FUNCTIONS,
     ],

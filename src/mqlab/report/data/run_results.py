@@ -62,6 +62,17 @@ Row = TypeVar("Row")
 PointKey = tuple[str, str, str]  # a system, a scenario and a point's name
 
 
+def _table(name: str, row: type[Row], *order: str) -> "cached_property[tuple[Row, ...]]":
+    """The rows of a measure table, read when they are first used, and sorted by these columns."""
+
+    def read(results: "RunResults") -> tuple[Row, ...]:
+        table, columns = read_table(results.folder, name), schema.columns(row)
+        rows = [row(**{column: _cleaned(values.get(column)) for column in columns}) for values in table]
+        return tuple(sorted(rows, key=lambda values: [getattr(values, column) for column in order]))
+
+    return cached_property(read)
+
+
 @dataclass(frozen=True)
 class RunResults:
     folder: RunFolder
@@ -72,54 +83,18 @@ class RunResults:
     def of(cls, folder: RunFolder) -> "RunResults":
         return cls(folder, _cleaned(folder.meta()), load_study(folder.study, own=True))
 
-    @cached_property
-    def measures(self) -> tuple[schema.MeasureRow, ...]:
-        return self._rows("measures", schema.MeasureRow)
-
-    @cached_property
-    def run_measures(self) -> tuple[schema.RunMeasureRow, ...]:
-        return self._rows("run_measures", schema.RunMeasureRow)
-
-    @cached_property
-    def audits(self) -> tuple[schema.AuditRow, ...]:
-        return tuple(sorted(self._rows("audits", schema.AuditRow), key=lambda audit: audit.run))
-
-    @cached_property
-    def series(self) -> tuple[schema.SeriesRow, ...]:
-        return tuple(sorted(self._rows("series", schema.SeriesRow), key=lambda second: (second.run, second.second)))
-
-    @cached_property
-    def latencies(self) -> tuple[schema.LatencyRow, ...]:
-        return tuple(sorted(self._rows("latencies", schema.LatencyRow), key=lambda bucket: bucket.latency))
-
-    @cached_property
-    def responses(self) -> tuple[schema.LatencyRow, ...]:
-        """The histogram of round trips."""
-        return tuple(sorted(self._rows("responses", schema.LatencyRow), key=lambda bucket: bucket.latency))
-
-    @cached_property
-    def paces(self) -> tuple[schema.PaceRow, ...]:
-        return tuple(sorted(self._rows("paces", schema.PaceRow), key=lambda pace: (pace.run, pace.seconds)))
-
-    @cached_property
-    def depths(self) -> tuple[schema.DepthRow, ...]:
-        return tuple(sorted(self._rows("depths", schema.DepthRow), key=lambda depth: (depth.run, depth.seconds)))
-
-    @cached_property
-    def impacts(self) -> tuple[schema.ImpactRow, ...]:
-        return self._rows("impacts", schema.ImpactRow)
-
-    @cached_property
-    def comparisons(self) -> tuple[schema.ComparisonRow, ...]:
-        return self._rows("comparisons", schema.ComparisonRow)
-
-    @cached_property
-    def peaks(self) -> tuple[schema.PeakRow, ...]:
-        return self._rows("peaks", schema.PeakRow)
-
-    @cached_property
-    def operations(self) -> tuple[schema.OperationSummaryRow, ...]:
-        return self._rows("operations", schema.OperationSummaryRow)
+    measures = _table("measures", schema.MeasureRow)
+    run_measures = _table("run_measures", schema.RunMeasureRow)
+    audits = _table("audits", schema.AuditRow, "run")
+    series = _table("series", schema.SeriesRow, "run", "second")
+    latencies = _table("latencies", schema.LatencyRow, "latency")
+    responses = _table("responses", schema.LatencyRow, "latency")
+    paces = _table("paces", schema.PaceRow, "run", "seconds")
+    depths = _table("depths", schema.DepthRow, "run", "seconds")
+    impacts = _table("impacts", schema.ImpactRow)
+    comparisons = _table("comparisons", schema.ComparisonRow)
+    peaks = _table("peaks", schema.PeakRow)
+    operations = _table("operations", schema.OperationSummaryRow)
 
     @cached_property
     def valid_runs(self) -> frozenset[int]:
@@ -248,12 +223,6 @@ class RunResults:
     def stamps_of(self, *systems: str) -> tuple[str, ...]:
         stamps = (stamp for system in self.systems if system.name in systems for stamp in system.stamps)
         return tuple(dict.fromkeys(stamps))
-
-    def _rows(self, table: str, row: type[Row]) -> tuple[Row, ...]:
-        names = schema.columns(row)
-        return tuple(
-            row(**{name: _cleaned(values.get(name)) for name in names}) for values in read_table(self.folder, table)
-        )
 
 
 def stamped(name: str, stamps: Iterable[str], between: str = " ") -> str:

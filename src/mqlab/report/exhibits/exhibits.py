@@ -95,7 +95,7 @@ def settings(results: RunResults, exhibit: Exhibit, _: str) -> tuple[Block, ...]
     rows = [
         row(
             system_cell(results, system, PUBLISHED),
-            Cell(item.name),
+            Cell(item.setting),
             Cell(item.value),
             Cell(item.effect),
             origin=PUBLISHED,

@@ -54,9 +54,6 @@ class Expression:
     def references(self) -> tuple[Reference, ...]:
         return references(self.tree)
 
-    def metrics(self) -> frozenset[str]:
-        return frozenset(reference.metric for reference in self.references())
-
     def systems(self) -> frozenset[str]:
         """Return the systems that it names. It cannot be judged if one of them is missing."""
         compared = frozenset(

@@ -9,117 +9,82 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, Tag, model_validator
 
-from mqlab.study.exhibit import Claim
+from mqlab.study.language import value_types as types
 from mqlab.study.language.exhibit_form import AnyForm
-from mqlab.study.language.value_types import (
-    LIST,
-    SINGLE,
-    Acknowledge,
-    Batch,
-    ClientCpu,
-    Connections,
-    Count,
-    CountOrZero,
-    FileName,
-    Id,
-    Identifier,
-    Load,
-    MeasureTime,
-    Messages,
-    Name,
-    ParameterText,
-    Pattern,
-    Prefetch,
-    Preload,
-    Rate,
-    Runs,
-    Selector,
-    Send,
-    SingleOrList,
-    Size,
-    StrictModel,
-    Sweep,
-    Text,
-    Time,
-    Topology,
-    Transaction,
-    Until,
-    YesNo,
-    value_error,
-)
+from mqlab.study.published.values import PublishedValue
 
 # The value of a key that the file leaves out. It is never read: `declared` returns only the other keys.
 UNSET: Final[Any] = None
 
 
-class MessageLayer(StrictModel):
-    size: Sweep[Size] = UNSET
-    persistent: Sweep[YesNo] = UNSET
+class MessageLayer(types.StrictModel):
+    size: types.Sweep[types.Size] = UNSET
+    persistent: types.Sweep[types.YesNo] = UNSET
 
 
-class SessionLayer(StrictModel):
-    acknowledge: Sweep[Acknowledge] = UNSET
-    transaction: Sweep[Transaction] = UNSET
+class SessionLayer(types.StrictModel):
+    acknowledge: types.Sweep[types.Acknowledge] = UNSET
+    transaction: types.Sweep[types.Transaction] = UNSET
 
 
-class PhasesLayer(StrictModel):
-    warmup: Sweep[Time] = UNSET
-    measure: Sweep[MeasureTime] = UNSET
-    drain: Sweep[Time] = UNSET
+class PhasesLayer(types.StrictModel):
+    warmup: types.Sweep[types.Time] = UNSET
+    measure: types.Sweep[types.MeasureTime] = UNSET
+    drain: types.Sweep[types.Time] = UNSET
 
 
-class RepeatLayer(StrictModel):
+class RepeatLayer(types.StrictModel):
     """Not part of a sweep: it sets the number of runs of a point, not the point."""
 
-    until: Until = UNSET
-    least: Runs = UNSET
-    most: Runs = UNSET
+    until: types.Until = UNSET
+    least: types.Runs = UNSET
+    most: types.Runs = UNSET
 
 
-class Layer(StrictModel):
-    pattern: Sweep[Pattern] = UNSET
-    topics: Sweep[Count] = UNSET
-    queues: Sweep[Count] = UNSET
-    producers: Sweep[Count] = UNSET
-    consumers: Sweep[CountOrZero] = UNSET
-    requesters: Sweep[Count] = UNSET
-    responders: Sweep[Count] = UNSET
-    clients: Sweep[Count] = UNSET
-    threads: Sweep[Count] = UNSET
+class Layer(types.StrictModel):
+    pattern: types.Sweep[types.Pattern] = UNSET
+    topics: types.Sweep[types.Count] = UNSET
+    queues: types.Sweep[types.Count] = UNSET
+    producers: types.Sweep[types.Count] = UNSET
+    consumers: types.Sweep[types.CountOrZero] = UNSET
+    requesters: types.Sweep[types.Count] = UNSET
+    responders: types.Sweep[types.Count] = UNSET
+    clients: types.Sweep[types.Count] = UNSET
+    threads: types.Sweep[types.Count] = UNSET
     message: MessageLayer = UNSET
     session: SessionLayer = UNSET
-    selector: Sweep[Selector] = UNSET
-    durable: Sweep[YesNo] = UNSET
-    prefetch: Sweep[Prefetch] = UNSET
-    load: Sweep[Load] = UNSET
-    messages: Sweep[Messages] = UNSET
-    preload: Sweep[Preload] = UNSET
-    send: Sweep[Send] = UNSET
-    batch: Sweep[Batch] = UNSET
-    rate: Sweep[Rate] = UNSET
-    consume_rate: Sweep[Rate] = UNSET
-    connections: Sweep[Connections] = UNSET
-    topology: Sweep[Topology] = UNSET
-    settings: dict[Identifier, Sweep[ParameterText]] = UNSET
-    client_cpu: Sweep[ClientCpu] = UNSET
+    selector: types.Sweep[types.Selector] = UNSET
+    durable: types.Sweep[types.YesNo] = UNSET
+    prefetch: types.Sweep[types.Prefetch] = UNSET
+    load: types.Sweep[types.Load] = UNSET
+    messages: types.Sweep[types.Messages] = UNSET
+    preload: types.Sweep[types.Preload] = UNSET
+    send: types.Sweep[types.Send] = UNSET
+    batch: types.Sweep[types.Batch] = UNSET
+    rate: types.Sweep[types.Rate] = UNSET
+    consume_rate: types.Sweep[types.Rate] = UNSET
+    connections: types.Sweep[types.Connections] = UNSET
+    topology: types.Sweep[types.Topology] = UNSET
+    settings: dict[types.Identifier, types.Sweep[types.ParameterText]] = UNSET
+    client_cpu: types.Sweep[types.ClientCpu] = UNSET
     phases: PhasesLayer = UNSET
     repeat: RepeatLayer = UNSET
-    together: tuple[tuple[Identifier, ...], ...] = UNSET
+    together: tuple[tuple[types.Identifier, ...], ...] = UNSET
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         if {"topics", "queues"} <= self.model_fields_set:
-            raise value_error("has topics and queues; write only one of them")
+            raise types.value_error("has topics and queues; write only one of them")
         if "requesters" in self.model_fields_set and {"clients", "threads"} & self.model_fields_set:
-            raise value_error("has requesters and clients or threads; clients x threads are the requesters")
+            raise types.value_error("has requesters and clients or threads; clients x threads are the requesters")
         if "messages" in self.model_fields_set and self.phases is not UNSET:
             for key in sorted({"warmup", "measure"} & self.phases.model_fields_set):
-                raise value_error(
+                raise types.value_error(
                     f"a fixed amount of work (messages) has no {key} phase; leave one of them out", key=("phases", key)
                 )
         for path, values in _lists(self.declared()):
             if len(set(values)) < len(values) and not any(path[-1] in words for words in self.together or ()):
-                raise value_error("contains a value twice; two points would be the same", key=path)
+                raise types.value_error("contains a value twice; two points would be the same", key=path)
         return self
 
 
@@ -132,18 +97,18 @@ def _lists(values: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple
 
 
 class ScenarioLayer(Layer):
-    title: Text = ""
-    base: dict[Identifier, ParameterText] = Field(default_factory=dict)
-    published: Sweep[Name] = ()
+    title: types.Text = ""
+    base: dict[types.Identifier, types.ParameterText] = Field(default_factory=dict)
+    published: types.Sweep[types.Name] = ()
 
 
 class ScaleLayer(Layer):
     """Parameters that shorten every scenario, and further ones for single scenarios."""
 
-    scenarios: dict[Name, Layer] = Field(default_factory=dict)
+    scenarios: dict[types.Name, Layer] = Field(default_factory=dict)
 
 
-class ScalesForm(StrictModel):
+class ScalesForm(types.StrictModel):
     quick: ScaleLayer = UNSET
     standard: ScaleLayer = UNSET
 
@@ -151,67 +116,78 @@ class ScalesForm(StrictModel):
     @classmethod
     def _full_is_the_study(cls, data: object) -> object:
         if isinstance(data, dict) and "full" in data:
-            raise value_error("full is the study's own length; write it under defaults", key="full")
+            raise types.value_error("full is the study's own length; write it under defaults", key="full")
         return data
 
 
-class SettingForm(StrictModel):
-    setting: Text
-    value: Text
-    effect: Text = "none stated"
+class PublishedSetting(types.StrictModel):
+    """A setting of a published system, and the effect that the study states for it."""
+
+    setting: types.Text
+    value: types.Text
+    effect: types.Text = "none stated"
 
 
-class SourceForm(StrictModel):
-    title: Text
-    authors: tuple[Text, ...] = ()
-    where: Text
-    conditions: dict[Name, Text] = Field(default_factory=dict)
+class StudySource(types.StrictModel):
+    """The publication. `conditions` describe its machines, network, disk and software."""
+
+    title: types.Text
+    authors: tuple[types.Text, ...] = ()
+    where: types.Text
+    conditions: dict[types.Name, types.Text] = Field(default_factory=dict)
 
 
-class ClaimForm(StrictModel):
-    id: Id
-    says: Text
-    source: Text
-    check: Text | None = None
-    not_testable: Text | None = None
-    note: Text | None = None
+class Claim(types.StrictModel):
+    """A statement of a study, with either a `check` (see expression.py) or the reason why it is not testable."""
+
+    id: types.Id
+    says: types.Text
+    source: types.Text
+    check: types.Text | None = None
+    not_testable: types.Text | None = None
+    note: types.Text | None = None
 
     @model_validator(mode="after")
     def _check_or_reason(self) -> Self:
         if (self.check is None) == (self.not_testable is None):
-            raise value_error("write either check (an expression) or not_testable (the reason)")
+            raise types.value_error("write either check (an expression) or not_testable (the reason)")
         return self
 
-    def claim(self) -> Claim:
-        return Claim(self.id, self.says, self.source, self.check, self.not_testable, self.note)
 
+class PublishedProse(types.StrictModel):
+    """Published values that no table of measures shows: the claim that judges them, or the reason why none does.
 
-class ProseForm(StrictModel):
-    """Published values that no table of measures shows: the claim that judges them, or the reason why none does."""
+    Without `system` or `metric`: those of all systems or metrics of the published table.
+    """
 
-    table: Text
-    system: Text = ""
-    metric: Text = ""
-    claim: Id = ""
-    reason: Text = ""
+    table: types.Text
+    system: types.Text = ""
+    metric: types.Text = ""
+    claim: types.Id = ""
+    reason: types.Text = ""
 
     @model_validator(mode="after")
     def _claim_or_reason(self) -> Self:
         if bool(self.claim) == bool(self.reason):
-            raise value_error("write either claim (the id of a claim) or reason")
+            raise types.value_error("write either claim (the id of a claim) or reason")
         return self
 
+    def covers(self, value: PublishedValue) -> bool:
+        return value.table == self.table and self.system in ("", value.system) and self.metric in ("", value.metric)
 
-class StudyForm(StrictModel):
-    study: Id
-    title: Text
-    source: SourceForm | None = None
-    systems: dict[Name, list[SettingForm]] = Field(default_factory=dict)
-    stand_ins: dict[Name, Text] = Field(default_factory=dict)
-    published: FileName | None = None
-    prose: tuple[ProseForm, ...] = ()
+
+class StudyForm(types.StrictModel):
+    study: types.Id
+    title: types.Text
+    source: StudySource | None = None
+    systems: dict[types.Name, tuple[PublishedSetting, ...]] = Field(default_factory=dict)
+    stand_ins: dict[types.Name, types.Text] = Field(default_factory=dict)
+    published: types.FileName | None = None
+    prose: tuple[PublishedProse, ...] = ()
     defaults: Layer = Layer()
-    scenarios: dict[Name, ScenarioLayer]
+    scenarios: dict[types.Name, ScenarioLayer]
     scales: ScalesForm = ScalesForm()
     exhibits: list[AnyForm] | None = None
-    claims: Annotated[Annotated[FileName, Tag(SINGLE)] | Annotated[tuple[ClaimForm, ...], Tag(LIST)], SingleOrList] = ()
+    claims: Annotated[
+        Annotated[types.FileName, Tag(types.SINGLE)] | Annotated[tuple[Claim, ...], Tag(types.LIST)], types.SingleOrList
+    ] = ()

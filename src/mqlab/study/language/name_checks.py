@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from mqlab.study.exhibit import Exhibit
 from mqlab.study.language.expression import Expression, ExpressionError, parse
-from mqlab.study.language.model import ClaimForm, StudyForm
+from mqlab.study.language.model import Claim, StudyForm
 from mqlab.study.language.reference import ANY, Reference, in_scenario
 from mqlab.study.language.value_types import suggest
 from mqlab.study.language.yaml_file import Place, YamlFile
@@ -12,7 +12,7 @@ from mqlab.study.point import Point
 
 
 def check_claims(
-    file: YamlFile, place: Place, claims: Sequence[ClaimForm], points: dict[str, list[Point]], systems: list[str]
+    file: YamlFile, place: Place, claims: Sequence[Claim], points: dict[str, list[Point]], systems: list[str]
 ) -> None:
     """Raise StudyError for a wrong claim. `points` are those of each scenario at full scale.
 

@@ -225,17 +225,13 @@ Until = Annotated[
 T = TypeVar("T")
 
 
-def _single_or_list(value: object) -> str:
-    return LIST if isinstance(value, list) else SINGLE
-
-
 def _not_empty(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if not values:
         raise value_error("is an empty list; write at least one value")
     return values
 
 
-SingleOrList: Final = Discriminator(_single_or_list)
+SingleOrList: Final = Discriminator(lambda value: LIST if isinstance(value, list) else SINGLE)
 Sweep = Annotated[
     Annotated[T, Tag(SINGLE)] | Annotated[tuple[T, ...], AfterValidator(_not_empty), Tag(LIST)], SingleOrList
 ]

@@ -76,15 +76,11 @@ def read_published(path: Path, study: str) -> list[PublishedValue]:
     """Return all values of the file in its order. Raises StudyError."""
     lines = csv.reader(StringIO(read_text(path), newline=""), strict=True)
     try:
-        _check_header(path, next(lines, []))
+        if tuple(next(lines, [])) != COLUMNS:
+            raise StudyError(f"the first line must be {','.join(COLUMNS)}", path, 1)
         return [_value(path, lines.line_num, study, row) for row in lines]
     except csv.Error as error:
         raise StudyError(f"is not CSV: {error}", path, lines.line_num) from None
-
-
-def _check_header(path: Path, header: list[str]) -> None:
-    if tuple(header) != COLUMNS:
-        raise StudyError(f"the first line must be {','.join(COLUMNS)}", path, 1)
 
 
 def _value(path: Path, line: int, study: str, row: list[str]) -> PublishedValue:
