@@ -1,7 +1,7 @@
 """A run folder with synthetic measures: exactly the columns of the pipeline, and values that a test can name."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -181,7 +181,7 @@ def cut_down(folder: Path, scenarios: str) -> SyntheticRuns:
         for c in study.claims
         if c.check is None or {r.scenario for r in parse(c.check).references()} <= set(scenarios)
     ]
-    kept = [{key: value for key, value in asdict(claim).items() if value is not None} for claim in claims]
+    kept = [claim.model_dump(exclude_none=True) for claim in claims]
     (folder / "claims.yaml").write_text(yaml.safe_dump(kept, sort_keys=False))
     made = SyntheticRuns(study=load_study(folder))
     add_system(made, "embedded")

@@ -31,12 +31,21 @@ Properties = Mapping[str, "np.ndarray[tuple[int], np.dtype[Any]]"]
 # auto: with the next `receive`, or `close`. dups_ok: as auto, but it may delay and combine acknowledgements.
 # client: with the next `receive`; not with `close`. transacted: with `commit`.
 Acknowledge = Literal["auto", "dups_ok", "client", "transacted"]
+NOT_TRANSACTED: Final = "the session is not transacted"
 # Former names of class attributes of Driver, which drivers of other packages may still set.
 _FORMER_NAMES: Final = {"at_once": "max_send_bytes", "tells_taken": "reports_accepted"}
 
 
 class DriverError(MqlabError):
     """The system is unreachable, refuses, fails or does not answer. Unconfirmed messages may have arrived or not."""
+
+
+def parse_destination(destination: str) -> tuple[str, str]:
+    """Return `queue` or `topic`, and the name. Raise DriverError."""
+    kind, _, name = destination.partition(":")
+    if kind not in ("queue", "topic") or not name:
+        raise DriverError(f"{destination!r} is not a destination: write queue:NAME or topic:NAME")
+    return kind, name
 
 
 @dataclass(frozen=True)
@@ -80,9 +89,9 @@ class Sender(ABC):
         only where a selector needs them.
         """
 
-    @abstractmethod
     async def commit(self) -> None:
         """Commit the transaction; return when the system has confirmed that. Called in transacted sessions only."""
+        raise DriverError(NOT_TRANSACTED)
 
     async def wait_accepted(self, max_pending: int) -> None:
         """Return when the system has accepted all but at most `max_pending` of the messages sent so far.
@@ -111,12 +120,12 @@ class Receiver(ABC):
         The call also acknowledges what earlier calls returned, unless the session is transacted.
         """
 
-    @abstractmethod
     async def commit(self) -> None:
         """Acknowledge all received messages in one transaction; return when the system has confirmed that.
 
         Called in transacted sessions only, between two calls of `receive` or after a cancelled one.
         """
+        raise DriverError(NOT_TRANSACTED)
 
     @abstractmethod
     async def close(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.barriers import Barriers
+from mqlab.drivers.common.futures import fail_all, settle
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
 from mqlab.drivers.common.transport import SocketTransport
 from mqlab.wire import amqp
@@ -143,8 +144,7 @@ class AmqpClient:
             return
         self.failed = error
         self._closed.set()
-        if not self._opened.done():
-            self._opened.set_exception(error)
+        fail_all((self._opened,), error)
         for channel in [*self._channels.values()]:
             channel.fail(error)
         self._blocked_by.clear()
@@ -241,11 +241,7 @@ class AmqpChannel:
         if self.failed is None:
             self.failed = error
             self.client.remove_channel(self.number)
-            for waiting in (*self._answers, self._message_waiter, self._confirmation_waiter):
-                if waiting is not None and not waiting.done():
-                    waiting.set_exception(error)
-                    # Mark it as retrieved: the task that waited may be gone.
-                    waiting.exception()
+            fail_all((*self._answers, self._message_waiter, self._confirmation_waiter), error)
 
     def _submit(self, name: str, *arguments: Any) -> "asyncio.Future[amqp.Method]":
         self.write(amqp.method(self.number, name, *arguments))
@@ -258,14 +254,11 @@ class AmqpChannel:
     def handle(self, item: amqp.Method | amqp.DeliveryBatch) -> None:
         if isinstance(item, amqp.DeliveryBatch):
             self._received.append(item)
-            if self._message_waiter is not None and not self._message_waiter.done():
-                self._message_waiter.set_result(None)
+            settle(self._message_waiter, None)
         elif item.name == "basic.ack":
             self._confirm(*item.arguments)
         elif item.name.endswith("-ok"):
-            answer = self._answers.popleft() if self._answers else None
-            if answer is not None and not answer.done():
-                answer.set_result(item)
+            settle(self._answers.popleft() if self._answers else None, item)
         else:
             self._handle_method(item)
 
@@ -279,12 +272,8 @@ class AmqpChannel:
             self._confirmed_ahead.discard(self._confirmed_up_to)
         if multiple and self._confirmed_ahead:
             self._confirmed_ahead = {ahead for ahead in self._confirmed_ahead if ahead > self._confirmed_up_to}
-        if (
-            self._confirmed_up_to >= self._published
-            and self._confirmation_waiter is not None
-            and not self._confirmation_waiter.done()
-        ):
-            self._confirmation_waiter.set_result(None)
+        if self._confirmed_up_to >= self._published:
+            settle(self._confirmation_waiter, None)
 
     def _handle_method(self, received: amqp.Method) -> None:
         if received.name == "channel.flow":

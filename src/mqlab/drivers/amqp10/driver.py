@@ -12,10 +12,9 @@ from proton import Described, Terminus, symbol
 
 from mqlab.drivers import api
 from mqlab.drivers.amqp10.client import Amqp10Client
-from mqlab.drivers.amqp10.links import Amqp10Receiver, Amqp10Sender, ReceivingLink, SendingLink
+from mqlab.drivers.amqp10.links import Amqp10Receiver, Amqp10Sender, ReceivingLink, SendingLink, TransactionCoordinator
 from mqlab.drivers.amqp10.messages import encode_before_body, encode_header, encode_message_properties
 from mqlab.drivers.amqp10.request_reply import Amqp10Requester, Amqp10Responder
-from mqlab.drivers.amqp10.transactions import TransactionCoordinator
 
 _CLOSE_TIMEOUT_S = 10.0
 _FILTER: Final = symbol("apache.org:selector-filter:string")
@@ -100,7 +99,7 @@ class Amqp10Connection(api.Connection):
 
     async def unsubscribe(self, durable: str) -> None:
         receiving = await self._receiving(self._durable.pop(durable, ""), api.ReceiverOptions(0, durable=durable))
-        await receiving.close(delete=True)
+        await receiving.close()
         await receiving.client.close()
 
     async def preload(self, queue: str, bodies: api.Matrix, *, persistent: bool) -> None:

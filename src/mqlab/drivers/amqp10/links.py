@@ -1,10 +1,13 @@
-"""Links of the AMQP 1.0 driver: sender and receiver, on Proton's links."""
+"""Links of the AMQP 1.0 driver: sender and receiver on Proton's links, and transactions.
+
+A link to the broker's coordinator declares and discharges transactions.
+"""
 
 import itertools
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
-from proton import Delivery, Endpoint, Link
+from proton import Delivery, Described, Endpoint, Message, Terminus, symbol, ulong
 
 from mqlab.drivers.amqp10.client import Amqp10Client
 from mqlab.drivers.amqp10.messages import (
@@ -20,36 +23,59 @@ from mqlab.wire.native.bodies import Bodies
 
 # Messages that go to Proton between two writes to the socket.
 _MAX_WRITE_MESSAGES: Final = 256
-_TRANSACTIONAL_STATE: Final = 0x34
+# States of a delivery in a transaction.
+_DECLARED, _TRANSACTIONAL = 0x33, 0x34
 
 
-class SessionTransaction(Protocol):
-    """The current transaction of a session."""
-
-    async def begin(self) -> None: ...
-    def send(self, delivery: Any) -> None: ...
-    def accept(self, delivery: Any) -> None: ...
-    async def commit(self) -> None: ...
-
-
-class SendingLink:
-    """A Proton link that sends."""
+class ProtonLink:
+    """A Proton link, which sends its events here."""
 
     def __init__(self, client: Amqp10Client, link: Any) -> None:
         self.client = client
         self.link = link
-        self._tags = itertools.count()
-        self._unconfirmed = 0
-        self._refused = ""
-        self._call_delivery: Any = None
         self.detached = False
         link.context = self
 
     async def attach(self) -> None:
-        await attach(self.client, self.link)
+        client, link = self.client, self.link
+        link.open()
+        client.process()
+        await client.wait_until(lambda: bool(link.state & (Endpoint.REMOTE_ACTIVE | Endpoint.REMOTE_CLOSED)))
+        if link.state & Endpoint.REMOTE_CLOSED:
+            client.check()
+            raise DriverError("the broker refused a link")
+
+    async def close(self) -> None:
+        """Close the link, which also deletes a durable subscription."""
+        link = self.link
+        if link.state & Endpoint.LOCAL_ACTIVE:
+            link.close()
+            self.client.process()
+            # The broker answers after it has processed all messages.
+            await self.client.wait_until(
+                lambda: bool(link.state & Endpoint.REMOTE_CLOSED) or self.detached, BLOCKED_TIMEOUT_S
+            )
+
+    def detach(self) -> None:
+        """Detach the link; its durable subscription stays."""
+        if self.link.state & Endpoint.LOCAL_ACTIVE:
+            self.detached = True
+            self.link.detach()
+            self.client.process()
+
+
+class SendingLink(ProtonLink):
+    """A Proton link that sends."""
+
+    def __init__(self, client: Amqp10Client, link: Any) -> None:
+        super().__init__(client, link)
+        self._tags = itertools.count()
+        self._unconfirmed = 0
+        self._refused = ""
+        self._call_delivery: Any = None
 
     async def send(
-        self, messages: list[bytes], *, settled: bool, transaction: SessionTransaction | None = None
+        self, messages: list[bytes], *, settled: bool, transaction: "TransactionCoordinator | None" = None
     ) -> None:
         """Return when all messages are written, which needs credit from the broker."""
         client, link = self.client, self.link
@@ -94,28 +120,22 @@ class SendingLink:
     def handle_delivery(self, delivery: Any) -> None:
         if not delivery.updated or delivery == self._call_delivery:
             return
-        if delivery.remote_state not in (Delivery.ACCEPTED, _TRANSACTIONAL_STATE):
+        if delivery.remote_state not in (Delivery.ACCEPTED, _TRANSACTIONAL):
             self._refused = f"the broker did not accept a message ({delivery.remote_state})"
         self._unconfirmed -= 1
         delivery.settle()
 
-    async def close(self) -> None:
-        await close_link(self.client, self.link)
 
-
-class ReceivingLink:
+class ReceivingLink(ProtonLink):
     """A Proton link that receives. `inbox` has messages that no role has received yet, with their deliveries."""
 
     def __init__(self, client: Amqp10Client, link: Any, prefetch: int) -> None:
-        self.client = client
-        self.link = link
+        super().__init__(client, link)
         self.inbox: list[tuple[bytes, Any]] = []
         self._prefetch = prefetch
-        self.detached = False
-        link.context = self
 
     async def attach(self) -> None:
-        await attach(self.client, self.link)
+        await super().attach()
         self.link.flow(self._prefetch)
         self.client.process()
 
@@ -141,16 +161,11 @@ class ReceivingLink:
         self.link.flow(len(deliveries))
         self.client.process()
 
-    async def close(self, *, delete: bool) -> None:
-        """Detach the link; with `delete` close it, which also deletes a durable subscription."""
-        if delete:
-            await close_link(self.client, self.link)
-        else:
-            await detach(self.client, self.link)
-
 
 class Amqp10Sender(Sender):
-    def __init__(self, sending: SendingLink, transactions: SessionTransaction | None, *, persistent: bool) -> None:
+    def __init__(
+        self, sending: SendingLink, transactions: "TransactionCoordinator | None", *, persistent: bool
+    ) -> None:
         self._sending = sending
         self._transactions = transactions
         self._header = encode_header(persistent=persistent)
@@ -189,7 +204,7 @@ class Amqp10Sender(Sender):
 
 class Amqp10Receiver(Receiver):
     def __init__(
-        self, receiving: ReceivingLink, options: ReceiverOptions, transactions: SessionTransaction | None
+        self, receiving: ReceivingLink, options: ReceiverOptions, transactions: "TransactionCoordinator | None"
     ) -> None:
         self._receiving = receiving
         self._options = options
@@ -226,10 +241,12 @@ class Amqp10Receiver(Receiver):
         if self._unsettled and self._options.acknowledge in ("auto", "dups_ok"):
             self._receiving.accept(self._unsettled)
         self._unsettled = []
-        await self._receiving.close(delete=not self._options.durable)
-        if self._options.durable:
-            # A container has one connection, and the next subscriber needs a new one.
-            await self._receiving.client.close()
+        if not self._options.durable:
+            await self._receiving.close()
+            return
+        self._receiving.detach()
+        # A container has one connection, and the next subscriber needs a new one.
+        await self._receiving.client.close()
 
 
 def take_messages(receiving: ReceivingLink) -> tuple[list[DecodedMessage], list[Any]]:
@@ -242,28 +259,44 @@ def take_messages(receiving: ReceivingLink) -> tuple[list[DecodedMessage], list[
     return messages[:count], deliveries
 
 
-async def attach(client: Amqp10Client, link: Link) -> None:
-    link.open()
-    client.process()
-    await client.wait_until(lambda: bool(link.state & (Endpoint.REMOTE_ACTIVE | Endpoint.REMOTE_CLOSED)))
-    if link.state & Endpoint.REMOTE_CLOSED:
-        client.check()
-        raise DriverError("the broker refused a link")
+class TransactionCoordinator:
+    """The transactions of one session, one at a time. `sending` is the link to the coordinator."""
 
+    def __init__(self, sending: SendingLink) -> None:
+        self._sending = sending
+        self._id: Any = None
 
-async def close_link(client: Amqp10Client, link: Link) -> None:
-    if link.state & Endpoint.LOCAL_ACTIVE:
-        link.close()
-        client.process()
-        # The broker answers after it has processed all messages.
-        await client.wait_until(
-            lambda: bool(link.state & Endpoint.REMOTE_CLOSED) or link.context.detached, BLOCKED_TIMEOUT_S
-        )
+    @classmethod
+    async def open(cls, client: Amqp10Client, session: Any, name: str) -> "TransactionCoordinator":
+        link = session.sender(name)
+        link.target.type = Terminus.COORDINATOR
+        link.target.capabilities.put_object(symbol("amqp:local-transactions"))
+        sending = SendingLink(client, link)
+        await sending.attach()
+        return cls(sending)
 
+    async def begin(self) -> None:
+        """Declare a transaction, unless one is open."""
+        if self._id is None:
+            answer = await self._call("amqp:declare:list", [None], _DECLARED)
+            [self._id] = answer.remote.data
 
-async def detach(client: Amqp10Client, link: Link) -> None:
-    """Detach the link; its durable subscription stays."""
-    if link.state & Endpoint.LOCAL_ACTIVE:
-        link.context.detached = True
-        link.detach()
-        client.process()
+    def send(self, delivery: Any) -> None:
+        """Make a sent message part of the transaction."""
+        delivery.local.data = [self._id]
+        delivery.update(_TRANSACTIONAL)
+
+    def accept(self, delivery: Any) -> None:
+        """Accept a received message as part of the transaction."""
+        delivery.local.data = [self._id, Described(ulong(Delivery.ACCEPTED), [])]
+        delivery.update(_TRANSACTIONAL)
+
+    async def commit(self) -> None:
+        transaction_id, self._id = self._id, None
+        await self._call("amqp:discharge:list", [transaction_id, False], Delivery.ACCEPTED)
+
+    async def _call(self, operation: str, values: list[Any], expected: int) -> Any:
+        answer = await self._sending.call(Message(body=Described(symbol(operation), values)).encode())
+        if answer.remote_state != expected:
+            raise DriverError(f"the broker refused a transaction ({answer.remote_state})")
+        return answer

@@ -44,13 +44,13 @@ class Amqp10Requester(Requester):
             if self._unsettled:
                 self._receiving.accept(self._unsettled)
                 self._unsettled = []
-            await self._receiving.close(delete=True)
+            await self._receiving.close()
         await self._sending.close()
 
     async def _reply_link(self, selector: str) -> ReceivingLink:
         if self._receiving is None or selector != self._selector:
             if self._receiving is not None:
-                await self._receiving.close(delete=True)
+                await self._receiving.close()
             self._receiving, self._to = await self._open_reply_link(selector)
             self._selector = selector
         return self._receiving
@@ -102,7 +102,7 @@ class Amqp10Responder(Responder):
             self._unsettled = []
         for sending in self._reply_links.values():
             await sending.close()
-        await self._receiving.close(delete=True)
+        await self._receiving.close()
 
 
 def _reply_address(data: bytes) -> tuple[str, str]:

@@ -10,6 +10,7 @@ import jpype
 import numpy as np
 
 from mqlab.drivers.api import DriverError
+from mqlab.drivers.common.futures import fail_all
 from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, with_timeout
 from mqlab.drivers.jms.jvm import ProviderClasses
 from mqlab.wire.native.payload import Bytes
@@ -99,14 +100,12 @@ class JavaCalls:
         elif error is None:
             future.set_result(result)
         else:
-            _raise_in(future, f"{self._label}: {error}")
+            fail_all((future,), DriverError(f"{self._label}: {error}"))
 
     def _fail(self, reason: str) -> None:
         self._broken = f"{self._label}: {reason}"
         waiting, self._waiting = self._waiting, {}
-        for future in waiting.values():
-            if not future.done():
-                _raise_in(future, self._broken)
+        fail_all(waiting.values(), DriverError(self._broken))
 
 
 class DirectBuffer:
@@ -124,9 +123,3 @@ class DirectBuffer:
             self._view = np.frombuffer(memoryview(self.buffer), dtype=np.uint8)
         self._view[: len(data)] = data
         return self.buffer
-
-
-def _raise_in(future: "asyncio.Future[Any]", reason: str) -> None:
-    future.set_exception(DriverError(reason))
-    # Mark it as retrieved: the task that waited may be gone.
-    future.exception()

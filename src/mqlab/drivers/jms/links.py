@@ -120,9 +120,6 @@ class JmsReceiver(Receiver):
         self._pending = None
         return unpack_batch(self._java.take())
 
-    async def commit(self) -> None:
-        raise DriverError("this session is not transacted")
-
     async def close(self) -> None:
         if not self._closed:
             self._closed = True

@@ -16,6 +16,3 @@ class JmsNullServer(NullServer):
 
     def handle_data(self, data: memoryview) -> None:
         """No client connects."""
-
-    def next_messages(self) -> bytes | None:
-        return None

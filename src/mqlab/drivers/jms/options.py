@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from mqlab.drivers.api import DriverError
+from mqlab.drivers.api import DriverError, parse_destination
 from mqlab.wire.address import Address, BadAddressError
 
 # {host} and {port} come from the address. In names of destinations {name} is the lab's name, {identifier} that name in
@@ -117,9 +117,7 @@ def jars(option: str) -> tuple[Path, ...]:
 
 def destination(name: str, options: Mapping[str, str]) -> tuple[bool, str]:
     """Return whether the destination is a topic, and its name at the provider. Raise DriverError."""
-    domain, colon, own = name.partition(":")
-    if not colon or domain not in ("queue", "topic"):
-        raise DriverError(f"{name!r} is not a destination: write queue:NAME or topic:NAME")
+    domain, own = parse_destination(name)
     number = re.search(r"\d*$", own)
     words = {"name": own, "identifier": re.sub(r"\W", "_", own), "number": number.group() if number else ""}
     return domain == "topic", _filled(options[domain], words)

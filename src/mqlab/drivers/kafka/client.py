@@ -11,7 +11,7 @@ from typing import Final, ParamSpec, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from mqlab.drivers.api import DriverError
+from mqlab.drivers.api import DriverError, parse_destination
 from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, with_timeout
 from mqlab.wire.address import Address, BadAddressError
 
@@ -117,8 +117,6 @@ class KafkaClient:
 
 
 def topic_of(destination: str) -> str:
-    kind, _, name = destination.partition(":")
-    if kind not in ("queue", "topic") or not name:
-        raise DriverError(f"{destination!r} is not a destination: write queue:NAME or topic:NAME")
+    kind, name = parse_destination(destination)
     escaped = _NEEDS_ESCAPE.sub(lambda match: "".join(f"_{byte:02x}" for byte in match[0].encode()), name)
     return f"{kind}.{escaped}"

@@ -4,17 +4,16 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from mqlab.drivers.api import DriverError
+from mqlab.drivers.common.futures import settle
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, with_timeout
 from mqlab.drivers.kafka.client import KafkaClient
 from mqlab.wire.native.bodies import Bodies
-
-Settled = TypeVar("Settled")
 
 # How often a thread that waits for messages checks whether it should stop or commit offsets.
 _POLL_INTERVAL_S: Final = 0.02
@@ -209,9 +208,3 @@ class ConsumerThread:
     def _call_in_loop(self, callback: Callable[[], object]) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(callback)
-
-
-def settle(future: "asyncio.Future[Settled]", result: Settled) -> None:
-    """Set the result, unless the waiting task was cancelled."""
-    if not future.done():
-        future.set_result(result)

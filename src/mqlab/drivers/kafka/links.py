@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from confluent_kafka import KafkaError
 
-from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
+from mqlab.drivers.api import NOT_TRANSACTED, DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
 from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S
 from mqlab.drivers.kafka.client import KafkaClient
 from mqlab.drivers.kafka.consumer_thread import ConsumerThread, PartitionOffset
@@ -109,7 +109,7 @@ class KafkaSender(Sender):
 
     async def commit(self) -> None:
         if not self._transacted:
-            raise DriverError("the session is not transacted")
+            raise DriverError(NOT_TRANSACTED)
         if self._in_transaction:
             await self._client.run_blocking(self._producer.library.commit_transaction, ANSWER_TIMEOUT_S)
             self._in_transaction = False
@@ -142,7 +142,7 @@ class KafkaReceiver(Receiver):
 
     async def commit(self) -> None:
         if not self._transacted:
-            raise DriverError("the session is not transacted")
+            raise DriverError(NOT_TRANSACTED)
         done, self._unacknowledged = self._unacknowledged, {}
         if done and self._commits:
             await self._consumer.commit([*done.values()])

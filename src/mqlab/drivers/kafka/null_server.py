@@ -31,7 +31,8 @@ class KafkaNullServer(NullServer):
     def __init__(self, size: int, batch: int) -> None:  # noqa: ARG002 - a broker has its own batch size
         super().__init__(size, max(1, _BATCH_BYTES // size))
         self._unparsed = bytearray()
-        self._messages = b""
+        # The batch of every answer to a fetch.
+        self._record_batch = b""
 
     def handle_data(self, data: memoryview) -> None:
         unparsed, at = self._unparsed, 0
@@ -47,9 +48,6 @@ class KafkaNullServer(NullServer):
             self._answer(_Reader(unparsed, at + _SIZE.size))
             at = end
         del unparsed[:at]
-
-    def next_messages(self) -> bytes | None:
-        return None  # clients fetch their messages
 
     def _answer(self, request: "_Reader") -> None:
         key, version, correlation_id, _client_id = request.read("hhis")
@@ -82,11 +80,11 @@ class KafkaNullServer(NullServer):
 
     def _fetched(self, request: "_Reader") -> bytes:
         request.read("iiiib")
-        self._messages = self._messages or self._batch()
+        self._record_batch = self._record_batch or self._batch()
 
         def partition(number: int, offset: int, _: int) -> bytes:
-            size = len(self._messages) + 8
-            return _packed("ihqqiiq", number, 0, _ENDLESS, _ENDLESS, 0, size, offset) + self._messages
+            size = len(self._record_batch) + 8
+            return _packed("ihqqiiq", number, 0, _ENDLESS, _ENDLESS, 0, size, offset) + self._record_batch
 
         return _packed("i", 0) + request.topics("qi", partition)
 

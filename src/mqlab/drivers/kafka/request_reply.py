@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Sequence
 
 from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
+from mqlab.drivers.common.futures import fail_all, settle
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
 from mqlab.drivers.kafka.consumer_thread import ConsumerThread, PartitionOffset
 from mqlab.drivers.kafka.links import KafkaProducer
@@ -39,13 +40,9 @@ class ReplyReader:
             while True:
                 bodies, tags, redelivered = await self._consumer.inbox.take()
                 for row, key in enumerate(keys_of(tags)):
-                    waiting = self._waiting.get(key)
-                    if waiting is not None and not waiting.done():
-                        waiting.set_result(Reply(bodies[row], redelivered))
+                    settle(self._waiting.get(key), Reply(bodies[row], redelivered))
         except DriverError as error:
-            for waiting in list(self._waiting.values()):
-                if not waiting.done():
-                    waiting.set_exception(error)
+            fail_all(list(self._waiting.values()), error)
 
 
 class KafkaRequester(Requester):

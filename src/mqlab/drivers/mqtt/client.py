@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from mqlab.drivers.api import DriverError
+from mqlab.drivers.common.futures import fail_all, settle
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
 from mqlab.drivers.common.transport import SocketTransport
 from mqlab.wire import mqtt
@@ -182,21 +183,19 @@ class MqttClient:
         if isinstance(item, mqtt.PublishBatch):
             self._received.append(item)
             self._received_messages += item.rows
-            _wake(self._message_waiter)
+            settle(self._message_waiter, None)
         elif isinstance(item, mqtt.PubackBatch):
             self._unconfirmed -= item.rows
             if item.reason >= mqtt.REFUSED:
                 self._fail(f"the system refused a message: reason {item.reason:#04x}")
             elif item.reason == mqtt.NO_MATCHING_SUBSCRIBERS and self.needs_subscribers:
                 self._fail("a message was sent to a queue without a consumer: MQTT drops it")
-            _wake(self._confirmation_waiter)
+            settle(self._confirmation_waiter, None)
         elif item.kind == mqtt.DISCONNECT:
             code = item.rest[0] if item.rest else 0
             self._fail(f"the system ended the session: reason {code:#04x}")
         elif self._answers:
-            answer = self._answers.popleft()
-            if not answer.done():
-                answer.set_result(item)
+            settle(self._answers.popleft(), item)
 
     def _connection_lost(self, reason: str) -> None:
         self._fail(reason or "the session is closed")
@@ -204,13 +203,4 @@ class MqttClient:
     def _fail(self, reason: str) -> None:
         if self.failed is None:
             self.failed = error = DriverError(reason)
-            for waiting in (*self._answers, self._message_waiter, self._confirmation_waiter):
-                if waiting is not None and not waiting.done():
-                    waiting.set_exception(error)
-                    # Mark it as retrieved: the task that waited may be gone.
-                    waiting.exception()
-
-
-def _wake(waiting: "asyncio.Future[None] | None") -> None:
-    if waiting is not None and not waiting.done():
-        waiting.set_result(None)
+            fail_all((*self._answers, self._message_waiter, self._confirmation_waiter), error)

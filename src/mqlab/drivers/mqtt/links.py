@@ -36,9 +36,6 @@ class MqttSender(Sender):
         if wait:
             await client.wait_confirmed()
 
-    async def commit(self) -> None:
-        raise DriverError("MQTT has no transactions")
-
     async def close(self) -> None:
         await self._client.wait_confirmed()
         await self._client.flush()
@@ -62,9 +59,6 @@ class MqttReceiver(Receiver):
         self._unacknowledged += [run.ids for run in runs if run.ids]
         self._unacknowledged_rows += len(batch.bodies)
         return batch
-
-    async def commit(self) -> None:
-        raise DriverError("MQTT has no transactions")
 
     async def close(self) -> None:
         if self._client.failed is None:

@@ -13,7 +13,6 @@ class MqttNullServer(NullServer):
         super().__init__(size, batch)
         self._version: mqtt.Version = 5
         self._splitter: mqtt.MqttDecoder | None = None
-        self._messages = b""
 
     def handle_data(self, data: memoryview) -> None:
         raw = bytes(data)
@@ -26,9 +25,6 @@ class MqttNullServer(NullServer):
                 self._answer(item)
             elif isinstance(item, mqtt.PublishBatch) and item.ids:
                 self.write(mqtt.acknowledgements(item.ids))
-
-    def next_messages(self) -> bytes | None:
-        return self._messages or None
 
     def _answer(self, request: mqtt.Packet) -> None:
         none = b"\0" if self._version == 5 else b""

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Self
 
-from mqlab.drivers.api import DriverError
+from mqlab.drivers.api import DriverError, parse_destination
+from mqlab.drivers.common.futures import fail_all, settle
 from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
 from mqlab.drivers.common.transport import SocketTransport
 from mqlab.wire import nats
@@ -32,9 +33,7 @@ class NatsNames(NamedTuple):
 
     @classmethod
     def of(cls, destination: str) -> Self:
-        kind, _, name = destination.partition(":")
-        if kind not in ("queue", "topic") or not name:
-            raise DriverError(f"{destination!r} is not a destination: write queue:NAME or topic:NAME")
+        kind, name = parse_destination(destination)
         plain = escaped(name)
         return cls(kind == "queue", f"{kind}.{plain}", f"stored.{kind}.{plain}", f"{kind}_{plain}")
 
@@ -164,24 +163,19 @@ class NatsClient:
 
     def _handle_control_line(self, answer: nats.ControlLine) -> None:
         if answer.word == "PONG" and self._pongs:
-            pong = self._pongs.popleft()
-            if not pong.done():
-                pong.set_result(None)
+            settle(self._pongs.popleft(), None)
         elif answer.word == "PING":
             self._transport.write(nats.PONG)
         elif answer.word == "INFO":
             self.info = json.loads(answer.text)
-            if not self._info_received.done():
-                self._info_received.set_result(None)
+            settle(self._info_received, None)
         elif answer.word == "-ERR":
             text = answer.text.strip("'")
             self._transport.fail(f"the NATS server ended the connection: {text}")
 
     def _handle_reply(self, delivered: nats.SubscriptionBatch) -> None:
         for row, subject in enumerate(delivered.subjects):
-            answer = self._answers.get(subject[len(self._inbox) + 1 :])
-            if answer is not None and not answer.done():
-                answer.set_result(delivered.bodies[row])
+            settle(self._answers.get(subject[len(self._inbox) + 1 :]), delivered.bodies[row])
 
     def _handle_status_reply(self, headed: nats.HeaderMessage) -> None:
         answer = self._answers.get(headed.subject[len(self._inbox) + 1 :])
@@ -196,12 +190,6 @@ class NatsClient:
 
     def _connection_lost(self, reason: str) -> None:
         self._failure = reason or "the connection is closed"
-        error = DriverError(self._failure)
-        waiters: list[asyncio.Future[Any]] = [self._info_received, *self._pongs, *self._answers.values()]
-        for waiting in waiters:
-            if not waiting.done():
-                waiting.set_exception(error)
-                # Mark it as retrieved: the task that waited may be gone.
-                waiting.exception()
+        fail_all((self._info_received, *self._pongs, *self._answers.values()), DriverError(self._failure))
         for callback in list(self._lost_callbacks):
             callback(self._failure)

@@ -14,7 +14,7 @@ from mqlab.drivers import api
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.nats.client import NatsClient, NatsNames, escaped
 from mqlab.drivers.nats.jetstream import SHARED, JetStreamConsumer, create_consumer, create_stream, delete_consumer
-from mqlab.drivers.nats.links import NO_TRANSACTIONS, JetStreamSender, NatsReceiver, NatsSender, NatsSubscription
+from mqlab.drivers.nats.links import JetStreamSender, NatsReceiver, NatsSender, NatsSubscription
 from mqlab.drivers.nats.request_reply import JetStreamRequester, JetStreamResponder, NatsRequester, NatsResponder
 from mqlab.wire import nats
 
@@ -54,7 +54,7 @@ class NatsConnection(api.Connection):
     async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> api.Sender:
         names = NatsNames.of(destination)
         if transacted:
-            raise api.DriverError(NO_TRANSACTIONS)
+            raise api.DriverError("NATS has no transactions")
         if not persistent:
             return NatsSender(self._client, names)
         await self._create(names)

@@ -8,7 +8,6 @@ from mqlab.drivers.nats.jetstream import JetStreamConsumer, JetStreamPublisher
 from mqlab.wire import nats
 from mqlab.wire.equal_frames import FrameTemplate
 
-NO_TRANSACTIONS = "NATS has no transactions"
 NO_PROPERTIES = "NATS cannot choose messages by their properties"
 
 
@@ -36,9 +35,6 @@ class NatsSender(Sender):
     async def wait_accepted(self, max_pending: int) -> None:
         await self._barriers.wait_accepted(max_pending)
 
-    async def commit(self) -> None:
-        raise DriverError(NO_TRANSACTIONS)
-
     async def close(self) -> None:
         await self._barriers.wait_accepted()
 
@@ -59,9 +55,6 @@ class JetStreamSender(Sender):
 
     async def wait_accepted(self, max_pending: int) -> None:
         await self._publisher.wait_confirmed(max_pending)
-
-    async def commit(self) -> None:
-        raise DriverError(NO_TRANSACTIONS)
 
     async def close(self) -> None:
         await self._publisher.close()
@@ -124,9 +117,6 @@ class NatsReceiver(Receiver):
             await self._consumer.acknowledge(tags)
         bodies, self._unacknowledged, redelivered = await self._inbox.take()
         return ReceivedBatch(bodies, redelivered)
-
-    async def commit(self) -> None:
-        raise DriverError(NO_TRANSACTIONS)
 
     async def close(self) -> None:
         subscription, consumer, self._subscription, self._consumer = self._subscription, self._consumer, None, None

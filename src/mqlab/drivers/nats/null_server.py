@@ -18,7 +18,6 @@ class NatsNullServer(NullServer):
     def __init__(self, size: int, batch: int) -> None:
         super().__init__(size, batch)
         self._rest = b""
-        self._messages = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -37,6 +36,3 @@ class NatsNullServer(NullServer):
         last = unparsed.rfind(b"\n")
         # An incomplete line, unless it is too long for a PING or SUB.
         self._rest = unparsed[last + 1 :] if len(unparsed) - last < 1024 else b""
-
-    def next_messages(self) -> bytes | None:
-        return self._messages or None

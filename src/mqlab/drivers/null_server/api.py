@@ -27,6 +27,8 @@ class NullServer(asyncio.BufferedProtocol, ABC):
         # same work with them as with those of a real run.
         self.bodies = np.zeros((batch, size), dtype=np.uint8)
         self.bodies[:, 4:12] = np.arange(batch, dtype="<u8").view(np.uint8).reshape(batch, 8)
+        # The frames that every consumer gets, for protocols without credit; b"" until a client has subscribed.
+        self._messages = b""
         self._buffer = memoryview(bytearray(_READ_BYTES))
         self._transport: asyncio.Transport | None = None
         self._paused = False
@@ -42,9 +44,9 @@ class NullServer(asyncio.BufferedProtocol, ABC):
     def handle_data(self, data: memoryview) -> None:
         """Handle bytes that the client sent. The memory is reused after the return."""
 
-    @abstractmethod
     def next_messages(self) -> bytes | None:
         """Return the frames of the next messages for the consumers, or None if no consumer has credit now."""
+        return self._messages or None
 
     def write(self, data: bytes) -> None:
         if self._transport is not None:

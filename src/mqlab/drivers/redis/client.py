@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from mqlab.drivers.api import DriverError
+from mqlab.drivers.common.confirmations import ConfirmationCounter
+from mqlab.drivers.common.futures import fail_all, settle
 from mqlab.drivers.common.timeouts import with_timeout
 from mqlab.drivers.common.transport import SocketTransport
 from mqlab.wire import resp
@@ -57,13 +59,10 @@ class RedisClient:
             nonlocal missing
             missing -= len(values)
             refused = next((value for value in values if isinstance(value, resp.ErrorReply)), None)
-            if answer.done():
-                return
             if refused is not None:
-                answer.set_exception(DriverError(f"Redis refused: {refused.words}"))
-                answer.exception()
+                fail_all((answer,), DriverError(f"Redis refused: {refused.words}"))
             elif missing == 0:
-                answer.set_result(values[-1])
+                settle(answer, values[-1])
 
         self._waiting.add(answer)
         answer.add_done_callback(self._waiting.discard)
@@ -74,6 +73,18 @@ class RedisClient:
         """Send commands; `take` is called with their replies, several at a time."""
         self._transport.write(commands)
         self._pending.append((replies, take))
+
+    def write_counted(self, commands: bytes, replies: int, confirmations: ConfirmationCounter) -> None:
+        """Send commands; each reply confirms a message, and an error reply fails the counter."""
+
+        def take(values: list[resp.Value]) -> None:
+            refused = next((value for value in values if isinstance(value, resp.ErrorReply)), None)
+            if refused is not None:
+                confirmations.fail(f"Redis refused: {refused.words}")
+            else:
+                confirmations.confirm(len(values))
+
+        self.write(commands, replies, take)
 
     async def wait_writable(self) -> None:
         if self._transport.is_write_paused:
@@ -99,10 +110,6 @@ class RedisClient:
 
     def _connection_lost(self, reason: str) -> None:
         self._failure = reason or "the connection is closed"
-        for waiting in list(self._waiting):
-            if not waiting.done():
-                waiting.set_exception(DriverError(self._failure))
-                # Mark it as retrieved: the task that waited may be gone.
-                waiting.exception()
+        fail_all(list(self._waiting), DriverError(self._failure))
         for callback in self._lost_callbacks:
             callback(self._failure)

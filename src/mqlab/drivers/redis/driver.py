@@ -62,7 +62,7 @@ class RedisConnection(api.Connection):
         await self._control.open(self._address, self._options, self._name)
 
     async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> api.Sender:
-        is_topic = _is_topic(destination)
+        is_topic = api.parse_destination(destination)[0] == "topic"
         client = await self._client()
         key = destination.encode()
         if is_topic and not persistent and not await client.call(b"EXISTS", key):
@@ -74,7 +74,7 @@ class RedisConnection(api.Connection):
     async def receiver(self, destination: str, options: api.ReceiverOptions) -> api.Receiver:
         if options.selector:
             raise api.DriverError(RedisDriver.lacks["selectors"])
-        is_topic = _is_topic(destination)
+        is_topic = api.parse_destination(destination)[0] == "topic"
         stream = RedisStream(destination, options.durable.encode() if is_topic else SHARED)
         inbox, subscribed = await self._inbox(
             destination, options.prefetch, subscribes=is_topic and not options.durable
@@ -114,7 +114,7 @@ class RedisConnection(api.Connection):
         return StreamResponder(await self._client(), inbox, reader)
 
     async def subscribe(self, topic: str, options: api.ReceiverOptions) -> None:
-        if not _is_topic(topic) or options.selector:
+        if api.parse_destination(topic)[0] != "topic" or options.selector:
             raise api.DriverError("a durable subscription is to a topic, and without a selector")
         stream = RedisStream(topic, options.durable.encode())
         await stream.create(self._control)
@@ -156,13 +156,6 @@ class RedisConnection(api.Connection):
     async def _open(self, client: RedisClient) -> None:
         self._clients.append(client)
         await client.open(self._address, self._options, self._name)
-
-
-def _is_topic(destination: str) -> bool:
-    kind, _, name = destination.partition(":")
-    if kind not in ("queue", "topic") or not name:
-        raise api.DriverError(f"{destination!r} is not a destination: write queue:NAME or topic:NAME")
-    return kind == "topic"
 
 
 def _ignore(_: object) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
+from mqlab.drivers.api import NOT_TRANSACTED, DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
 from mqlab.drivers.common.confirmations import ConfirmationCounter
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.redis.client import RedisClient
@@ -34,15 +34,8 @@ class RedisPublisher:
         for first in range(0, len(bodies), max_rows):
             rows = bodies[first : first + max_rows]
             await self.confirmations.reserve(len(rows), max_rows)
-            self._client.write(template.filled(rows), len(rows), self._replied)
+            self._client.write_counted(template.filled(rows), len(rows), self.confirmations)
             await self._client.wait_writable()
-
-    def _replied(self, values: list[resp.Value]) -> None:
-        refused = next((value for value in values if isinstance(value, resp.ErrorReply)), None)
-        if refused is not None:
-            self.confirmations.fail(f"Redis refused: {refused.words}")
-        else:
-            self.confirmations.confirm(len(values))
 
 
 class RedisSender(Sender):
@@ -70,7 +63,7 @@ class RedisSender(Sender):
 
     async def commit(self) -> None:
         if not self._transacted:
-            raise DriverError("the session is not transacted")
+            raise DriverError(NOT_TRANSACTED)
         if not self._in_transaction:
             return
         self._in_transaction = False
@@ -123,7 +116,7 @@ class RedisReceiver(Receiver):
 
     async def commit(self) -> None:
         if not self._transacted:
-            raise DriverError("the session is not transacted")
+            raise DriverError(NOT_TRANSACTED)
         done, self._unacknowledged = self._unacknowledged, []
         if done:
             await self._reader.acknowledge_all(done)

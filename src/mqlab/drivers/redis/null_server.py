@@ -33,7 +33,6 @@ class RedisNullServer(NullServer):
         super().__init__(size, batch)
         self._client_id = b"%d" % next(self._client_ids)
         self._rest = b""
-        self._published = b""
         self._entries: dict[tuple[bytes, int], bytes] = {}
 
     def handle_data(self, data: memoryview) -> None:
@@ -50,16 +49,13 @@ class RedisNullServer(NullServer):
         self._rest = unparsed[at:]
         self.write(b"".join(answers))
 
-    def next_messages(self) -> bytes | None:
-        return self._published or None
-
     def _answer(self, words: list[bytes]) -> bytes:
         name = words[0]
         known = _ANSWERS.get(name) or _ANSWERS.get(b" ".join(words[:2]))
         if known is not None:
             return known
         if name == b"SUBSCRIBE":
-            self._published = resp.template(b"message", words[1], size=self.size).filled(self.bodies)
+            self._messages = resp.template(b"message", words[1], size=self.size).filled(self.bodies)
             return b"*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n" % (len(words[1]), words[1])
         if name == b"XREADGROUP":
             return self._read(words[-2], int(words[words.index(b"COUNT") + 1]))

@@ -16,6 +16,7 @@ import numpy as np
 
 from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
 from mqlab.drivers.common.confirmations import ConfirmationCounter
+from mqlab.drivers.common.futures import fail_all, settle
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
 from mqlab.drivers.redis.client import RedisClient
@@ -50,14 +51,10 @@ class ReplyChannel:
     def _published(self, bodies: Bodies) -> None:
         for body in bodies.tolist():
             token, _, answer = body.partition(b" ")
-            waiting = self._waiting.get(token)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(answer)
+            settle(self._waiting.get(token), answer)
 
     def _connection_lost(self, reason: str) -> None:
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_exception(DriverError(reason))
+        fail_all(self._waiting.values(), DriverError(reason))
 
 
 class PubSubRequester(Requester):
@@ -191,15 +188,8 @@ class _ReplySender:
                 raise DriverError("a request has no reply address or no correlation id")
             commands.append(resp.command(self._verb, replies, b"%s %s" % (correlation, body)))
         await self._confirmations.reserve(len(commands), 1000 + len(commands))
-        self._client.write(b"".join(commands), len(commands), self._replied)
+        self._client.write_counted(b"".join(commands), len(commands), self._confirmations)
         await self._client.wait_writable()
-
-    def _replied(self, values: list[resp.Value]) -> None:
-        refused = next((value for value in values if isinstance(value, resp.ErrorReply)), None)
-        if refused is not None:
-            self._confirmations.fail(f"Redis refused: {refused.words}")
-        else:
-            self._confirmations.confirm(len(values))
 
 
 class StreamResponder(Responder):

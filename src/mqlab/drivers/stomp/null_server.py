@@ -13,7 +13,6 @@ class StompNullServer(NullServer):
         # A frame holds one message, but a broker writes many frames at once.
         super().__init__(size, max(batch, _WRITE_BYTES // size))
         self._splitter = stomp.StompFrameDecoder(_LIMITS, "", frozenset(("receipt",)))
-        self._messages = b""
 
     def handle_data(self, data: memoryview) -> None:
         for frame in self._splitter.feed_runs(bytes(data)):
@@ -27,9 +26,6 @@ class StompNullServer(NullServer):
                 self._messages = self._prepare_messages(headers["id"], headers["destination"])
             if "receipt" in headers:
                 self.write(_receipts(frame))
-
-    def next_messages(self) -> bytes | None:
-        return self._messages or None
 
     def _prepare_messages(self, subscription: str, destination: str) -> bytes:
         numbers = self.bodies[:, 4:12].copy().view("<u8").reshape(-1)
