@@ -17,7 +17,7 @@ from typer.testing import Result
 from mqlab.cli.report import exit_with_status
 from mqlab.events.checksums import EventFile
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.sources import EventSources
+from mqlab.pipeline.measure_tables import EventSources
 from mqlab.runner.agents.process import Agent
 from mqlab.runner.conductor import Conductor
 from mqlab.study import load_study

@@ -12,9 +12,14 @@ from tests.pipeline.synthetic_runs import Run
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import event_table
 from mqlab.pipeline.measure import measure
-from mqlab.pipeline.measure_tables import read_table
+from mqlab.pipeline.measure_tables import (
+    NotMeasuredError,
+    check_measures,
+    examine_events,
+    has_unchecked_events,
+    read_table,
+)
 from mqlab.pipeline.schema import TABLES
-from mqlab.pipeline.sources import NotMeasuredError, check_measures, examine_events, has_unchecked_events
 
 
 def flip(path: Path) -> None:

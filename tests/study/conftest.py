@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from mqlab.study import Study
+
 Write = Callable[..., Path]
 
 
@@ -18,3 +20,18 @@ def write(tmp_path: Path) -> Write:
         return path
 
     return put
+
+
+def published_measures(study: Study) -> dict[tuple[str, str, str], float]:
+    """Return (system, scenario, metric) -> value for the published values of one system that a metric measures.
+
+    If a study published several values for these three (a sweep), none of them is returned.
+    """
+    numbers: dict[tuple[str, str, str], set[float]] = {}
+    for value in study.published:
+        number = value.in_lab_units().value
+        if value.measure is None or number is None or value.over:
+            continue
+        if value.system in study.systems_published and value.scenario in study.scenarios:
+            numbers.setdefault((value.system, value.scenario, value.measure), set()).add(number)
+    return {key: values.pop() for key, values in numbers.items() if len(values) == 1}

@@ -4,6 +4,7 @@ import pytest
 
 from mqlab.study import Point, Study, built_in_studies, estimate, load_study
 from mqlab.study.language.expression import parse
+from study.conftest import published_measures
 
 # Appendix 3: destinations, persistent, body, producers, consumers, messages a transaction.
 SUMMARY = {
@@ -47,7 +48,7 @@ def test_scales(study: Study) -> None:
 
 
 def test_the_published_values(study: Study) -> None:
-    measures = study.published_measures()
+    measures = published_measures(study)
     assert len(study.published) == 37
     assert len(measures) == 4 * 8
     assert measures["HornetQ 2.1.1", "G", "rate.received"] == 9067

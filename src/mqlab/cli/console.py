@@ -53,7 +53,6 @@ def io_reason(error: OSError) -> str:
 
 
 def show(table: Table) -> None:
-    """Print a table on stdout."""
     console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_PIPE_WIDTH)
     console.print(table)
 

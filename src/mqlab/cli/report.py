@@ -10,7 +10,7 @@ from mqlab.cli.console import Exit, fail, io_reason, say, show_json
 from mqlab.cli.interrupt import exit_on_signal
 from mqlab.cli.measure import open_folder
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.sources import NotMeasuredError
+from mqlab.pipeline.measure_tables import NotMeasuredError
 from mqlab.report import as_json as document
 from mqlab.report import print_summary, write_index, write_report
 from mqlab.study import StudyError

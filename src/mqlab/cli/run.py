@@ -105,7 +105,6 @@ def _run_all(orders: list[RunPlan], runs: Path, master: str | None, *, quiet: bo
 
 
 def run_study(order: RunPlan, runs: Path, master: str | None, *, quiet: bool) -> RunFolder:
-    """Run a study, measure it and write its report."""
     try:
         folder = RunFolder.create(runs, f"{order.study.id}-{order.scale}")
     except OSError as error:

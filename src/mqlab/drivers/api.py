@@ -70,8 +70,6 @@ class ReceivedBatch(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The reply to one request."""
-
     body: bytes
     redelivered: bool
 

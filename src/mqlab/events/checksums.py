@@ -41,7 +41,6 @@ class EventFile:
 
 
 def file_name(name: str, content: bytes | memoryview) -> str:
-    """The name of the file with this content."""
     return f"{name}.{google_crc32c.value(bytes(content)):08x}{SUFFIX}"
 
 

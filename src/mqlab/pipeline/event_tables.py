@@ -5,21 +5,11 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, types
 from pyspark.sql import functions as fn
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
 
 from mqlab.events.schema import MEASURE, TABLES, WARM_UP
-from mqlab.pipeline.sources import EventSources
+from mqlab.pipeline.measure_tables import EventSources
 
 NANOSECONDS: Final = 1_000_000_000
 
@@ -31,12 +21,12 @@ _POINT_SCHEMA: Final = (
     "pattern string, domain string, load string, size bigint, batch bigint, producers int, consumers int, "
     "client_cpu double, base string, parameters map<string, string>"
 )
-_TYPES: Final[dict[pa.DataType, DataType]] = {
-    pa.int32(): IntegerType(),
-    pa.int64(): LongType(),
-    pa.float64(): DoubleType(),
-    pa.bool_(): BooleanType(),
-    pa.string(): StringType(),
+_TYPES: Final[dict[pa.DataType, types.DataType]] = {
+    pa.int32(): types.IntegerType(),
+    pa.int64(): types.LongType(),
+    pa.float64(): types.DoubleType(),
+    pa.bool_(): types.BooleanType(),
+    pa.string(): types.StringType(),
 }
 
 
@@ -88,17 +78,13 @@ def measure_windows(phases: DataFrame) -> DataFrame:
     def in_phase(phase: str, time: str) -> Column:
         return fn.when(fn.col("phase") == phase, fn.col(time))
 
-    return (
-        phases.groupBy("run")
-        .agg(
-            # A run with a fixed number of messages has no warm-up. Filling the queues is not part of the load.
-            fn.coalesce(
-                fn.min(in_phase(WARM_UP, "t_start")), fn.min(in_phase(MEASURE, "t_start")), fn.min("t_start")
-            ).alias("load_start"),
-            fn.min(in_phase(MEASURE, "t_start")).alias("measure_start"),
-            fn.max(in_phase(MEASURE, "t_end")).alias("measure_end"),
-        )
-        .select("run", "load_start", "measure_start", "measure_end")
+    return phases.groupBy("run").agg(
+        # A run with a fixed number of messages has no warm-up. Filling the queues is not part of the load.
+        fn.coalesce(
+            fn.min(in_phase(WARM_UP, "t_start")), fn.min(in_phase(MEASURE, "t_start")), fn.min("t_start")
+        ).alias("load_start"),
+        fn.min(in_phase(MEASURE, "t_start")).alias("measure_start"),
+        fn.max(in_phase(MEASURE, "t_end")).alias("measure_end"),
     )
 
 
@@ -126,8 +112,8 @@ def _read(spark: SparkSession, sources: EventSources, table: str) -> DataFrame:
     return spark.read.schema(_struct(schema)).parquet(*files)
 
 
-def _struct(schema: pa.Schema) -> StructType:
-    return StructType([StructField(field.name, _TYPES[_value_type(field.type)]) for field in schema])
+def _struct(schema: pa.Schema) -> types.StructType:
+    return types.StructType([types.StructField(field.name, _TYPES[_value_type(field.type)]) for field in schema])
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

@@ -15,9 +15,8 @@ from mqlab.pipeline.event_tables import EventTables, local_table, measure_window
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs, load_exhibits
 from mqlab.pipeline.kernels.deliveries import segments
 from mqlab.pipeline.kernels.delivery_classes import delivery_classes
-from mqlab.pipeline.measure_tables import write_table
+from mqlab.pipeline.measure_tables import EventSources, begin_measures, complete_measures, examine_events, write_table
 from mqlab.pipeline.schema import TABLES
-from mqlab.pipeline.sources import EventSources, begin_measures, complete_measures, examine_events
 from mqlab.pipeline.tables.activity import activity
 from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message, valid_runs
 from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
@@ -153,7 +152,6 @@ class _Steps:
         return self._in_threads(self._persist, tables)
 
     def table(self, name: str) -> DataFrame:
-        """Return a table that was collected or persisted."""
         return self._tables[name]
 
     def report_progress(self, name: str) -> None:

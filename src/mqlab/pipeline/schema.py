@@ -247,7 +247,6 @@ TABLES: Final = {
 
 
 def columns(row: type) -> tuple[str, ...]:
-    """The columns of a table, in their order."""
     return tuple(field.name for field in fields(row))
 
 

@@ -32,8 +32,6 @@ _ALIVE_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of the conductor."""
-
     runs_done: int
     # All runs, if no point needs more than its least number of repetitions.
     runs_expected: int
@@ -193,7 +191,6 @@ class Conductor:
         return not self._capabilities.why_not(series.system, series.point)
 
     def _configure(self, base: System, point: Point) -> System:
-        """The system with the settings of the point."""
         return base.with_settings(resolve_files(self._plan.study, base, point.settings, self._folder.files))
 
     async def _run(self, point: Point, base: System, repetition: int) -> RunOutcome:
@@ -245,7 +242,6 @@ class Conductor:
         await self._replace_agents()
 
     async def _replace_agents(self) -> None:
-        """Replace the agents that have ended or do not answer."""
         for index, agent in enumerate(self._agents):
             try:
                 await agent.ask("clock", timeout_s=_ALIVE_SECONDS)
@@ -292,7 +288,7 @@ def _now() -> str:
 
 
 def raise_file_limit() -> None:
-    """Raise the soft limit to the hard limit."""
+    """Raise the limit of open files: hundreds of clients need more than the default. Agents and systems inherit it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -114,7 +114,6 @@ class RunExecution:
         return outcome
 
     def record_failure(self, reason: str) -> RunOutcome:
-        """Record a run that could not begin."""
         outcome = RunOutcome(schema.INCOMPLETE, reason)
         self._write(RunRecords(self.folder, self.number), outcome)
         return outcome

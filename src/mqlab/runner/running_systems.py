@@ -61,7 +61,6 @@ class RunningSystems:
                     raise result
 
     async def stop(self, system: System) -> None:
-        """Stop the system if it is running."""
         running = self._running.pop(system.key, None)
         if running is not None:
             await running.stop()

@@ -5,13 +5,12 @@ measures and draws nothing, and imports no other package of the lab.
 """
 
 from mqlab.study.errors import StudyError
-from mqlab.study.estimate import Estimate, estimate
 from mqlab.study.exhibit import Exhibit, MetricView
 from mqlab.study.features import FEATURES, required_features
 from mqlab.study.language.model import Claim, PublishedSetting, StudySource
 from mqlab.study.language.parameters import DEFAULT_SCALE
 from mqlab.study.metric import METRICS
-from mqlab.study.point import Phases, Point, Repeat
+from mqlab.study.point import Estimate, Phases, Point, Repeat, estimate
 from mqlab.study.published.values import PublishedValue
 from mqlab.study.reader import built_in_studies, load_study
 from mqlab.study.repetition import RepetitionRule

@@ -52,7 +52,6 @@ class Exhibit:
         return values
 
     def select_points(self, points: Iterable[Point]) -> list[Point]:
-        """Return the points that the exhibit shows, in their order."""
         accepted = self.accepted_values()
         return [
             point

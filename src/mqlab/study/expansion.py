@@ -115,39 +115,19 @@ def _point(scenario: str, name: str, values: Values, repeat: Repeat) -> Point:
     seconds = {name: 0.0 if f"phases.{name}" in absent else values[f"phases.{name}"] for name in Phases.model_fields}
     if request_reply:
         texts["requesters"] = str(requesters)
-    point = Point(
-        scenario=scenario,
-        name=name,
-        parameters=texts,
-        pattern=values["pattern"],
-        domain=domain,
-        destinations=values[f"{domain}s"],
-        producers=values.get("producers", 0),
-        consumers=values.get("consumers", 0),
-        requesters=requesters,
-        responders=values.get("responders", 0),
-        clients=clients,
-        size=values["message.size"],
-        persistent=values["message.persistent"],
-        acknowledge=values["session.acknowledge"],
-        transaction=values["session.transaction"],
-        selector=values["selector"],
-        durable=values["durable"],
-        prefetch=values["prefetch"],
-        load=values["load"],
-        messages=values["messages"],
-        preload=values["preload"],
-        send=values["send"],
-        batch=automatic_batch(values) if values["batch"] == "auto" else values["batch"],
-        rate=values["rate"],
-        consume_rate=values["consume_rate"],
-        connections=values["connections"],
-        topology=values["topology"],
-        settings={short_name(each): value for each, value in values.items() if each.startswith("settings.")},
-        client_cpu=values["client_cpu"],
-        phases=Phases(**seconds),
-        repeat=repeat,
-    )
+    # A parameter has the name of its field, unless it is set below.
+    given = {short_name(each): value for each, value in values.items() if not each.startswith("settings.")}
+    fields = {
+        **dict.fromkeys(("producers", "consumers", "responders"), 0),
+        **{name: value for name, value in given.items() if name in Point.model_fields},
+        "destinations": values[f"{domain}s"],
+        "requesters": requesters,
+        "clients": clients,
+        "batch": automatic_batch(values) if values["batch"] == "auto" else values["batch"],
+        "settings": {short_name(each): value for each, value in values.items() if each.startswith("settings.")},
+        "phases": Phases(**seconds),
+    }
+    point = Point(scenario=scenario, name=name, parameters=texts, domain=domain, repeat=repeat, **fields)
     if inconsistency := first_inconsistency(point):
         raise ValueError(f"{name}: {inconsistency}" if name else inconsistency)
     return point

@@ -97,20 +97,6 @@ class Study:
         published = self.find_published(system, point, metric, over, table)
         return None if published is None else published.value
 
-    def published_measures(self) -> dict[tuple[str, str, str], float]:
-        """Return (system, scenario, metric) -> value for the published values of one system that a metric measures.
-
-        If a study published several values for these three (a sweep), none of them is returned.
-        """
-        numbers: dict[tuple[str, str, str], set[float]] = {}
-        for value in self.published:
-            number = value.in_lab_units().value
-            if value.measure is None or number is None or value.over:
-                continue
-            if value.system in self.systems_published and value.scenario in self.scenarios:
-                numbers.setdefault((value.system, value.scenario, value.measure), set()).add(number)
-        return {key: values.pop() for key, values in numbers.items() if len(values) == 1}
-
     def copy(self, folder: Path) -> None:
         """Copy the files of the study to `folder`, so that `load_study(folder)` reads it again."""
         study_file, *others = self.files

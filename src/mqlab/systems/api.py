@@ -77,7 +77,6 @@ class System(ABC):
 
     @property
     def driver(self) -> str:
-        """The name of the driver that the lab uses."""
         return self.settings.get("driver", self.drivers[0])
 
     @property

@@ -48,8 +48,6 @@ class Launch:
 
 
 class ProgramRunning(Running):
-    """A running program."""
-
     def __init__(self, system: "Program", launch: Launch, process: SupervisedProcess, folder: Path) -> None:
         self.address = launch.addresses[system.driver]
         self.options = launch.options.get(system.driver, _NONE)

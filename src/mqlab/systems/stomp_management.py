@@ -14,7 +14,6 @@ _READ_BYTES: Final = 64 * 1024
 
 
 def new_reply_queue() -> str:
-    """A unique name for a reply queue."""
     return f"mqlab-answers-{uuid4().hex}"
 
 

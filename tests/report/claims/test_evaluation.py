@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.report.claims.evaluation import MissingValueError, best_of, evaluate
+from mqlab.report.claims.evaluation import best_of, evaluate
 from mqlab.report.claims.interval import Interval
+from mqlab.report.claims.values import MissingValueError
 from mqlab.study import Point, load_study
 from mqlab.study.language.expression import parse
 from mqlab.study.language.reference import Reference

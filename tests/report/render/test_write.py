@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.sources import NotMeasuredError
+from mqlab.pipeline.measure_tables import NotMeasuredError
 from mqlab.report import write_report
 from mqlab.study import load_study
 from report.conftest import Write

@@ -4,6 +4,7 @@ import pytest
 
 from mqlab.study import PublishedValue, StudyError, load_study
 from mqlab.study.published.values import read_published
+from study.conftest import published_measures
 
 HEADER = "study,table,system,scenario,parameters,metric,unit,value\n"
 
@@ -78,4 +79,4 @@ def test_only_what_was_printed_once_for_a_scenario_stands_for_it(tmp_path: Path)
         "study: mine\ntitle: Mine\npublished: published.csv\nsystems: {Q: []}\n"
         "defaults: {topics: 1, producers: 1, consumers: 1, message: {size: 12B}}\nscenarios: {A: {}, B: {}}\n"
     )
-    assert load_study(tmp_path).published_measures() == {("Q", "A", "rate.received"): 5.0}
+    assert published_measures(load_study(tmp_path)) == {("Q", "A", "rate.received"): 5.0}

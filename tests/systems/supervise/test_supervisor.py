@@ -92,7 +92,8 @@ def test_the_keeper_goes_only_when_it_is_meant(tmp_path: Path, number: signal.Si
             await asyncio.sleep(0.05)
             assert _alive(psutil.Process(process.pid))
         psutil.Process(process.pid).send_signal(signal.SIGTERM)
-        await process.wait_ended()
+        while not process.ended:
+            await asyncio.sleep(0.01)
         assert process.ended == "it was ended"
         await process.stop()
         await process.stop()

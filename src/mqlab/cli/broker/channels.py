@@ -9,7 +9,7 @@ from rich.table import Table
 
 from mqlab.broker.server.channels.receiving_end import read_password
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, broker_command
-from mqlab.cli.broker.common.safe_output import cell, plain, show_plain_json
+from mqlab.cli.broker.common.safe_output import cell, show_plain_json, show_result
 from mqlab.cli.console import Exit, fail, say, show
 
 _COLUMNS = ("to", "address", "state", "messages", "bytes", "batches", "batch_mean", "in_doubt", "refused", "lost")
@@ -69,11 +69,8 @@ async def channels(
             "retry": retry,
         }
     response = await broker.ask(f"{action.value}_channel", to=to, **settings)
-    if as_json:
-        show_plain_json(response)
-    else:
-        done = {ChannelAction.ADD: "added", ChannelAction.START: "started", ChannelAction.STOP: "stopped"}[action]
-        say(plain(f"the channel to {to} is {done}"))
+    done = {ChannelAction.ADD: "added", ChannelAction.START: "started", ChannelAction.STOP: "stopped"}[action]
+    show_result(response, f"the channel to {to} is {done}", as_json=as_json)
 
 
 async def _list(broker: BrokerAdmin, as_json: bool) -> None:

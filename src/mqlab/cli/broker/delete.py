@@ -1,8 +1,7 @@
 """`mqlab broker delete NAME`: delete a queue or subscription."""
 
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, NameArgument, YesOption, broker_command, confirm
-from mqlab.cli.broker.common.safe_output import plain, show_plain_json
-from mqlab.cli.console import say
+from mqlab.cli.broker.common.safe_output import show_result
 
 
 @broker_command
@@ -10,7 +9,4 @@ async def delete(broker: BrokerAdmin, name: NameArgument, yes: YesOption = False
     """Delete a queue or subscription that has no consumers, with the messages in it."""
     confirm(f"Delete {name}? The messages in it are lost.", yes=yes)
     response = await broker.ask("delete", name=name)
-    if as_json:
-        show_plain_json(response)
-    else:
-        say(plain(f"{name} is deleted"))
+    show_result(response, f"{name} is deleted", as_json=as_json)

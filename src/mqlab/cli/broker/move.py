@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, NameArgument, SelectorOption, broker_command
-from mqlab.cli.broker.common.safe_output import plain, show_plain_json
-from mqlab.cli.console import say
+from mqlab.cli.broker.common.safe_output import show_result
 
 
 @broker_command
@@ -22,7 +21,4 @@ async def move(
 ) -> None:
     """Move messages to another queue in order, except those delivered to a consumer."""
     response = await broker.ask("move", name=name, to=to, selector=selector, most=limit)
-    if as_json:
-        show_plain_json(response)
-    else:
-        say(plain(f"{response['messages']:,} messages moved from {name} to {to}"))
+    show_result(response, f"{response['messages']:,} messages moved from {name} to {to}", as_json=as_json)

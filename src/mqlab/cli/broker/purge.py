@@ -9,8 +9,7 @@ from mqlab.cli.broker.common.connection import (
     broker_command,
     confirm,
 )
-from mqlab.cli.broker.common.safe_output import plain, show_plain_json
-from mqlab.cli.console import say
+from mqlab.cli.broker.common.safe_output import show_result
 
 
 @broker_command
@@ -25,7 +24,4 @@ async def purge(
     which = f"the messages of {name} where {selector}" if selector else f"all messages of {name}"
     confirm(f"Remove {which}? They are lost.", yes=yes)
     response = await broker.ask("purge", name=name, selector=selector)
-    if as_json:
-        show_plain_json(response)
-    else:
-        say(plain(f"{response['messages']:,} messages removed from {name}"))
+    show_result(response, f"{response['messages']:,} messages removed from {name}", as_json=as_json)

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, broker_command
-from mqlab.cli.broker.common.safe_output import cell, plain, show_plain_json
+from mqlab.cli.broker.common.safe_output import cell, show_plain_json, show_result
 from mqlab.cli.console import Exit, fail, say, show
 
 
@@ -31,10 +31,9 @@ async def transactions(
         await _list(broker, as_json)
         return
     response = await broker.ask(action.value, xid=xid)
-    if as_json:
-        show_plain_json(response)
-    else:
-        say(plain(f"{xid} is {'committed' if action is TransactionAction.COMMIT else 'rolled back'}"))
+    show_result(
+        response, f"{xid} is {'committed' if action is TransactionAction.COMMIT else 'rolled back'}", as_json=as_json
+    )
 
 
 async def _list(broker: BrokerAdmin, as_json: bool) -> None:

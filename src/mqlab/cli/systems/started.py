@@ -62,7 +62,6 @@ class StartedSystem:
 
 
 def data_folder(pid: int) -> Path:
-    """Return the data folder of the system that this process starts."""
     return _folder() / str(pid)
 
 

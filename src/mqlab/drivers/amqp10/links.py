@@ -65,8 +65,6 @@ class ProtonLink:
 
 
 class SendingLink(ProtonLink):
-    """A Proton link that sends."""
-
     def __init__(self, client: Amqp10Client, link: Any) -> None:
         super().__init__(client, link)
         self._tags = itertools.count()

@@ -9,8 +9,6 @@ from mqlab.wire.mqtt import MqttPublisher, reply_properties
 
 
 class MqttRequester(Requester):
-    """Has its own response topic."""
-
     def __init__(self, client: MqttClient, topic: str, response_topic: str, *, persistent: bool) -> None:
         self._client = client
         self._publishing = MqttPublisher(client.version, topic, qos=int(persistent))

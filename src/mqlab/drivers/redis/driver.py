@@ -12,15 +12,9 @@ from typing import ClassVar
 
 from mqlab.drivers import api
 from mqlab.drivers.common.inbox import Inbox
+from mqlab.drivers.redis import request_reply
 from mqlab.drivers.redis.client import RedisClient
 from mqlab.drivers.redis.links import RedisReceiver, RedisSender
-from mqlab.drivers.redis.request_reply import (
-    PubSubRequester,
-    PubSubResponder,
-    ReplyChannel,
-    StreamRequester,
-    StreamResponder,
-)
 from mqlab.drivers.redis.streams import SHARED, RedisStream, StreamReader
 from mqlab.wire.native.bodies import Bodies
 
@@ -54,7 +48,7 @@ class RedisConnection(api.Connection):
         # The stream of each durable subscription.
         self._durable: dict[str, RedisStream] = {}
         # One reply channel for all requesters; the lock is for those that open at the same time.
-        self._replies: ReplyChannel | None = None
+        self._replies: request_reply.ReplyChannel | None = None
         self._opening = asyncio.Lock()
         self._receivers: list[RedisReceiver] = []
 
@@ -91,27 +85,27 @@ class RedisConnection(api.Connection):
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
         if persistent:
             await RedisStream(destination, SHARED).create(self._control)
-            return StreamRequester(await self._client(), destination, reply_to)
+            return request_reply.StreamRequester(await self._client(), destination, reply_to)
         async with self._opening:
             if self._replies is None:
-                replies = ReplyChannel()
+                replies = request_reply.ReplyChannel()
                 await self._open(replies.client)
                 await replies.client.call(b"SUBSCRIBE", replies.channel)
                 self._replies = replies
-        requester = PubSubRequester(self._control, self._replies, destination)
+        requester = request_reply.PubSubRequester(self._control, self._replies, destination)
         await requester.open()
         return requester
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> api.Responder:
         if not persistent:
-            responder = PubSubResponder(self._control, destination, prefetch)
+            responder = request_reply.PubSubResponder(self._control, destination, prefetch)
             await self._open(responder.client)
             await responder.client.call(b"SUBSCRIBE", responder.channel)
             return responder
         inbox, _ = await self._inbox(destination, prefetch, subscribes=False)
         reader = StreamReader(await self._client(), self._control, RedisStream(destination, SHARED), prefetch, inbox)
         await reader.open()
-        return StreamResponder(await self._client(), inbox, reader)
+        return request_reply.StreamResponder(await self._client(), inbox, reader)
 
     async def subscribe(self, topic: str, options: api.ReceiverOptions) -> None:
         if api.parse_destination(topic)[0] != "topic" or options.selector:

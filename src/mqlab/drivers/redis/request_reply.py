@@ -224,5 +224,4 @@ class StreamResponder(Responder):
 
 
 def responder_prefix(destination: str) -> bytes:
-    """Return the prefix of the channels of all responders."""
     return f"responders:{destination}:".encode()

@@ -99,7 +99,6 @@ class StompClient(asyncio.Protocol):
             await self._wait_until(lambda: self._receipts_received >= target)
 
     async def wait_message(self, *, is_reply: bool = False) -> None:
-        """Return when the inbox has a message."""
         while not self.inbox:
             await next_message(self._next_event(), is_reply=is_reply)
 

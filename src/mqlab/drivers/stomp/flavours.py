@@ -8,8 +8,6 @@ from mqlab.drivers.api import DriverError
 
 @dataclass(frozen=True)
 class StompFlavour:
-    """The dialect of one broker."""
-
     name: str
     # The start of the `server` header of its CONNECTED frame.
     server: str

@@ -33,7 +33,6 @@ def delivery_classes(segments: DataFrame, windows: DataFrame) -> DataFrame:
             exact_total(fn.col("latency"), fn.col("messages")).alias("nanoseconds"),
             fn.max("latency").alias("longest"),
         )
-        .select("run", "bucket", "messages", *DELIVERY_CLASSES, "nanoseconds", "longest")
     )
 
 

@@ -20,7 +20,6 @@ def bucket(nanoseconds: Column) -> Column:
 
 
 def upper_edge(number: Column) -> Column:
-    """The upper edge of a bucket in nanoseconds."""
     return fn.pow(fn.lit(GROWTH), number)
 
 

@@ -1,6 +1,8 @@
-"""The ratio of two points' or two systems' means, with its 95 % interval.
+"""Means of the values of runs with their 95 % intervals, and the ratio of two points' or two systems' means.
 
-It is a ratio of geometric means, and the interval is computed on the logarithms: the ratio of A to B is exactly one
+Values are arrays in the order of the runs, since the last digit of a floating-point sum depends on the order.
+
+A ratio is one of geometric means, and its interval is computed on the logarithms: the ratio of A to B is exactly one
 over that of B to A, and no interval reaches below zero.
 
 Where the runs of the two were interleaved and both have the same repetitions, each repetition gives one ratio, which
@@ -13,9 +15,38 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.kernels.intervals import half_width, mean, quantile, square_error
+from mqlab.study.statistics import t975
 
+# Beyond this number of degrees of freedom Student's t hardly falls; the last quantile serves, a little too wide.
+_QUANTILES: Final = 100
 RATIO: Final = ("ratio", "low", "high", "paired", "runs")
+
+
+def mean(values: Column) -> Column:
+    return _sum(values) / fn.size(values)
+
+
+def half_width(values: Column) -> Column:
+    """Half the width of the interval of the mean; null for a single value."""
+    count = fn.size(values)
+    return fn.when(count > 1, quantile(count - 1) * fn.sqrt(square_error(values)))
+
+
+def square_error(values: Column) -> Column:
+    """The square of the standard error of the mean, of two values or more."""
+    centre = mean(values)
+    count = fn.size(values)
+    return _sum(fn.transform(values, lambda value: fn.pow(value - centre, 2))) / ((count - 1) * count)
+
+
+def quantile(degrees_of_freedom: Column) -> Column:
+    """The 97.5 % quantile of Student's t, for one degree of freedom or more."""
+    quantiles = fn.array(*(fn.lit(t975(degrees)) for degrees in range(1, _QUANTILES + 1)))
+    return fn.element_at(quantiles, fn.least(degrees_of_freedom, fn.lit(_QUANTILES)).cast("int"))
+
+
+def _sum(values: Column) -> Column:
+    return fn.aggregate(values, fn.lit(0.0), lambda total, value: total + value)
 
 
 def run_values(run_measures: DataFrame) -> DataFrame:
@@ -25,7 +56,6 @@ def run_values(run_measures: DataFrame) -> DataFrame:
         run_measures.groupBy("scenario", "point", "system", "metric")
         .agg(in_order.alias("values"))
         .where(fn.forall("values", lambda run: run["value"] > 0))
-        .select("scenario", "point", "system", "metric", "values")
     )
 
 

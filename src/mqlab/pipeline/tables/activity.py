@@ -46,5 +46,4 @@ def activity(sends: DataFrame, receipts: DataFrame, windows: DataFrame) -> DataF
             *(fn.sum(name).alias(name) for name in ("sent", "received", "bytes_received")),
             fn.max("count").alias("largest_batch"),
         )
-        .select("run", "slot", "measured", "sent", "received", "bytes_received", "largest_batch")
     )

@@ -7,18 +7,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.events.schema import COMPLETE, DAMAGED
+from mqlab.pipeline import schema
 from mqlab.pipeline.metrics import to_metric_rows
-from mqlab.pipeline.schema import (
-    CLEAN,
-    DELIVERY_CLASSES,
-    FAILED,
-    FAULTS,
-    INCOMPLETE,
-    VOID,
-    AuditRow,
-    RunColumns,
-    columns,
-)
 
 _FAULT_LABELS: Final = {
     "lost": "lost",
@@ -43,7 +33,9 @@ class EventCounts:
 
 def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, tables: EventCounts) -> DataFrame:
     """One row for each run, with or without events."""
-    of_class = tables.delivery_classes.groupBy("run").agg(*(fn.sum(name).alias(name) for name in DELIVERY_CLASSES))
+    of_class = tables.delivery_classes.groupBy("run").agg(
+        *(fn.sum(name).alias(name) for name in schema.DELIVERY_CLASSES)
+    )
     answered = tables.round_trips.groupBy("run").agg(fn.sum("arrived").alias("measured_round_trips"))
     counts = [f"measured_{name}" for name in _COUNT_LABELS]
     facts = (
@@ -53,25 +45,24 @@ def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, tables: EventCo
         .join(fn.broadcast(_agents_without_clock(roles, clocks)), "run", "left")
         .join(fn.broadcast(tables.windows), "run", "left")
         .join(fn.broadcast(tables.points.select("run", "load")), "run", "left")
-        .fillna(0, ["sent", *counts, *DELIVERY_CLASSES])
+        .fillna(0, ["sent", *counts, *schema.DELIVERY_CLASSES])
     )
     first_reason = fn.coalesce(_why_damaged(), _why_incomplete(), _why_void(), _why_failed(), fn.lit(""))
     return (
         facts.withColumn("expected", fn.col("delivered") + fn.col("lost"))
         .withColumns({"status": _status(), "reason": first_reason})  # one step: both read the old columns
-        .select(*columns(AuditRow))
+        .select(*schema.columns(schema.AuditRow))
     )
 
 
 def valid_runs(audits: DataFrame) -> DataFrame:
-    """The runs whose audit is clean."""
-    return audits.where(fn.col("status") == CLEAN).select(*columns(RunColumns))
+    return audits.where(fn.col("status") == schema.CLEAN).select(*schema.columns(schema.RunColumns))
 
 
 def copies_per_message(audits: DataFrame) -> DataFrame:
     """(run, metric, value): the number of deliveries of each message."""
     sent = audits.where(fn.col("sent") > 0)
-    return to_metric_rows(sent, {"copies": fn.col("delivered") / fn.col("sent")}).select("run", "metric", "value")
+    return to_metric_rows(sent, {"copies": fn.col("delivered") / fn.col("sent")})
 
 
 def _counts(activity: DataFrame) -> DataFrame:
@@ -94,11 +85,11 @@ def _agents_without_clock(roles: DataFrame, clocks: DataFrame) -> DataFrame:
 
 def _status() -> Column:
     return (
-        fn.when(_why_damaged().isNotNull(), VOID)
-        .when(_why_incomplete().isNotNull(), INCOMPLETE)
-        .when(_why_void().isNotNull(), VOID)
-        .when(_why_failed().isNotNull(), FAILED)
-        .otherwise(CLEAN)
+        fn.when(_why_damaged().isNotNull(), schema.VOID)
+        .when(_why_incomplete().isNotNull(), schema.INCOMPLETE)
+        .when(_why_void().isNotNull(), schema.VOID)
+        .when(_why_failed().isNotNull(), schema.FAILED)
+        .otherwise(schema.CLEAN)
     )
 
 
@@ -143,7 +134,7 @@ def _disagreement(name: str) -> Column:
 def _why_failed() -> Column:
     faults = [
         fn.when(fn.col(name) > 0, fn.concat(fn.format_number(fn.col(name), 0), fn.lit(f" {_FAULT_LABELS[name]}")))
-        for name in FAULTS
+        for name in schema.FAULTS
     ]
-    any_fault = sum((fn.col(name) for name in FAULTS), fn.lit(0)) > 0
+    any_fault = sum((fn.col(name) for name in schema.FAULTS), fn.lit(0)) > 0
     return fn.when(any_fault, fn.concat_ws(", ", *faults))

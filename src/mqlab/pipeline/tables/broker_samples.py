@@ -53,11 +53,10 @@ def onset(broker_samples: DataFrame) -> DataFrame:
     No row for a run in which no producer was held back. The resolution is that of the samples.
     """
     first = broker_samples.where(fn.col("holds") > 0).groupBy("run").agg(fn.min("nanoseconds").alias("nanoseconds"))
-    return to_metric_rows(first, {"onset": fn.col("nanoseconds") / NANOSECONDS}).select("run", "metric", "value")
+    return to_metric_rows(first, {"onset": fn.col("nanoseconds") / NANOSECONDS})
 
 
 def depths(broker_samples: DataFrame, valid: DataFrame) -> DataFrame:
-    """The samples of the brokers of valid runs."""
     return (
         broker_samples.join(fn.broadcast(valid), "run")
         .withColumn("seconds", fn.col("nanoseconds") / NANOSECONDS)

@@ -41,7 +41,6 @@ def round_trips(trips: DataFrame, windows: DataFrame) -> DataFrame:
             exact_total(fn.col("duration"), fn.lit(1)).alias("nanoseconds"),
             fn.max("duration").alias("longest"),
         )
-        .select("run", "bucket", "arrived", "messages", "nanoseconds", "longest")
     )
 
 
@@ -61,7 +60,6 @@ def confirmations(sends: DataFrame, windows: DataFrame) -> DataFrame:
             exact_total(fn.col("duration"), fn.col("count")).alias("nanoseconds"),
             fn.max("duration").alias("longest"),
         )
-        .select("run", "bucket", "messages", "nanoseconds", "longest")
     )
 
 

@@ -39,10 +39,6 @@ def operation_counts(operations: DataFrame) -> DataFrame:
             fn.min("t").alias("first"),
             fn.max("t").alias("last"),
         )
-        .select(
-            *("run", *_OPERATION, "bucket", "count", "nanoseconds", "longest", "messages", "bytes", "failed"),
-            *("first", "last"),
-        )
     )
 
 

@@ -50,4 +50,4 @@ def rates(totals: DataFrame) -> DataFrame:
         "bytes.round_trips": "bytes_round_trips",
     }
     values = {metric: fn.col(column) / fn.col("seconds") for metric, column in metrics.items()}
-    return to_metric_rows(totals, values).select("run", "metric", "value")
+    return to_metric_rows(totals, values)

@@ -19,10 +19,6 @@ SYNC_PERCENT: Final = 60.0
 NETWORK_PERCENT: Final = 90.0
 
 _CALIBRATIONS: Final = "system string, size bigint, batch bigint, of_domain string, sent double, received double"
-_USAGE: Final = (
-    "cpu_broker", "cpu_busiest_broker", "cpu_agents", "cpu_busiest_agent", "cpu_all", "rss_broker", "rss_agents",
-    "syncs", "sync_share", "disk_share", "network_share", "holds", "held_seconds",
-)  # fmt: skip
 
 
 def usage(samples: DataFrame, windows: DataFrame) -> DataFrame:
@@ -59,7 +55,6 @@ def usage(samples: DataFrame, windows: DataFrame) -> DataFrame:
             _ordered_sum(brokers("holds")).alias("holds"),
             _ordered_sum(brokers("held_seconds")).alias("held_seconds"),
         )
-        .select("run", *_USAGE)
     )
 
 
@@ -81,7 +76,7 @@ def resources(usage: DataFrame, totals: DataFrame) -> DataFrame:
             "holds": fn.col("holds"),
             "held.seconds": fn.col("held_seconds"),
         },
-    ).select("run", "metric", "value")
+    )
 
 
 def bottlenecks(

@@ -5,7 +5,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.kernels.intervals import half_width, mean
+from mqlab.pipeline.kernels.ratios import half_width, mean
 from mqlab.pipeline.schema import MeasureRow, PointColumns, RunMeasureRow, columns
 from mqlab.study.metric import METRICS
 
@@ -65,5 +65,4 @@ def _bottleneck(bottlenecks: DataFrame, valid: DataFrame) -> DataFrame:
         valid.join(fn.broadcast(bottlenecks), "run", "left")
         .groupBy(*_POINT)
         .agg(most.alias("bound_by"), fn.max("client_cpu").alias("client_cpu"))
-        .select(*_POINT, "bound_by", "client_cpu")
     )

@@ -60,7 +60,6 @@ def kind(point: Point) -> str:
 
 
 def message_caption(point: Point) -> str:
-    """The caption of a diagram: the size and the kind of its messages."""
     delivery = "persistent" if point.persistent else "non persistent"
     transactions = f", transactions of {point.transaction}" if point.transaction else ""
     shared = f"; {formatting.count(point.clients, 'connection')}" if point.clients else ""

@@ -8,10 +8,10 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Final, Protocol
+from typing import Final
 
-from mqlab.errors import MqlabError
 from mqlab.report.claims.interval import Interval, greatest, least, less
+from mqlab.report.claims.values import ClaimValues, MissingValueError
 from mqlab.report.render import formatting
 from mqlab.study import METRICS, Point
 from mqlab.study.language.expression import (
@@ -35,43 +35,13 @@ ARITHMETIC: Final[dict[type[ast.operator], Callable[[Interval, Interval], Interv
 }
 
 
-class MissingValueError(MqlabError):
-    """A value that the check needs is missing; the message tells the reader of the report why."""
-
-
-class CheckValues(Protocol):
-    """The values of a check: measured, or published."""
-
-    def value(self, reference: Reference, within: bool) -> Interval:
-        """The value of the system that is judged; raises MissingValueError.
-
-        `within`: the comparison stays inside one point, so it is about what happened in its runs. A comparison of
-        several points is about what the system can do in each.
-        """
-
-    def impact(self, reference: Reference) -> Interval:
-        """The change of that value against its base point, in percent; raises MissingValueError."""
-
-    def values_by_system(self, reference: Reference) -> Mapping[str, Interval]:
-        """The values of all systems by name; raises MissingValueError when there are fewer than two."""
-
-    def resolve_system(self, name: str) -> str | None:
-        """The system that a claim means by a name; None where there is none."""
-
-    def points(self, reference: Reference) -> list[Point]:
-        """All points that match an open reference; raises MissingValueError when there are none."""
-
-    def peak(self, reference: Reference) -> Interval | None:
-        """The peak over all these points, where it was published; None where each point must be evaluated."""
-
-
 @dataclass(frozen=True)
 class CheckResult:
     truth: Truth
     figures: tuple[str, ...]
 
 
-def evaluate(expression: Expression, values: CheckValues) -> CheckResult:
+def evaluate(expression: Expression, values: ClaimValues) -> CheckResult:
     """Raises MissingValueError when a value is missing or the arithmetic has no result."""
     evaluator = _Evaluator(values)
     try:
@@ -92,7 +62,7 @@ def best_of(metric: str, values: Mapping[str, Interval]) -> frozenset[str]:
 
 @dataclass
 class _Evaluator:
-    values: CheckValues
+    values: ClaimValues
     figures: list[str] = field(default_factory=list)
     within: bool = False
     bound_to: Point | None = None  # inside of min, max or mean over points

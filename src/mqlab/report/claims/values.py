@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
+from mqlab.errors import MqlabError
 from mqlab.pipeline.schema import MeasureRow
-from mqlab.report.claims.evaluation import MissingValueError
 from mqlab.report.claims.interval import Interval
 from mqlab.report.data.pairing import stand_in
 from mqlab.report.data.run_results import PointIndex, RunResults
@@ -17,6 +17,10 @@ from mqlab.study.language.reference import ANY, Reference
 Basis = Literal["measured", "published"]
 # The least change, in percent.
 _LEAST_CHANGE = -100.0
+
+
+class MissingValueError(MqlabError):
+    """A value that the check needs is missing; the message tells the reader of the report why."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,18 @@ class ClaimValues(ABC):
         return None
 
     def value(self, reference: Reference, within: bool) -> Interval:
+        """The value of the system that is judged; raises MissingValueError.
+
+        `within`: the comparison stays inside one point, so it is about what happened in its runs. A comparison of
+        several points is about what the system can do in each.
+        """
         return self.value_of(self.system_of(reference), reference, within)
 
     def impact(self, reference: Reference) -> Interval:
         return self.change(self.system_of(reference), reference)
 
     def values_by_system(self, reference: Reference) -> Mapping[str, Interval]:
+        """The values of all systems by name; raises MissingValueError when there are fewer than two."""
         names = self.systems()
         if len(names) < 2:
             available = f"only {names[0]} was" if names else "no system was"

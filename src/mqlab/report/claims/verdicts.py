@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from mqlab.report.claims.evaluation import MissingValueError, evaluate
-from mqlab.report.claims.values import Basis, ClaimValues, MeasuredValues, PublishedValues
+from mqlab.report.claims.evaluation import evaluate
+from mqlab.report.claims.values import Basis, ClaimValues, MeasuredValues, MissingValueError, PublishedValues
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.render.formatting import listed
 from mqlab.study import Claim

@@ -71,7 +71,6 @@ def connections(point: Point) -> str:
 
 
 def summary(results: RunResults, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
-    """The summary of the scenarios, with the study's own heads."""
     replies = any(point.pattern == "request-reply" for point in results.points)
     roles = ("Producers or requesters", "Consumers or responders") if replies else ("Producers", "Consumers")
     head = ("Scenario", "Destination Type", "Durability", "Msg Size", *roles, "ACK Mode")

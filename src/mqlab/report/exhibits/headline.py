@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from mqlab.pipeline.measure_tables import has_unchecked_events
 from mqlab.pipeline.schema import CLEAN, FAILED, FAULTS, VOID, MeasureRow
-from mqlab.pipeline.sources import has_unchecked_events
 from mqlab.report.claims.verdicts import HOLDS, INCONCLUSIVE, NOT_TESTABLE, REFUTED, Verdict
 from mqlab.report.data.run_results import MeasuredSystem, RunResults, stamped
 from mqlab.report.exhibits.cells import why_unknown
@@ -109,7 +109,6 @@ def warnings(results: RunResults) -> Iterator[str]:
 
 
 def _scale_warnings(results: RunResults) -> Iterator[str]:
-    """Warnings about a scale shorter than the study's declared."""
     measured, declared = lengths(results.points), lengths(results.declared)
     if measured != declared:
         yield f"Scale {results.scale}: {measured} measured a run, not the study's own {declared}."

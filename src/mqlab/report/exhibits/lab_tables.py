@@ -105,7 +105,6 @@ def systems_table(results: RunResults) -> Table:
 
 
 def durability_table(results: RunResults) -> Table:
-    """The durability of confirmations and acknowledgements of each system."""
     rows = [
         row(
             own_cell(results, system.name),
@@ -122,7 +121,6 @@ def durability_table(results: RunResults) -> Table:
 
 
 def calibration_table(results: RunResults) -> Table | None:
-    """The highest rates of the lab's drivers."""
     calibrations = results.meta.get("calibrations") or ()
     without = results.meta.get("uncalibrated") or {}
     rows = [

@@ -2,21 +2,13 @@
 
 from typing import Final
 
-from mqlab.pipeline.schema import (
-    CLEAN,
-    DELIVERY_CLASSES,
-    INCOMPLETE,
-    VOID,
-    AuditRow,
-    OperationSummaryRow,
-    RunMeasureRow,
-)
+from mqlab.pipeline import schema
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.cells import absent, own_cell
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, Row, Table, number, row
 
-_COUNTS: Final = ("sent", "expected", *DELIVERY_CLASSES)
+_COUNTS: Final = ("sent", "expected", *schema.DELIVERY_CLASSES)
 # The most rows of the table of operations; those with the highest counts are shown.
 _OPERATIONS: Final = 200
 
@@ -83,7 +75,7 @@ def operations_table(results: RunResults) -> Table | None:
     return Table(title, head, rows, tuple(notes), folded=len(rows) > formatting.LONG)
 
 
-def _operation(results: RunResults, operation: OperationSummaryRow) -> Row:
+def _operation(results: RunResults, operation: schema.OperationSummaryRow) -> Row:
     place = f"{operation.scenario} ({operation.point})" if operation.point else operation.scenario
     return row(
         Cell(place),
@@ -103,14 +95,14 @@ def _operation(results: RunResults, operation: OperationSummaryRow) -> Row:
     )
 
 
-def _run_rate(audit: AuditRow, measure: RunMeasureRow | None) -> Cell:
-    if audit.status != CLEAN:
+def _run_rate(audit: schema.AuditRow, measure: schema.RunMeasureRow | None) -> Cell:
+    if audit.status != schema.CLEAN:
         return absent(audit.status)
     return absent("not measured") if measure is None else number(formatting.number(measure.value))
 
 
-def _class(audit: AuditRow, name: str) -> Cell:
+def _class(audit: schema.AuditRow, name: str) -> Cell:
     value: int | None = getattr(audit, name)
-    if audit.status in (VOID, INCOMPLETE) or value is None:
+    if audit.status in (schema.VOID, schema.INCOMPLETE) or value is None:
         return absent(audit.status)
     return number(f"{value:,}")

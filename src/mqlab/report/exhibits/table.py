@@ -105,7 +105,6 @@ def _groups(results: RunResults, shown: Sequence[ScenarioColumn], scenarios: int
 
 
 def _notes(results: RunResults, exhibit: Exhibit, points: Sequence[Point], left_out: int) -> Iterator[str]:
-    """The notes that apply to this table."""
     yield INTERVALS
     if left_out:
         left = formatting.count(left_out, "further row")

@@ -109,8 +109,6 @@ class Section:
 
 @dataclass(frozen=True)
 class Tile:
-    """A headline figure."""
-
     label: str
     figure: str
     note: str = ""

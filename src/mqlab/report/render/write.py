@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline import sources
+from mqlab.pipeline.measure_tables import check_measures
 from mqlab.report.charts import svg
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.render import html, markdown
@@ -19,7 +19,7 @@ def write_report(folder: RunFolder) -> Path:
 
     Raises NotMeasuredError, also if the events have changed since they were measured.
     """
-    sources.check_measures(folder)
+    check_measures(folder)
     page = build(RunResults.of(folder))
     folder.report.mkdir(exist_ok=True)
     for old in folder.report.glob("*.svg"):

@@ -42,7 +42,6 @@ class BodyMaker:
         self._filler = self._matrix[0, ID_SIZE:].tobytes()
 
     def make_single(self, seq: int) -> bytes:
-        """The body of a single message."""
         return _ID.pack(self._producer, seq) + self._filler
 
     def make(self, first_seq: int, rows: int) -> Matrix:

@@ -43,8 +43,6 @@ Json = dict[str, Any]
 
 
 class Agent:
-    """Executes commands."""
-
     def __init__(self) -> None:
         self._session: AgentSession | None = None
         self._recorder: Recorder | None = None

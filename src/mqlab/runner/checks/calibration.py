@@ -89,7 +89,6 @@ async def _rate(assignment: Assignment, agent: AgentProcess) -> float | None:
 
 
 async def _counted(assignment: Assignment, agent: AgentProcess) -> int:
-    """Messages in the measure phase."""
     check_answer(await agent.ask("prepare", assignment=assignment.to_json()))
     try:
         start = time.monotonic_ns() + round(_START_DELAY_SECONDS * 1e9)

@@ -5,16 +5,7 @@ from typing import Annotated, Final, Literal, Self, get_args
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from mqlab.study.exhibit import Exhibit, Form, Kind, MetricView
-from mqlab.study.language.value_types import (
-    Identifier,
-    MetricName,
-    Name,
-    ParameterText,
-    StrictModel,
-    Sweep,
-    Text,
-    value_error,
-)
+from mqlab.study.language import value_types as types
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 FORMS: Final[tuple[Form, ...]] = (
@@ -24,17 +15,17 @@ FORMS: Final[tuple[Form, ...]] = (
 
 def _scenario_title(value: object) -> object:
     if isinstance(value, str) and "{scenario}" not in value:
-        raise value_error(f"'{value}' names an exhibit for each scenario; put {{scenario}} into it")
+        raise types.value_error(f"'{value}' names an exhibit for each scenario; put {{scenario}} into it")
     return value
 
 
-EachTitle = Annotated[Text, BeforeValidator(_scenario_title)]
+EachTitle = Annotated[types.Text, BeforeValidator(_scenario_title)]
 
 
 def _one_of(*words: str) -> BeforeValidator:
     def check(value: object) -> object:
         if value not in words:
-            raise value_error(f"{value!r} is not accepted; write {' or '.join(words)}")
+            raise types.value_error(f"{value!r} is not accepted; write {' or '.join(words)}")
         return value
 
     return BeforeValidator(check)
@@ -45,39 +36,39 @@ Each = Annotated[Literal["scenario"], _one_of("scenario")]
 OfSystem = Annotated[Literal["system"], _one_of("system")]
 
 
-class MatrixForm(StrictModel):
-    matrix: Text
+class MatrixForm(types.StrictModel):
+    matrix: types.Text
     rows: Axis
     columns: Axis
-    value: MetricName
+    value: types.MetricName
 
     @model_validator(mode="after")
     def _two_axes(self) -> Self:
         if self.rows == self.columns:
-            raise value_error("rows and columns are the same; write system for one and scenario for the other")
+            raise types.value_error("rows and columns are the same; write system for one and scenario for the other")
         return self
 
     def exhibit(self) -> Exhibit:
         return Exhibit("matrix", self.matrix, rows=self.rows, columns=self.columns, value=self.value)
 
 
-class BarsForm(StrictModel):
+class BarsForm(types.StrictModel):
     """A chart for each scenario."""
 
     bars: EachTitle
     each: Each
     of: OfSystem
-    value: MetricName
+    value: types.MetricName
 
     def exhibit(self) -> Exhibit:
         return Exhibit("bars", self.bars, each=self.each, bars=self.of, value=self.value)
 
 
-class PointSelection(StrictModel):
+class PointSelection(types.StrictModel):
     """The keys that select points, shared by several forms. Without `of`: all scenarios."""
 
-    of: tuple[Name, ...] = ()
-    where: dict[Identifier, Sweep[ParameterText]] = Field(default_factory=dict)
+    of: tuple[types.Name, ...] = ()
+    where: dict[types.Identifier, types.Sweep[types.ParameterText]] = Field(default_factory=dict)
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """Return (name, value) pairs of `where`; a list of values gives several pairs."""
@@ -88,32 +79,32 @@ class PointSelection(StrictModel):
 class GroupedBarsForm(PointSelection):
     """One chart with a group of bars for each combination of `by` and a bar for each system."""
 
-    bars: Text
-    by: tuple[Identifier, ...]
-    value: MetricName
+    bars: types.Text
+    by: tuple[types.Identifier, ...]
+    value: types.MetricName
 
     def exhibit(self) -> Exhibit:
         return Exhibit("bars", self.bars, value=self.value, of=self.of, where=self.pairs(), by=self.by)
 
 
-class MetricViewForm(StrictModel):
-    value: MetricName = ""
-    ratio: MetricName = ""
-    faster: MetricName = ""
-    impact: MetricName = ""
-    peak: MetricName = ""
-    head: Text = Field(default="", alias="as")
-    over: tuple[Identifier, ...] = ()
+class MetricViewForm(types.StrictModel):
+    value: types.MetricName = ""
+    ratio: types.MetricName = ""
+    faster: types.MetricName = ""
+    impact: types.MetricName = ""
+    peak: types.MetricName = ""
+    head: types.Text = Field(default="", alias="as")
+    over: tuple[types.Identifier, ...] = ()
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         kinds = [kind for kind in KINDS if kind in self.model_fields_set]
         if len(kinds) != 1:
-            raise value_error(f"write one of {', '.join(KINDS)} with its metric")
+            raise types.value_error(f"write one of {', '.join(KINDS)} with its metric")
         if kinds[0] == "peak" and not self.over:
-            raise value_error("a peak is the maximum over swept parameters; name them, like over: [threads]")
+            raise types.value_error("a peak is the maximum over swept parameters; name them, like over: [threads]")
         if self.over and kinds[0] in ("value", "impact"):
-            raise value_error("over belongs to peak, ratio and faster", key="over")
+            raise types.value_error("over belongs to peak, ratio and faster", key="over")
         return self
 
     def view(self) -> MetricView:
@@ -122,8 +113,8 @@ class MetricViewForm(StrictModel):
 
 
 class TableForm(PointSelection):
-    table: Text
-    by: tuple[Identifier, ...]
+    table: types.Text
+    by: tuple[types.Identifier, ...]
     columns: tuple[MetricViewForm, ...]
 
     def exhibit(self) -> Exhibit:
@@ -136,15 +127,15 @@ def _as_view(value: object) -> object:
 
 
 class LinesForm(PointSelection):
-    lines: Text
-    x: Identifier
-    by: tuple[Identifier, ...] = ()
+    lines: types.Text
+    x: types.Identifier
+    by: tuple[types.Identifier, ...] = ()
     values: tuple[Annotated[MetricViewForm, BeforeValidator(_as_view)], ...]
 
     @model_validator(mode="after")
     def _two_axes(self) -> Self:
         if not 1 <= len(self.values) <= 2:
-            raise value_error("a chart has one or two values: the second gets an axis of its own", key="values")
+            raise types.value_error("a chart has one or two values: the second gets an axis of its own", key="values")
         return self
 
     def exhibit(self) -> Exhibit:
@@ -153,13 +144,13 @@ class LinesForm(PointSelection):
 
 
 class SeriesForm(PointSelection):
-    series: Text
+    series: types.Text
 
     def exhibit(self) -> Exhibit:
         return Exhibit("series", self.series, of=self.of, where=self.pairs())
 
 
-class DiagramForm(StrictModel):
+class DiagramForm(types.StrictModel):
     diagram: EachTitle
     each: Each
 
@@ -167,22 +158,22 @@ class DiagramForm(StrictModel):
         return Exhibit("diagram", self.diagram, each=self.each)
 
 
-class SummaryForm(StrictModel):
-    summary: Text
+class SummaryForm(types.StrictModel):
+    summary: types.Text
 
     def exhibit(self) -> Exhibit:
         return Exhibit("summary", self.summary)
 
 
-class SettingsForm(StrictModel):
-    settings: Text
+class SettingsForm(types.StrictModel):
+    settings: types.Text
 
     def exhibit(self) -> Exhibit:
         return Exhibit("settings", self.settings)
 
 
-class SetupForm(StrictModel):
-    setup: Text
+class SetupForm(types.StrictModel):
+    setup: types.Text
 
     def exhibit(self) -> Exhibit:
         return Exhibit("setup", self.setup)

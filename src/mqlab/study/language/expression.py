@@ -112,7 +112,6 @@ def parse_reference(node: ast.Subscript) -> Reference:
 
 
 def function_name(node: ast.Call) -> str:
-    """Return the name of the called function."""
     name = node.func.id if isinstance(node.func, ast.Name) else text_of(node.func)
     if name not in FUNCTIONS:
         raise ExpressionError(f"there is no function {name}; accepted: {', '.join(FUNCTIONS)}")

@@ -27,8 +27,6 @@ _LAB_FILE: Final = "yes"
 
 @dataclass(frozen=True)
 class EmbeddedSettings:
-    """The settings of an embedded system, parsed."""
-
     values: dict[str, Any]
     traced: int | None = None
     read_out: bool = False

@@ -65,10 +65,6 @@ class SupervisedProcess:
         lines = ["".join(filter(str.isprintable, line)).strip() for line in _COLOURS.sub("", text).splitlines()]
         return " / ".join([line[:_LINE_LENGTH] for line in lines if line][-_TAIL_LINES:])
 
-    async def wait_ended(self) -> None:
-        """Returns when the command has ended by itself."""
-        await asyncio.wait((self._reading,))
-
     async def stop(self) -> None:
         """End all processes of the command. May be called again."""
         # If the supervisor was killed, only the lab can end these.

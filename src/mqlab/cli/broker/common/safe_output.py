@@ -7,6 +7,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from mqlab.cli.console import say
+
 
 def plain(text: str) -> str:
     """Return the text on one line, with every character escaped that cannot be printed."""
@@ -45,6 +47,14 @@ def values_table(values: dict[str, Any]) -> Table:
         else:
             table.add_row(cell(name), cell(value))
     return table
+
+
+def show_result(response: dict[str, Any], text: str, *, as_json: bool) -> None:
+    """Print the response of a broker as JSON on stdout, or else a sentence about it on stderr."""
+    if as_json:
+        show_plain_json(response)
+    else:
+        say(plain(text))
 
 
 def show_plain_json(document: Any) -> None:
