@@ -19,7 +19,7 @@ from mqlab.events.schema import ROWS, columns
 from mqlab.runner.capability import unsupported_features
 from mqlab.study import FEATURES, METRICS, PublishedValue, Study, built_in_studies, load_study
 from mqlab.study.published.coverage import Coverage, coverage_of
-from mqlab.study.published.match import reproduces
+from mqlab.study.published.values import reproduces
 from mqlab.systems import SYSTEMS, system
 
 DOCS: Final = Path(__file__).parents[1] / "docs"

@@ -6,8 +6,8 @@ import pytest
 
 from mqlab.report.charts.drawing import PALETTE
 from mqlab.report.charts.group_charts import GroupBar, GroupPanel, groups
+from mqlab.report.charts.line_charts import Onset, TimeSeries, time_series_chart
 from mqlab.report.charts.sweep_charts import Axes, Line, Mark, Panel, sweep
-from mqlab.report.charts.time_charts import Onset, TimeSeries, time_series_chart
 
 from .charts.test_bar_charts import labels, texts
 

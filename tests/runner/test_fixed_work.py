@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.events.folder import RunFolder
-from mqlab.systems.embedded.running import EmbeddedRunning
+from mqlab.systems.embedded.system import EmbeddedRunning
 from runner.lab import Recount, check_delivery, columns, conducted, rows
 from runner.points import point
 

@@ -109,11 +109,8 @@ def _read(spark: SparkSession, sources: EventSources, table: str) -> DataFrame:
         return local_table(spark, pa.schema([f.with_type(_value_type(f.type)) for f in schema]).empty_table())
     if table in _SMALL:
         return local_table(spark, ds.dataset(files, schema=schema, format="parquet").to_table())
-    return spark.read.schema(_struct(schema)).parquet(*files)
-
-
-def _struct(schema: pa.Schema) -> types.StructType:
-    return types.StructType([types.StructField(field.name, _TYPES[_value_type(field.type)]) for field in schema])
+    columns = [types.StructField(field.name, _TYPES[_value_type(field.type)]) for field in schema]
+    return spark.read.schema(types.StructType(columns)).parquet(*files)
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

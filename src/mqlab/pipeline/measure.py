@@ -17,7 +17,6 @@ from mqlab.pipeline.kernels.deliveries import segments
 from mqlab.pipeline.kernels.delivery_classes import delivery_classes
 from mqlab.pipeline.measure_tables import EventSources, begin_measures, complete_measures, examine_events, write_table
 from mqlab.pipeline.schema import TABLES
-from mqlab.pipeline.tables.activity import activity
 from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message, valid_runs
 from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
 from mqlab.pipeline.tables.comparisons import comparisons
@@ -27,7 +26,7 @@ from mqlab.pipeline.tables.operations import operation_counts, operations
 from mqlab.pipeline.tables.peaks import peaks
 from mqlab.pipeline.tables.rates import rates, totals
 from mqlab.pipeline.tables.resources import bottlenecks, calibrations, resources, usage
-from mqlab.pipeline.tables.series import paces, series
+from mqlab.pipeline.tables.series import activity, paces, series
 from mqlab.pipeline.tables.summary import measures, run_measures
 from mqlab.study import Exhibit
 

@@ -214,7 +214,9 @@ class Conductor:
             await self._prepare_system(point, system, running)
         outcome = await run.play(running)
         if outcome.status != COMPLETE:
-            await self._recover(system)
+            # The next run starts the system anew.
+            await self._systems.stop(system)
+            await self._replace_agents()
         return outcome
 
     async def _prepare_system(self, point: Point, system: System, running: Running) -> None:
@@ -235,11 +237,6 @@ class Conductor:
             entry["witnessed"] = str(result)
             if result.is_early and system.durability().syncs == "before confirming":
                 entry["stamps"].append("confirms before it syncs, as was seen")
-
-    async def _recover(self, system: System) -> None:
-        """After an incomplete run: stop the system, so that the next run starts it anew, and replace lost agents."""
-        await self._systems.stop(system)
-        await self._replace_agents()
 
     async def _replace_agents(self) -> None:
         for index, agent in enumerate(self._agents):

@@ -12,8 +12,7 @@ from mqlab.study.exhibit import Exhibit
 from mqlab.study.expansion import expand, merge
 from mqlab.study.language.model import Claim, PublishedProse, PublishedSetting, StudySource
 from mqlab.study.point import Point
-from mqlab.study.published.match import PublishedMatcher
-from mqlab.study.published.values import PublishedValue
+from mqlab.study.published.values import PublishedMatcher, PublishedValue
 
 # Parameters by group, as in the study file; expansion.merge lays layers of them over each other.
 Parameters = dict[str, Any]

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from mqlab.systems.api import Durability, SystemFailedError
 from mqlab.systems.install.download import Archive, Java, Part, path_of
 from mqlab.systems.program import Launch, Program, ProgramRunning
-from mqlab.systems.stomp_management import exchange, new_reply_queue, text_message
+from mqlab.systems.stomp_management import exchange, journal_durability, new_reply_queue, text_message
 from mqlab.wire.stomp import StompFrame
 
 _CONFIGURATION: Final = """\
@@ -36,10 +36,6 @@ _CONFIGURATION: Final = """\
   </broker>
 </beans>
 """
-_REPLIES: Final = "on a queue shared by all; each requester has one consumer with a selector for its correlation ids"
-_REMOVED: Final = "when the consumer asks for the next message, acknowledges or commits; not synced"
-_REMOVED_JMS: Final = "auto: at delivery to the consumer; else when the consumer acknowledges or commits; not synced"
-_REPLIES_JMS: Final = "on a queue shared by all, by a selector on the correlation id"
 
 
 class ActiveMQRunning(ProgramRunning):
@@ -91,15 +87,7 @@ class ActiveMQ(Program):
     running_class = ActiveMQRunning
 
     def durability(self) -> Durability:
-        synced = self.chosen("sync") == "yes"
-        return Durability(
-            syncs="before confirming" if synced else "never",
-            persistent=f"written to the journal{' and synced' if synced else ', not synced'}"
-            + ("; a confirmed batch is a transaction" if self.driver == "jms" else ""),
-            confirmed="in the queues, in memory",
-            acknowledged=_REMOVED_JMS if self.driver == "jms" else _REMOVED,
-            replies=_REPLIES_JMS if self.driver == "jms" else _REPLIES,
-        )
+        return journal_durability(self, unsynced="never", removal="; not synced")
 
     @property
     def jars(self) -> str:

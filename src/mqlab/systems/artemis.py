@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 from mqlab.systems.api import Durability, SystemFailedError
 from mqlab.systems.install.download import Archive, Java, Part, path_of
 from mqlab.systems.program import Launch, Program, ProgramRunning
-from mqlab.systems.stomp_management import exchange, new_reply_queue, text_message
+from mqlab.systems.stomp_management import exchange, journal_durability, new_reply_queue, text_message
 from mqlab.wire.stomp import StompFrame
 
 # The tool measures the disk and writes the configuration; then the broker starts.
@@ -20,10 +20,6 @@ program="$1" instance="$2"
 shift 2
 "$program" create "$instance" "$@" && exec "$instance/bin/artemis" run
 """
-_REPLIES: Final = "on a queue shared by all; each requester has one consumer with a selector for its correlation ids"
-_REMOVED: Final = "when the consumer asks for the next message, acknowledges or commits"
-_REMOVED_JMS: Final = "auto: at delivery to the consumer; else when the consumer acknowledges or commits"
-_REPLIES_JMS: Final = "on a queue shared by all, by a selector on the correlation id"
 
 
 class ArtemisRunning(ProgramRunning):
@@ -70,15 +66,7 @@ class Artemis(Program):
     start_seconds = 120.0
 
     def durability(self) -> Durability:
-        synced = self.chosen("sync") == "yes"
-        return Durability(
-            syncs="before confirming" if synced else "later",
-            persistent=f"written to the journal{' and synced' if synced else ', not synced'}"
-            + ("; a confirmed batch is a transaction" if self.driver == "jms" else ""),
-            confirmed="in the queues, in memory",
-            acknowledged=_REMOVED_JMS if self.driver == "jms" else _REMOVED,
-            replies=_REPLIES_JMS if self.driver == "jms" else _REPLIES,
-        )
+        return journal_durability(self, unsynced="later")
 
     @property
     def jars(self) -> str:

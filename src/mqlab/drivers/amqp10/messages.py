@@ -81,7 +81,7 @@ def _delivery_count(data: bytes, at: int, end: int) -> int:
 
 def encode_application_properties(pairs: list[tuple[str, Any]]) -> bytes:
     """Encode the application properties: a map from text to integers."""
-    encoded = b"".join(_text(name) + _number(value) for name, value in pairs)
+    encoded = b"".join(_text(name) + b"\x81" + struct.pack(">q", value) for name, value in pairs)
     return _DESCRIBED + b"\x74\xd1" + _U32.pack(len(encoded) + 4) + _U32.pack(2 * len(pairs)) + encoded
 
 
@@ -95,7 +95,3 @@ def encode_message_properties(reply_to: str, correlation_id: str, to: str = "") 
 def _text(text: str) -> bytes:
     data = text.encode()
     return bytes((0xA1, len(data))) + data if len(data) <= _MAX_SHORT else b"\xb1" + _U32.pack(len(data)) + data
-
-
-def _number(value: int) -> bytes:
-    return b"\x81" + struct.pack(">q", value)

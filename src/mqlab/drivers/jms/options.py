@@ -99,7 +99,8 @@ def complete(address: str, options: Mapping[str, str]) -> dict[str, str]:
         )
     if not chosen.get("jars"):
         raise DriverError("the jms driver needs the option jars: a folder, files or patterns of the provider's library")
-    settled = {name: _filled(value, place) if _placed(name) else value for name, value in chosen.items()}
+    placed = {name for name in chosen if name in ("url", "lookup") or name.startswith(_PREFIXES)}
+    settled = {name: _filled(value, place) if name in placed else value for name, value in chosen.items()}
     return {**place, **settled, "url": settled.get("url", _filled("tcp://{host}:{port}", place))}
 
 
@@ -121,10 +122,6 @@ def destination(name: str, options: Mapping[str, str]) -> tuple[bool, str]:
     number = re.search(r"\d*$", own)
     words = {"name": own, "identifier": re.sub(r"\W", "_", own), "number": number.group() if number else ""}
     return domain == "topic", _filled(options[domain], words)
-
-
-def _placed(name: str) -> bool:
-    return name in ("url", "lookup") or name.startswith(_PREFIXES)
 
 
 def _place(address: str) -> dict[str, str]:

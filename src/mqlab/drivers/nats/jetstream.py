@@ -33,7 +33,7 @@ async def create_stream(client: NatsClient, names: NatsNames, *, also_core: bool
         "retention": "workqueue" if names.is_queue else "interest", "max_consumers": -1, "num_replicas": 1,
     }  # fmt: skip
     answer = await client.jetstream_request(f"STREAM.CREATE.{names.stream}", config)
-    if _error_code(answer) == _STREAM_EXISTS:
+    if answer.get("error", {}).get("err_code") == _STREAM_EXISTS:
         if not also_core:
             return
         answer = await client.jetstream_request(f"STREAM.UPDATE.{names.stream}", config)
@@ -182,10 +182,6 @@ def _is_redelivered(reply: bytes) -> bool:
     words = reply.split(b".")
     # $JS.ACK.[domain.account.]stream.consumer.deliveries. ...
     return words[6 if len(words) > 9 else 4] != b"1"
-
-
-def _error_code(answer: Mapping[str, Any]) -> int:
-    return int(answer.get("error", {}).get("err_code", 0))
 
 
 def _check(answer: Mapping[str, Any], failure: str) -> None:

@@ -38,7 +38,7 @@ class StompSender(Sender):
         if self._transacted and not self._in_transaction:
             client.write(encode(StompFrame("BEGIN", _TRANSACTION), VERSION))
             self._in_transaction = True
-        columns = _columns(properties) if properties else {}
+        columns = {f"{escape(name, VERSION)}:".encode(): values for name, values in (properties or {}).items()}
         if not (wait or self._wants_receipts):
             client.write(encode_sends(self._head, bodies, columns))
         elif self._receipt_each and wait:
@@ -161,10 +161,6 @@ def encode_sends(head: bytes, bodies: Matrix, columns: Columns) -> bytes:
             parts += [before, decimals(values[begin:end]), b"\n"]
         frames.append(paste(end - begin, (*parts, length, bodies[begin:end], b"\0")))
     return b"".join(frames)
-
-
-def _columns(properties: Properties) -> Columns:
-    return {f"{escape(name, VERSION)}:".encode(): values for name, values in properties.items()}
 
 
 def take_messages(client: StompClient) -> list[StompFrame | FrameRun]:

@@ -92,6 +92,8 @@ def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
         for row, bar, value in shown
     ]
     names = list(dict.fromkeys(row for row, _ in given))
+    # Shapes distinguish the systems without colour too: diamonds, and other shapes where the colours repeat.
+    shapes = [_SHAPES[n // len(drawing.PALETTE) % len(_SHAPES)] for n in range(len(series) - 1)]
     sheet = drawing.Sheet()
     chart = sheet.chart(rows).mark_point(filled=True, opacity=0.95, size=90)
     chart = chart.encode(
@@ -108,18 +110,10 @@ def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
             scale=alt.Scale(domain=[*series], range=[*series.values()]),
             legend=drawing.legend("top", (row["series"] for row in rows), columns=4),
         ),
-        # Shapes distinguish the systems without colour too.
-        shape=alt.Shape(
-            "series:N", scale=alt.Scale(domain=[*series], range=["circle", *_marker_shapes(len(series) - 1)])
-        ),
+        shape=alt.Shape("series:N", scale=alt.Scale(domain=[*series], range=["circle", *shapes])),
         description=alt.Description("description:N"),
     )
     return drawing.draw(drawing.layered([chart], width=720, height={"step": 26}), sheet)
-
-
-def _marker_shapes(systems: int) -> list[str]:
-    """A shape for each system: diamonds, and other shapes where the colours repeat."""
-    return [_SHAPES[n // len(drawing.PALETTE) % len(_SHAPES)] for n in range(systems)]
 
 
 def _row(bar: Bar, start: float, end: float) -> dict[str, Any]:

@@ -103,19 +103,19 @@ def distributed_diagram(point: Point) -> str:
     replies = point.pattern == "request-reply"
     senders = (point.requesters, "requester") if replies else (point.producers, "producer")
     takers = (point.responders, "responder") if replies else (point.consumers, "consumer")
-    one, two, three, four = 20, 162, 398, 562
+    left, queue_a, queue_b, right = 20, 162, 398, 562
     parts = [
         rect(8, 22, 294, 104, "machine"),
         rect(386, 22, 292, 104, "machine"),
         text_at(10, 16, "broker A", "caption"),
         text_at(388, 16, "broker B", "caption"),
-        *_role(one, *senders),
-        *_role(four, *takers),
-        *box(two, _OUT - 11, _QUEUE, "to B: transmission", kind(point)),
-        *box(three, _OUT - 11, _QUEUE, "request queue" if replies else point.domain, kind(point)),
-        arrow(one + _ROLE, _OUT, two, _OUT),
-        arrow(two + _QUEUE, _OUT, three, _OUT),
-        arrow(three + _QUEUE, _OUT, four, _OUT),
+        *_role(left, *senders),
+        *_role(right, *takers),
+        *box(queue_a, _OUT - 11, _QUEUE, "to B: transmission", kind(point)),
+        *box(queue_b, _OUT - 11, _QUEUE, "request queue" if replies else point.domain, kind(point)),
+        arrow(left + _ROLE, _OUT, queue_a, _OUT),
+        arrow(queue_a + _QUEUE, _OUT, queue_b, _OUT),
+        arrow(queue_b + _QUEUE, _OUT, right, _OUT),
         text_at(320, _OUT - 6, "channel", "small"),
         text_at(
             10, 148, f"{formatting.count(*senders)}, {formatting.count(*takers)}; {message_caption(point)}", "small"
@@ -123,11 +123,11 @@ def distributed_diagram(point: Point) -> str:
     ]
     if replies:
         parts += [
-            *box(two, _BACK - 11, _QUEUE, "reply queue", kind(point)),
-            *box(three, _BACK - 11, _QUEUE, "to A: transmission", kind(point)),
-            arrow(four, _BACK, three + _QUEUE, _BACK),
-            arrow(three, _BACK, two + _QUEUE, _BACK),
-            arrow(two, _BACK, one + _ROLE, _BACK),
+            *box(queue_a, _BACK - 11, _QUEUE, "reply queue", kind(point)),
+            *box(queue_b, _BACK - 11, _QUEUE, "to A: transmission", kind(point)),
+            arrow(right, _BACK, queue_b + _QUEUE, _BACK),
+            arrow(queue_b, _BACK, queue_a + _QUEUE, _BACK),
+            arrow(queue_a, _BACK, left + _ROLE, _BACK),
             text_at(320, _BACK - 6, "channel", "small"),
         ]
     return picture(688, 158, parts)

@@ -1,4 +1,4 @@
-"""Charts of latency distributions, and of messages in each second."""
+"""Charts of latency distributions, and of messages over the time of a run: rates, depth, the onset of flow control."""
 
 import math
 from collections.abc import Sequence
@@ -7,8 +7,11 @@ from typing import Final
 
 import altair as alt
 
-from mqlab.report.charts.drawing import FAINT, TIME_LABELS, Sheet, amounts, by_system, draw, layered, legend
+from mqlab.report.charts import drawing
 
+_WIDTH: Final = 640
+_ONSET: Final = "#b4232c"
+_DASHES: Final = alt.Scale(domain=["received", "sent"], range=[[1, 0], [4, 3]])
 _SIZE: Final = {"width": 400, "height": 200}
 # One message in 10^5: greater shares are drawn at the edge.
 _FARTHEST: Final = 5
@@ -70,19 +73,19 @@ def latencies(curves: Sequence[Curve], systems: Sequence[str]) -> str:
         "y:Q",
         title="latency, log scale",
         scale=alt.Scale(type="log", domain=[ticks[0], ticks[-1]], nice=False),
-        axis=alt.Axis(labelExpr=TIME_LABELS, values=ticks, labelOverlap=False),
+        axis=alt.Axis(labelExpr=drawing.TIME_LABELS, values=ticks, labelOverlap=False),
     )
-    colour = by_system(systems, [curve.system for curve in curves])
+    colour = drawing.by_system(systems, [curve.system for curve in curves])
     drawn = [{"system": name, "x": across, "y": up, "n": n} for n, (name, across, up) in enumerate(lines)]
     dotted = [{"system": name, "x": across, "y": up, "text": f"{name}: {text}"} for name, across, up, text in marks]
-    sheet = Sheet()
+    sheet = drawing.Sheet()
     line = sheet.chart(drawn).mark_line(strokeWidth=2)
     dots = sheet.chart(dotted).mark_circle(size=36, opacity=1)
     layers = [
         line.encode(x=x, y=y, color=colour, order=alt.Order("n:Q")),
         dots.encode(x=x, y=y, color=colour, description=alt.Description("text:N")),
     ]
-    return draw(layered(layers, **_SIZE), sheet)
+    return drawing.draw(drawing.layered(layers, **_SIZE), sheet)
 
 
 def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]) -> str:
@@ -90,15 +93,15 @@ def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]
     rows = [
         {"system": line.system, "run": f"{line.run} {line.side}", "side": line.side, "x": x, "y": y}
         for line in lines
-        for x, y in _with_last_edge(line.seconds)
+        # Each second is a step: the last one needs its end.
+        for x, y in (*line.seconds, (line.seconds[-1][0] + 1, line.seconds[-1][1]))
     ]
     shaded = [{"phase": phase.phase, "start": phase.start, "end": phase.end} for phase in bands]
-    sheet = Sheet()
+    sheet = drawing.Sheet()
     band = sheet.chart(shaded)
-    dashes = alt.Scale(domain=["received", "sent"], range=[[1, 0], [4, 3]])
     steps = sheet.chart(rows).mark_line(interpolate="step-after", strokeWidth=1.6, opacity=0.85)
     layers = [
-        band.mark_rect(color=FAINT, opacity=0.16).encode(
+        band.mark_rect(color=drawing.FAINT, opacity=0.16).encode(
             x=alt.X("start:Q"), x2=alt.X2("end:Q"), description=alt.Description("phase:N")
         ),
         band.mark_text(align="left", dx=3, dy=8, y=0, fontSize=10).encode(x=alt.X("start:Q"), text=alt.Text("phase:N")),
@@ -109,25 +112,22 @@ def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]
                 scale=alt.Scale(nice=False, zero=True),
                 axis=alt.Axis(tickMinStep=1, tickCount=6),
             ),
-            y=alt.Y("y:Q", title="messages in the second", scale=alt.Scale(zero=True, nice=True), axis=amounts()),
+            y=alt.Y(
+                "y:Q", title="messages in the second", scale=alt.Scale(zero=True, nice=True), axis=drawing.amounts()
+            ),
             detail=alt.Detail("run:N"),
-            color=by_system(systems, [line.system for line in lines]),
+            color=drawing.by_system(systems, [line.system for line in lines]),
             strokeDash=alt.StrokeDash(
-                "side:N", title=None, legend=legend("bottom", [line.side for line in lines]), scale=dashes
+                "side:N", title=None, legend=drawing.legend("bottom", [line.side for line in lines]), scale=_DASHES
             ),
         ),
     ]
-    return draw(layered(layers, **_SIZE), sheet)
+    return drawing.draw(drawing.layered(layers, **_SIZE), sheet)
 
 
 def stretched(share: float) -> float:
     """The position of a share on the axis: 90 %, 99 %, 99.9 % have equal distances."""
     return min(_FARTHEST, -math.log10(max(1.0 - share, 10.0**-_FARTHEST)))
-
-
-def _with_last_edge(seconds: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Add the end of the last second: each second is a step."""
-    return [*seconds, (seconds[-1][0] + 1, seconds[-1][1])]
 
 
 def _thirds(values: Sequence[float]) -> list[float]:
@@ -140,3 +140,89 @@ def _thirds(values: Sequence[float]) -> list[float]:
     inside = [step for step in steps if below <= step <= above]
     # Over many decades only powers of ten; the ends stay, so that the axis covers every value.
     return inside if len(inside) <= 9 else [s for s in inside if f"{s:e}".startswith("1") or s in (below, above)]
+
+
+@dataclass(frozen=True)
+class TimeSeries:
+    """One run of a system: (seconds, sent/s, received/s), and (seconds, messages in the system)."""
+
+    system: str
+    run: str
+    paces: Sequence[tuple[float, float, float]]
+    depths: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Onset:
+    system: str
+    seconds: float
+    label: str
+
+
+def time_series_chart(runs: Sequence[TimeSeries], onsets: Sequence[Onset], systems: Sequence[str]) -> str:
+    """Rates above and depth below, with the same time axis; a vertical line marks the onset of flow control."""
+    end = max((row[0] for run in runs for row in (*run.paces, *run.depths)), default=1.0)
+    x = alt.X(
+        "x:Q",
+        title="seconds since the start of the load",
+        scale=alt.Scale(domain=[0, end], nice=False),
+        axis=alt.Axis(tickCount=8, grid=False),
+    )
+    sheet = drawing.Sheet()
+    above = (*_rates(sheet, runs, systems, x), *_marks(sheet, onsets, x, named=True))
+    panels = [drawing.layered(above, width=_WIDTH, height=200)]
+    if any(run.depths for run in runs):
+        below = (_depths(sheet, runs, systems, x), *_marks(sheet, onsets, x, named=False))
+        panels.append(drawing.layered(below, width=_WIDTH, height=90))
+    return drawing.draw(drawing.side_by_side(panels, 1, 14, ("color",)), sheet)
+
+
+def _rates(sheet: drawing.Sheet, runs: Sequence[TimeSeries], systems: Sequence[str], x: alt.X) -> list[alt.Chart]:
+    rows = [
+        {"system": run.system, "run": f"{run.run} {side}", "side": side, "x": seconds, "y": rate}
+        for run in runs
+        for seconds, sent, received in run.paces
+        for side, rate in (("sent", sent), ("received", received))
+    ]
+    line = sheet.chart(rows).mark_line(interpolate="step-after", strokeWidth=1.8, opacity=0.9)
+    return [
+        line.encode(
+            x=x,
+            y=alt.Y("y:Q", title="messages/s", scale=alt.Scale(zero=True, nice=True), axis=drawing.amounts()),
+            detail=alt.Detail("run:N"),
+            color=drawing.by_system(systems, [run.system for run in runs]),
+            strokeDash=alt.StrokeDash(
+                "side:N", title=None, legend=drawing.legend("top", ["received", "sent"]), scale=_DASHES
+            ),
+        )
+    ]
+
+
+def _depths(sheet: drawing.Sheet, runs: Sequence[TimeSeries], systems: Sequence[str], x: alt.X) -> alt.Chart:
+    rows = [
+        {"system": run.system, "run": run.run, "x": seconds, "y": depth}
+        for run in runs
+        for seconds, depth in run.depths
+    ]
+    line = sheet.chart(rows).mark_line(strokeWidth=1.6)
+    return line.encode(
+        x=x,
+        y=alt.Y("y:Q", title="messages waiting", scale=alt.Scale(zero=True, nice=True), axis=drawing.amounts()),
+        detail=alt.Detail("run:N"),
+        color=drawing.by_system(systems, [run.system for run in runs]),
+    )
+
+
+def _marks(sheet: drawing.Sheet, onsets: Sequence[Onset], x: alt.X, named: bool) -> list[alt.Chart]:
+    rows = [
+        {"x": onset.seconds, "label": onset.label, "row": 14 * number} for number, onset in enumerate(onsets, start=1)
+    ]
+    base = sheet.chart(rows).encode(x=x)
+    rule = base.mark_rule(color=_ONSET, strokeWidth=1.4, strokeDash=[2, 2])
+    rule = rule.encode(description=alt.Description("label:N"))
+    if not named:
+        return [rule]
+    words = base.mark_text(align="left", dx=5, fontSize=11, color=drawing.FAINT).encode(
+        text=alt.Text("label:N"), y=alt.Y("row:Q", scale=None, axis=None)
+    )
+    return [rule, words]

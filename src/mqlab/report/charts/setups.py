@@ -75,10 +75,10 @@ def _setup(results: RunResults, exhibit: Exhibit, topology: str, several: bool) 
 
 def _boxes(results: RunResults, topology: str, points: Sequence[Point]) -> tuple[str, ...]:
     replies = any(point.pattern == "request-reply" for point in points)
-    one, other = ("requesters", "responders") if replies else ("producers", "consumers")
+    senders, receivers = ("requesters", "responders") if replies else ("producers", "consumers")
     system = results.systems[0].name if len(results.systems) == 1 else "system"
     if topology == "bindings":
-        return (f"{one}, {system}",) if len(system) < 9 else ("roles and system",)
+        return (f"{senders}, {system}",) if len(system) < 9 else ("roles and system",)
     if topology == "distributed":
-        return f"{one}, broker A", f"{other}, broker B"
-    return one, system, other
+        return f"{senders}, broker A", f"{receivers}, broker B"
+    return senders, system, receivers

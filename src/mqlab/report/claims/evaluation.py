@@ -142,8 +142,8 @@ class _Evaluator:
         return least(values) if name == "min" else greatest(values)
 
     def _reference(self, node: ast.Subscript) -> Reference:
-        found = parse_reference(node)
-        return found if self.bound_to is None else found.bound(self.bound_to)
+        reference = parse_reference(node)
+        return reference if self.bound_to is None else reference.bound(self.bound_to)
 
     def _argument(self, call: ast.Call) -> Reference:
         argument = call.args[0]

@@ -24,7 +24,8 @@ def latency_figure(results: RunResults, point: Point) -> Figure | Prose | None:
     if not curves:
         return None
     name = results.figure_name("latency", point)
-    title = f"{point.label}: {_kind(point)}, {MEASURED}"
+    kind = "response time" if point.pattern == "request-reply" else "latency"
+    title = f"{point.label}: {kind}, {MEASURED}"
     if all(len(curve.points) < 2 and len({value for _, value, _ in curve.marks}) < 2 for curve in curves):
         return Prose(f"{title}: not drawn, the histogram has a single bucket.")
     description = f"{title}. " + ". ".join(
@@ -33,10 +34,6 @@ def latency_figure(results: RunResults, point: Point) -> Figure | Prose | None:
     note = f"{_counted(point)} The line is the running sum of the pipeline's histogram, the dots its percentiles."
     picture = svg.clean(line_charts.latencies(curves, results.names()), name, description)
     return Figure(name, title, picture, description, (note, *flag_notes(results, (point,))))
-
-
-def _kind(point: Point) -> str:
-    return "response time" if point.pattern == "request-reply" else "latency"
 
 
 def _counted(point: Point) -> str:

@@ -158,11 +158,11 @@ def _mark(sweep: _Sweep, subject: tuple[str, str], figure: MetricView, key: Key,
     value = _printed(sweep, system, figure, row) if origin == PUBLISHED else _measured(sweep, system, figure, row)
     if value is None:
         return None
-    found, ci95, before, after = value
+    number, ci95, before, after = value
     place = ", ".join(part for part in (sweep.named(key), f"{sweep.exhibit.x}={x}") if part)
-    amount = f"{before}{formatting.quantity(found, METRICS[figure.metric].unit)}{after}"
+    amount = f"{before}{formatting.quantity(number, METRICS[figure.metric].unit)}{after}"
     description = f"{system}, {origin}, {place}: {amount} ({_named(figure)})"
-    return Mark(sweep.places[x], found, ci95, description)
+    return Mark(sweep.places[x], number, ci95, description)
 
 
 _Value = tuple[float, float | None, str, str]  # a value, its ci95, the text before and after it

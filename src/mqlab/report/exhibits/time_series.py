@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from mqlab.report.charts import svg, time_charts
-from mqlab.report.charts.time_charts import Onset, TimeSeries
+from mqlab.report.charts import line_charts, svg
+from mqlab.report.charts.line_charts import Onset, TimeSeries
 from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits.cells import flag_notes
 from mqlab.report.render import formatting
@@ -32,7 +32,7 @@ def _figure(results: RunResults, exhibit: Exhibit, point: Point, several: bool) 
         return Prose(f"{title}: not drawn, the run has a single step of 0.2 s.")
     held = "; ".join(onset.label for onset in onsets) or "no producer was held back"
     description = f"{title}: messages sent and received a second against time, {MEASURED}; {held}."
-    picture = svg.clean(time_charts.time_series_chart(runs, onsets, results.names()), name, description)
+    picture = svg.clean(line_charts.time_series_chart(runs, onsets, results.names()), name, description)
     return Figure(name, title, picture, description, tuple(_notes(results, exhibit, point)), wide=True)
 
 

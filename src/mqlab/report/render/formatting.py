@@ -137,8 +137,8 @@ def moment(iso: str | None) -> str:
     return f"{when:%Y-%m-%d %H:%M} UTC"
 
 
-def count(n: int, one: str, many: str = "") -> str:
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
+def count(n: int, singular: str, plural: str = "") -> str:
+    return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
 
 
 def listed(names: list[str]) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from mqlab.report.render.content import Block, Cell, Figure, Link, Page, Prose, Section, Table
+from mqlab.report.render.content import Block, Figure, Link, Page, Prose, Section, Table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!])")
 
@@ -49,7 +49,8 @@ def _block(block: Block, level: int, section: str) -> Iterator[str]:
         yield from (f"{'#' * level} {_text(block.title)}", "")
     if isinstance(block, Table):
         yield from _grid(
-            tuple(_text(head) for head in block.full_head), [[_cell(c) for c in row.cells] for row in block.rows]
+            tuple(_text(head) for head in block.full_head),
+            [[_linked(_text(c.full_text), c.link) for c in row.cells] for row in block.rows],
         )
     else:
         yield from (f"![{_text(block.description)}]({file_name(block)})", "")
@@ -63,10 +64,6 @@ def _grid(head: tuple[str, ...], rows: list[list[str]]) -> Iterator[str]:
     for row in rows:
         yield f"| {' | '.join(row)} |"
     yield ""
-
-
-def _cell(cell: Cell) -> str:
-    return _linked(_text(cell.full_text), cell.link)
 
 
 def _linked(text: str, link: str) -> str:

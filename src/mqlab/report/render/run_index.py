@@ -34,8 +34,9 @@ def _page(runs: Sequence[RunResults], parent: Path, file: str) -> Page:
         f"{clean:,} of {audited:,} runs clean",
         tone=CLEAN if clean == audited and audited else FAILED,
     )
+    scales = formatting.listed(list(dict.fromkeys(results.scale for results in runs)))
     return Page(
-        title=f"{formatting.count(len(runs), 'study', 'studies')}, {formatting.listed(_scales(runs))} scale",
+        title=f"{formatting.count(len(runs), 'study', 'studies')}, {scales} scale",
         source="",
         facts=(("Studies", formatting.listed([results.study.id for results in runs])),),
         tiles=(Tile("Studies", f"{len(runs):,}"), audit),
@@ -73,7 +74,3 @@ def _section(results: RunResults, parent: Path, file: str) -> Section:
 
 def _link(results: RunResults, parent: Path, file: str) -> str:
     return os.path.relpath((results.folder.report / file).resolve(), parent).replace(os.sep, "/")
-
-
-def _scales(runs: Sequence[RunResults]) -> list[str]:
-    return list(dict.fromkeys(results.scale for results in runs))

@@ -10,8 +10,7 @@ from mqlab.events.recorder import Recorder
 from mqlab.runner.agents.assignment import ACTIVE, Assignment, Role
 from mqlab.runner.agents.consumer import ConsumerRole
 from mqlab.runner.agents.producer import ProducerRole
-from mqlab.runner.agents.requester import RequesterRole
-from mqlab.runner.agents.responder import ResponderRole
+from mqlab.runner.agents.request_reply import RequesterRole, ResponderRole
 from mqlab.runner.timeline import RoleCounters, Timeline
 from mqlab.study import Point
 

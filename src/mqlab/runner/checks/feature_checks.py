@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -121,14 +122,6 @@ async def _competing(tested: SystemUnderTest) -> None:
             )
         for receiver in receivers:
             await receiver.close()
-
-
-async def _confirmed(tested: SystemUnderTest) -> None:
-    await _exchange(tested, persistent=False)
-
-
-async def _persistent(tested: SystemUnderTest) -> None:
-    await _exchange(tested, persistent=True)
 
 
 async def _exchange(tested: SystemUnderTest, *, persistent: bool) -> None:
@@ -263,8 +256,8 @@ CHECKS: Final[Mapping[str, Callable[[SystemUnderTest], Awaitable[None]]]] = {
     "queues": _queues,
     "topics": _topics,
     "competing consumers": _competing,
-    "persistent": _persistent,
-    "confirmed": _confirmed,
+    "persistent": partial(_exchange, persistent=True),
+    "confirmed": partial(_exchange, persistent=False),
     "transactions": _transactions,
     "client acknowledgement": _client_acknowledgement,
     "lazy acknowledgement": _lazy_acknowledgement,

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from mqlab.study.language.parameters import FULL
 from mqlab.study.point import Point
-from mqlab.study.published.match import PublishedEntry, reproduces, subject_of
-from mqlab.study.published.values import PublishedValue
+from mqlab.study.published.values import PublishedEntry, PublishedValue, reproduces, subject_of
 from mqlab.study.study import Study
 
 

@@ -52,7 +52,7 @@ class ProcessTree:
             self.processes()
         now, rss = self._sum()
         for _ in range(_RETRIES):
-            if not _fell(now, self._last):
+            if all(value >= before for value, before in zip(now, self._last, strict=True)):
                 break
             self.processes()
             now, rss = self._sum()
@@ -80,7 +80,3 @@ class ProcessTree:
             read += io.read_bytes
             written += io.write_bytes
         return (cpu, read, written), rss
-
-
-def _fell(now: tuple[float, int, int], before: tuple[float, int, int]) -> bool:
-    return any(a < b for a, b in zip(now, before, strict=True))
