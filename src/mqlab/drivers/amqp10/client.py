@@ -9,11 +9,11 @@ from proton import Collector, Connection, Endpoint, Event, ProtonException, Tran
 
 from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, BLOCKED_TIMEOUT_S, with_timeout
+from mqlab.drivers.common.waiting_protocol import WaitingProtocol
 from mqlab.wire.address import Address, BadAddressError
 from mqlab.wire.tls import client_context
 
 _CONNECT_TIMEOUT_S: Final = 10.0
-_WRITE_BUFFER_BYTES: Final = 1024 * 1024
 # How often Proton may send an empty frame, which keeps an idle connection alive.
 _TICK_INTERVAL_S: Final = 5.0
 _MAX_FRAME_BYTES: Final = 64 * 1024
@@ -29,20 +29,17 @@ class LinkHandler(Protocol):
         """Handle a delivery that arrived, or the new state of one that was sent."""
 
 
-class Amqp10Client(asyncio.Protocol):
+class Amqp10Client(WaitingProtocol):
     """All methods raise DriverError."""
 
     def __init__(self, container: str, host: str) -> None:
+        super().__init__()
         self._collector = Collector()
         self.connection = Connection()
         self.connection.container = container
         self.connection.hostname = host
         self.connection.collect(self._collector)
         self._proton = Transport()
-        self._transport: asyncio.Transport | None = None
-        self._paused = False
-        self._failed = ""
-        self._waiters: list[asyncio.Future[None]] = []
         self._tick_timer: asyncio.TimerHandle | None = None
 
     @classmethod
@@ -90,11 +87,7 @@ class Amqp10Client(asyncio.Protocol):
             self._transport.write(self._proton.peek(size))
             self._proton.pop(size)
             self._handle_events()
-        self.wake()
-
-    def check(self) -> None:
-        if self._failed:
-            raise DriverError(self._failed)
+        self._wake()
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         if not condition():
@@ -103,21 +96,12 @@ class Amqp10Client(asyncio.Protocol):
     async def wait_for(self, condition: Callable[[], bool]) -> None:
         """Wait for the condition without a time limit, as for the next message."""
         while not condition():
-            self.check()
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            await waiter
+            await self._next_event()
 
     async def wait_writable(self) -> None:
         """Return when the write buffer has space again."""
         if self._paused or self._failed:
             await self.wait_until(lambda: not self._paused, BLOCKED_TIMEOUT_S)
-
-    def wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
 
     async def close(self) -> None:
         if self._transport is None:
@@ -133,22 +117,13 @@ class Amqp10Client(asyncio.Protocol):
     def abort(self) -> None:
         if self._tick_timer is not None:
             self._tick_timer.cancel()
-        if self._transport is not None:
-            self._transport.abort()
-            self._transport = None
+        super().abort()
 
     # Callbacks of the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(_WRITE_BUFFER_BYTES)
+        super().connection_made(transport)
         self._tick()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._fail(f"the broker closed the connection{f' ({error})' if error else ''}")
-
-    def pause_writing(self) -> None:
-        self._paused = True
 
     def resume_writing(self) -> None:
         self._paused = False
@@ -176,10 +151,6 @@ class Amqp10Client(asyncio.Protocol):
             self._proton.tick(loop.time())
         self.process()
         self._tick_timer = loop.call_later(_TICK_INTERVAL_S, self._tick)
-
-    def _fail(self, reason: str) -> None:
-        self._failed = self._failed or reason
-        self.wake()
 
     def _handle_events(self) -> None:
         collector = self._collector

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Final
 
 from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
+from mqlab.drivers.common.waiting_protocol import WaitingProtocol
 from mqlab.drivers.stomp.flavours import StompFlavour, flavour_of
 from mqlab.wire.address import Address, BadAddressError
 from mqlab.wire.stomp import FrameRun, Limits, StompError, StompFrame, StompFrameDecoder, encode
@@ -14,8 +15,6 @@ from mqlab.wire.tls import client_context
 
 _VERSION: Final = "1.2"
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
-# Enough for a batch.
-_WRITE_BUFFER_BYTES: Final = 1024 * 1024
 _DEFAULT_CAPACITY: Final = 1_000_000
 _CONNECT_TIMEOUT_S: Final = 10.0
 # Larger than what the embedded broker accepts from a client: the driver trusts the broker.
@@ -26,23 +25,20 @@ _VARYING: Final = frozenset(
 )
 
 
-class StompClient(asyncio.Protocol):
+class StompClient(WaitingProtocol):
     """Writes frames, and collects messages and receipts. All methods raise DriverError."""
 
     flavour: StompFlavour
 
     def __init__(self) -> None:
+        super().__init__()
         # Messages that no link has received yet. With `capacity` messages here the client stops reading.
         self.inbox: list[StompFrame | FrameRun] = []
         self.capacity = _DEFAULT_CAPACITY
         self._reading_paused = False
         self._decoder = StompFrameDecoder(_LIMITS, "", _VARYING)
-        self._transport: asyncio.Transport | None = None
-        self._failed = ""
         self._connected: StompFrame | None = None
         self._receipts_requested = self._receipts_received = 0
-        self._paused = False
-        self._waiters: list[asyncio.Future[None]] = []
 
     @classmethod
     async def open(
@@ -113,58 +109,21 @@ class StompClient(asyncio.Protocol):
         self.write(encode(StompFrame(frame.command, headers), _VERSION))
         await self.wait_receipts()
 
-    async def close(self) -> None:
-        """Disconnect; return when the broker has processed all frames before."""
+    async def close(self, last: bytes = b"") -> None:
+        """Write the frames `last` and disconnect; return when the broker has processed all frames before."""
         if self._transport is None:
             return
+        if last:
+            self.write(last)
         try:
             await self.command(StompFrame("DISCONNECT"))
         finally:
             self.abort()
 
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-            self._transport = None
-
     async def _wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait for the condition as long as the broker sends anything within `BLOCKED_TIMEOUT_S`."""
         while not condition():
             await with_timeout(self._next_event(), BLOCKED_TIMEOUT_S, "the broker did not answer")
-
-    def _next_event(self) -> "asyncio.Future[None]":
-        """Return a future that is done with the next event of the connection. Raise DriverError if it has failed."""
-        if self._failed:
-            raise DriverError(self._failed)
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        return waiter
-
-    def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def _fail(self, reason: str) -> None:
-        self._failed = self._failed or reason
-        self._wake()
-
-    # Callbacks of the event loop.
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(_WRITE_BUFFER_BYTES)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._fail(f"the broker closed the connection{f' ({error})' if error else ''}")
-
-    def pause_writing(self) -> None:
-        self._paused = True
-
-    def resume_writing(self) -> None:
-        self._paused = False
-        self._wake()
 
     def data_received(self, data: bytes) -> None:
         try:

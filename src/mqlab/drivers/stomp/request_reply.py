@@ -41,11 +41,7 @@ class StompRequester(Requester):
                 return Reply(reply.body, reply.headers.get("redelivered") == "true")
 
     async def close(self) -> None:
-        if self._client.closed:
-            return
-        if self._ack:
-            self._client.write(self._ack)
-        await self._client.close()
+        await self._client.close(self._ack)
 
     def _subscription(self, selector: str) -> bytes:
         old = b"UNSUBSCRIBE\nid:0\n\n\0" if self._selector else b""
@@ -95,11 +91,7 @@ class StompResponder(Responder):
         await (client.wait_receipts() if wait else client.wait_writable())
 
     async def close(self) -> None:
-        if self._client.closed:
-            return
-        if self._ack:
-            self._client.write(self._ack)
-        await self._client.close()
+        await self._client.close(self._ack)
 
     def _head(self, to: str) -> bytes:
         head = self._heads.get(to)
