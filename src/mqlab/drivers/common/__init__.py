@@ -1,1 +1,1 @@
-"""Parts that several drivers share: socket transport, inbox, timeouts, barriers, confirmation counter, selectors."""
+"""Parts that several drivers share: transports, futures, inbox, timeouts, barriers, confirmation counter, selectors."""

@@ -89,6 +89,15 @@ def _choice(*accepted: str) -> Callable[[str], str]:
     return parse
 
 
+def _matching(pattern: str, error: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if not re.fullmatch(pattern, text, re.ASCII):
+            raise ValueError(f"'{text}' is not {error}")
+        return text
+
+    return parse
+
+
 def _yes_no(text: str) -> bool:
     if text not in ("yes", "no", "true", "false"):
         raise ValueError(f"'{text}' is not accepted; write yes or no")
@@ -126,27 +135,9 @@ def _metric(text: str) -> str:
     return text
 
 
-def _id(text: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", text, re.ASCII):
-        raise ValueError(f"'{text}' is not an id; write lower-case letters, digits and hyphens, like my-study")
-    return text
-
-
 def _name(text: str) -> str:
     if not text.isprintable() or text != text.strip() or not 0 < len(text) <= 80:
         raise ValueError(f"'{text}' is not a name; write up to 80 printable characters on one line")
-    return text
-
-
-def _file(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", text, re.ASCII):
-        raise ValueError(f"'{text}' is not the name of a file beside the study, like published.csv")
-    return text
-
-
-def _identifier(text: str) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9_.]{0,39}", text, re.ASCII):
-        raise ValueError(f"'{text}' is not a name; write lower-case letters, digits and _, like queue_limit")
     return text
 
 
@@ -170,6 +161,10 @@ def _client_cpu(text: str) -> float:
         raise ValueError(f"'{text}' leaves no CPU for the clients; write 75%")
     return percent
 
+
+_id = _matching(r"[a-z0-9][a-z0-9-]{0,62}", "an id; write lower-case letters, digits and hyphens, like my-study")
+_file = _matching(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "the name of a file beside the study, like published.csv")
+_identifier = _matching(r"[a-z][a-z0-9_.]{0,39}", "a name; write lower-case letters, digits and _, like queue_limit")
 
 Text = Annotated[str, _from_text(_text, "a text")]
 Identifier = Annotated[str, _from_text(_identifier, "a name like queue_limit")]
