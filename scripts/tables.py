@@ -9,6 +9,7 @@ docs/broker.md    durability of the embedded broker's confirmations; which right
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from inspect import cleandoc
 from pathlib import Path
 from typing import Final
@@ -17,14 +18,51 @@ from mqlab.broker.security import commands
 from mqlab.broker.store import journal_format
 from mqlab.events.schema import ROWS, columns
 from mqlab.runner.capability import unsupported_features
-from mqlab.study import FEATURES, METRICS, PublishedValue, Study, built_in_studies, load_study
-from mqlab.study.published.coverage import Coverage, coverage_of
-from mqlab.study.published.values import reproduces
+from mqlab.study import FEATURES, METRICS, Point, PublishedValue, Study, built_in_studies, load_study
+from mqlab.study.language.parameters import FULL
+from mqlab.study.published import PublishedEntry, reproduces, subject_of
 from mqlab.systems import SYSTEMS, system
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
 BEGIN: Final = "<!-- written by scripts/tables.py -->"
 END: Final = "<!-- end -->"
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """A metric of a scenario with the exhibits that show it under the published title; or a claim; or a reason."""
+
+    value: PublishedValue
+    scenario: str = ""
+    metric: str = ""
+    exhibits: tuple[str, ...] = ()
+    claim: str = ""
+    reason: str = ""
+
+
+def coverage_of(study: Study) -> Iterator[Coverage | PublishedValue]:
+    """Yield the coverage of every published value in the order of the file, or the value itself if it has none."""
+    points = {name: study.points(FULL, [name]) for name in study.scenarios}
+    for value in study.published:
+        yield _measured_coverage(study, value, points) or _prose_coverage(study, value) or value
+
+
+def _measured_coverage(study: Study, value: PublishedValue, points: dict[str, list[Point]]) -> Coverage | None:
+    meaning = value.meaning
+    if meaning is None or not subject_of(value, study.systems_published):
+        return None
+    entry = PublishedEntry(value)
+    for scenario in study.scenarios.values():
+        candidates = points[scenario.name] if value.scenario in scenario.published else []
+        if any(entry.matches(point, meaning[0], value.over) for point in candidates):
+            shown = tuple(each.title for each in study.exhibits if reproduces(each.title, value.table))
+            return Coverage(value, scenario.name, meaning[0], shown)
+    return None
+
+
+def _prose_coverage(study: Study, value: PublishedValue) -> Coverage | None:
+    prose = next((prose for prose in study.prose if prose.covers(value)), None)
+    return None if prose is None else Coverage(value, claim=prose.claim, reason=prose.reason)
 
 
 def metrics_table() -> str:

@@ -7,7 +7,6 @@ from types import ModuleType
 import pytest
 
 from mqlab.study import PublishedValue, Study, built_in_studies, estimate, load_study
-from mqlab.study.published.coverage import coverage_of
 
 ROOT = Path(__file__).parents[2]
 # How many values each study printed.
@@ -50,14 +49,14 @@ def test_all_five_are_built_in() -> None:
 
 
 def test_every_published_value_is_tied(study: Study) -> None:
-    found = list(coverage_of(study))
+    found = list(_script().coverage_of(study))
     assert len(found) == PRINTED[study.id]
     assert [value for value in found if isinstance(value, PublishedValue)] == []
 
 
 def test_values_of_tables_are_in_an_exhibit(study: Study) -> None:
     """What a text says in passing is tied to a point or a claim; what stands in a table is shown as that table."""
-    for tie in coverage_of(study):
+    for tie in _script().coverage_of(study):
         assert not isinstance(tie, PublishedValue)
         if not tie.value.table.startswith("text:"):
             assert tie.exhibits, tie.value.table

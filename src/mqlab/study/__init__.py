@@ -11,7 +11,7 @@ from mqlab.study.language.model import Claim, PublishedSetting, StudySource
 from mqlab.study.language.parameters import DEFAULT_SCALE
 from mqlab.study.metric import METRICS
 from mqlab.study.point import Estimate, Phases, Point, Repeat, estimate
-from mqlab.study.published.values import PublishedValue
+from mqlab.study.published import PublishedValue
 from mqlab.study.reader import built_in_studies, load_study
 from mqlab.study.repetition import RepetitionRule
 from mqlab.study.study import Scenario, Study

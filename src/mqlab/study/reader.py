@@ -17,7 +17,7 @@ from mqlab.study.language.setting_values import check_settings
 from mqlab.study.language.value_types import LIST, SINGLE, suggest
 from mqlab.study.language.yaml_file import Place, YamlFile
 from mqlab.study.point import Point
-from mqlab.study.published.values import read_published
+from mqlab.study.published import read_published
 from mqlab.study.study import Parameters, Scenario, Study
 
 STUDY_FILE: Final = "study.yaml"

@@ -12,7 +12,7 @@ from mqlab.study.exhibit import Exhibit
 from mqlab.study.expansion import expand, merge
 from mqlab.study.language.model import Claim, PublishedProse, PublishedSetting, StudySource
 from mqlab.study.point import Point
-from mqlab.study.published.values import PublishedMatcher, PublishedValue
+from mqlab.study.published import PublishedMatcher, PublishedValue
 
 # Parameters by group, as in the study file; expansion.merge lays layers of them over each other.
 Parameters = dict[str, Any]

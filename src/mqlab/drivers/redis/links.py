@@ -15,37 +15,20 @@ _MAX_UNCONFIRMED: Final = 65_536
 _MAX_UNCONFIRMED_BYTES: Final = 8 << 20
 
 
-class RedisPublisher:
-    """Sends a command for each message: `words` and the body."""
-
-    def __init__(self, client: RedisClient, words: tuple[bytes, ...]) -> None:
-        self._client = client
-        self._words = words
-        self._templates: dict[int, FrameTemplate] = {}
-        self.confirmations = ConfirmationCounter()
-        client.on_lost(self.confirmations.fail)
-
-    async def send(self, bodies: Matrix) -> None:
-        size = bodies.shape[1]
-        template = self._templates.get(size)
-        if template is None:
-            template = self._templates[size] = resp.template(*self._words, size=size)
-        max_rows = max(1, min(_MAX_UNCONFIRMED, _MAX_UNCONFIRMED_BYTES // (size + 64)))
-        for first in range(0, len(bodies), max_rows):
-            rows = bodies[first : first + max_rows]
-            await self.confirmations.reserve(len(rows), max_rows)
-            self._client.write_counted(template.filled(rows), len(rows), self.confirmations)
-            await self._client.wait_writable()
-
-
 class RedisSender(Sender):
-    """Redis replies to every command, so every message is confirmed even if the role does not wait."""
+    """Sends a command for each message: `words` and the body.
+
+    Redis replies to every command, so every message is confirmed even if the role does not wait.
+    """
 
     def __init__(self, client: RedisClient, words: tuple[bytes, ...], *, transacted: bool) -> None:
         self._client = client
-        self._publisher = RedisPublisher(client, words)
+        self._words = words
+        self._templates: dict[int, FrameTemplate] = {}
+        self._confirmations = ConfirmationCounter()
         self._transacted = transacted
         self._in_transaction = False
+        client.on_lost(self._confirmations.fail)
 
     async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
         if properties is not None:
@@ -54,12 +37,21 @@ class RedisSender(Sender):
             self._in_transaction = True
             # EXEC reports an error of MULTI.
             self._client.submit(resp.command(b"MULTI"))
-        await self._publisher.send(bodies)
+        size = bodies.shape[1]
+        template = self._templates.get(size)
+        if template is None:
+            template = self._templates[size] = resp.template(*self._words, size=size)
+        max_rows = max(1, min(_MAX_UNCONFIRMED, _MAX_UNCONFIRMED_BYTES // (size + 64)))
+        for first in range(0, len(bodies), max_rows):
+            rows = bodies[first : first + max_rows]
+            await self._confirmations.reserve(len(rows), max_rows)
+            self._client.write_counted(template.filled(rows), len(rows), self._confirmations)
+            await self._client.wait_writable()
         if wait:
-            await self._publisher.confirmations.wait_confirmed()
+            await self._confirmations.wait_confirmed()
 
     async def wait_accepted(self, max_pending: int) -> None:
-        await self._publisher.confirmations.wait_confirmed(max_pending)
+        await self._confirmations.wait_confirmed(max_pending)
 
     async def commit(self) -> None:
         if not self._transacted:
@@ -79,7 +71,7 @@ class RedisSender(Sender):
         if self._in_transaction:
             self._in_transaction = False
             await self._client.call(b"DISCARD")
-        await self._publisher.confirmations.wait_confirmed()
+        await self._confirmations.wait_confirmed()
         await self._client.close()
 
 

@@ -11,7 +11,7 @@ from pydantic import Field, Tag, model_validator
 
 from mqlab.study.language import value_types as types
 from mqlab.study.language.exhibit_form import AnyForm
-from mqlab.study.published.values import PublishedValue
+from mqlab.study.published import PublishedValue
 
 # The value of a key that the file leaves out. It is never read: `declared` returns only the other keys.
 UNSET: Final[Any] = None

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.study import PublishedValue, StudyError, load_study
-from mqlab.study.published.values import read_published
+from mqlab.study.published import read_published
 from study.conftest import published_measures
 
 HEADER = "study,table,system,scenario,parameters,metric,unit,value\n"

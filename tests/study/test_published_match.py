@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.study import Point, Study, load_study
-from mqlab.study.published.values import lab_parameters, reproduces
+from mqlab.study.published import lab_parameters, reproduces
 
 HEADER = "study,table,system,scenario,parameters,metric,unit,value\n"
 COMMON = "size=1024;persistent=yes"

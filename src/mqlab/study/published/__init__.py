@@ -1,1 +1,0 @@
-"""Published values of a study, and their match with points, exhibits and claims."""
