@@ -3,16 +3,18 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.report.claims.evaluation import best_of, evaluate
+from mqlab.report.claims import evaluation
+from mqlab.report.claims.evaluation import CheckResult, best_of
 from mqlab.report.claims.interval import Interval
-from mqlab.report.claims.values import MissingValueError
+from mqlab.report.claims.values import ClaimValues, MissingValueError
 from mqlab.study import Point, load_study
-from mqlab.study.language.expression import parse
+from mqlab.study.language.expression import Expression, parse
 from mqlab.study.language.reference import Reference
 
 SCENARIOS = "ABCD"
@@ -45,6 +47,10 @@ class Known:
 
     def peak(self, reference: Reference) -> Interval | None:
         return self.values.get(f"greatest {reference.scenario}")
+
+
+def evaluate(expression: Expression, known: Known) -> CheckResult:
+    return evaluation.evaluate(expression, cast(ClaimValues, known))
 
 
 def around(value: float, half: float = 0.0) -> Interval:
