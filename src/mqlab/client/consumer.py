@@ -178,15 +178,7 @@ class Consumer:
 
     async def __anext__(self) -> Message:
         try:
-            if self.buffered:
-                return await self.receive()
-            # The same as `receive`, without its coroutine.
-            if not self._request_delivery():
-                await self._wait(None)
-            if self._deliveries[0].payload.rows == 1:
-                return self._take_delivery().message()
-            self._buffer_delivery()
-            return self.buffered.pop()
+            return await self.receive()
         except self.end_error:
             raise StopAsyncIteration from None
 
