@@ -90,6 +90,7 @@ TESTED = {
     "HTTP_HEAD": "server/websocket/test_requests.py::test_the_length_of_a_request",
     "WEBSOCKET_BEFORE_HELLO": "server/websocket/test_limits.py::test_before_it_is_let_in_it_has_less_room",
     "TURN_NS": "server/test_slices.py::test_a_connection_with_long_work_waits_for_the_others",
+    "TIME_SHARE": "server/test_time_share.py::test_a_share_is_used_up_by_work_and_comes_back_with_time",
     "SLICE": "core/dispatch/test_browser.py::test_a_deep_queue_is_seen_in_slices",
     "LISTED": "server/test_slices.py::test_a_list_comes_in_parts",
 }

@@ -120,7 +120,7 @@ async def test_maximum_client_connections(most: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(limits, "CONNECTIONS", most)
     async with running(local()) as (broker, (address,)):
         connections = [await client(address) for _ in range(most)]
-        with pytest.raises(ClosedError, match=f"serves {most} connections"):
+        with pytest.raises(ClosedError, match=f"at most {most} connections"):
             await aio.connect(str(address))
         # The others are not disturbed, and there is room again when one leaves.
         for connection in connections:
