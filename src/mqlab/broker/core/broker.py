@@ -11,12 +11,12 @@ from mqlab.broker.core.context import CoreContext
 from mqlab.broker.core.dispatch import round_robin, selective
 from mqlab.broker.core.dispatch.browser import add_credit
 from mqlab.broker.core.dispatch.correlation_index import Key
-from mqlab.broker.core.dispatch.direct import DecodedHeaders, try_deliver
+from mqlab.broker.core.dispatch.direct import DecodedHeaders, reserve_single, try_deliver, try_deliver_reserved
 from mqlab.broker.core.dispatch.receive_by_id import receive
 from mqlab.broker.core.durability.checkpoint import append_checkpoint
 from mqlab.broker.core.durability.paging import save_beyond_extent
 from mqlab.broker.core.durability.pending_records import RECORD_BYTES, PendingRecords
-from mqlab.broker.core.durability.records import Commit
+from mqlab.broker.core.durability.records import Commit, Put
 from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, Opened, Requeued, RolledBack
 from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.flow import FlowControl, OverdrawnError
@@ -185,22 +185,34 @@ class Core:
         headers: DecodedHeaders = None, cost: int | None = None,
     ) -> None:  # fmt: skip
         """`seq` is of the last row; `headers`: if decoded already; `cost`: if it is not the size of the payload."""
-        session = producer.session
-        if producer.spent >= producer.window:
+        session, spent, last_lsn, size = producer.session, producer.spent, producer.last_lsn, len(payload.data)
+        if spent >= producer.window:
             raise OverdrawnError("the producer sends without credit")
-        producer.spent += len(payload.data) if cost is None else cost
+        producer.spent = spent = spent + (size if cost is None else cost)
         # Direct delivery of a single message, unless an earlier send of this producer is not durable yet.
-        is_direct = not (persistent or session.transacted or self.records.is_pending(producer.last_lsn))
+        is_direct = not (persistent or session.transacted or (last_lsn and self.records.is_pending(last_lsn)))
         if is_direct and payload.form & SINGLE and try_deliver(producer, payload, headers):
             if confirm:
                 self.effects.append(Confirm(producer, seq))
-            self.flow.renew(producer)
+            if spent * 2 >= producer.window or self.flow.short:
+                self.flow.renew(producer)
             return
-        self._check_send(producer, payload, persistent)
+        target = producer.destination
+        # The usual case needs no further check: a queue with space, and a disk with space for a persistent message.
+        is_accepted = isinstance(target, Queue) and not (target.full or target.closed) and (
+            not persistent or (target.stored and size <= self.records.free_bytes - RECORD_BYTES and not self.disk_full)
+        )  # fmt: skip
+        if not is_accepted or self.context.memory > self.flow.most_memory:
+            self._check_send(producer, payload, persistent)
         if session.transacted:
             self.flow.renew(producer)
             session.transaction.add(producer, Span(payload, 0, persistent=persistent))
             join_last(session)
+            return
+        if persistent and payload.form & SINGLE and (placed := reserve_single(producer, payload, headers)) is not None:
+            put = Put(((placed[0].number, placed[1].base),), payload, producer.origin)
+            answer = Confirm(producer, seq) if confirm else None
+            producer.last_lsn = self.records.append_single(put, producer, answer, self._single_sent, producer, *placed)
             return
         placement = self._place(producer, payload, persistent)
         if placement.put is not None:
@@ -217,7 +229,11 @@ class Core:
         """Acknowledge all deliveries up to this id (0: none), and add credit."""
         if credit > limits.PREFETCH - consumer.credit:
             raise RefusedError(f"credit for {consumer.credit + credit} messages; the limit is {limits.PREFETCH}")
-        if up_to:
+        held = consumer.unacknowledged
+        if len(held) == 1 and held[0][0] == up_to and held[0][1].rows == 1 and not consumer.session.transacted:
+            # The only message that the consumer holds: the usual case of request/reply.
+            self.removal.acknowledged(consumer.queue, (held.popleft()[1],))
+        elif up_to:
             self._acknowledge(consumer, take_up_to(consumer, up_to))
         if credit:
             add_credit(consumer, credit, self.effects)
@@ -334,6 +350,11 @@ class Core:
 
     def _sent(self, producer: Producer, placed: Placed) -> None:
         self.removal.make_visible(placed)
+        self.flow.renew(producer)
+
+    def _single_sent(self, producer: Producer, queue: Queue, span: Span) -> None:
+        if queue.closed or not try_deliver_reserved(queue, span):
+            self.removal.make_visible([(queue, span)])
         self.flow.renew(producer)
 
     def _committed(self, session: Session, ended: EndedTransaction) -> None:

@@ -1,10 +1,12 @@
 """Effects: what the core asks the server to do. The server runs them in their order; none of them can fail."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from mqlab.broker.core.durability.records import Record
 from mqlab.broker.core.model.messages import Span
+from mqlab.broker.core.model.queue_consumer import QueueConsumer
 from mqlab.broker.core.model.sessions import Consumer, Producer, Session
 
 
@@ -14,6 +16,10 @@ class Deliver(NamedTuple):
     consumer: Consumer
     first_delivery: int
     span: Span
+
+
+# Creates a `Deliver` in a third of the time: most effects are this one.
+deliver: Callable[[tuple[QueueConsumer, int, Span]], Deliver] = partial(tuple.__new__, Deliver)
 
 
 class Confirm(NamedTuple):

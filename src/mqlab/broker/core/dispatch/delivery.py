@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from mqlab.broker.core.effects import Continue, Deliver
+from mqlab.broker.core.effects import Continue, deliver
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.queue_consumer import QueueConsumer
-from mqlab.broker.core.model.sessions import Consumer
 
 
 def deliver_span(queue: Queue, consumer: QueueConsumer, span: Span) -> None:
     """Deliver messages that are in no list any more."""
-    assert isinstance(consumer, Consumer)
-    queue.context.effects.append(Deliver(consumer, queue.count_delivered(consumer, span), span))
+    queue.context.effects.append(deliver((consumer, queue.count_delivered(consumer, span), span)))
 
 
 def dispatch_later(queue: Queue) -> None:

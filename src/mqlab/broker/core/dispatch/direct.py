@@ -1,12 +1,16 @@
-"""Direct delivery: a single message goes to a waiting consumer without entering a list of the queue."""
+"""Direct delivery: a single message goes to a waiting consumer without entering a list of the queue.
+
+Each function returns without any change where the message needs the queued path.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
-from mqlab.broker.core.dispatch.delivery import deliver_span
 from mqlab.broker.core.dispatch.round_robin import take_consumer
+from mqlab.broker.core.effects import deliver
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.sessions import Producer
@@ -16,6 +20,7 @@ from mqlab.wire.native.payload import Payload
 
 # A message with one of these headers needs ordering, a delay, grouping or duplicate detection: the queued path.
 _NEEDS_QUEUE: Final = ORDERING_HEADERS | {"duplicate_id"}
+_NO_HEADERS: Final[Mapping[str, Value]] = MappingProxyType({})
 # The headers of a message, if they are decoded already.
 DecodedHeaders = Mapping[str, Value] | None
 
@@ -30,8 +35,32 @@ def try_deliver(producer: Producer, payload: Payload, headers: DecodedHeaders) -
     consumer = take_consumer(queue, headers) if _NEEDS_QUEUE.isdisjoint(headers) else None
     if consumer is None:
         return False
-    span = Span(payload, queue.new_ids(1), persistent=False, origin=producer.origin)
-    queue.reserve(span)
+    first = consumer.next_delivery
+    span = queue.put_delivered(consumer, payload, producer.origin)
+    queue.context.effects.append(deliver((consumer, first, span)))
+    return True
+
+
+def reserve_single(producer: Producer, payload: Payload, headers: DecodedHeaders) -> tuple[Queue, Span] | None:
+    """Reserve a persistent message that becomes visible when it is durable. None: it needs the queued path."""
+    queue = producer.destination
+    if not isinstance(queue, Queue) or not queue.stored or queue.subscription is not None:
+        return None
+    if not _NEEDS_QUEUE.isdisjoint(decode_single(payload).values if headers is None else headers):
+        return None
+    return queue, queue.reserve_single(payload, producer.origin)
+
+
+def try_deliver_reserved(queue: Queue, span: Span) -> bool:
+    """Deliver a reserved message that is durable now. False: no consumer waits for it yet."""
+    payload = span.payload
+    if not isinstance(payload, Payload):
+        return False
+    consumer = take_consumer(queue, decode_single(payload).values if queue.receives is not None else _NO_HEADERS)
+    if consumer is None:
+        return False
+    queue.unhide(span)
     queue.count_put(span)
-    deliver_span(queue, consumer, span)
+    # `deliver_span`, without a call for each message.
+    queue.context.effects.append(deliver((consumer, queue.count_delivered(consumer, span), span)))
     return True

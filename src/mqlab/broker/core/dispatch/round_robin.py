@@ -10,6 +10,7 @@ import numpy as np
 from mqlab.broker import limits
 from mqlab.broker.core.dispatch.batch_split import can_split, is_worth_splitting, split_span
 from mqlab.broker.core.dispatch.delivery import deliver_span, dispatch_later
+from mqlab.broker.core.effects import deliver
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.queue_consumer import QueueConsumer
@@ -54,7 +55,8 @@ def dispatch(queue: Queue) -> None:
         else:
             queue.unlink(span)
         queue.use_credit(consumer, span.rows)
-        deliver_span(queue, consumer, span)
+        # `deliver_span`, without a call for each message.
+        queue.context.effects.append(deliver((consumer, queue.count_delivered(consumer, span), span)))
 
 
 def _is_coalesced(span: Span) -> bool:

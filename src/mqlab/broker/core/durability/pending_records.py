@@ -85,6 +85,16 @@ class PendingRecords:
             self.free_bytes -= journal_bytes(record)
         return self.lsn
 
+    def append_single(
+        self, put: Put, waiter: object, confirm: Confirm | None, action: Callable[..., None], *arguments: Any
+    ) -> int:
+        """`append`, `confirm_when_durable` and `run_when_durable` of a single message in one call."""
+        self.lsn = lsn = self.lsn + 1
+        self._effects.append(Append(put, lsn, waiter))
+        self.free_bytes -= len(put.payload.data) + RECORD_BYTES
+        self._pending[lsn] = Pending([] if confirm is None else [confirm], [(action, arguments)])
+        return lsn
+
     def is_pending(self, lsn: int) -> bool:
         """Whether something waits for this record (0: for none)."""
         return lsn in self._pending

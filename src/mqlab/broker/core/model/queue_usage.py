@@ -9,6 +9,7 @@ from mqlab.broker.core.model.messages import PayloadOnDisk, Span
 from mqlab.broker.core.model.queue_consumer import QueueConsumer
 from mqlab.broker.core.monitoring import Counters, QueueMonitor
 from mqlab.broker.policy import Policy
+from mqlab.wire.native.payload import Payload
 
 # A full destination accepts again when it has fallen to this share of its limit: without the gap each consumed message
 # would release a producer for one message, with a frame for each.
@@ -64,6 +65,15 @@ class QueueUsage:
         assert span not in self.hidden
         self.reserve(span)
         self.hidden.add(span)
+
+    def reserve_single(self, payload: Payload, origin: str) -> Span:
+        """`reserve_hidden` of a single persistent message."""
+        number = self.next_id
+        self.next_id = number + 1
+        span = Span(payload, number, True, None, 0, origin)
+        self.reserve(span)
+        self.hidden.add(span)
+        return span
 
     def unhide(self, span: Span) -> None:
         """The record of these messages is durable, or they are removed."""
@@ -127,3 +137,28 @@ class QueueUsage:
             if now >= monitor.next_update_us:
                 monitor.update(counters, now)
         return first
+
+    def put_delivered(self, consumer: QueueConsumer, payload: Payload, origin: str) -> Span:
+        """`reserve`, `put` and `count_delivered` of a single non-persistent message in one call."""
+        number, first, context, policy = self.next_id, consumer.next_delivery, self.context, self.policy
+        self.next_id, consumer.next_delivery = number + 1, first + 1
+        span = Span(payload, number, False, None, 0, origin)
+        memory = span.memory
+        self.messages += 1
+        self.size += span.size
+        self.in_memory += memory
+        context.memory += memory
+        if self.size >= policy.queue_limit or 0 < policy.message_limit <= self.messages:
+            self.full = True
+        consumer.unacknowledged.append((first, span))
+        counters, monitor = self.counters, self.monitor
+        counters.put += 1
+        if monitor is not None:
+            now = span.since = monitor.last_put = monitor.last_get = context.monotonic_us
+            if now >= monitor.next_update_us:
+                monitor.update(counters, now)
+        counters.delivered += 1
+        if monitor is not None and counters.delivered >= monitor.next_sample:
+            monitor.next_sample = counters.delivered + monitor.interval
+            monitor.times.append(0)
+        return span
