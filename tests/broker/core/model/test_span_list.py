@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.core.model.span_list import Cursor, SpanList
+from mqlab.broker.core.model.span_list import SpanCursor, SpanList
 from mqlab.wire.native.bodies import Payload
 
 BATCH = Payload(bytes(100), 10, 0)
@@ -59,7 +59,7 @@ def test_all_that_is_new_in_line_is_told() -> None:
 
 
 def test_a_cursor_looks_at_what_comes_in_before_it() -> None:
-    span_list, cursor = SpanList(4), Cursor()
+    span_list, cursor = SpanList(4), SpanCursor()
     span_list.cursors.append(cursor)
     first, second, third = span(0), span(10, 0, 9), span(20)
     span_list.insert(first)
@@ -77,7 +77,7 @@ def test_a_cursor_looks_at_what_comes_in_before_it() -> None:
 
 
 def test_a_cursor_keeps_its_place_when_its_span_leaves() -> None:
-    span_list, cursor = SpanList(4), Cursor()
+    span_list, cursor = SpanList(4), SpanCursor()
     span_list.cursors.append(cursor)
     spans = [span(base) for base in (0, 10, 20)]
     for one in spans:
@@ -121,7 +121,7 @@ def test_any_parts_in_any_order(data: st.DataObject) -> None:
         span(base, *rows) for base in (0, 10, 20) for part in range(4)
         if (rows := [row for row in range(10) if owner[base + row] == part])
     ]  # fmt: skip
-    span_list, cursor = SpanList(4), Cursor()
+    span_list, cursor = SpanList(4), SpanCursor()
     span_list.cursors.append(cursor)
     for what, which in data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 100)), max_size=30)):
         here, before = [*span_list], set(ids(span_list))

@@ -15,7 +15,7 @@ from mqlab.broker.core.errors import RefusedError
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.queue_consumer import QueueConsumer
-from mqlab.broker.core.model.span_list import Cursor, SpanList
+from mqlab.broker.core.model.span_list import SpanCursor, SpanList
 from mqlab.wire.native.columns import Value
 
 # The cost in a slice of indexing a single message, or this many messages of a batch.
@@ -39,7 +39,7 @@ class ReceivesById:
         self.indexes: dict[Field, CorrelationIndex] = {}
         self._waiting: dict[Field, dict[Value, deque[QueueConsumer]]] = {}
         # Indexes that do not have all messages yet: how far they have come in each list.
-        self._incomplete: dict[Field, dict[SpanList, Cursor]] = {}
+        self._incomplete: dict[Field, dict[SpanList, SpanCursor]] = {}
 
     def receive(self, consumer: QueueConsumer, key: Key) -> None:
         """Deliver at once, or when the message arrives; the first consumer that asked gets it."""
@@ -137,7 +137,7 @@ class ReceivesById:
         budget = limits.SLICE
         for span_list in queue.span_lists:
             if span_list not in cursors:
-                cursors[span_list] = Cursor()
+                cursors[span_list] = SpanCursor()
                 span_list.cursors.append(cursors[span_list])
             cursor = cursors[span_list]
             while (span := span_list.after(cursor)) is not None:

@@ -13,7 +13,7 @@ from mqlab.broker.core.dispatch.selection import chosen_of, chosen_of_singles, i
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.queue_consumer import QueueConsumer
-from mqlab.broker.core.model.span_list import Cursor, SpanList
+from mqlab.broker.core.model.span_list import SpanCursor, SpanList
 from mqlab.broker.core.routing.ordering import groups
 
 # Single messages for which a short selector is evaluated at once.
@@ -74,7 +74,7 @@ def _next_for(queue: Queue, consumer: QueueConsumer, budget: _Budget) -> Span | 
     return None
 
 
-def _cursor(queue: Queue, span_list: SpanList, consumer: QueueConsumer) -> Cursor | None:
+def _cursor(queue: Queue, span_list: SpanList, consumer: QueueConsumer) -> SpanCursor | None:
     """The position of a consumer that does not take every message: it has rejected all spans before.
 
     A group gets another consumer only when its consumer leaves; the queue then resets all cursors.
@@ -82,7 +82,7 @@ def _cursor(queue: Queue, span_list: SpanList, consumer: QueueConsumer) -> Curso
     if consumer.selector is None and not queue.grouped:
         return None
     if span_list not in consumer.cursors:
-        consumer.cursors[span_list] = Cursor()
+        consumer.cursors[span_list] = SpanCursor()
         span_list.cursors.append(consumer.cursors[span_list])
     return consumer.cursors[span_list]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from mqlab.broker.core.accounts import Account
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.core.model.span_list import Cursor, SpanList
+from mqlab.broker.core.model.span_list import SpanCursor, SpanList
 from mqlab.broker.core.selectors import Selector
 from mqlab.wire.native.columns import Value
 
@@ -36,7 +36,7 @@ class QueueConsumer:
     # It is in its queue's `ready`.
     waiting: bool = False
     # With a selector: its position in each list of spans, and the selector's flags for the spans ahead.
-    cursors: dict[SpanList, Cursor] = field(default_factory=dict)
+    cursors: dict[SpanList, SpanCursor] = field(default_factory=dict)
     flags_ahead: dict[Span, np.ndarray[Any, Any]] = field(default_factory=dict)
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from mqlab.broker.core.model.messages import Span
 
 
-class Cursor:
+class SpanCursor:
     """A position in a list: `at` is the last span that was passed, None before the first."""
 
     __slots__ = ("at",)
@@ -25,7 +25,7 @@ class SpanList:
         self.priority = priority
         self.first: Span | None = None
         self.last: Span | None = None
-        self.cursors: list[Cursor] = []
+        self.cursors: list[SpanCursor] = []
         # The span inserted last between others: the next of many that come back belongs just behind it.
         self._near: Span | None = None
 
@@ -59,7 +59,7 @@ class SpanList:
         for cursor in self.cursors:
             cursor.at = None
 
-    def after(self, cursor: Cursor) -> Span | None:
+    def after(self, cursor: SpanCursor) -> Span | None:
         return self.first if cursor.at is None else cursor.at.after
 
     def __iter__(self) -> Iterator[Span]:

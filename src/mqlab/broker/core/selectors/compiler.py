@@ -16,22 +16,22 @@ _NO_COLUMNS = Batch(1, {})
 
 def condition(node: s.Node) -> c.Condition:
     match node:
-        case s.Every(parts):
-            return c.Every([condition(part) for part in parts])
-        case s.Some(parts):
-            return c.Not(c.Every([c.Not(condition(part)) for part in parts]))
+        case s.And(parts):
+            return c.Conjunction([condition(part) for part in parts])
+        case s.Or(parts):
+            return c.Negation(c.Conjunction([c.Negation(condition(part)) for part in parts]))
         case s.Not(operand):
-            return c.Not(condition(operand))
+            return c.Negation(condition(operand))
         case s.Comparison(operator, left, right):
             return _comparison(operator, operand_of(left), operand_of(right))
         case s.In(name, values, negated):
-            return p.In(name, values, negated=negated)
+            return p.InTest(name, values, negated=negated)
         case s.Like(name, pattern, negated):
-            return p.Like(name, matcher(pattern), negated=negated)
+            return p.LikeTest(name, matcher(pattern), negated=negated)
         case s.IsNull(name):
-            return p.Missing(name)
+            return p.NullTest(name)
         case s.Identifier(name):
-            return p.Flag(name)
+            return p.BooleanTest(name)
         case s.Literal(bool() as value):
             return c.Constant(value)
         case _:
@@ -54,8 +54,8 @@ def operand_of(node: s.Node) -> Operand:
 
 def _literal(value: bool | int | float | str) -> Values:
     if isinstance(value, str):
-        return Values(s.Kind.STRING, pa.scalar(value))
-    return Values(s.Kind.BOOLEAN if isinstance(value, bool) else s.Kind.NUMBER, value)
+        return Values(s.ValueType.STRING, pa.scalar(value))
+    return Values(s.ValueType.BOOLEAN if isinstance(value, bool) else s.ValueType.NUMBER, value)
 
 
 def _chain(first: Operand, rest: list[tuple[str, Operand]]) -> Operand:
@@ -80,7 +80,7 @@ def _folded(operand: Operand, parts: list[Operand]) -> Operand:
 
 
 def _comparison(operator: str, left: Operand, right: Operand) -> c.Condition:
-    comparison = p.Comparison(operator, left, right)
+    comparison = p.ComparisonTest(operator, left, right)
     if not (isinstance(left, Fixed) and isinstance(right, Fixed)):
         return comparison
     found = comparison.outcome(_NO_COLUMNS)

@@ -30,8 +30,8 @@ class Condition(ABC):
         """Where it is TRUE and where it is FALSE, for the price of one: nested comparisons ask for both."""
 
 
-class Every(Condition):
-    """AND. In which order it asks its parts makes no difference to anybody."""
+class Conjunction(Condition):
+    """AND. The order in which it evaluates its parts does not change the result."""
 
     def __init__(self, parts: Sequence[Condition]) -> None:
         self.parts = sorted(parts, key=lambda part: part.dear)
@@ -57,7 +57,7 @@ class Every(Condition):
         return reduce(lambda one, other: (one[0] & other[0], one[1] | other[1]), (p.sides(batch) for p in self.parts))
 
 
-class Not(Condition):
+class Negation(Condition):
     """OR is made of it too: `a OR b` is `NOT (NOT a AND NOT b)`, in three-valued logic as well."""
 
     def __init__(self, operand: Condition) -> None:

@@ -4,7 +4,7 @@ from mqlab.broker.core.selectors.errors import bad
 from mqlab.broker.core.selectors.lexer import Token, Word
 
 
-class Cursor:
+class TokenCursor:
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
         self._next = 0

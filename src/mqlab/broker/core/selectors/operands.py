@@ -6,7 +6,7 @@ from typing import Final, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from mqlab.broker.core.selectors.syntax import Kind
+from mqlab.broker.core.selectors.syntax import ValueType
 from mqlab.broker.core.selectors.values import Batch, Bools, Values, both
 
 Array = npt.NDArray[np.int64] | npt.NDArray[np.float64]
@@ -37,7 +37,7 @@ class Fixed:
 
     def __init__(self, value: Values | None) -> None:
         self.value = value
-        self.dear = value is not None and value.kind is Kind.STRING
+        self.dear = value is not None and value.kind is ValueType.STRING
 
     def values(self, _: Batch) -> Values | None:
         return self.value
@@ -56,7 +56,7 @@ class Sign:
         found = _numbers(self.operand.values(batch))
         if found is None or not self.negative:
             return found
-        return Values(Kind.NUMBER, np.negative(_wide(found)), found.valid)
+        return Values(ValueType.NUMBER, np.negative(_wide(found)), found.valid)
 
 
 class Chain:
@@ -84,8 +84,8 @@ def calculated(operator: str, left: Values, right: Values) -> Values:
     valid = both(left.valid, right.valid)
     if operator == "/" and one.dtype == other.dtype == np.int64:
         quotient, possible = _divided(one, other)
-        return Values(Kind.NUMBER, quotient, both(valid, possible))
-    return Values(Kind.NUMBER, _OPERATIONS[operator](one, other), valid)
+        return Values(ValueType.NUMBER, quotient, both(valid, possible))
+    return Values(ValueType.NUMBER, _OPERATIONS[operator](one, other), valid)
 
 
 _OPERATIONS: Final[dict[str, Callable[[Array, Array], Array]]] = {
@@ -94,7 +94,7 @@ _OPERATIONS: Final[dict[str, Callable[[Array, Array], Array]]] = {
 
 
 def _numbers(found: Values | None) -> Values | None:
-    return found if found is not None and found.kind is Kind.NUMBER else None
+    return found if found is not None and found.kind is ValueType.NUMBER else None
 
 
 def _wide(values: Values) -> Array:

@@ -19,7 +19,7 @@ IN, LIKE and IS NULL take a name on their left; BETWEEN is written out as the tw
 from typing import Final
 
 from mqlab.broker.core.selectors import syntax as s
-from mqlab.broker.core.selectors.cursor import Cursor
+from mqlab.broker.core.selectors.cursor import TokenCursor
 from mqlab.broker.core.selectors.errors import bad
 from mqlab.broker.core.selectors.lexer import Token, Word, tokens
 from mqlab.broker.core.selectors.like import pattern
@@ -32,18 +32,18 @@ _ORDER: Final = ("<", "<=", ">", ">=")
 
 def parse(text: str) -> s.Node:
     """The tree of a condition. Raises BadSelectorError."""
-    return _Parser(Cursor(tokens(text))).selector()
+    return _Parser(TokenCursor(tokens(text))).selector()
 
 
 class _Parser:
     """It calls itself for brackets only, so their depth is what is bounded."""
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: TokenCursor) -> None:
         self._at = cursor
         self._depth = 0
 
     def selector(self) -> s.Node:
-        node = _typed(self._at.token.start, self._either(), s.Kind.BOOLEAN, "a selector is a condition")
+        node = _typed(self._at.token.start, self._either(), s.ValueType.BOOLEAN, "a selector is a condition")
         if self._at.token.word is not Word.END:
             raise self._at.expected("an operator or the end")
         return node
@@ -52,17 +52,17 @@ class _Parser:
         start, why = self._at.token.start, "OR joins conditions"
         parts = [self._both()]
         while self._at.take("OR"):
-            _typed(start, parts[0], s.Kind.BOOLEAN, why)
-            parts.append(_typed(self._at.token.start, self._both(), s.Kind.BOOLEAN, why))
-        return parts[0] if len(parts) == 1 else s.Some(_flat(s.Some, parts))
+            _typed(start, parts[0], s.ValueType.BOOLEAN, why)
+            parts.append(_typed(self._at.token.start, self._both(), s.ValueType.BOOLEAN, why))
+        return parts[0] if len(parts) == 1 else s.Or(_flat(s.Or, parts))
 
     def _both(self) -> s.Node:
         start, why = self._at.token.start, "AND joins conditions"
         parts = [self._negation()]
         while self._at.take("AND"):
-            _typed(start, parts[0], s.Kind.BOOLEAN, why)
-            parts.append(_typed(self._at.token.start, self._negation(), s.Kind.BOOLEAN, why))
-        return parts[0] if len(parts) == 1 else s.Every(_flat(s.Every, parts))
+            _typed(start, parts[0], s.ValueType.BOOLEAN, why)
+            parts.append(_typed(self._at.token.start, self._negation(), s.ValueType.BOOLEAN, why))
+        return parts[0] if len(parts) == 1 else s.And(_flat(s.And, parts))
 
     def _negation(self) -> s.Node:
         count = 0
@@ -71,7 +71,7 @@ class _Parser:
         start = self._at.token.start
         node = self._predicate()
         if count:
-            _typed(start, node, s.Kind.BOOLEAN, "NOT stands before a condition")
+            _typed(start, node, s.ValueType.BOOLEAN, "NOT stands before a condition")
         return s.Not(node) if count % 2 else node
 
     def _predicate(self) -> s.Node:
@@ -98,13 +98,13 @@ class _Parser:
 
     def _between(self, value: s.Node, start: int, negated: bool) -> s.Node:
         why = "BETWEEN compares numbers"
-        _typed(start, value, s.Kind.NUMBER, why)
-        low = _typed(self._at.token.start, self._sum(), s.Kind.NUMBER, why)
+        _typed(start, value, s.ValueType.NUMBER, why)
+        low = _typed(self._at.token.start, self._sum(), s.ValueType.NUMBER, why)
         self._at.need("AND")
-        high = _typed(self._at.token.start, self._sum(), s.Kind.NUMBER, why)
+        high = _typed(self._at.token.start, self._sum(), s.ValueType.NUMBER, why)
         if negated:
-            return s.Some((s.Comparison("<", value, low), s.Comparison(">", value, high)))
-        return s.Every((s.Comparison(">=", value, low), s.Comparison("<=", value, high)))
+            return s.Or((s.Comparison("<", value, low), s.Comparison(">", value, high)))
+        return s.And((s.Comparison(">=", value, low), s.Comparison("<=", value, high)))
 
     def _list(self) -> tuple[str, ...]:
         self._at.need("(", "'(' and a list of strings")
@@ -130,7 +130,7 @@ class _Parser:
         rest = []
         while self._at.at_sign("+", "-"):
             sign = self._operator(start, first)
-            rest.append((sign, _typed(self._at.token.start, self._product(), s.Kind.NUMBER, _calculates(sign))))
+            rest.append((sign, _typed(self._at.token.start, self._product(), s.ValueType.NUMBER, _calculates(sign))))
         return s.Arithmetic(first, tuple(rest)) if rest else first
 
     def _product(self) -> s.Node:
@@ -138,12 +138,12 @@ class _Parser:
         rest = []
         while self._at.at_sign("*", "/"):
             sign = self._operator(start, first)
-            rest.append((sign, _typed(self._at.token.start, self._factor(), s.Kind.NUMBER, _calculates(sign))))
+            rest.append((sign, _typed(self._at.token.start, self._factor(), s.ValueType.NUMBER, _calculates(sign))))
         return s.Arithmetic(first, tuple(rest)) if rest else first
 
     def _operator(self, start: int, first: s.Node) -> str:
         sign = str(self._at.advance().value)
-        _typed(start, first, s.Kind.NUMBER, _calculates(sign))
+        _typed(start, first, s.ValueType.NUMBER, _calculates(sign))
         return sign
 
     def _factor(self) -> s.Node:
@@ -157,7 +157,7 @@ class _Parser:
         node = self._primary()
         if not signs:
             return node
-        return s.Signed(_typed(token.start, node, s.Kind.NUMBER, "a sign stands before a number"), negative)
+        return s.Signed(_typed(token.start, node, s.ValueType.NUMBER, "a sign stands before a number"), negative)
 
     def _primary(self) -> s.Node:
         at, token = self._at, self._at.token
@@ -179,7 +179,7 @@ class _Parser:
         raise at.expected("a name, a number, a string or '('", hint)
 
 
-def _typed(start: int, node: s.Node, kind: s.Kind, why: str) -> s.Node:
+def _typed(start: int, node: s.Node, kind: s.ValueType, why: str) -> s.Node:
     """The same node, if its type can be this one. (Python reads `start` before it makes the node.)"""
     found = s.kind_of(node)
     if found is not None and found is not kind:
@@ -191,8 +191,8 @@ def _comparison(sign: Token, left_start: int, left: s.Node, right_start: int, ri
     operator = str(sign.value)
     if operator in _ORDER:
         why = f"{operator} compares numbers"
-        _typed(left_start, left, s.Kind.NUMBER, why)
-        _typed(right_start, right, s.Kind.NUMBER, why)
+        _typed(left_start, left, s.ValueType.NUMBER, why)
+        _typed(right_start, right, s.ValueType.NUMBER, why)
     one, other = s.kind_of(left), s.kind_of(right)
     if one and other and one is not other:
         raise bad(sign.start, f"{operator} compares values of one type, not {one.value} with {other.value}")
@@ -229,6 +229,6 @@ def _number(token: Token, negative: bool, *, bare: bool) -> s.Node:
     return s.Literal(-value if negative else value)
 
 
-def _flat(junction: type[s.Every] | type[s.Some], parts: list[s.Node]) -> tuple[s.Node, ...]:
+def _flat(junction: type[s.And] | type[s.Or], parts: list[s.Node]) -> tuple[s.Node, ...]:
     """`(a AND b) AND c` is `a AND b AND c`."""
     return tuple(inner for part in parts for inner in (part.parts if isinstance(part, junction) else (part,)))

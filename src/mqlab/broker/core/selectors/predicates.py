@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from mqlab.broker.core.selectors.conditions import Condition, Sides
 from mqlab.broker.core.selectors.like import Matcher
 from mqlab.broker.core.selectors.operands import Operand
-from mqlab.broker.core.selectors.syntax import Kind
+from mqlab.broker.core.selectors.syntax import ValueType
 from mqlab.broker.core.selectors.values import Batch, Bools, Values, bits, both
 
 _EQUAL: Final = pc.get_function("equal")
@@ -50,7 +50,7 @@ class Test(Condition):
         return (holds, ~holds) if valid is None else (holds & valid, valid > holds)
 
 
-class Comparison(Test):
+class ComparisonTest(Test):
     def __init__(self, operator: str, left: Operand, right: Operand) -> None:
         self.operator = operator
         self.left = left
@@ -66,9 +66,10 @@ class Comparison(Test):
 
     def _holds(self, left: Values, right: Values, rows: int) -> Bools:
         ordered = self.operator not in ("=", "<>")
-        if left.kind is not right.kind or left.kind is Kind.OTHER or (ordered and left.kind is not Kind.NUMBER):
+        kind = left.kind
+        if kind is not right.kind or kind is ValueType.OTHER or (ordered and kind is not ValueType.NUMBER):
             return np.zeros(rows, np.bool_)
-        if left.kind is not Kind.STRING:
+        if kind is not ValueType.STRING:
             return _COMPARE[self.operator](left.data, right.data)
         if isinstance(left.data, pa.Scalar) and isinstance(right.data, pa.Scalar):
             equal = np.full(rows, left.data == right.data)
@@ -77,7 +78,7 @@ class Comparison(Test):
         return equal if self.operator == "=" else ~equal
 
 
-class In(Test):
+class InTest(Test):
     dear = True
 
     def __init__(self, name: str, values: Sequence[str], *, negated: bool) -> None:
@@ -89,7 +90,7 @@ class In(Test):
         return _of_strings(batch, self.name, lambda column: _IS_IN.call([column], self.options), self.negated)
 
 
-class Like(Test):
+class LikeTest(Test):
     dear = True
 
     def __init__(self, name: str, matcher: Matcher, *, negated: bool) -> None:
@@ -101,7 +102,7 @@ class Like(Test):
         return _of_strings(batch, self.name, self.matcher, self.negated)
 
 
-class Missing(Test):
+class NullTest(Test):
     """IS NULL: never UNKNOWN."""
 
     def __init__(self, name: str) -> None:
@@ -114,7 +115,7 @@ class Missing(Test):
         return (np.zeros(batch.rows, np.bool_) if found.valid is None else ~found.valid), None
 
 
-class Flag(Test):
+class BooleanTest(Test):
     """A property that stands alone. It is UNKNOWN if it is not a boolean."""
 
     def __init__(self, name: str) -> None:
@@ -122,7 +123,7 @@ class Flag(Test):
 
     def outcome(self, batch: Batch) -> tuple[Bools, Bools | None] | None:
         found = batch.values(self.name)
-        if found is None or found.kind is not Kind.BOOLEAN:
+        if found is None or found.kind is not ValueType.BOOLEAN:
             return None
         return cast(Bools, found.data), found.valid
 
@@ -136,14 +137,14 @@ class Truth:
 
     def values(self, batch: Batch) -> Values:
         true, false = self.condition.sides(batch)
-        return Values(Kind.BOOLEAN, true, true | false)
+        return Values(ValueType.BOOLEAN, true, true | false)
 
 
 def _of_strings(batch: Batch, name: str, matcher: Matcher, negated: bool) -> tuple[Bools, Bools | None] | None:
     found = batch.values(name)
     if found is None:
         return None
-    if found.kind is not Kind.STRING:
+    if found.kind is not ValueType.STRING:
         return np.zeros(batch.rows, np.bool_), found.valid
     holds = _unpacked(matcher(found.data))
     return ~holds if negated else holds, found.valid

@@ -79,12 +79,12 @@ def _names(tree: s.Node) -> Iterator[str]:
                 nodes += [first, *(part for _, part in rest)]
             case s.Comparison(_, left, right):
                 nodes += [left, right]
-            case s.Every(parts) | s.Some(parts):
+            case s.And(parts) | s.Or(parts):
                 nodes += parts
 
 
 def _lookup(tree: s.Node) -> tuple[str, str] | None:
-    for part in tree.parts if isinstance(tree, s.Every) else (tree,):
+    for part in tree.parts if isinstance(tree, s.And) else (tree,):
         match part:
             case s.Comparison("=", s.Identifier(name), s.Literal(str() as value)) | s.Comparison(
                 "=", s.Literal(str() as value), s.Identifier(name)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Kind(Enum):
+class ValueType(Enum):
     """The types that are told apart; the value says what it is called in a message to a person."""
 
     NUMBER = "a number"
@@ -81,32 +81,28 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
-    """AND."""
-
+class And:
     parts: "tuple[Node, ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Some:
-    """OR."""
-
+class Or:
     parts: "tuple[Node, ...]"
 
 
-Node = Literal | Identifier | Signed | Arithmetic | Comparison | In | Like | IsNull | Not | Every | Some
+Node = Literal | Identifier | Signed | Arithmetic | Comparison | In | Like | IsNull | Not | And | Or
 
 
-def kind_of(node: Node) -> Kind | None:
+def kind_of(node: Node) -> ValueType | None:
     """The type of a value, as far as the text tells it; None for a property."""
     match node:
         case Identifier():
             return None
         case Literal(value=str()):
-            return Kind.STRING
+            return ValueType.STRING
         case Literal(value=bool()):
-            return Kind.BOOLEAN
+            return ValueType.BOOLEAN
         case Literal() | Signed() | Arithmetic():
-            return Kind.NUMBER
+            return ValueType.NUMBER
         case _:
-            return Kind.BOOLEAN
+            return ValueType.BOOLEAN

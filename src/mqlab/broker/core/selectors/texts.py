@@ -41,7 +41,7 @@ def _numbers(column: pa.Array) -> pa.Array:
 def _uses(node: s.Node) -> Iterator[tuple[str, bool]]:
     """Each use of a property in a condition, and whether it is as a number."""
     match node:
-        case s.Every(parts) | s.Some(parts):
+        case s.And(parts) | s.Or(parts):
             for part in parts:
                 yield from _uses(part)
         case s.Not(operand):

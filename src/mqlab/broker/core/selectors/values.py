@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mqlab.broker.core.selectors.syntax import Kind
+from mqlab.broker.core.selectors.syntax import ValueType
 
 Bools = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
@@ -26,7 +26,7 @@ class Values(NamedTuple):
     `valid` is False where there is no value, and None where there is one everywhere.
     """
 
-    kind: Kind
+    kind: ValueType
     data: Numbers | Bools | pa.Array | pa.Scalar | int | float | bool
     valid: Bools | None = None
 
@@ -72,12 +72,12 @@ def _values(column: pa.Array | None) -> Values | None:
     kind, offset, buffers = column.type.id, column.offset, column.buffers()
     valid = bits(buffers[0], offset, rows) if missing else None
     if kind == _STRING:
-        return Values(Kind.STRING, column, valid)
+        return Values(ValueType.STRING, column, valid)
     if kind == _BOOLEAN:
-        return Values(Kind.BOOLEAN, bits(buffers[1], offset, rows), valid)
+        return Values(ValueType.BOOLEAN, bits(buffers[1], offset, rows), valid)
     dtype = _NUMBERS.get(kind)
     if dtype is None:
-        return Values(Kind.OTHER, False, valid)
+        return Values(ValueType.OTHER, False, valid)
     numbers = np.frombuffer(buffers[1], dtype, rows, offset * dtype.itemsize)
     # A float that stayed one would be compared as a float: 0.1f equals 0.1 there, but not in Java.
-    return Values(Kind.NUMBER, numbers.astype(np.float64) if dtype == np.float32 else numbers, valid)
+    return Values(ValueType.NUMBER, numbers.astype(np.float64) if dtype == np.float32 else numbers, valid)
