@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from mqlab.broker.core import admin
 from mqlab.broker.core.effects import BrowseEnded, Deliver, Opened
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 
 from .books import Books, Fault
@@ -65,7 +65,7 @@ class Administrator(Client):
                 sure, unsure = [], sure + unsure
             try:
                 number = admin.move(broker.core, place.name, MOVED, selector, most)
-            except RefusedError:
+            except CommandError:
                 assert broker.files.capacity is not None
                 self.books.look_at(broker.core)
                 return
@@ -93,7 +93,7 @@ class Administrator(Client):
         with broker.command() as event:
             try:
                 admin.delete(broker.core, place.name)
-            except RefusedError:
+            except CommandError:
                 return
             self._answered(broker, event)
             self.books.removed(place)

@@ -20,7 +20,7 @@ from mqlab.broker.core.effects import (
     Requeued,
     RolledBack,
 )
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 
 from .books import Books, Fault
 from .checking import delivered, promised
@@ -120,7 +120,7 @@ class Client:
         with self.broker.command():
             try:
                 self.broker.core.commit(self.session)
-            except RefusedError:
+            except CommandError:
                 self._no_room()
             else:
                 self.connection.committing.append(self.work)
@@ -152,7 +152,7 @@ class Client:
             answer = self.connection.asks()
             try:
                 self.broker.core.prepare(self.session, xid, answer)
-            except RefusedError:
+            except CommandError:
                 self._no_room()
             else:
                 self.books.prepares(self.work, xid)

@@ -6,8 +6,8 @@ from collections import deque
 from dataclasses import dataclass
 
 from mqlab.broker.core.dispatch.correlation_index import Key
-from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.model.sessions import Consumer
+from mqlab.broker.core.errors import CommandError
+from mqlab.broker.core.model.sessions import CoreConsumer
 from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 
 from .books import Fault
@@ -80,7 +80,7 @@ class Receiver:
         with broker.command():
             try:
                 link = core.open_consumer(self._client.session, 2, source.name, room, source.wish)
-            except RefusedError:
+            except CommandError:
                 # Somebody has the durable subscription.
                 return
             self._books.look_at(core)
@@ -90,7 +90,7 @@ class Receiver:
             self.taker = Taker(link, place, 0, colour, source.exclusive, keys)
             place.takers.append(self.taker)
 
-    def opened(self, consumer: Consumer) -> None:
+    def opened(self, consumer: CoreConsumer) -> None:
         taker = self.taker
         if taker is None or taker.consumer is not consumer:
             raise Fault(f"{self._client.name}: a consumer is open that is closed")
@@ -126,7 +126,7 @@ class Receiver:
 
     # Taking
 
-    def came(self, consumer: Consumer, first: int, numbers: list[int]) -> None:
+    def came(self, consumer: CoreConsumer, first: int, numbers: list[int]) -> None:
         if self.taker is not None and self.taker.consumer is consumer and not self._dropping:
             self._hand += range(first, first + len(numbers))
 

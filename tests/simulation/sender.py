@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.model.sessions import Producer
+from mqlab.broker.core.errors import CommandError
+from mqlab.broker.core.model.sessions import CoreProducer
 
 from .checking import promised
 from .client import Action, Client
@@ -43,7 +43,7 @@ class Sender:
         self.forget()
 
     def forget(self) -> None:
-        self.link: Producer | None = None
+        self.link: CoreProducer | None = None
         self._line = Line("")
         self._queue: Place | None = None
         self._credit = 0
@@ -137,7 +137,7 @@ class Sender:
         with broker.command() as event:
             try:
                 broker.core.send(link, payload, line.sent, persistent=messages[0].persistent, confirm=confirm)
-            except RefusedError:
+            except CommandError:
                 self._refused()
                 return False
             deed: Deed = event
@@ -194,7 +194,7 @@ class Sender:
 
     # What the broker says
 
-    def confirmed(self, link: Producer, seq: int) -> None:
+    def confirmed(self, link: CoreProducer, seq: int) -> None:
         if link is not self.link:
             return
         for number, deed in self._sent:
@@ -202,11 +202,11 @@ class Sender:
                 promised(self._books, deed, f"{self._line.name}: a send")
         self._sent = [one for one in self._sent if one[0] > seq]
 
-    def may_send(self, link: Producer, size: int) -> None:
+    def may_send(self, link: CoreProducer, size: int) -> None:
         if link is self.link:
             self._credit += size
 
-    def finished(self, link: Producer) -> None:
+    def finished(self, link: CoreProducer) -> None:
         if link is self.link and self._closing is not None:
             promised(self._books, self._closing, f"{self._line.name}: its end")
             self.forget()

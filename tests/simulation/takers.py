@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from mqlab.broker.core.model.sessions import Consumer
+from mqlab.broker.core.model.sessions import CoreConsumer
 
 from .copies import Copy, Place
 
 
 @dataclass(eq=False, repr=False, slots=True)
 class Taker:
-    consumer: Consumer
+    consumer: CoreConsumer
     place: Place
     room: int
     colour: str = ""

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.durability.records import Prepare, Put
-from mqlab.broker.core.model.sessions import Session
+from mqlab.broker.core.model.sessions import CoreSession
 from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 from mqlab.wire.native.bodies import decode
 
@@ -50,7 +50,7 @@ class Actions:
         self.links += 1
         self.model.sessions.append(SessionModel(self.session(transacted=transacted)))
 
-    def session(self, *, transacted: bool) -> Session:
+    def session(self, *, transacted: bool) -> CoreSession:
         return self.core.open_session(self, self.links, transacted=transacted, client=CLIENT)
 
     def open_producer(self, of: int, destination: str) -> None:

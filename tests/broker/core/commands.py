@@ -24,7 +24,7 @@ from mqlab.broker.core.effects import (
 )
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
-from mqlab.broker.core.model.sessions import Consumer, Producer, Session
+from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer, CoreSession
 from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 from mqlab.broker.settings import Settings
 from mqlab.wire.native.bodies import Payload, decode, encode
@@ -54,36 +54,36 @@ class Driven:
         self.core = new_core(self._settings)
         self.core.tick(NOW)
         # What each consumer got: the body, and whether it may have been delivered before (and how often).
-        self.delivered: dict[Consumer, list[tuple[bytes, bool]]] = {}
-        self.times: dict[Consumer, list[int]] = {}
-        self.spans: dict[Consumer, list[Span]] = {}
-        self.frames: dict[Consumer, int] = {}
-        self.confirmed: list[tuple[Producer, int]] = []
-        self.credit: dict[Producer, int] = {}
+        self.delivered: dict[CoreConsumer, list[tuple[bytes, bool]]] = {}
+        self.times: dict[CoreConsumer, list[int]] = {}
+        self.spans: dict[CoreConsumer, list[Span]] = {}
+        self.frames: dict[CoreConsumer, int] = {}
+        self.confirmed: list[tuple[CoreProducer, int]] = []
+        self.credit: dict[CoreProducer, int] = {}
         self.answers: list[object] = []
-        self.opened: list[Consumer] = []
+        self.opened: list[CoreConsumer] = []
         self.records: list[Record] = []
         self.durable = 0
         # Work that goes on in a later turn.
         self.later: list[Callable[[], None]] = []
-        self._forgotten: dict[Consumer, int] = {}
+        self._forgotten: dict[CoreConsumer, int] = {}
         self._links = 0
 
     # Links
 
     def session(
         self, *, transacted: bool = False, owner: object | None = None, client: str = "", user: str = ""
-    ) -> Session:
+    ) -> CoreSession:
         self._links += 1
         return self.core.open_session(owner or self, self._links, transacted=transacted, client=client, user=user)
 
-    def producer(self, name: str, session: Session | None = None) -> Producer:
+    def producer(self, name: str, session: CoreSession | None = None) -> CoreProducer:
         self._links += 1
         producer = self.core.open_producer(session or self.session(), self._links, name)
         self.take()
         return producer
 
-    def consumer(self, name: str, credit: int = 1000, session: Session | None = None, **wish: Any) -> Consumer:
+    def consumer(self, name: str, credit: int = 1000, session: CoreSession | None = None, **wish: Any) -> CoreConsumer:
         self._links += 1
         consumer = self.core.open_consumer(
             session or self.session(), self._links, name, credit, ConsumerOptions(**wish)
@@ -98,12 +98,12 @@ class Driven:
     # Messages
 
     def send(
-        self, producer: Producer, *bodies: bytes, persistent: bool = False, confirm: bool = False, seq: int = 0
+        self, producer: CoreProducer, *bodies: bytes, persistent: bool = False, confirm: bool = False, seq: int = 0
     ) -> None:
         self.put(producer, encode(bodies), persistent=persistent, confirm=confirm, seq=seq)
 
     def put(
-        self, producer: Producer, payload: Payload, *, persistent: bool = False, confirm: bool = False, seq: int = 0
+        self, producer: CoreProducer, payload: Payload, *, persistent: bool = False, confirm: bool = False, seq: int = 0
     ) -> None:
         """A payload as it is."""
         try:
@@ -111,33 +111,33 @@ class Driven:
         finally:
             self.take()
 
-    def acknowledge(self, consumer: Consumer, up_to: int, credit: int = 0) -> None:
+    def acknowledge(self, consumer: CoreConsumer, up_to: int, credit: int = 0) -> None:
         self.core.acknowledge(consumer, up_to, credit)
         self.take()
 
-    def acknowledge_rows(self, consumer: Consumer, first: int, rows: int = 1) -> None:
+    def acknowledge_rows(self, consumer: CoreConsumer, first: int, rows: int = 1) -> None:
         self.core.acknowledge_rows(consumer, first, rows)
         self.take()
 
-    def receive(self, consumer: Consumer, value: str | bytes, field: Field = "correlation_id") -> None:
+    def receive(self, consumer: CoreConsumer, value: str | bytes, field: Field = "correlation_id") -> None:
         self.core.receive(consumer, Key(field, value))
         self.take()
 
-    def close(self, consumer: Consumer, seen: int | None = None) -> None:
+    def close(self, consumer: CoreConsumer, seen: int | None = None) -> None:
         """Without `seen`: its application saw all it got."""
         self.core.close_consumer(consumer, consumer.next_delivery if seen is None else seen)
         self.take()
 
-    def lose(self, session: Session) -> None:
+    def lose(self, session: CoreSession) -> None:
         """Its connection is gone."""
         self.core.close_session(session)
         self.take()
 
-    def commit(self, session: Session) -> None:
+    def commit(self, session: CoreSession) -> None:
         self.core.commit(session)
         self.take()
 
-    def rollback(self, session: Session) -> None:
+    def rollback(self, session: CoreSession) -> None:
         self.core.rollback(session)
         self.take()
 
@@ -210,14 +210,14 @@ class Driven:
         self.spans.setdefault(consumer, []).append(span)
         self.frames[consumer] = self.frames.get(consumer, 0) + 1
 
-    def forget(self, consumer: Consumer) -> None:
+    def forget(self, consumer: CoreConsumer) -> None:
         """What it got so far is not counted among what it gets from now on."""
         self._forgotten[consumer] = self._forgotten.get(consumer, 0) + len(self.delivered[consumer])
         self.delivered[consumer].clear()
         self.times.pop(consumer, None)
         self.spans.pop(consumer, None)
 
-    def got(self, consumer: Consumer) -> list[bytes]:
+    def got(self, consumer: CoreConsumer) -> list[bytes]:
         return [body for body, _ in self.delivered[consumer]]
 
     def left(self, name: str) -> list[bytes]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from mqlab.broker.core.effects import Answer, Append, BrowseEnded, Credit, Deliver, Opened
 from mqlab.broker.core.model.queue import Queue
-from mqlab.broker.core.model.sessions import Session
+from mqlab.broker.core.model.sessions import CoreSession
 from mqlab.wire.native.bodies import decode
 
 from .parts import DELIVERED, VISIBLE, ConsumerModel, Entry
@@ -62,7 +62,7 @@ def _is_awaited(model: Model, answer: tuple[Any, ...]) -> bool:
     of = answer[1]
     if isinstance(of, Model):
         return True
-    return model.of(of if isinstance(of, Session) else of.session).open
+    return model.of(of if isinstance(of, CoreSession) else of.session).open
 
 
 def _delivered(model: Model, effect: Deliver) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from mqlab.broker.core.durability.records import Prepare
 from mqlab.broker.core.model.queue import Queue
-from mqlab.broker.core.model.sessions import Consumer, Producer, Session
+from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer, CoreSession
 from mqlab.wire.native.bodies import Payload, encode
 from mqlab.wire.native.columns import Value
 
@@ -51,7 +51,7 @@ class Entry:
     persistent: bool
     about: Wanted
     # None: it was moved here from another queue.
-    producer: Producer | None
+    producer: CoreProducer | None
     payload: Payload | None
     due: int = 0
     expires: int = 0
@@ -96,7 +96,7 @@ class PreparedModel:
 
 
 class Sent(NamedTuple):
-    producer: Producer
+    producer: CoreProducer
     wanted: list[tuple[bytes, Wanted]]
     payload: Payload
     persistent: bool
@@ -105,7 +105,7 @@ class Sent(NamedTuple):
 
 @dataclass(eq=False)
 class SessionModel:
-    session: Session
+    session: CoreSession
     open: bool = True
     sends: list[Sent] = field(default_factory=list)
     acknowledged: list[Entry] = field(default_factory=list)
@@ -114,7 +114,7 @@ class SessionModel:
 
 @dataclass(eq=False)
 class ConsumerModel:
-    consumer: Consumer
+    consumer: CoreConsumer
     credit: int
     selector: str = ""
     # It receives by correlation id only: those it waits for.
@@ -131,7 +131,7 @@ class ConsumerModel:
 
 @dataclass(eq=False)
 class ProducerModel:
-    producer: Producer
+    producer: CoreProducer
     credit: int = 0
     next_seq: int = 1
     last_lsn: int = 0

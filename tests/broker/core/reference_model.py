@@ -16,7 +16,7 @@ from mqlab.broker.core.admin import purge
 from mqlab.broker.core.dispatch.correlation_index import Key
 from mqlab.broker.core.durability.records import Commit, Decide, Prepare
 from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, Requeued, RolledBack
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.queue import Queue
 
 from .parts import (
@@ -218,7 +218,7 @@ class Model(World):
         """A transaction that sent to a queue that is gone can only be rolled back."""
         sent_to = [sent.producer.destination for sent in session.sends]
         is_refused = any(isinstance(one, Queue) and one.closed for one in sent_to)
-        with pytest.raises(RefusedError, match="is gone") if is_refused else nullcontext():
+        with pytest.raises(CommandError, match="is gone") if is_refused else nullcontext():
             end()
         return is_refused
 

@@ -4,9 +4,9 @@ import pytest
 
 from mqlab.broker import limits
 from mqlab.broker.core.effects import Answer
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.messages import FOOTPRINT
-from mqlab.broker.core.model.sessions import Producer, Session
+from mqlab.broker.core.model.sessions import CoreProducer, CoreSession
 from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 
 from .commands import Driven
@@ -16,7 +16,7 @@ KIB, MIB = 1024, 1024 * 1024
 MEMORY = 16 * MIB
 
 
-def _senders(driven: Driven, count: int, owner: object) -> list[Producer]:
+def _senders(driven: Driven, count: int, owner: object) -> list[CoreProducer]:
     sessions = [driven.session(transacted=True, owner=owner) for _ in range(count)]
     return [driven.producer(f"queue:{n}", session) for n, session in enumerate(sessions)]
 
@@ -33,10 +33,10 @@ def test_transactions_of_a_connection_have_a_part_of_memory(more: int) -> None:
         assert driven.memory == driven.core.destinations.accounts.bytes == share + more
         driven.commit(other.session)
     else:
-        with pytest.raises(RefusedError, match=str(share)):
+        with pytest.raises(CommandError, match=str(share)):
             driven.send(other, b"x" * (rest + more))
         # The other transaction is whole, and the memory of this one is free.
-        with pytest.raises(RefusedError, match="only be rolled back"):
+        with pytest.raises(CommandError, match="only be rolled back"):
             driven.commit(other.session)
         driven.rollback(other.session)
     driven.commit(one.session)
@@ -50,7 +50,7 @@ def test_open_transactions_of_all_connections_leave_memory_for_messages() -> Non
     one, other, third = (_senders(driven, 1, object())[0] for _ in range(3))
     driven.send(one, b"x" * size)
     driven.send(other, b"x" * size)
-    with pytest.raises(RefusedError, match=f"all connections.*{most}"):
+    with pytest.raises(CommandError, match=f"all connections.*{most}"):
         driven.send(third, b"x" * size)
     driven.rollback(third.session)
     driven.commit(one.session)
@@ -70,7 +70,7 @@ def test_a_channel_has_room_for_its_batch(monkeypatch: pytest.MonkeyPatch) -> No
     through = driven.producer("queue:q", session)
     for _ in range(2):
         driven.send(through, b"x" * size)
-    with pytest.raises(RefusedError, match=f"all connections.*{most}"):
+    with pytest.raises(CommandError, match=f"all connections.*{most}"):
         driven.send(through, b"x" * size)
     driven.rollback(session)
 
@@ -79,7 +79,7 @@ def test_a_channel_may_send_what_is_longer_than_its_credit_to_a_full_broker(monk
     monkeypatch.setattr(limits, "OVERDRAFT_LEAST", 0)
     driven = Driven(memory_limit=16 * KIB, producer_window=KIB, queue_limit=MIB)
     driven.send(driven.producer("queue:idle"), b"x" * (32 * KIB))
-    with pytest.raises(RefusedError, match="bytes in memory"):
+    with pytest.raises(CommandError, match="bytes in memory"):
         driven.send(driven.producer("queue:q"), b"x" * (8 * KIB))
     session = driven.session()
     driven.consumer("queue:channel.B", session=session)
@@ -102,7 +102,7 @@ def test_what_follows_a_refused_send_is_not_kept() -> None:
     driven = Driven(stored=False)
     (producer,) = _senders(driven, 1, object())
     driven.send(producer, b"1")
-    with pytest.raises(RefusedError):
+    with pytest.raises(CommandError):
         driven.send(producer, b"2", persistent=True)
     driven.send(producer, b"x" * 1000)
     assert driven.memory == 0
@@ -117,7 +117,7 @@ def test_sends_of_a_transaction_are_bounded(more: int, monkeypatch: pytest.Monke
     for n in range(3 + more):
         driven.send(producer, b"%d" % n, b"batch")
     if more > 0:
-        with pytest.raises(RefusedError, match="at most 4 messages or batches"):
+        with pytest.raises(CommandError, match="at most 4 messages or batches"):
             driven.send(producer, b"last")
     else:
         driven.send(producer, b"last")
@@ -160,7 +160,7 @@ def test_prepared_transactions_are_bounded(more: int, monkeypatch: pytest.Monkey
     for n in range(min(3 + more, 3)):
         driven.do(driven.core.prepare, session, f"x{n}", Answer(driven, n, {}))
     if more > 0:
-        with pytest.raises(RefusedError, match="at most 3 prepared"):
+        with pytest.raises(CommandError, match="at most 3 prepared"):
             driven.core.prepare(session, "another", Answer(driven, 9, {}))
     assert len(driven.core.two_phase_commit.waiting) == min(3 + more, 3)
 
@@ -173,7 +173,7 @@ def test_waiting_receives_are_bounded(more: int, monkeypatch: pytest.MonkeyPatch
     for n in range(3 + more):
         driven.receive((first, second)[n % 2], f"id{n}")
     if more > 0:
-        with pytest.raises(RefusedError, match="at most 4 messages by their ids"):
+        with pytest.raises(CommandError, match="at most 4 messages by their ids"):
             driven.receive(first, "another")
     else:
         driven.receive(first, "another")
@@ -190,7 +190,7 @@ def test_the_id_of_a_waiting_receive_is_bounded() -> None:
     driven = Driven()
     consumer = driven.consumer("queue:q", 0)
     driven.receive(consumer, "x" * limits.RECEIVE_ID)
-    with pytest.raises(RefusedError, match="1024"):
+    with pytest.raises(CommandError, match="1024"):
         driven.receive(consumer, "x" * (limits.RECEIVE_ID + 1))
 
 
@@ -200,7 +200,7 @@ def test_temporary_queues_of_a_connection_are_bounded(more: int, monkeypatch: py
     driven, mine = Driven(), object()
     queues = [driven.core.destinations.temporary_queue(mine) for _ in range(min(3, 3 + more))]
     if more > 0:
-        with pytest.raises(RefusedError, match="at most 3 temporary"):
+        with pytest.raises(CommandError, match="at most 3 temporary"):
             driven.core.destinations.temporary_queue(mine)
     if more >= 0:
         driven.core.removal.delete(queues.pop())
@@ -226,11 +226,11 @@ def test_destinations_are_bounded(more: int, monkeypatch: pytest.MonkeyPatch) ->
     if more > 0:
         driven.core.destinations.temporary_queue(driven)
         for name in ("queue:new", "topic:new"):
-            with pytest.raises(RefusedError, match="at most 5 queues"):
+            with pytest.raises(CommandError, match="at most 5 queues"):
                 driven.producer(name)
-        with pytest.raises(RefusedError, match="at most 5"):
+        with pytest.raises(CommandError, match="at most 5"):
             driven.consumer("topic:t")
-        with pytest.raises(RefusedError, match="at most 5"):
+        with pytest.raises(CommandError, match="at most 5"):
             driven.core.destinations.temporary_queue(driven)
     else:
         driven.producer("queue:new")
@@ -248,7 +248,7 @@ def test_subscriptions_of_a_topic_are_bounded(name: str, more: int, monkeypatch:
     driven = Driven()
     subscribed = [driven.consumer(name) for _ in range(min(3 + more, 3))]
     if more > 0:
-        with pytest.raises(RefusedError, match="at most 3 subscriptions"):
+        with pytest.raises(CommandError, match="at most 3 subscriptions"):
             driven.consumer(name)
         driven.close(subscribed.pop())
         subscribed.append(driven.consumer(name))
@@ -261,10 +261,10 @@ def test_a_subscription_with_a_selector_weighs_more(monkeypatch: pytest.MonkeyPa
     driven = Driven()
     for _ in range(2):
         driven.consumer("topic:t", selector="n = 1")
-    with pytest.raises(RefusedError, match="subscriptions"):
+    with pytest.raises(CommandError, match="subscriptions"):
         driven.consumer("topic:t", selector="n = 1")
     driven.consumer("topic:t")
-    with pytest.raises(RefusedError, match="subscriptions"):
+    with pytest.raises(CommandError, match="subscriptions"):
         driven.consumer("topic:t")
 
 
@@ -274,7 +274,7 @@ def test_selectors_of_a_queue_are_bounded(more: int, monkeypatch: pytest.MonkeyP
     driven = Driven()
     consumers = [driven.consumer("queue:q", selector="n = 1") for _ in range(min(3, 3 + more))]
     if more > 0:
-        with pytest.raises(RefusedError, match="at most 3 selectors"):
+        with pytest.raises(CommandError, match="at most 3 selectors"):
             driven.consumer("queue:q", selector="n = 1")
         # Others are not counted, and one that is closed makes room.
         driven.consumer("queue:q")
@@ -297,7 +297,7 @@ def test_a_long_selector_counts_as_several(name: str, more: int, monkeypatch: py
     driven.consumer(name, selector="n = 1")
     if more < 0:
         driven.consumer(name, selector="n = 1")
-    with pytest.raises(RefusedError, match="at most"):
+    with pytest.raises(CommandError, match="at most"):
         driven.consumer(name, selector="n = 1")
 
 
@@ -326,7 +326,7 @@ def test_what_credit_does_not_count_is_refused_above_the_limit(
     while driven.memory <= most:
         driven.send(driven.producer("queue:q", driven.session(owner=object())), b"x" * size)
     producer = driven.producer("queue:r", driven.session(transacted=transacted))
-    with pytest.raises(RefusedError, match=f"more than {most} bytes"):
+    with pytest.raises(CommandError, match=f"more than {most} bytes"):
         driven.send(producer, b"x" * size)
     assert driven.memory < MIB
     consumer = driven.consumer("queue:q", 10_000)
@@ -347,7 +347,7 @@ OPENED = {
 }
 
 
-def _open(driven: Driven, kind: str, session: Session, number: int) -> None:
+def _open(driven: Driven, kind: str, session: CoreSession, number: int) -> None:
     if kind == "sessions":
         driven.session(owner=session.owner)
     elif kind == "producers":
@@ -384,7 +384,7 @@ def test_all_that_connections_open_is_charged_and_bounded(
         _open(driven, kind, sessions[n % 2], n)
     assert driven.memory == driven.core.destinations.accounts.opened == (2 * count + min(more, 0)) * size
     if more > 0:
-        with pytest.raises(RefusedError, match=f"all connections have at most {2 * count * size} bytes"):
+        with pytest.raises(CommandError, match=f"all connections have at most {2 * count * size} bytes"):
             _open(driven, kind, sessions[0], 99)
         # What comes with a connection is not refused.
         driven.session(owner=object())

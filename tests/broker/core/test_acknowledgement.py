@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.broker.core.durability.records import Commit, Remove
-from mqlab.broker.core.model.sessions import Consumer
+from mqlab.broker.core.model.sessions import CoreConsumer
 
 from .commands import Driven
 from .payloads import single
 
 
-def holding(driven: Driven, *, batches: tuple[int, ...] = (4, 1, 3), transacted: bool = False) -> Consumer:
+def holding(driven: Driven, *, batches: tuple[int, ...] = (4, 1, 3), transacted: bool = False) -> CoreConsumer:
     """A consumer that has messages 0, 1, ... of batches of these sizes."""
     consumer = driven.consumer("queue:q", session=driven.session(transacted=transacted))
     producer, sent = driven.producer("queue:q"), 0
@@ -23,7 +23,7 @@ def holding(driven: Driven, *, batches: tuple[int, ...] = (4, 1, 3), transacted:
     return consumer
 
 
-def come_back(driven: Driven, consumer: Consumer) -> list[bytes]:
+def come_back(driven: Driven, consumer: CoreConsumer) -> list[bytes]:
     driven.close(consumer)
     return driven.left("q")
 

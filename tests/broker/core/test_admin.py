@@ -10,7 +10,7 @@ from mqlab.broker import limits
 from mqlab.broker.core import admin
 from mqlab.broker.core.durability.records import Commit, Forget, Remove
 from mqlab.broker.core.effects import Answer, Append
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.messages import FOOTPRINT
 from mqlab.broker.core.selectors import BadSelectorError
 from mqlab.wire.native.bodies import decode
@@ -125,7 +125,7 @@ def test_where_messages_cannot_be_moved() -> None:
     numbered(driven)
     queues = {*driven.core.destinations.queues}
     for to in ("queue:q", "topic:t", "queue:temporary.1.1"):
-        with pytest.raises(RefusedError):
+        with pytest.raises(CommandError):
             admin.move(driven.core, "queue:q", to)
     with pytest.raises(BadSelectorError):
         admin.move(driven.core, "queue:q", "queue:r", "n >")
@@ -160,7 +160,7 @@ def test_a_queue_in_use_is_not_deleted() -> None:
     driven = Driven()
     numbered(driven)
     driven.consumer("queue:q", 0)
-    with pytest.raises(RefusedError, match="1 consumers"):
+    with pytest.raises(CommandError, match="1 consumers"):
         admin.delete(driven.core, "queue:q")
     assert len(driven.left("q")) == 6
 
@@ -171,7 +171,7 @@ def test_its_producers_are_told() -> None:
     driven.send(producer, b"x" * 100)
     driven.do(admin.delete, driven.core, "queue:q")
     assert driven.core.flow.held == {}
-    with pytest.raises(RefusedError, match="gone"):
+    with pytest.raises(CommandError, match="gone"):
         driven.send(producer, b"1")
 
 
@@ -224,7 +224,7 @@ def test_a_transaction_that_sent_to_a_queue_that_is_deleted_can_only_be_rolled_b
         driven.do(driven.core.finish_producer, producer)
     driven.do(admin.delete, driven.core, "queue:q")
     end = partial(driven.core.prepare, session, "x", DONE) if prepares else partial(driven.core.commit, session)
-    with pytest.raises(RefusedError, match=r"only be rolled back: queue:q is gone"):
+    with pytest.raises(CommandError, match=r"only be rolled back: queue:q is gone"):
         end()
     driven.rollback(session)
     assert (driven.left("in"), driven.left("other"), driven.queue("other").messages) == ([b"in"], [], 0)
@@ -330,7 +330,7 @@ def test_what_there_is_not(name: str) -> None:
     driven = Driven()
     driven.producer("topic:t")
     for command in (admin.describe, admin.purge, admin.delete):
-        with pytest.raises(RefusedError, match="there is no"):
+        with pytest.raises(CommandError, match="there is no"):
             command(driven.core, name)
 
 
@@ -338,7 +338,7 @@ def test_a_disk_that_is_full_takes_nothing_persistent() -> None:
     driven = Driven()
     producer = driven.producer("queue:q")
     driven.core.disk_full = "no space left"
-    with pytest.raises(RefusedError, match="no space left"):
+    with pytest.raises(CommandError, match="no space left"):
         driven.send(producer, b"1", persistent=True)
     driven.send(producer, b"2")
     driven.core.disk_full = ""
@@ -471,6 +471,6 @@ def test_a_target_that_is_deleted_meanwhile_gets_no_more(monkeypatch: pytest.Mon
     work = admin.move_slices(driven.core, "queue:q", "queue:r")
     driven.do(next, work)
     driven.do(admin.delete, driven.core, "queue:r")
-    with pytest.raises(RefusedError, match="deleted when 2 messages"):
+    with pytest.raises(CommandError, match="deleted when 2 messages"):
         next(work)
     assert driven.queue("q").messages == 2

@@ -6,7 +6,7 @@ from mqlab.broker.core import admin
 from mqlab.broker.core.durability.pending_records import merged
 from mqlab.broker.core.durability.records import Remove
 from mqlab.broker.core.effects import Append
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 
 from .commands import Driven
 
@@ -20,7 +20,7 @@ def with_room(size: int) -> Driven:
 def test_a_send_without_room_is_refused_with_its_size_and_a_smaller_one_is_not() -> None:
     driven = with_room(1000)
     producer = driven.producer("queue:q")
-    with pytest.raises(RefusedError, match="no space for"):
+    with pytest.raises(CommandError, match="no space for"):
         driven.send(producer, b"." * 2000, persistent=True)
     driven.send(producer, b"." * 100, persistent=True)
     driven.send(producer, b"." * 2000)
@@ -33,7 +33,7 @@ def test_what_is_granted_is_used_up() -> None:
     producer = driven.producer("queue:q")
     driven.send(producer, b"." * 700, persistent=True)
     driven.core.records.request_space = lambda _: 200
-    with pytest.raises(RefusedError, match="no space for"):
+    with pytest.raises(CommandError, match="no space for"):
         driven.send(producer, b"." * 300, persistent=True)
 
 
@@ -44,7 +44,7 @@ def test_a_commit_without_room_can_be_rolled_back_and_the_session_goes_on() -> N
     for _ in range(3):
         driven.send(producer, b"." * 500, persistent=True)
     for _ in range(2):
-        with pytest.raises(RefusedError, match="can only be rolled back: the disk has no space"):
+        with pytest.raises(CommandError, match="can only be rolled back: the disk has no space"):
             driven.core.commit(session)
     driven.core.rollback(session)
     driven.send(producer, b"." * 500, persistent=True)
@@ -59,7 +59,7 @@ def test_messages_are_not_moved_where_there_is_no_room() -> None:
     driven.send(producer, b"." * 500, persistent=True)
     driven.sync()
     driven.core.records.free_bytes, driven.core.records.request_space = 0, lambda _: 0
-    with pytest.raises(RefusedError, match="no space"):
+    with pytest.raises(CommandError, match="no space"):
         admin.move(driven.core, "queue:q", "queue:r")
     assert driven.queue("q").messages == 1
 

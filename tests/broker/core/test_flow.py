@@ -9,7 +9,7 @@ from mqlab.broker.core.durability import paging
 from mqlab.broker.core.effects import Credit
 from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.core.model.messages import FOOTPRINT
-from mqlab.broker.core.model.sessions import Producer
+from mqlab.broker.core.model.sessions import CoreProducer
 
 from .commands import Driven
 from .stand_ins import Disk
@@ -17,7 +17,7 @@ from .stand_ins import Disk
 BODY = b"x" * 100
 
 
-def send_while_there_is_credit(driven: Driven, producer: Producer) -> int:
+def send_while_there_is_credit(driven: Driven, producer: CoreProducer) -> int:
     sent = 0
     while driven.credit[producer] > 0:
         driven.send(producer, BODY)
@@ -168,7 +168,7 @@ def test_credit_counts_in_a_transaction_too() -> None:
 # Channels of other brokers
 
 
-def channel(driven: Driven, *names: str, transacted: bool = False) -> list[Producer]:
+def channel(driven: Driven, *names: str, transacted: bool = False) -> list[CoreProducer]:
     """As the channel of another broker opens its links."""
     session = driven.session(client="channel.B", transacted=transacted)
     driven.consumer("queue:channel.B", session=session)

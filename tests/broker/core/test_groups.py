@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from mqlab.broker import limits
 from mqlab.broker.core.dispatch import selective
-from mqlab.broker.core.model.sessions import Consumer
+from mqlab.broker.core.model.sessions import CoreConsumer
 
 from .commands import Driven
 from .payloads import batch, single
 
 
-def groups_of(driven: Driven, consumer: Consumer) -> list[bytes]:
+def groups_of(driven: Driven, consumer: CoreConsumer) -> list[bytes]:
     """Bodies begin with the letter of their group."""
     return sorted({body[:1] for body in driven.got(consumer)})
 

@@ -4,10 +4,10 @@ import pytest
 
 from mqlab.broker.core.admin import describe, totals
 from mqlab.broker.core.durability.records import Remove
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.flow import Episode
 from mqlab.broker.core.model.messages import FOOTPRINT
-from mqlab.broker.core.model.sessions import Consumer, Producer
+from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer
 from mqlab.broker.policy import Policies, PolicyRule
 
 from .commands import NOW, Driven
@@ -16,7 +16,7 @@ from .payloads import single
 BODY = b"x" * 100
 
 
-def send_while_there_is_credit(driven: Driven, producer: Producer, most: int = 1000) -> int:
+def send_while_there_is_credit(driven: Driven, producer: CoreProducer, most: int = 1000) -> int:
     sent = 0
     while driven.credit[producer] > 0 and sent < most:
         driven.send(producer, BODY)
@@ -68,7 +68,7 @@ def test_refuse_gives_an_error_and_takes_again_later() -> None:
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 100)
     for _ in range(4):
         driven.send(producer, BODY, confirm=True)
-    with pytest.raises(RefusedError, match="queue:q is full"):
+    with pytest.raises(CommandError, match="queue:q is full"):
         driven.send(producer, BODY, confirm=True)
     assert (driven.queue("q").messages, len(driven.confirmed)) == (4, 4)
     driven.acknowledge(consumer, 1)
@@ -81,7 +81,7 @@ def test_a_refused_producer_is_not_held_and_not_starved_of_credit() -> None:
     producer = driven.producer("queue:q")
     driven.send(producer, BODY)
     for _ in range(20):
-        with pytest.raises(RefusedError):
+        with pytest.raises(CommandError):
             driven.send(producer, BODY)
     assert driven.core.flow.held == {}
     assert driven.credit[producer] >= 20 * 100
@@ -92,9 +92,9 @@ def test_refuse_dooms_a_transaction() -> None:
     driven.send(driven.producer("queue:q"), BODY)
     session = driven.session(transacted=True)
     driven.send(driven.producer("queue:other", session), b"other")
-    with pytest.raises(RefusedError):
+    with pytest.raises(CommandError):
         driven.send(driven.producer("queue:q", session), BODY)
-    with pytest.raises(RefusedError, match="rolled back"):
+    with pytest.raises(CommandError, match="rolled back"):
         driven.commit(session)
     driven.rollback(session)
     assert driven.left("other") == []
@@ -107,7 +107,7 @@ def test_one_full_subscription_refuses_for_the_topic() -> None:
     for number in range(2):
         driven.send(producer, BODY)
         driven.acknowledge(fast, number + 1)
-    with pytest.raises(RefusedError, match="topic:t is full"):
+    with pytest.raises(CommandError, match="topic:t is full"):
         driven.send(producer, BODY)
     assert (slow.queue.messages, fast.queue.messages) == (2, 0)
 
@@ -117,7 +117,7 @@ def dropping(**more: int) -> Driven:
     return Driven(policies=Policies((PolicyRule("topic:#", values),)), producer_window=400)
 
 
-def drain(driven: Driven, consumer: Consumer) -> list[bytes]:
+def drain(driven: Driven, consumer: CoreConsumer) -> list[bytes]:
     driven.acknowledge(consumer, 0, 1000)
     return driven.got(consumer)
 

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from mqlab.broker.core.durability.records import Declare
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.routing.subscriptions import full_name, stored_name
 
 from .commands import Driven
@@ -22,7 +22,7 @@ def test_two_owners_never_have_the_same_full_name() -> None:
 def test_a_client_without_an_id_cannot_name_the_subscription_of_a_client_that_has_one() -> None:
     driven = Driven()
     driven.close(driven.consumer("topic:t", session=driven.session(client="app"), durable="books"))
-    with pytest.raises(RefusedError, match="no durable subscription"):
+    with pytest.raises(CommandError, match="no durable subscription"):
         driven.core.unsubscribe("", "app/books")
     other = driven.consumer("topic:t", session=driven.session(), durable="app/books")
     assert other.queue is not driven.core.destinations.find("subscription:app/books")
@@ -39,9 +39,9 @@ def test_each_user_has_subscriptions_of_his_own() -> None:
     }
     assert len(queues) == 4
     assert {*driven.core.destinations.routing.durable} == {"ann/app/books", "bob/app/books"}
-    with pytest.raises(RefusedError, match="no durable subscription"):
+    with pytest.raises(CommandError, match="no durable subscription"):
         driven.core.unsubscribe("app", "books")
-    with pytest.raises(RefusedError, match="no durable subscription"):
+    with pytest.raises(CommandError, match="no durable subscription"):
         driven.core.unsubscribe("app", "books", "eve")
 
 
@@ -118,6 +118,6 @@ def test_nobody_owns_it_who_names_another_topic_or_client_id(topic: str, client:
     after = old_journal(Driven())
     bob = after.session(client=client, user="bob")
     assert after.got(after.consumer(topic, session=bob, durable="books")) == []
-    with pytest.raises(RefusedError):
+    with pytest.raises(CommandError):
         after.core.unsubscribe("app", "books", "bob")
     assert after.core.destinations.find("subscription:app/books") is not None

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mqlab.broker import limits
 from mqlab.broker.core.dispatch import selective
-from mqlab.broker.core.model.sessions import Consumer
+from mqlab.broker.core.model.sessions import CoreConsumer
 from mqlab.broker.core.selectors import BadSelectorError
 
 from .commands import NOW, Driven
@@ -210,7 +210,7 @@ step = st.tuples(
 )
 
 
-def in_hand(consumer: Consumer) -> list[bytes]:
+def in_hand(consumer: CoreConsumer) -> list[bytes]:
     return bodies_of(span for _, span in consumer.unacknowledged)
 
 

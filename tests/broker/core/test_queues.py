@@ -3,7 +3,7 @@
 import pytest
 
 from mqlab.broker import limits
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 
 from .commands import Driven
 
@@ -102,14 +102,14 @@ def test_room_is_bounded() -> None:
     driven = Driven()
     consumer = driven.consumer("queue:q", credit=limits.PREFETCH - 1)
     driven.acknowledge(consumer, 0, credit=1)
-    with pytest.raises(RefusedError, match=str(limits.PREFETCH)):
+    with pytest.raises(CommandError, match=str(limits.PREFETCH)):
         driven.acknowledge(consumer, 0, credit=1)
 
 
 def test_a_persistent_send_without_a_data_folder_is_refused() -> None:
     driven = Driven(stored=False)
     producer = driven.producer("queue:q")
-    with pytest.raises(RefusedError, match="data folder"):
+    with pytest.raises(CommandError, match="data folder"):
         driven.send(producer, b"1", persistent=True)
     driven.send(producer, b"2")
     assert driven.got(driven.consumer("queue:q")) == [b"2"]

@@ -5,13 +5,13 @@ import pytest
 from mqlab.broker import limits
 from mqlab.broker.core.durability.checkpoint import all_spans
 from mqlab.broker.core.effects import Requeued, RolledBack
-from mqlab.broker.core.model.sessions import Consumer
+from mqlab.broker.core.model.sessions import CoreConsumer
 
 from .commands import Driven
 from .payloads import bodies_of
 
 
-def with_messages(driven: Driven, credit: int = 6, messages: int = 6, *, transacted: bool = False) -> Consumer:
+def with_messages(driven: Driven, credit: int = 6, messages: int = 6, *, transacted: bool = False) -> CoreConsumer:
     consumer = driven.consumer("queue:q", credit, driven.session(transacted=transacted))
     driven.send(driven.producer("queue:q"), *(b"%d" % n for n in range(messages)))
     return consumer

@@ -3,7 +3,7 @@
 import pytest
 
 from mqlab.broker.core.durability.records import Declare, Forget, Put, Remove
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 from mqlab.wire.native.bodies import decode
 
@@ -107,7 +107,7 @@ def test_one_at_a_time() -> None:
     driven = Driven()
     session = driven.session(client="me")
     consumer = driven.consumer("topic:t", session=session, durable="d")
-    with pytest.raises(RefusedError, match="in use"):
+    with pytest.raises(CommandError, match="in use"):
         driven.consumer("topic:t", session=session, durable="d")
     driven.close(consumer)
     driven.consumer("topic:t", session=session, durable="d")
@@ -131,7 +131,7 @@ def test_other_terms_replace_a_subscription_that_nobody_uses(
     consumer = driven.consumer("topic:t", session=session, **terms)
     # In use: refused, and nothing has changed.
     before = len(driven.records)
-    with pytest.raises(RefusedError, match="in use"):
+    with pytest.raises(CommandError, match="in use"):
         driven.consumer(name, session=session, **changed)
     assert (len(driven.records), session.consumers) == (before, [consumer])
     driven.close(consumer)
@@ -165,7 +165,7 @@ def test_a_shared_durable_subscription_is_no_other_kind() -> None:
     for first, second in (({}, {"shared": "d"}), ({"shared": "d"}, {})):
         driven.close(driven.consumer("topic:t", session=session, durable="d", **first))
         before = len(driven.records)
-        with pytest.raises(RefusedError, match="a shared one"):
+        with pytest.raises(CommandError, match="a shared one"):
             driven.consumer("topic:t", session=session, durable="d", **second)
         assert (len(driven.records), session.consumers) == (before, [])
         driven.do(driven.core.unsubscribe, "me", "d")
@@ -178,13 +178,13 @@ def test_unsubscribe() -> None:
     producer = driven.producer("topic:t")
     driven.send(producer, b"1", b"2", persistent=True)
     driven.sync()
-    with pytest.raises(RefusedError, match="in use"):
+    with pytest.raises(CommandError, match="in use"):
         driven.core.unsubscribe("me", "d")
     driven.close(consumer)
     driven.do(driven.core.unsubscribe, "me", "d")
     assert driven.records[-1] == Forget(1)
     assert (driven.memory, driven.core.destinations.numbered) == (0, {})
-    with pytest.raises(RefusedError, match="no durable subscription"):
+    with pytest.raises(CommandError, match="no durable subscription"):
         driven.core.unsubscribe("me", "d")
     driven.send(producer, b"3")
     assert driven.got(driven.consumer("topic:t", session=session, durable="d")) == []
@@ -263,7 +263,7 @@ def test_another_use_of_a_shared_name_is_refused() -> None:
     driven = Driven()
     driven.consumer("topic:t", shared="s")
     for name, selector in (("topic:other", ""), ("topic:t", "a = 1")):
-        with pytest.raises(RefusedError, match="another topic or selector"):
+        with pytest.raises(CommandError, match="another topic or selector"):
             driven.consumer(name, shared="s", selector=selector)
 
 
@@ -312,7 +312,7 @@ def test_no_local_in_a_transaction() -> None:
 )  # fmt: skip
 def test_what_does_not_go_together_is_refused(name: str, wish: dict[str, object]) -> None:
     driven = Driven()
-    with pytest.raises(RefusedError):
+    with pytest.raises(CommandError):
         driven.consumer(name, **wish)
     assert driven.core.destinations.queues == {}
     assert driven.core.destinations.routing.subscriptions == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 
 from .commands import Driven
 
@@ -12,7 +12,7 @@ def test_only_its_own_connection_receives_from_it() -> None:
     mine, other = object(), object()
     queue = driven.core.destinations.temporary_queue(mine)
     consumer = driven.consumer(queue.full_name, session=driven.session(owner=mine))
-    with pytest.raises(RefusedError, match="another connection"):
+    with pytest.raises(CommandError, match="another connection"):
         driven.consumer(queue.full_name, session=driven.session(owner=other))
     driven.send(driven.producer(queue.full_name, driven.session(owner=other)), b"1")
     assert driven.got(consumer) == [b"1"]
@@ -44,11 +44,11 @@ def test_it_goes_with_its_connection() -> None:
     driven.do(driven.core.close_connection, mine)
     assert (driven.memory, queue.messages, queue.closed) == (0, 0, True)
     assert queue.name not in driven.core.destinations.queues
-    with pytest.raises(RefusedError, match="gone"):
+    with pytest.raises(CommandError, match="gone"):
         driven.send(producer, b"3")
-    with pytest.raises(RefusedError, match="gone"):
+    with pytest.raises(CommandError, match="gone"):
         driven.producer(queue.full_name)
-    with pytest.raises(RefusedError, match="gone"):
+    with pytest.raises(CommandError, match="gone"):
         driven.consumer(queue.full_name)
 
 
@@ -84,5 +84,5 @@ def test_a_reply_in_a_transaction_to_one_that_is_gone_goes_nowhere() -> None:
 
 def test_nobody_can_make_one_by_its_name() -> None:
     driven = Driven()
-    with pytest.raises(RefusedError, match="temporary"):
+    with pytest.raises(CommandError, match="temporary"):
         driven.producer("queue:temporary.1.1")

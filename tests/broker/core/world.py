@@ -11,7 +11,7 @@ from mqlab.broker.core.durability.records import Put
 from mqlab.broker.core.effects import Append
 from mqlab.broker.core.model.messages import FOOTPRINT
 from mqlab.broker.core.model.queue import Queue, Topic
-from mqlab.broker.core.model.sessions import Session
+from mqlab.broker.core.model.sessions import CoreSession
 from mqlab.wire.native.bodies import decode
 
 from .parts import (
@@ -98,7 +98,7 @@ class World:
             self.appear(entry)
             entry.returned = self.command
 
-    def of(self, session: Session) -> SessionModel:
+    def of(self, session: CoreSession) -> SessionModel:
         found = next((one for one in self.sessions if one.session is session), None)
         return found or SessionModel(session, open=False)
 

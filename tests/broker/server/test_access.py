@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.security import commands
 from mqlab.broker.security.commands import ADMIN_REQUESTS, FRAMES, PAGES, CheckKind
 from mqlab.broker.security.rights import ANYONE
@@ -170,7 +170,7 @@ def test_a_command_that_is_not_in_the_table_is_refused(monkeypatch: pytest.Monke
     class Anyone:
         user = ANYONE
 
-    with pytest.raises(RefusedError, match="the table of rights does not contain this command"):
+    with pytest.raises(CommandError, match="the table of rights does not contain this command"):
         Access(None, Anyone()).check_request("ping", {})  # type: ignore[arg-type]
 
 

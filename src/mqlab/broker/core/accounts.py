@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mqlab.broker import limits
 from mqlab.broker.core.context import CoreContext
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.settings import Settings
 
 
@@ -44,11 +44,11 @@ class Account:
         self._accounts.context.memory -= size
 
     def check_open(self, size: int) -> None:
-        """Raises RefusedError if there is no memory to open something of this size."""
+        """Raises CommandError if there is no memory to open something of this size."""
         accounts = self._accounts
         change = self._above_free(size)
         if change and accounts.opened + change > accounts.most_opened:
-            raise RefusedError(
+            raise CommandError(
                 "the sessions, producers, consumers, receives and temporary queues of all connections have at most "
                 f"{accounts.most_opened} bytes of memory"
             )
@@ -66,10 +66,10 @@ class Account:
         return max(0, self.opened + size - free) - max(0, self.opened - free)
 
     def charge_receives(self) -> None:
-        """Charge more receives before another one waits. Raises RefusedError."""
+        """Charge more receives before another one waits. Raises CommandError."""
         most = limits.RECEIVES_A_CONNECTION
         if self.receives >= most:
-            raise RefusedError(f"a connection waits for at most {most} messages by their ids")
+            raise CommandError(f"a connection waits for at most {most} messages by their ids")
         self._set_receives(min(self.more_receives + limits.RECEIVES_CHARGED, most))
 
     def release_receives(self) -> None:
@@ -85,9 +85,9 @@ class Account:
         self.more_receives, self.fewer_receives = charged, charged - 4 * limits.RECEIVES_CHARGED
 
     def check_temporaries(self) -> None:
-        """Raises RefusedError if it has too many temporary queues to create another."""
+        """Raises CommandError if it has too many temporary queues to create another."""
         if len(self.temporaries) >= limits.TEMPORARY_QUEUES_A_CONNECTION:
-            raise RefusedError(f"a connection has at most {limits.TEMPORARY_QUEUES_A_CONNECTION} temporary queues")
+            raise CommandError(f"a connection has at most {limits.TEMPORARY_QUEUES_A_CONNECTION} temporary queues")
         self.check_open(limits.TEMPORARY_QUEUE_BYTES)
 
     def add_temporary(self, name: str) -> None:

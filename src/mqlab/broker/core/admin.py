@@ -13,7 +13,7 @@ from mqlab.broker.core.broker import Core
 from mqlab.broker.core.dispatch.redelivery import requeue
 from mqlab.broker.core.dispatch.selection import chosen
 from mqlab.broker.core.dispatch.selective import cut_off, take
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.browser_position import BrowserPosition
 from mqlab.broker.core.model.destination_names import QUEUE, parse
 from mqlab.broker.core.model.messages import Span
@@ -110,9 +110,9 @@ def move_slices(core: Core, name: str, to: str, selector: str = "", most: int | 
     queue, count = find(core, name), 0
     kind, short = parse(to)
     if kind != QUEUE:
-        raise RefusedError("messages can only be moved to a queue")
+        raise CommandError("messages can only be moved to a queue")
     if queue.full_name == to:
-        raise RefusedError("messages cannot be moved to the queue that they are on")
+        raise CommandError("messages cannot be moved to the queue that they are on")
     if selector:
         compile_selector(selector)
     target = core.destinations.queue(short)
@@ -122,7 +122,7 @@ def move_slices(core: Core, name: str, to: str, selector: str = "", most: int | 
             why = f"{to} was deleted when {count} messages had been moved"
         if why:
             requeue(queue, spans)
-            raise RefusedError(why)
+            raise CommandError(why)
         core.removal.transfer(queue, spans, target)
         count += sum(span.rows for span in spans)
         yield
@@ -132,14 +132,14 @@ def move_slices(core: Core, name: str, to: str, selector: str = "", most: int | 
 def delete(core: Core, name: str) -> None:
     queue = find(core, name)
     if queue.consumers:
-        raise RefusedError(f"{name} has {len(queue.consumers)} consumers: it cannot be deleted while they are there")
+        raise CommandError(f"{name} has {len(queue.consumers)} consumers: it cannot be deleted while they are there")
     core.removal.delete(queue)
 
 
 def find(core: Core, name: str) -> Queue:
     queue = core.destinations.find(name)
     if queue is None:
-        raise RefusedError(f"there is no {name!r}; name a queue (queue:NAME) or a subscription (subscription:NAME)")
+        raise CommandError(f"there is no {name!r}; name a queue (queue:NAME) or a subscription (subscription:NAME)")
     return queue
 
 

@@ -18,7 +18,7 @@ from mqlab.broker.core.durability.paging import save_beyond_extent
 from mqlab.broker.core.durability.pending_records import RECORD_BYTES, PendingRecords
 from mqlab.broker.core.durability.records import Commit, Put
 from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, Opened, Requeued, RolledBack
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.flow import FlowControl, OverdrawnError
 from mqlab.broker.core.model.browser_position import BrowserPosition
 from mqlab.broker.core.model.delivery_ids import take_rows, take_to_requeue, take_unacknowledged, take_up_to
@@ -26,7 +26,7 @@ from mqlab.broker.core.model.destination_names import QUEUE, parse
 from mqlab.broker.core.model.destinations import DestinationRegistry
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
-from mqlab.broker.core.model.sessions import Consumer, Producer, Session
+from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer, CoreSession
 from mqlab.broker.core.model.wake_times import Wake, set_back, wake_due
 from mqlab.broker.core.monitoring import EVERY
 from mqlab.broker.core.refusal import refusal_reason
@@ -59,7 +59,7 @@ class Core:
         self.context.on_expired = self.removal.expired
         # Why the journal cannot grow now, or "".
         self.disk_full = ""
-        self.sessions: set[Session] = set()
+        self.sessions: set[CoreSession] = set()
         self.wake_times: list[Wake] = []
         self._tie = count()
 
@@ -67,31 +67,31 @@ class Core:
 
     def open_session(
         self, owner: object, number: int, *, transacted: bool, client: str = "", user: str = ""
-    ) -> Session:
-        """Raises RefusedError, as `open_producer` and `open_consumer`, if the broker has no memory for more."""
-        session = Session(owner, number, transacted, self.destinations.accounts.of(owner), client, user)
+    ) -> CoreSession:
+        """Raises CommandError, as `open_producer` and `open_consumer`, if the broker has no memory for more."""
+        session = CoreSession(owner, number, transacted, self.destinations.accounts.of(owner), client, user)
         session.account.check_open(limits.SESSION_BYTES)
         session.account.open(limits.SESSION_BYTES)
         self.sessions.add(session)
         return session
 
-    def open_producer(self, session: Session, link: int, name: str) -> Producer:
+    def open_producer(self, session: CoreSession, link: int, name: str) -> CoreProducer:
         session.account.check_open(limits.PRODUCER_BYTES)
         destination, origin = self.destinations.destination(name)
         session.account.open(limits.PRODUCER_BYTES)
-        producer = Producer(session, link, destination, self.flow.window(destination), origin)
+        producer = CoreProducer(session, link, destination, self.flow.window(destination), origin)
         producer.of_channel = any(consumer.queue.name.startswith(TOKENS) for consumer in session.consumers)
         session.producers.append(producer)
         destination.producers.add(producer)
         self.flow.first_credit(producer)
         return producer
 
-    def finish_producer(self, producer: Producer) -> None:
+    def finish_producer(self, producer: CoreProducer) -> None:
         """Close a producer; `Finished` follows when the broker has handled all its sends."""
         self.close_producer(producer)
         self.records.run_when_durable(producer.last_lsn, self._finished, producer)
 
-    def close_producer(self, producer: Producer) -> None:
+    def close_producer(self, producer: CoreProducer) -> None:
         producer.closed = True
         producer.session.account.open(-limits.PRODUCER_BYTES)
         self.flow.close(producer)
@@ -100,9 +100,9 @@ class Core:
         self.destinations.drop_if_unused(producer.destination)
 
     def open_consumer(
-        self, session: Session, link: int, name: str, credit: int, options: ConsumerOptions | None = None, *,
+        self, session: CoreSession, link: int, name: str, credit: int, options: ConsumerOptions | None = None, *,
         paused: bool = False,
-    ) -> Consumer:  # fmt: skip
+    ) -> CoreConsumer:  # fmt: skip
         """`Opened` follows, for a durable subscription when it is durable. No message is delivered before."""
         begun, account, options = self.records.lsn, session.account, options or ConsumerOptions()
         check_options(name, options)
@@ -119,8 +119,9 @@ class Core:
             queue = subscribe(registry.routing, session, short, options, registry.new_subscription, self.removal.delete)
             # A subscription's selector is applied when messages are placed.
             selector = None
-        consumer = Consumer(account, 0, paused, selector, options.exclusive, session=session, link=link, queue=queue)
-        consumer.charged = charged
+        consumer = CoreConsumer(
+            account, 0, paused, selector, options.exclusive, session=session, link=link, queue=queue, charged=charged
+        )
         account.open(charged)
         session.consumers.append(consumer)
         if options.browse:
@@ -133,14 +134,14 @@ class Core:
             self._opened(consumer, credit)
         return consumer
 
-    def close_consumer(self, consumer: Consumer, seen: int) -> None:
+    def close_consumer(self, consumer: CoreConsumer, seen: int) -> None:
         """Requeue its unacknowledged messages, marked as delivered up to the last one that its application saw."""
         self.removal.requeue(self._detach(consumer, seen, consumer.queue.messages))
         # Other consumers may get its groups now.
         consumer.queue.dispatch()
         self.flow.check_memory()
 
-    def close_session(self, session: Session) -> None:
+    def close_session(self, session: CoreSession) -> None:
         """Roll back its transaction and close its producers and consumers."""
         session.account.open(0 if session.closed else -limits.SESSION_BYTES)
         session.closed = True
@@ -164,10 +165,10 @@ class Core:
             self.removal.delete(self.destinations.queues[name])
         self.flow.check_memory()
 
-    def pause(self, consumer: Consumer) -> None:
+    def pause(self, consumer: CoreConsumer) -> None:
         consumer.paused = True
 
-    def resume(self, consumer: Consumer) -> None:
+    def resume(self, consumer: CoreConsumer) -> None:
         consumer.paused = False
         add_credit(consumer, 0, self.effects)
 
@@ -181,7 +182,7 @@ class Core:
     # Messages
 
     def send(
-        self, producer: Producer, payload: Payload, seq: int, *, persistent: bool, confirm: bool,
+        self, producer: CoreProducer, payload: Payload, seq: int, *, persistent: bool, confirm: bool,
         headers: DecodedHeaders = None, cost: int | None = None,
     ) -> None:  # fmt: skip
         """`seq` is of the last row; `headers`: if decoded already; `cost`: if it is not the size of the payload."""
@@ -225,10 +226,10 @@ class Core:
             self.records.confirm_when_durable(producer.last_lsn, Confirm(producer, seq))
         self.records.run_when_durable(producer.last_lsn, self._sent, producer, placement.placed)
 
-    def acknowledge(self, consumer: Consumer, up_to: int, credit: int) -> None:
+    def acknowledge(self, consumer: CoreConsumer, up_to: int, credit: int) -> None:
         """Acknowledge all deliveries up to this id (0: none), and add credit."""
         if credit > limits.PREFETCH - consumer.credit:
-            raise RefusedError(f"credit for {consumer.credit + credit} messages; the limit is {limits.PREFETCH}")
+            raise CommandError(f"credit for {consumer.credit + credit} messages; the limit is {limits.PREFETCH}")
         held = consumer.unacknowledged
         if len(held) == 1 and held[0][0] == up_to and held[0][1].rows == 1 and not consumer.session.transacted:
             # The only message that the consumer holds: the usual case of request/reply.
@@ -238,41 +239,43 @@ class Core:
         if credit:
             add_credit(consumer, credit, self.effects)
 
-    def acknowledge_rows(self, consumer: Consumer, first: int, rows: int, within: Session | None = None) -> None:
+    def acknowledge_rows(
+        self, consumer: CoreConsumer, first: int, rows: int, within: CoreSession | None = None
+    ) -> None:
         """Acknowledge these deliveries only; `within`: in another session's transaction."""
         self._acknowledge(consumer, take_rows(consumer, first, rows), within)
 
-    def receive(self, consumer: Consumer, key: Key) -> None:
+    def receive(self, consumer: CoreConsumer, key: Key) -> None:
         """Deliver one message by its correlation id or message id, now or when it arrives, without credit."""
         if consumer.browser is not None:
-            raise RefusedError("a browser cannot receive a message by id")
+            raise CommandError("a browser cannot receive a message by id")
         receive(consumer.queue, consumer, key)
 
-    def cancel_receives(self, consumer: Consumer) -> None:
+    def cancel_receives(self, consumer: CoreConsumer) -> None:
         """Revoke its credit, and cancel its receives by id."""
         consumer.queue.revoke_credit(consumer)
         consumer.queue.cancel_receives(consumer)
 
-    def requeue_all(self, consumer: Consumer, seen: int) -> None:
+    def requeue_all(self, consumer: CoreConsumer, seen: int) -> None:
         """Requeue its unacknowledged messages, marked as delivered up to the last one that its application saw."""
         self.effects.append(Requeued(consumer))
         consumer.queue.revoke_credit(consumer)
         self.removal.requeue(take_unacknowledged(consumer, seen))
 
-    def requeue_rows(self, consumer: Consumer, first: int, rows: int, *, tried: bool = False) -> None:
+    def requeue_rows(self, consumer: CoreConsumer, first: int, rows: int, *, tried: bool = False) -> None:
         """Requeue these deliveries; marked as delivered only if the application tried to process them."""
         self.removal.requeue(take_to_requeue(consumer, first, rows, tried))
 
     # Transactions
 
-    def commit(self, session: Session) -> None:
-        """Commit all of it. Raises RefusedError if a part was refused: then it can only be rolled back."""
+    def commit(self, session: CoreSession) -> None:
+        """Commit all of it. Raises CommandError if a part was refused: then it can only be rolled back."""
         ended = end_transaction(session, self.records, self._place)
         if ended.record.puts or ended.record.removes:
             session.last_lsn = self.records.append(ended.record, session)
         self.records.run_when_durable(session.last_lsn, self._committed, session, ended)
 
-    def rollback(self, session: Session) -> None:
+    def rollback(self, session: CoreSession) -> None:
         """Drop its sends and requeue its messages; the client drops those that it holds."""
         self.effects.append(RolledBack(session))
         unacknowledged = drop_transaction(session)
@@ -281,7 +284,7 @@ class Core:
             unacknowledged += take_unacknowledged(consumer, 0)
         self.removal.requeue(unacknowledged)
 
-    def prepare(self, session: Session, xid: str, answer: Answer) -> None:
+    def prepare(self, session: CoreSession, xid: str, answer: Answer) -> None:
         """The first phase: the transaction waits for `decide`, and the session begins a new one."""
         self.two_phase_commit.check(xid)
         self.two_phase_commit.prepare(xid, end_transaction(session, self.records, self._place), answer)
@@ -311,12 +314,12 @@ class Core:
     def checkpoint(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
         """Append again what is still needed of these ids ([first, end) of each queue): their journal file is to go."""
         self.records.append_merged_removals()
-        append_checkpoint(self.destinations, self.records, self.two_phase_commit, self.sessions, intervals, xids, self)
+        append_checkpoint(self.destinations, self.records, self.two_phase_commit, self, self.sessions, intervals, xids)
 
     # Parts of the commands
 
-    def _check_send(self, producer: Producer, payload: Payload, persistent: bool) -> None:
-        """Raises RefusedError: a transaction can then only be rolled back. Its disk space is checked at its commit."""
+    def _check_send(self, producer: CoreProducer, payload: Payload, persistent: bool) -> None:
+        """Raises CommandError: a transaction can then only be rolled back. Its disk space is checked at its commit."""
         session, target, records = producer.session, producer.destination, self.records
         has_store, size = self.destinations.has_store, len(payload.data)
         why = refusal_reason(target, persistent=persistent, has_store=has_store, disk_full=self.disk_full)
@@ -329,9 +332,9 @@ class Core:
             if session.transacted:
                 session.transaction.doom(why, session.account)
             self.flow.renew(producer)
-            raise RefusedError(why)
+            raise CommandError(why)
 
-    def _place(self, producer: Producer, payload: Payload, persistent: bool) -> Placement:
+    def _place(self, producer: CoreProducer, payload: Payload, persistent: bool) -> Placement:
         """Reserve the messages on every queue that they go to; they are not visible yet."""
         destination, sender = producer.destination, producer.session
         fresh = self.destinations.without_duplicates(producer.target, payload, persistent=persistent)
@@ -348,16 +351,16 @@ class Core:
                     self.removal.drop_oldest(queue)
         return Placement(*placement[:3], fresh, fresh is not payload) if payload.form & COLUMNS else placement
 
-    def _sent(self, producer: Producer, placed: Placed) -> None:
+    def _sent(self, producer: CoreProducer, placed: Placed) -> None:
         self.removal.make_visible(placed)
         self.flow.renew(producer)
 
-    def _single_sent(self, producer: Producer, queue: Queue, span: Span) -> None:
+    def _single_sent(self, producer: CoreProducer, queue: Queue, span: Span) -> None:
         if queue.closed or not try_deliver_reserved(queue, span):
             self.removal.make_visible([(queue, span)])
         self.flow.renew(producer)
 
-    def _committed(self, session: Session, ended: EndedTransaction) -> None:
+    def _committed(self, session: CoreSession, ended: EndedTransaction) -> None:
         self.removal.make_visible(ended.placed)
         self.removal.committed(ended.removed)
         # Its sends may be paged out by now.
@@ -365,23 +368,23 @@ class Core:
         if not session.closed:
             self.effects.append(Committed(session))
 
-    def _opened(self, consumer: Consumer, credit: int) -> None:
+    def _opened(self, consumer: CoreConsumer, credit: int) -> None:
         if consumer in consumer.session.consumers:
             self.effects.append(Opened(consumer))
             add_credit(consumer, credit, self.effects)
 
-    def _finished(self, producer: Producer) -> None:
+    def _finished(self, producer: CoreProducer) -> None:
         if not producer.session.closed:
             self.effects.append(Finished(producer))
 
-    def _acknowledge(self, consumer: Consumer, spans: list[Span], within: Session | None = None) -> None:
+    def _acknowledge(self, consumer: CoreConsumer, spans: list[Span], within: CoreSession | None = None) -> None:
         queue, session = consumer.queue, within or consumer.session
         if session.transacted:
             session.transaction.acknowledged += [(queue, span) for span in spans]
         elif spans:
             self.removal.acknowledged(queue, spans)
 
-    def _detach(self, consumer: Consumer, seen: int, messages: int) -> Placed:
+    def _detach(self, consumer: CoreConsumer, seen: int, messages: int) -> Placed:
         """Detach a consumer; returns the messages to requeue. `messages`: of all queues whose consumers close now."""
         consumer.session.consumers.remove(consumer)
         consumer.session.account.open(-consumer.charged)

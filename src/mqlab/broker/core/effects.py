@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 from mqlab.broker.core.durability.records import Record
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue_consumer import QueueConsumer
-from mqlab.broker.core.model.sessions import Consumer, Producer, Session
+from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer, CoreSession
 
 
 class Deliver(NamedTuple):
     """Send a consumer the messages of a span; the first has this delivery id."""
 
-    consumer: Consumer
+    consumer: CoreConsumer
     first_delivery: int
     span: Span
 
@@ -25,47 +25,47 @@ deliver: Callable[[tuple[QueueConsumer, int, Span]], Deliver] = partial(tuple.__
 class Confirm(NamedTuple):
     """Confirm to a producer all messages up to this sequence number."""
 
-    producer: Producer
+    producer: CoreProducer
     seq: int
 
 
 class Credit(NamedTuple):
     """Grant a producer so many more bytes."""
 
-    producer: Producer
+    producer: CoreProducer
     size: int
 
 
 class Opened(NamedTuple):
     """Tell a client that its consumer is open and that a durable subscription it created is durable."""
 
-    consumer: Consumer
+    consumer: CoreConsumer
 
 
 class Finished(NamedTuple):
     """Tell a client that the broker has handled all sends of a closed producer."""
 
-    producer: Producer
+    producer: CoreProducer
 
 
 class Committed(NamedTuple):
-    session: Session
+    session: CoreSession
 
 
 class RolledBack(NamedTuple):
-    session: Session
+    session: CoreSession
 
 
 class Requeued(NamedTuple):
     """Tell a client that its consumer's unacknowledged messages are back on the queue and its credit is 0."""
 
-    consumer: Consumer
+    consumer: CoreConsumer
 
 
 class BrowseEnded(NamedTuple):
     """Tell a client that its browser has seen all messages."""
 
-    consumer: Consumer
+    consumer: CoreConsumer
 
 
 class Answer(NamedTuple):

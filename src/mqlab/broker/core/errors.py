@@ -3,5 +3,5 @@
 from mqlab.errors import MqlabError
 
 
-class RefusedError(MqlabError):
+class CommandError(MqlabError):
     """The core refuses a command; the session goes on."""

@@ -18,7 +18,7 @@ from mqlab.broker.core.effects import Credit
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue, Topic
 from mqlab.broker.core.model.queue_usage import RELEASE_SHARE
-from mqlab.broker.core.model.sessions import Producer
+from mqlab.broker.core.model.sessions import CoreProducer
 from mqlab.broker.core.routing.remote_queues import TOKENS
 from mqlab.broker.settings import Settings
 from mqlab.errors import MqlabError
@@ -56,11 +56,11 @@ class FlowControl:
         # The sum of all windows.
         self._granted = 0
         # Held producers, and how many were held before each.
-        self.held: dict[Producer, int] = {}
+        self.held: dict[CoreProducer, int] = {}
         # A producer is held because the broker, not only its destination, is full.
         self.short = False
         # Held producers of channels.
-        self._held_channels: set[Producer] = set()
+        self._held_channels: set[CoreProducer] = set()
         # Queues that channels sent to while memory was full.
         self._fed_by_channels: set[Queue] = set()
         # How often a producer was held, and for how long in all, since the start.
@@ -75,15 +75,15 @@ class FlowControl:
         left = max(limits.CREDIT_LEAST, (settings.memory_limit // limits.CREDIT_SHARE - self._granted) // 2)
         return min(settings.producer_window, settings.policy_of(destination.full_name).queue_limit, memory, left)
 
-    def first_credit(self, producer: Producer) -> None:
+    def first_credit(self, producer: CoreProducer) -> None:
         self._granted += producer.window
         self._context.effects.append(Credit(producer, producer.window))
 
-    def close(self, producer: Producer) -> None:
+    def close(self, producer: CoreProducer) -> None:
         self._granted -= producer.window
         self.end_hold(producer)
 
-    def renew(self, producer: Producer) -> None:
+    def renew(self, producer: CoreProducer) -> None:
         """Renew a producer's credit, half a window at a time: a frame for each message would cost too much."""
         if self.short:
             self.check_memory()
@@ -101,7 +101,7 @@ class FlowControl:
         producer.spent = 0
         self.end_hold(producer)
 
-    def end_hold(self, producer: Producer) -> None:
+    def end_hold(self, producer: CoreProducer) -> None:
         """The producer has credit again, or is closed."""
         if producer in self.held:
             del self.held[producer]
@@ -141,7 +141,7 @@ class FlowControl:
             self.short = False
             self.reconsider(self.held)
 
-    def _must_wait(self, producer: Producer) -> bool:
+    def _must_wait(self, producer: CoreProducer) -> bool:
         destination = producer.destination
         if self._context.memory >= self._settings.memory_limit and not self._may_overdraw(producer):
             self.short = True
@@ -151,7 +151,7 @@ class FlowControl:
             return destination.full and destination.policy.when_full != "refuse"
         return any(queue.full and queue.policy.when_full == "hold" for queue in destination.subscriptions)
 
-    def _may_overdraw(self, producer: Producer) -> bool:
+    def _may_overdraw(self, producer: CoreProducer) -> bool:
         """Whether a full broker grants this producer credit: see above."""
         queue = producer.destination
         if not producer.of_channel or not isinstance(queue, Queue):

@@ -15,7 +15,7 @@ from mqlab.broker.core.model.destination_names import parse
 from mqlab.broker.core.model.destinations import DestinationRegistry
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
-from mqlab.broker.core.model.sessions import Consumer
+from mqlab.broker.core.model.sessions import CoreConsumer
 from mqlab.broker.core.routing.placement import Placed, place, removal_records
 
 
@@ -117,7 +117,7 @@ class Removal:
         for destination in sources:
             self._flow.reconsider(destination.producers)
 
-    def delete_with(self, consumer: Consumer, messages: int) -> None:
+    def delete_with(self, consumer: CoreConsumer, messages: int) -> None:
         """Delete the subscription of its last consumer, with its messages and those of the consumer.
 
         `messages` are on the queues of all consumers that are closed together: more than a slice goes in later slices.

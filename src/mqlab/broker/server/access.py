@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 from mqlab.broker.core.broker import Core
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.destination_names import QUEUE, TEMPORARY
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.routing.remote_queues import TRANSMISSION
@@ -36,7 +36,7 @@ _WITHOUT_CHECK: Final = frozenset(
 )
 
 
-class AccessDeniedError(RefusedError):
+class AccessDeniedError(CommandError):
     """The user lacks the right, or the object belongs to another connection."""
 
 
@@ -82,7 +82,7 @@ class Access:
         self._check(FRAMES.get(kind.name), arguments)
 
     def check_request(self, name: str, arguments: Arguments) -> None:
-        """Raises RefusedError."""
+        """Raises CommandError."""
         self._check(ADMIN_REQUESTS.get(name), arguments)
 
     # Lists
@@ -201,7 +201,7 @@ class Access:
 def _text(arguments: Arguments, key: str) -> str:
     value = arguments.get(key)
     if not isinstance(value, str) or not value:
-        raise RefusedError(f"the request needs {key}")
+        raise CommandError(f"the request needs {key}")
     return value
 
 

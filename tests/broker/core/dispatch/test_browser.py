@@ -6,7 +6,7 @@ from broker.core.commands import NOW, Driven
 from broker.core.payloads import batch, single
 from mqlab.broker import limits
 from mqlab.broker.core.effects import BrowseEnded
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 
 
 def test_a_browser_sees_everything_and_takes_nothing() -> None:
@@ -152,10 +152,10 @@ def test_a_paused_browser_waits() -> None:
 
 def test_it_receives_nothing_by_an_id() -> None:
     driven = Driven()
-    with pytest.raises(RefusedError, match="browser"):
+    with pytest.raises(CommandError, match="browser"):
         driven.receive(driven.consumer("queue:q", browse=True), "a")
 
 
 def test_a_topic_cannot_be_browsed() -> None:
-    with pytest.raises(RefusedError, match="queues"):
+    with pytest.raises(CommandError, match="queues"):
         Driven().consumer("topic:t", browse=True)

@@ -12,8 +12,8 @@ from broker.core.payloads import single
 from mqlab.broker.core import broker
 from mqlab.broker.core.dispatch.direct import try_deliver
 from mqlab.broker.core.durability.records import Put, Remove
-from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.model.sessions import Consumer, Producer
+from mqlab.broker.core.errors import CommandError
+from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer
 
 
 def ways(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
@@ -114,7 +114,7 @@ def _after(steps: list[tuple[str, Any, str]], selector: str, persistent: bool, h
             driven.core.context.monotonic_us += 1
             try:
                 _take(driven, consumers, producer, number, step, persistent)
-            except RefusedError as error:
+            except CommandError as error:
                 seen.append(str(error))
             queue = driven.queue("q")
             seen.append((queue.messages, queue.size, driven.memory, replace(queue.counters), driven.left("q")))
@@ -127,7 +127,7 @@ def _after(steps: list[tuple[str, Any, str]], selector: str, persistent: bool, h
 
 
 def _take(
-    driven: Driven, consumers: list[Consumer], producer: Producer, number: int, step: tuple[str, Any, str],
+    driven: Driven, consumers: list[CoreConsumer], producer: CoreProducer, number: int, step: tuple[str, Any, str],
     persistent: bool,
 ) -> None:  # fmt: skip
     what, which, special = step

@@ -6,7 +6,7 @@ from broker.core.commands import NOW, Driven
 from broker.core.payloads import bodies_of
 from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.core.admin import delete, move
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.destination_names import BadNameError
 from mqlab.broker.core.routing.remote_queues import first_id
 from mqlab.broker.core.routing.transmission import dead_letter, drop_arrived
@@ -63,7 +63,7 @@ def test_before_the_at_stands_a_name_as_any(name: str) -> None:
 
 def test_without_a_channel_a_broker_is_not_known() -> None:
     for driven in (linked(), Driven()):
-        with pytest.raises(RefusedError, match="there is no channel to a broker 'C'"):
+        with pytest.raises(CommandError, match="there is no channel to a broker 'C'"):
             driven.producer("queue:q@C")
     assert list(driven.core.destinations.queues) == []
 
@@ -73,9 +73,9 @@ def test_a_remote_queue_can_only_be_sent_to() -> None:
     driven.producer("queue:here")
     for name in ("queue:q@B", "queue:orders"):
         for wish in ({}, {"browse": True}):
-            with pytest.raises(RefusedError, match="a queue of another broker: it can only be sent to"):
+            with pytest.raises(CommandError, match="a queue of another broker: it can only be sent to"):
                 driven.consumer(name, **wish)
-        with pytest.raises(RefusedError, match="another broker"):
+        with pytest.raises(CommandError, match="another broker"):
             move(driven.core, "queue:here", name)
 
 

@@ -7,7 +7,7 @@ import pytest
 from broker.core.commands import Driven
 from mqlab.broker import limits
 from mqlab.broker.core.effects import Committed, RolledBack
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 
 
 def test_nothing_of_an_open_transaction_is_visible() -> None:
@@ -128,7 +128,7 @@ def test_a_transaction_is_bounded(size: int, fits: bool, monkeypatch: pytest.Mon
     if fits:
         driven.send(producer, last)
     else:
-        with pytest.raises(RefusedError, match="1000 bytes"):
+        with pytest.raises(CommandError, match="1000 bytes"):
             driven.send(producer, last)
 
 
@@ -142,11 +142,11 @@ def test_a_transaction_with_something_refused_can_only_be_rolled_back(
     session = driven.session(transacted=True)
     producer, consumer = driven.producer("queue:q", session), driven.consumer("queue:q")
     driven.send(producer, b"1")
-    with pytest.raises(RefusedError):
+    with pytest.raises(CommandError):
         driven.send(producer, b"x" * 200, persistent=not stored)
-    with suppress(RefusedError):  # it may say so again, and need not
+    with suppress(CommandError):  # it may say so again, and need not
         driven.send(producer, b"3")
-    with pytest.raises(RefusedError, match="rolled back"):
+    with pytest.raises(CommandError, match="rolled back"):
         driven.core.commit(session)
     driven.rollback(session)
     assert driven.got(consumer) == []

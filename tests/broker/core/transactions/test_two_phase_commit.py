@@ -10,15 +10,15 @@ from mqlab.broker import limits
 from mqlab.broker.core.admin import list_prepared
 from mqlab.broker.core.durability.records import Decide, Prepare, Remove
 from mqlab.broker.core.effects import Answer
-from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.model.sessions import Session
+from mqlab.broker.core.errors import CommandError
+from mqlab.broker.core.model.sessions import CoreSession
 from mqlab.wire.native.bodies import decode
 
 DONE = Answer(None, 1, {})
 DECIDED = Answer(None, 2, {})
 
 
-def prepare(driven: Driven, session: Session, xid: str = "x") -> None:
+def prepare(driven: Driven, session: CoreSession, xid: str = "x") -> None:
     driven.do(driven.core.prepare, session, xid, DONE)
 
 
@@ -26,7 +26,7 @@ def decide(driven: Driven, xid: str = "x", *, commit: bool) -> None:
     driven.do(driven.core.decide, xid, DECIDED, commit=commit)
 
 
-def begun(driven: Driven) -> Session:
+def begun(driven: Driven) -> CoreSession:
     """Took `in 1` and `in 2` of three, sent `out` (kept) and `gone` (not kept)."""
     driven.send(driven.producer("queue:in"), b"in 1", b"in 2", b"in 3", persistent=True)
     driven.sync()
@@ -118,7 +118,7 @@ def test_a_name_is_used_once_at_a_time() -> None:
     driven = Driven()
     session = begun(driven)
     prepare(driven, session)
-    with pytest.raises(RefusedError, match="already"):
+    with pytest.raises(CommandError, match="already"):
         prepare(driven, driven.session(transacted=True))
     decide(driven, commit=False)
     prepare(driven, driven.session(transacted=True))
@@ -128,27 +128,27 @@ def test_a_name_is_used_once_at_a_time() -> None:
 def test_names_are_bounded(xid: str) -> None:
     driven = Driven()
     session = begun(driven)
-    with pytest.raises(RefusedError, match="name"):
+    with pytest.raises(CommandError, match="name"):
         prepare(driven, session, xid)
     prepare(driven, session, "x" * limits.XID)
 
 
 def test_an_unknown_one_cannot_be_decided() -> None:
     driven = Driven()
-    with pytest.raises(RefusedError, match="no prepared transaction"):
+    with pytest.raises(CommandError, match="no prepared transaction"):
         decide(driven, commit=True)
     prepare(driven, begun(driven))
     decide(driven, commit=True)
-    with pytest.raises(RefusedError, match="no prepared transaction"):
+    with pytest.raises(CommandError, match="no prepared transaction"):
         decide(driven, commit=True)
 
 
 def test_one_with_something_refused_cannot_be_prepared() -> None:
     driven = Driven(stored=False)
     session = driven.session(transacted=True)
-    with pytest.raises(RefusedError):
+    with pytest.raises(CommandError):
         driven.send(driven.producer("queue:q", session), b"1", persistent=True)
-    with pytest.raises(RefusedError, match="rolled back"):
+    with pytest.raises(CommandError, match="rolled back"):
         prepare(driven, session)
     assert driven.core.two_phase_commit.waiting == {}
 

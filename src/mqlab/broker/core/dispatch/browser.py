@@ -13,14 +13,14 @@ from mqlab.broker.core.dispatch.selection import chosen
 from mqlab.broker.core.effects import BrowseEnded, Continue, Deliver
 from mqlab.broker.core.model.browser_position import BrowserPosition
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.core.model.sessions import Consumer
+from mqlab.broker.core.model.sessions import CoreConsumer
 
 # The cost of a span in a slice with a selector; and the bytes shown that cost as much as a span.
 _SELECTED: Final = 16
 _BYTES: Final = 4096
 
 
-def add_credit(consumer: Consumer, messages: int, effects: Effects) -> None:
+def add_credit(consumer: CoreConsumer, messages: int, effects: Effects) -> None:
     """A consumer gets messages, a browser is shown them, as long as it has credit."""
     if consumer.browser is None:
         consumer.queue.add_credit(consumer, messages)
@@ -30,7 +30,7 @@ def add_credit(consumer: Consumer, messages: int, effects: Effects) -> None:
         _show(consumer, effects)
 
 
-def _show(consumer: Consumer, effects: Effects) -> None:
+def _show(consumer: CoreConsumer, effects: Effects) -> None:
     """Show one slice."""
     browser, budget = consumer.browser, limits.SLICE
     assert browser is not None
@@ -60,7 +60,7 @@ def _show(consumer: Consumer, effects: Effects) -> None:
     effects.append(Continue(partial(_show, consumer, effects)))
 
 
-def _rows_to_show(browser: BrowserPosition, span: Span, consumer: Consumer) -> range | np.ndarray[Any, Any]:
+def _rows_to_show(browser: BrowserPosition, span: Span, consumer: CoreConsumer) -> range | np.ndarray[Any, Any]:
     if span.last_id <= browser.passed or not consumer.queue.drop_expired(span):
         return range(0)
     selector = consumer.selector

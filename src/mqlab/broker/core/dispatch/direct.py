@@ -13,7 +13,7 @@ from mqlab.broker.core.dispatch.round_robin import take_consumer
 from mqlab.broker.core.effects import deliver
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
-from mqlab.broker.core.model.sessions import Producer
+from mqlab.broker.core.model.sessions import CoreProducer
 from mqlab.broker.core.routing.ordering import ORDERING_HEADERS
 from mqlab.wire.native.columns import Value, decode_single
 from mqlab.wire.native.payload import Payload
@@ -25,7 +25,7 @@ _NO_HEADERS: Final[Mapping[str, Value]] = MappingProxyType({})
 DecodedHeaders = Mapping[str, Value] | None
 
 
-def try_deliver(producer: Producer, payload: Payload, headers: DecodedHeaders) -> bool:
+def try_deliver(producer: CoreProducer, payload: Payload, headers: DecodedHeaders) -> bool:
     """Deliver a non-persistent message now. False: no consumer waits, or the message needs the queued path."""
     queue = producer.destination
     if not isinstance(queue, Queue) or queue.closed or queue.full:
@@ -41,7 +41,7 @@ def try_deliver(producer: Producer, payload: Payload, headers: DecodedHeaders) -
     return True
 
 
-def reserve_single(producer: Producer, payload: Payload, headers: DecodedHeaders) -> tuple[Queue, Span] | None:
+def reserve_single(producer: CoreProducer, payload: Payload, headers: DecodedHeaders) -> tuple[Queue, Span] | None:
     """Reserve a persistent message that becomes visible when it is durable. None: it needs the queued path."""
     queue = producer.destination
     if not isinstance(queue, Queue) or not queue.stored or queue.subscription is not None:

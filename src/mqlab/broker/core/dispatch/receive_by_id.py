@@ -11,7 +11,7 @@ from mqlab.broker import limits
 from mqlab.broker.core.dispatch.correlation_index import CorrelationIndex, Field, Key, keys, scan
 from mqlab.broker.core.dispatch.delivery import deliver_span
 from mqlab.broker.core.effects import Continue
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.queue_consumer import QueueConsumer
@@ -24,7 +24,7 @@ _TEXTS: Final = (str, bytes)
 
 
 def receive(queue: Queue, consumer: QueueConsumer, key: Key) -> None:
-    """Deliver one message by its id: at once, or when it arrives. Raises RefusedError."""
+    """Deliver one message by its id: at once, or when it arrives. Raises CommandError."""
     if queue.receives is None:
         queue.set_receives(ReceivesById(queue))
     assert isinstance(queue.receives, ReceivesById)
@@ -49,7 +49,7 @@ class ReceivesById:
             return
         field, value = key
         if isinstance(value, _TEXTS) and len(value) > limits.RECEIVE_ID:
-            raise RefusedError(f"a receive waits for an id of at most {limits.RECEIVE_ID} characters")
+            raise CommandError(f"a receive waits for an id of at most {limits.RECEIVE_ID} characters")
         account = consumer.account
         if account.receives >= account.more_receives:
             account.charge_receives()

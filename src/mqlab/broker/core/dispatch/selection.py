@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from mqlab.broker import limits
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.routing.ordering import DEFAULT_PRIORITY
 from mqlab.broker.core.selectors import Selector
@@ -54,9 +54,9 @@ def weight_of(selector: Selector) -> int:
 
 
 def check_selectors(selector: Selector, beside: Iterable[Selector | None]) -> None:
-    """Raises RefusedError if the consumers of a queue, with selectors `beside`, have too many for another one."""
+    """Raises CommandError if the consumers of a queue, with selectors `beside`, have too many for another one."""
     if weight_of(selector) + sum(weight_of(other) for other in beside if other is not None) > limits.SELECTORS_A_QUEUE:
-        raise RefusedError(
+        raise CommandError(
             f"the consumers of a queue have at most {limits.SELECTORS_A_QUEUE} selectors; "
             f"one counts again for each {limits.SELECTOR_PART} characters"
         )

@@ -13,13 +13,13 @@ from mqlab.broker.core.durability.records import Put
 from mqlab.broker.core.model.destinations import DestinationRegistry
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
-from mqlab.broker.core.model.sessions import Session
+from mqlab.broker.core.model.sessions import CoreSession
 from mqlab.broker.core.transactions.two_phase_commit import TwoPhaseCommit
 
 
 def append_checkpoint(
-    destinations: DestinationRegistry, records: PendingRecords, two_phase_commit: TwoPhaseCommit,
-    sessions: Iterable[Session], intervals: Mapping[int, list[tuple[int, int]]], xids: Sequence[str], waiter: object,
+    destinations: DestinationRegistry, records: PendingRecords, two_phase_commit: TwoPhaseCommit, waiter: object,
+    sessions: Iterable[CoreSession], intervals: Mapping[int, list[tuple[int, int]]], xids: Sequence[str],
 ) -> None:  # fmt: skip
     """Append again what is still needed of these ids ([first, end) of each queue) and prepared transactions."""
     acknowledged = [pair for session in sessions for pair in session.transaction.acknowledged]

@@ -6,11 +6,11 @@ from bisect import bisect_right
 from collections import deque
 
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.core.model.sessions import Consumer
+from mqlab.broker.core.model.sessions import CoreConsumer
 from mqlab.broker.core.routing.placement import Placed
 
 
-def take_up_to(consumer: Consumer, up_to: int) -> list[Span]:
+def take_up_to(consumer: CoreConsumer, up_to: int) -> list[Span]:
     """Take the deliveries up to that id from the consumer; the last span is split if it goes on."""
     spans, unacknowledged = [], consumer.unacknowledged
     while unacknowledged and unacknowledged[0][0] <= up_to:
@@ -24,7 +24,7 @@ def take_up_to(consumer: Consumer, up_to: int) -> list[Span]:
     return spans
 
 
-def take_rows(consumer: Consumer, first: int, rows: int) -> list[Span]:
+def take_rows(consumer: CoreConsumer, first: int, rows: int) -> list[Span]:
     """Take these deliveries from the consumer, as far as they are not acknowledged yet."""
     if consumer.unacknowledged and first <= consumer.unacknowledged[0][0]:
         # The oldest deliveries, as usual: without a search.
@@ -48,7 +48,7 @@ def take_rows(consumer: Consumer, first: int, rows: int) -> list[Span]:
     return taken
 
 
-def take_to_requeue(consumer: Consumer, first: int, rows: int, tried: bool) -> Placed:
+def take_to_requeue(consumer: CoreConsumer, first: int, rows: int, tried: bool) -> Placed:
     """Take these deliveries from the consumer; marked as delivered, if the application tried to process them."""
     spans = take_rows(consumer, first, rows)
     for span in spans:
@@ -56,7 +56,7 @@ def take_to_requeue(consumer: Consumer, first: int, rows: int, tried: bool) -> P
     return [(consumer.queue, span) for span in spans]
 
 
-def take_unacknowledged(consumer: Consumer, seen: int) -> Placed:
+def take_unacknowledged(consumer: CoreConsumer, seen: int) -> Placed:
     """Take all deliveries from the consumer; marked as delivered up to the last one that its application has seen."""
     parts: Placed = []
     for first, span in consumer.unacknowledged:

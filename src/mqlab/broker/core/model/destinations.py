@@ -11,11 +11,11 @@ from mqlab.broker.core.context import CoreContext
 from mqlab.broker.core.dispatch.selection import check_selectors
 from mqlab.broker.core.durability.pending_records import PendingRecords
 from mqlab.broker.core.durability.records import Declare, Forget, Remember
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.destination_names import QUEUE, TEMPORARY, TOPIC, parse
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue, Topic
-from mqlab.broker.core.model.sessions import Session
+from mqlab.broker.core.model.sessions import CoreSession
 from mqlab.broker.core.model.subscription import Subscription, Terms
 from mqlab.broker.core.routing.duplicates import DuplicateWindow, SentIds, ids_of, rows_of
 from mqlab.broker.core.routing.placement import restored
@@ -71,7 +71,7 @@ class DestinationRegistry:
         """Create or find the transmission queue for a broker."""
         short = TRANSMISSION + broker
         if broker not in self.remotes.reached and short not in self.queues:
-            raise RefusedError(f"there is no channel to a broker {broker!r}")
+            raise CommandError(f"there is no channel to a broker {broker!r}")
         return self._queue(short)
 
     def find(self, name: str) -> Queue | None:
@@ -91,7 +91,7 @@ class DestinationRegistry:
         return bool(broker) or queue in self.queues
 
     def queue(self, short: str, *, internal: bool = False) -> Queue:
-        """Create or find a local queue. Raises RefusedError for another broker's.
+        """Create or find a local queue. Raises CommandError for another broker's.
 
         `internal`: the broker itself needs the queue, so the limit does not apply.
         """
@@ -101,17 +101,17 @@ class DestinationRegistry:
         queue = self.queues.get(short)
         if queue is None:
             if short.startswith(TEMPORARY):
-                raise RefusedError(f"queue:{short}: this temporary queue is gone")
+                raise CommandError(f"queue:{short}: this temporary queue is gone")
             if not internal:
                 self._check_room()
             queue = self.queues[short] = self._new(short, None, stored=self.has_store)
         return queue
 
-    def queue_for(self, session: Session, short: str, selector: Selector | None) -> Queue:
-        """Create or find the queue of a new consumer. Raises RefusedError."""
+    def queue_for(self, session: CoreSession, short: str, selector: Selector | None) -> Queue:
+        """Create or find the queue of a new consumer. Raises CommandError."""
         queue = self.queue(short)
         if queue.owner is not None and queue.owner is not session.owner:
-            raise RefusedError(f"queue:{short} is another connection's temporary queue")
+            raise CommandError(f"queue:{short} is another connection's temporary queue")
         if selector is not None:
             check_selectors(selector, (consumer.selector for consumer in queue.consumers))
         return queue
@@ -119,7 +119,7 @@ class DestinationRegistry:
     def temporary_queue(self, owner: object) -> Queue:
         """Create a queue that ends with its connection. Others can send to it if they learn its name.
 
-        Raises RefusedError if there are too many.
+        Raises CommandError if there are too many.
         """
         account = self.accounts.of(owner)
         account.check_temporaries()
@@ -130,18 +130,18 @@ class DestinationRegistry:
         return queue
 
     def _check_room(self) -> None:
-        """Raises RefusedError if there are too many destinations to create another."""
+        """Raises CommandError if there are too many destinations to create another."""
         routing = self.routing
         if len(self.queues) + len(routing.topics) + len(routing.subscriptions) >= limits.DESTINATIONS:
-            raise RefusedError(f"the broker has at most {limits.DESTINATIONS} queues, topics and subscriptions")
+            raise CommandError(f"the broker has at most {limits.DESTINATIONS} queues, topics and subscriptions")
 
     def new_subscription(self, name: str, subscription: Subscription) -> Queue:
-        """Raises RefusedError if there are too many."""
+        """Raises CommandError if there are too many."""
         self._check_room()
         self.routing.check_room(subscription)
         return self._new(name, subscription, stored=subscription.durable and self.has_store)
 
-    def claim_subscription(self, session: Session, topic: str, options: ConsumerOptions) -> None:
+    def claim_subscription(self, session: CoreSession, topic: str, options: ConsumerOptions) -> None:
         """Give a durable subscription without an owner to the user who subscribes to it again on the same terms."""
         unowned, terms = full_name(session.client, options.durable), terms_of(session, topic, options)
         name, queue = full_name(session.client, options.durable, session.user), self.routing.durable.get(unowned)

@@ -1,4 +1,4 @@
-"""Sessions with their transactions, producers and consumers."""
+"""The core's side of sessions, with their transactions, producers and consumers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mqlab.broker import limits
 from mqlab.broker.core.accounts import Account
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.browser_position import BrowserPosition
 from mqlab.broker.core.model.destination_names import TEMPORARY
 from mqlab.broker.core.model.messages import Span
@@ -18,7 +18,7 @@ from mqlab.broker.core.model.queue_consumer import QueueConsumer
 class Transaction:
     """The sends and acknowledgements of a session since its last commit or rollback."""
 
-    sends: list[tuple[Producer, Span]] = field(default_factory=list)
+    sends: list[tuple[CoreProducer, Span]] = field(default_factory=list)
     acknowledged: list[tuple[Queue, Span]] = field(default_factory=list)
     size: int = 0
     # Bytes that its connection's account is charged.
@@ -26,8 +26,8 @@ class Transaction:
     # Why it can only be rolled back, or "".
     doomed: str = ""
 
-    def add(self, producer: Producer, span: Span) -> None:
-        """Raises RefusedError. A transaction that can only be rolled back drops its sends."""
+    def add(self, producer: CoreProducer, span: Span) -> None:
+        """Raises CommandError. A transaction that can only be rolled back drops its sends."""
         self.size += span.size
         why, account = "", producer.session.account
         if self.size > limits.TRANSACTION:
@@ -38,7 +38,7 @@ class Transaction:
             why = account.charge(span.memory, of_channel=producer.of_channel)
         if why:
             self.doom(why, account)
-            raise RefusedError(why)
+            raise CommandError(why)
         if not self.doomed:
             self.charged += span.memory
             self.sends.append((producer, span))
@@ -66,7 +66,7 @@ class Transaction:
 
 
 @dataclass(eq=False, repr=False, slots=True)
-class Session:
+class CoreSession:
     """The scope of a transaction. `owner` is the connection, an object that only the server uses."""
 
     owner: object
@@ -78,8 +78,8 @@ class Session:
     client: str = ""
     # The user of the client, or "" in a broker without users.
     user: str = ""
-    producers: list[Producer] = field(default_factory=list)
-    consumers: list[Consumer] = field(default_factory=list)
+    producers: list[CoreProducer] = field(default_factory=list)
+    consumers: list[CoreConsumer] = field(default_factory=list)
     transaction: Transaction = field(default_factory=Transaction)
     # The record of its last commit: a later commit may not overtake it.
     last_lsn: int = 0
@@ -87,8 +87,8 @@ class Session:
 
 
 @dataclass(eq=False, repr=False, slots=True)
-class Producer:
-    session: Session
+class CoreProducer:
+    session: CoreSession
     link: int
     destination: Queue | Topic
     # Bytes it may send ahead.
@@ -112,8 +112,8 @@ class Producer:
 
 
 @dataclass(eq=False, repr=False, slots=True, kw_only=True)
-class Consumer(QueueConsumer):
-    session: Session
+class CoreConsumer(QueueConsumer):
+    session: CoreSession
     link: int
     queue: Queue
     # Bytes that its connection's account is charged for it.

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from mqlab.broker import limits
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
-from mqlab.broker.core.model.sessions import Session
+from mqlab.broker.core.model.sessions import CoreSession
 
 # When (ms since 1970), a number that keeps the order of those at the same time, and the queue.
 Wake = tuple[int, int, Queue]
@@ -28,7 +28,7 @@ def wake_due(wakes: list[Wake], now: int) -> None:
         left -= 1 + queue.wake(left)
 
 
-def set_back(queues: Sequence[Queue], placed: set[Span], sessions: Iterable[Session], step_ms: int) -> None:
+def set_back(queues: Sequence[Queue], placed: set[Span], sessions: Iterable[CoreSession], step_ms: int) -> None:
     """The wall clock was set back by so much: delays last as long as before.
 
     `placed`: messages of prepared transactions.

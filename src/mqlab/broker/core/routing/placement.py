@@ -11,7 +11,7 @@ from mqlab.broker.core.dispatch.selection import chosen_of
 from mqlab.broker.core.durability.records import Commit, Put, Remove
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
-from mqlab.broker.core.model.sessions import Session
+from mqlab.broker.core.model.sessions import CoreSession
 from mqlab.broker.core.routing.duplicates import SentIds
 from mqlab.broker.core.routing.ordering import UNORDERED, Partition, partition
 from mqlab.broker.core.routing.remote_queues import TRANSMISSION
@@ -44,7 +44,7 @@ class EndedTransaction(NamedTuple):
 
 
 def place(
-    queues: Iterable[Queue], payload: Payload, *, persistent: bool, origin: str, sender: Session | None
+    queues: Iterable[Queue], payload: Payload, *, persistent: bool, origin: str, sender: CoreSession | None
 ) -> Placement:
     """Place a payload on each of the queues; a subscription gets the messages that it wants."""
     placed: Placed = []
@@ -103,7 +103,9 @@ def removal_records(removed: Placed) -> list[Remove]:
     return [Remove(number, tuple(ids)) for number, ids in ranges.items()]
 
 
-def _selected(queue: Queue, payload: Payload, persistent: bool, sender: Session | None) -> np.ndarray[Any, Any] | None:
+def _selected(
+    queue: Queue, payload: Payload, persistent: bool, sender: CoreSession | None
+) -> np.ndarray[Any, Any] | None:
     """A flag for each message that a subscription gets; None: all."""
     subscription = queue.subscription
     if subscription is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.destination_names import QUEUE, BadNameError, parse
 from mqlab.broker.policy import Policy
 from mqlab.broker.settings import Settings
@@ -53,10 +53,10 @@ class RemoteQueues:
         return f"{QUEUE}:{queue}@{broker}" if broker else f"{QUEUE}:{queue}"
 
     def local(self, short: str) -> str:
-        """The short name of a local queue. Raises RefusedError for another broker's."""
+        """The short name of a local queue. Raises CommandError for another broker's."""
         queue, broker = self.resolve(short)
         if broker:
-            raise RefusedError(f"{QUEUE}:{queue}@{broker} is a queue of another broker: it can only be sent to")
+            raise CommandError(f"{QUEUE}:{queue}@{broker} is a queue of another broker: it can only be sent to")
         return queue
 
 

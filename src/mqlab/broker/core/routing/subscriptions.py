@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.destination_names import QUEUE, check_name, parse
 from mqlab.broker.core.model.queue import Queue
-from mqlab.broker.core.model.sessions import Session
+from mqlab.broker.core.model.sessions import CoreSession
 from mqlab.broker.core.model.subscription import Subscription, Terms
 from mqlab.broker.core.routing.topics import Routing
 
@@ -31,21 +31,21 @@ class ConsumerOptions(NamedTuple):
 
 
 def check_options(name: str, options: ConsumerOptions) -> None:
-    """Raises RefusedError for options that exclude each other."""
+    """Raises CommandError for options that exclude each other."""
     kind, _ = parse(name, patterns=True)
     if kind == QUEUE and (options.durable or options.shared or options.no_local):
-        raise RefusedError("durable, shared and no_local are for subscriptions to topics")
+        raise CommandError("durable, shared and no_local are for subscriptions to topics")
     if kind != QUEUE and (options.browse or options.exclusive):
-        raise RefusedError("browse and exclusive are for queues")
+        raise CommandError("browse and exclusive are for queues")
     for subscription in (options.durable, options.shared):
         if subscription:
             check_name(subscription, "the name of a subscription")
     if options.durable and options.shared and options.durable != options.shared:
-        raise RefusedError("a shared durable subscription has one name: give durable and shared the same")
+        raise CommandError("a shared durable subscription has one name: give durable and shared the same")
 
 
 def subscribe(
-    routing: Routing, session: Session, topic: str, options: ConsumerOptions, new_queue: NewQueue,
+    routing: Routing, session: CoreSession, topic: str, options: ConsumerOptions, new_queue: NewQueue,
     delete_queue: DeleteQueue,
 ) -> Queue:  # fmt: skip
     """The queue of the subscription, which is created unless it exists."""
@@ -60,14 +60,14 @@ def subscribe(
             queue = routing.shared[name] = new_queue(name, Subscription(terms, durable=False, owner=owner))
             routing.add(queue)
         elif queue.subscription is None or queue.subscription.terms != terms:
-            raise RefusedError(f"the shared subscription {name!r} is used with another topic or selector")
+            raise CommandError(f"the shared subscription {name!r} is used with another topic or selector")
         return queue
     queue = new_queue(topic, Subscription(terms, durable=False, owner=owner))
     routing.add(queue)
     return queue
 
 
-def terms_of(session: Session, topic: str, options: ConsumerOptions) -> Terms:
+def terms_of(session: CoreSession, topic: str, options: ConsumerOptions) -> Terms:
     client, user = (session.client, session.user) if options.durable else ("", "")
     return Terms(topic, options.selector, options.no_local, bool(options.shared), client, user)
 
@@ -91,17 +91,17 @@ def stored_name(name: str, options: Mapping[str, Any]) -> str:
 
 
 def unused(routing: Routing, name: str) -> Queue:
-    """A durable subscription without consumers. Raises RefusedError."""
+    """A durable subscription without consumers. Raises CommandError."""
     queue = routing.durable.get(name)
     if queue is None:
-        raise RefusedError(f"there is no durable subscription {name!r}")
+        raise CommandError(f"there is no durable subscription {name!r}")
     if queue.consumers:
-        raise RefusedError(f"the durable subscription {name!r} is in use")
+        raise CommandError(f"the durable subscription {name!r} is in use")
     return queue
 
 
 def _durable(
-    routing: Routing, session: Session, short: str, terms: Terms, new_queue: NewQueue, delete_queue: DeleteQueue
+    routing: Routing, session: CoreSession, short: str, terms: Terms, new_queue: NewQueue, delete_queue: DeleteQueue
 ) -> Queue:
     """A subscription with other terms replaces one of the same name without consumers, as Jakarta Messaging says."""
     name = full_name(session.client, short, session.user)
@@ -110,9 +110,9 @@ def _durable(
         assert queue.subscription is not None
         former = queue.subscription.terms
         if former.shared != terms.shared:
-            raise RefusedError(f"the durable subscription {name!r} is {'' if former.shared else 'not '}a shared one")
+            raise CommandError(f"the durable subscription {name!r} is {'' if former.shared else 'not '}a shared one")
         if queue.consumers and (former != terms or not terms.shared):
-            raise RefusedError(f"the durable subscription {name!r} is in use")
+            raise CommandError(f"the durable subscription {name!r} is in use")
         if former == terms:
             queue.subscription.owner = session.owner
             return queue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mqlab.broker import limits
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.queue import Queue, Topic
 from mqlab.broker.core.model.subscription import Subscription
 
@@ -32,11 +32,11 @@ class Routing:
         return topic
 
     def check_room(self, subscription: Subscription) -> None:
-        """Raises RefusedError if the topic of a new subscription has too many."""
+        """Raises CommandError if the topic of a new subscription has too many."""
         topic, most = self.topics.get(subscription.terms.topic), limits.SUBSCRIPTIONS_A_TOPIC
         beside = self.patterns if subscription.wildcard else () if topic is None else topic.subscriptions
         if subscription.weight + sum(queue.subscription.weight for queue in beside if queue.subscription) > most:
-            raise RefusedError(f"at most {most} subscriptions to one topic, and as many with a wildcard")
+            raise CommandError(f"at most {most} subscriptions to one topic, and as many with a wildcard")
 
     def named(self, name: str) -> Queue | None:
         """A durable or shared subscription."""

@@ -6,25 +6,25 @@ from collections.abc import Callable
 
 from mqlab.broker.core.durability.pending_records import PendingRecords
 from mqlab.broker.core.durability.records import Commit
-from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.model.sessions import Producer, Session, Transaction
+from mqlab.broker.core.errors import CommandError
+from mqlab.broker.core.model.sessions import CoreProducer, CoreSession, Transaction
 from mqlab.broker.core.routing.duplicates import SentIds, ids_of
 from mqlab.broker.core.routing.placement import EndedTransaction, Placed, Placement, removal_records
 from mqlab.wire.native.bodies import Payload
 
 # Places the messages of a producer, persistent or not, on every queue that they go to.
-Place = Callable[[Producer, Payload, bool], Placement]
+Place = Callable[[CoreProducer, Payload, bool], Placement]
 
 
-def end_transaction(session: Session, records: PendingRecords, place: Place) -> EndedTransaction:
-    """Place its messages, not visible yet, and begin a new transaction. Raises RefusedError."""
+def end_transaction(session: CoreSession, records: PendingRecords, place: Place) -> EndedTransaction:
+    """Place its messages, not visible yet, and begin a new transaction. Raises CommandError."""
     transaction = session.transaction
     if why := transaction.why_not:
-        raise RefusedError(f"the transaction can only be rolled back: {why}")
+        raise CommandError(f"the transaction can only be rolled back: {why}")
     sizes = [span.size for _, span in transaction.sends if span.persistent]
     if sizes and (why := records.reason_no_space(sum(sizes), len(sizes))):
         transaction.doomed = why
-        raise RefusedError(f"the transaction can only be rolled back: {why}")
+        raise CommandError(f"the transaction can only be rolled back: {why}")
     session.transaction = Transaction()
     transaction.settle(session.account)
     placements = [place(producer, span.whole(), span.persistent) for producer, span in transaction.sends]
@@ -48,7 +48,7 @@ def end_transaction(session: Session, records: PendingRecords, place: Place) -> 
     )
 
 
-def drop_transaction(session: Session) -> Placed:
+def drop_transaction(session: CoreSession) -> Placed:
     """Drop its sends; return the messages it had acknowledged, marked as delivered."""
     session.transaction.settle(session.account)
     returned, session.transaction = session.transaction.acknowledged, Transaction()

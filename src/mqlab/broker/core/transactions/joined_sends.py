@@ -6,18 +6,18 @@ from itertools import groupby
 from typing import Final
 
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.core.model.sessions import Producer, Session
+from mqlab.broker.core.model.sessions import CoreProducer, CoreSession
 from mqlab.broker.core.refusal import must_stay_single
 from mqlab.wire.native.coalescing import column_list, join_singles
 from mqlab.wire.native.payload import SINGLE
 
-Send = tuple[Producer, Span]
+Send = tuple[CoreProducer, Span]
 # Sends that are joined together, and the bytes of a message above which a copy costs more than it saves.
 JOINED_SENDS: Final = 64
 _MOST_BYTES: Final = 4096
 
 
-def join_last(session: Session) -> None:
+def join_last(session: CoreSession) -> None:
     """Join the last sends, if there are enough of them."""
     transaction = session.transaction
     if len(transaction.sends) < JOINED_SENDS or len(transaction.sends) % JOINED_SENDS:
@@ -43,7 +43,7 @@ def joined(sends: list[Send]) -> list[Send]:
     return made
 
 
-def _alike(send: Send) -> tuple[Producer, bool, bytes] | None:
+def _alike(send: Send) -> tuple[CoreProducer, bool, bytes] | None:
     """The values that single messages of one batch share; None: this send cannot be joined."""
     producer, span = send
     payload = span.whole()

@@ -12,7 +12,7 @@ from mqlab.broker.core.dispatch.selective import take_ids
 from mqlab.broker.core.durability.pending_records import PendingRecords
 from mqlab.broker.core.durability.records import Decide, Prepare
 from mqlab.broker.core.effects import Answer
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.flow import FlowControl
 from mqlab.broker.core.model.destinations import DestinationRegistry
 from mqlab.broker.core.model.messages import Span
@@ -44,13 +44,13 @@ class TwoPhaseCommit:
         self._rolling_back: list[PreparedTransaction] = []
 
     def check(self, xid: str) -> None:
-        """Raises RefusedError if a transaction cannot be prepared under this name."""
+        """Raises CommandError if a transaction cannot be prepared under this name."""
         if not xid or len(xid) > limits.XID or not xid.isprintable():
-            raise RefusedError(f"the name of a global transaction has 1 to {limits.XID} printable characters")
+            raise CommandError(f"the name of a global transaction has 1 to {limits.XID} printable characters")
         if xid in self.waiting:
-            raise RefusedError(f"transaction {xid!r} is prepared already")
+            raise CommandError(f"transaction {xid!r} is prepared already")
         if len(self.waiting) >= limits.PREPARED:
-            raise RefusedError(f"at most {limits.PREPARED} prepared transactions wait for a decision")
+            raise CommandError(f"at most {limits.PREPARED} prepared transactions wait for a decision")
 
     def prepare(self, xid: str, ended: EndedTransaction, answer: Answer) -> None:
         record = Prepare(xid, ended.record.puts, ended.record.removes)
@@ -62,7 +62,7 @@ class TwoPhaseCommit:
         """Commit or roll back, from any session, also a transaction that was prepared before a restart."""
         prepared = self.waiting.pop(xid, None)
         if prepared is None:
-            raise RefusedError(f"there is no prepared transaction {xid!r}")
+            raise CommandError(f"there is no prepared transaction {xid!r}")
         if not commit:
             self._rolling_back.append(prepared)
         # Before the decision is durable: the journal may begin a new file meanwhile, which repeats the ids.

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from mqlab.broker.channel_settings import ChannelSettings
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.server.channels.channel import SenderChannel
 from mqlab.broker.server.channels.host import ChannelHost
 
@@ -22,14 +22,14 @@ class ChannelRegistry:
             self.add(settings)
 
     def add(self, settings: ChannelSettings, password: str = "") -> None:
-        """Add and start a channel, until the broker ends. Raises RefusedError."""
+        """Add and start a channel, until the broker ends. Raises CommandError."""
         own = self._broker.settings.name
         if not own:
-            raise RefusedError("a broker with channels needs a name, by which other brokers know it")
+            raise CommandError("a broker with channels needs a name, by which other brokers know it")
         if settings.to == own:
-            raise RefusedError(f"{own} is this broker itself")
+            raise CommandError(f"{own} is this broker itself")
         if settings.to in self._channels:
-            raise RefusedError(f"there is a channel to {settings.to} already")
+            raise CommandError(f"there is a channel to {settings.to} already")
         destinations = self._broker.core.destinations
         destinations.remotes.reached.add(settings.to)
         destinations.transmission_queue(settings.to)
@@ -40,7 +40,7 @@ class ChannelRegistry:
     def get(self, to: str) -> SenderChannel:
         channel = self._channels.get(to)
         if channel is None:
-            raise RefusedError(f"there is no channel to {to[:80]!r}")
+            raise CommandError(f"there is no channel to {to[:80]!r}")
         return channel
 
     def status(self) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from mqlab.broker.core.effects import Committed, Deliver, Opened
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.core.model.sessions import Consumer
+from mqlab.broker.core.model.sessions import CoreConsumer
 from mqlab.broker.core.routing.transmission import dead_letter, drop_arrived
 from mqlab.broker.server.channels.batch import ChannelBatch, HeldDelivery
 from mqlab.broker.server.channels.host import ChannelHost
@@ -27,7 +27,7 @@ class SendingEnd:
         self._to = to
         self._batch = batch
         self._session = self._core.open_session(self, 1, transacted=True)
-        self._consumer: Consumer | None = None
+        self._consumer: CoreConsumer | None = None
         self._ready: deque[HeldDelivery] = deque()
         self._delivered = asyncio.Event()
         # Messages that have arrived at the other broker and whose removal here is not durable yet, oldest first.

@@ -6,7 +6,7 @@ from typing import Final
 
 from mqlab.broker.core import effects
 from mqlab.broker.core.dispatch.correlation_index import Key
-from mqlab.broker.core.model.sessions import Consumer
+from mqlab.broker.core.model.sessions import CoreConsumer
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.native.frame_reader import PROTOCOL_ERRORS
@@ -100,7 +100,7 @@ class InProcessConnection(NativeServerConnection):
     def run_effects(self) -> None:
         self._broker.run_effects()
 
-    def _consumer_of(self, link: int) -> Consumer:
+    def _consumer_of(self, link: int) -> CoreConsumer:
         consumer = self._consumers.get(link)
         if consumer is None:
             raise ProtocolError(f"there is no consumer {link}")

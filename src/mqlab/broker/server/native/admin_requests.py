@@ -12,8 +12,8 @@ from mqlab.broker.channel_settings import ChannelError, ChannelSettings
 from mqlab.broker.core import admin
 from mqlab.broker.core.durability.records import Commit
 from mqlab.broker.core.effects import Answer, Continue
-from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.model.sessions import Session
+from mqlab.broker.core.errors import CommandError
+from mqlab.broker.core.model.sessions import CoreSession
 from mqlab.broker.server.access import AccessDeniedError, owner_name
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.trace.stanzas import StanzaError, level_from
@@ -28,12 +28,12 @@ class AdminRequest(NamedTuple):
 
     fields: JsonObject
     number: int
-    session: Session | None
+    session: CoreSession | None
 
     def text(self, key: str) -> str:
         value = self.fields.get(key)
         if not isinstance(value, str) or not value:
-            raise RefusedError(f"the request needs {key}")
+            raise CommandError(f"the request needs {key}")
         return value
 
     def optional(self, key: str) -> str:
@@ -69,12 +69,12 @@ class AdminRequestHandler:
             "stop_channel": self._stop_channel,
         }
 
-    def handle(self, fields: JsonObject, number: int, session: Session | None) -> JsonObject | None:
-        """Raises RefusedError, BadNameError and BadSelectorError."""
+    def handle(self, fields: JsonObject, number: int, session: CoreSession | None) -> JsonObject | None:
+        """Raises CommandError, BadNameError and BadSelectorError."""
         name = str(fields.get("ask"))
         handler = self._handlers.get(name)
         if handler is None:
-            raise RefusedError(f"unknown admin request {name[:80]!r}")
+            raise CommandError(f"unknown admin request {name[:80]!r}")
         try:
             self._connection.access.check_request(name, fields)
         except AccessDeniedError as error:
@@ -104,7 +104,7 @@ class AdminRequestHandler:
     def _prepare(self, request: AdminRequest) -> None:
         session = request.session
         if session is None or not session.transacted:
-            raise RefusedError("only a transacted session can prepare")
+            raise CommandError("only a transacted session can prepare")
         self._core.prepare(session, request.text("xid"), Answer(self._connection, request.number, {}))
 
     def _commit(self, request: AdminRequest) -> None:
@@ -120,7 +120,7 @@ class AdminRequestHandler:
         """One page. The client asks for the next page with `after` set to the `more` of this one."""
         after, sees = request.fields.get("after", 0), self._connection.access.sees
         if not isinstance(after, int):
-            raise RefusedError(f"after: {str(after)[:80]!r} is not a number")
+            raise CommandError(f"after: {str(after)[:80]!r} is not a number")
         queues, more = admin.page(self._core, after)
         lines = [admin.summary(queue) for queue in queues if sees(queue)]
         return {"destinations": lines} if more is None else {"destinations": lines, "more": more}
@@ -135,7 +135,7 @@ class AdminRequestHandler:
     def _move(self, request: AdminRequest) -> None:
         most = request.fields.get("most")
         if most is not None and (not isinstance(most, int) or most < 0):
-            raise RefusedError(f"most: {most!r} is not a number of messages")
+            raise CommandError(f"most: {most!r} is not a number of messages")
         selector = request.optional("selector")
         work = admin.move_slices(self._core, request.text("name"), request.text("to"), selector, most)
         self._run_slice(request, work)
@@ -146,7 +146,7 @@ class AdminRequestHandler:
         self._answer_when_durable(request, first_lsn, {})
 
     def _run_slice(self, request: AdminRequest, work: admin.Slices, *, resumed: bool = False) -> None:
-        """Run one slice; answer when all slices are durable. Raises RefusedError."""
+        """Run one slice; answer when all slices are durable. Raises CommandError."""
         core = self._core
         first_lsn = core.records.lsn
         try:
@@ -162,7 +162,7 @@ class AdminRequestHandler:
     def _resume(self, request: AdminRequest, work: admin.Slices) -> None:
         try:
             self._run_slice(request, work, resumed=True)
-        except RefusedError as error:
+        except CommandError as error:
             self._connection.answer(Answer(self._connection, request.number, {"error": str(error)}))
 
     def _answer_when_durable(self, request: AdminRequest, first_lsn: int, value: JsonObject) -> None:
@@ -178,7 +178,7 @@ class AdminRequestHandler:
             if level or application:
                 activity.set_level(level_from(level), application or None)
         except StanzaError as error:
-            raise RefusedError(str(error)) from None
+            raise CommandError(str(error)) from None
         self._flush_slice(request, activity.flush_slices())
 
     def _flush_slice(self, request: AdminRequest, work: Iterator[None]) -> None:
@@ -201,7 +201,7 @@ class AdminRequestHandler:
                 ca=Path(ca) if ca else None, **options,
             )  # fmt: skip
         except ChannelError as error:
-            raise RefusedError(str(error)) from None
+            raise CommandError(str(error)) from None
         self._broker.channels.add(settings, request.optional("password"))
         return {}
 

@@ -8,8 +8,8 @@ from typing import Final, cast
 from mqlab.broker import limits
 from mqlab.broker.core import effects
 from mqlab.broker.core.dispatch.direct import DecodedHeaders
-from mqlab.broker.core.errors import RefusedError
-from mqlab.broker.core.model.sessions import Consumer, Producer, Session
+from mqlab.broker.core.errors import CommandError
+from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer, CoreSession
 from mqlab.broker.core.refusal import must_stay_single
 from mqlab.broker.security.rights import User
 from mqlab.broker.server.access import Access, owner_name, permitted_frames
@@ -49,9 +49,9 @@ class NativeServerConnection(FrameReader, EffectEncoder):
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
         self._core = broker.core
-        self._sessions: dict[int, Session] = {}
-        self._producers: dict[int, Producer] = {}
-        self._consumers: dict[int, Consumer] = {}
+        self._sessions: dict[int, CoreSession] = {}
+        self._producers: dict[int, CoreProducer] = {}
+        self._consumers: dict[int, CoreConsumer] = {}
         self._transport: asyncio.Transport | None = None
         self._login_deadline: asyncio.TimerHandle | None = None
         self.peer = ""
@@ -201,7 +201,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         if frame.session in self._sessions or not frame.session:
             raise ProtocolError(f"session {frame.session} is open already, or is not a valid number")
         if len(self._sessions) >= limits.SESSIONS_A_CONNECTION:
-            raise RefusedError(f"a connection has at most {limits.SESSIONS_A_CONNECTION} sessions")
+            raise CommandError(f"a connection has at most {limits.SESSIONS_A_CONNECTION} sessions")
         transacted = bool(frame.json().get("transacted"))
         owner = {"client": self.client_id, "user": owner_name(self.user)}
         session = self._core.open_session(self, frame.session, transacted=transacted, **owner)
@@ -217,7 +217,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
     def _open_consumer(self, frame: Frame) -> None:
         session, name = self._new_link_arguments(frame)
         if frame.amount > limits.PREFETCH:
-            raise RefusedError(f"credit for {frame.amount} messages; the limit is {limits.PREFETCH}")
+            raise CommandError(f"credit for {frame.amount} messages; the limit is {limits.PREFETCH}")
         self.access.check_frame(Kind.OPEN_CONSUMER, destination=name)
         # The answer and the first delivery are effects, which run after this command.
         self._consumers[frame.link] = self._core.open_consumer(
@@ -225,20 +225,20 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         )
         self._names[frame.link] = self._origins[frame.link] = name
 
-    def _new_link_arguments(self, frame: Frame) -> tuple[Session, str]:
+    def _new_link_arguments(self, frame: Frame) -> tuple[CoreSession, str]:
         if frame.link in self._producers or frame.link in self._consumers or not frame.link:
             raise ProtocolError(f"link {frame.link} is open already, or is not a valid number")
         if len(self._producers) + len(self._consumers) >= limits.LINKS_A_CONNECTION:
-            raise RefusedError(f"a connection has at most {limits.LINKS_A_CONNECTION} producers and consumers")
+            raise CommandError(f"a connection has at most {limits.LINKS_A_CONNECTION} producers and consumers")
         return self._session(frame), destination_in(frame)
 
-    def _session(self, frame: Frame) -> Session:
+    def _session(self, frame: Frame) -> CoreSession:
         session = self._sessions.get(frame.session)
         if session is None:
             raise ProtocolError(f"there is no session {frame.session}")
         return session
 
-    def _consumer(self, frame: Frame) -> Consumer:
+    def _consumer(self, frame: Frame) -> CoreConsumer:
         consumer = self._consumers.get(frame.link)
         if consumer is None:
             raise ProtocolError(f"there is no consumer {frame.link}")

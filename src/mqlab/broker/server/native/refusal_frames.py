@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mqlab.broker.core.dispatch.correlation_index import Key
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.destination_names import BadNameError
 from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 from mqlab.broker.core.selectors import BadSelectorError
@@ -14,7 +14,7 @@ from mqlab.wire.native.columns import Value
 from mqlab.wire.native.frames import Flag, Frame, Kind, ProtocolError
 
 # The broker refuses the command with these errors, and the connection goes on.
-REFUSALS: Final = (RefusedError, BadNameError, BadSelectorError)
+REFUSALS: Final = (CommandError, BadNameError, BadSelectorError)
 _SINGLE: Final = int(Flag.SINGLE)
 
 

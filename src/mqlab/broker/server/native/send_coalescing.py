@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from mqlab.broker.core.broker import Core
-from mqlab.broker.core.model.sessions import Producer
+from mqlab.broker.core.model.sessions import CoreProducer
 from mqlab.broker.core.refusal import must_stay_single
 from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
 from mqlab.wire.native.coalescing import coalescible_runs, join_singles, split_batch
@@ -24,7 +24,7 @@ _PERSISTENT, _CONFIRM = int(Flag.PERSISTENT), int(Flag.CONFIRM)
 
 
 class SendCoalescer:
-    def __init__(self, core: Core, producers: Mapping[int, Producer], write: Callable[[bytes], None]) -> None:
+    def __init__(self, core: Core, producers: Mapping[int, CoreProducer], write: Callable[[bytes], None]) -> None:
         self._core = core
         self._producers = producers
         self._write = write
@@ -59,9 +59,9 @@ class SendCoalescer:
 
 
 def send_individually(
-    core: Core, producer: Producer, payload: Payload, first: int, *, persistent: bool, confirm: bool
+    core: Core, producer: CoreProducer, payload: Payload, first: int, *, persistent: bool, confirm: bool
 ) -> None:
-    """Send each message of a batch by itself, for a destination where that makes a difference. Raises RefusedError."""
+    """Send each message of a batch by itself, for a destination where that makes a difference. Raises CommandError."""
     singles = split_batch(payload)
     for number, single in enumerate(singles, first):
         # The producer may overdraw its credit with one batch, so only the last message is charged.

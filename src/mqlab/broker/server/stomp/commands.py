@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.wire.native.bodies import Buffer
 from mqlab.wire.native.frames import Frame, Kind
 
@@ -45,9 +45,9 @@ class NativeCommands:
         return self._requests[frame.first][1]
 
     def answered(self, frame: Frame) -> None:
-        """Call the callback of the request. Raises RefusedError if the broker refused it."""
+        """Call the callback of the request. Raises CommandError if the broker refused it."""
         answer = frame.json()
         then, _ = self._requests.pop(frame.first)
         if "error" in answer:
-            raise RefusedError(str(answer["error"]))
+            raise CommandError(str(answer["error"]))
         then(answer)

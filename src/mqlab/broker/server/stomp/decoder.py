@@ -116,7 +116,7 @@ class StompDecoder:
         """The text for the ERROR frame. Before the login it quotes nothing from the client: that may be a password."""
         return str(error) if self._components.logged_in else _CONNECT_EXPECTED
 
-    # Actions and handlers return True when they are done. All raise StompError, BadNameError or RefusedError.
+    # Actions and handlers return True when they are done. All raise StompError, BadNameError or CommandError.
 
     def _connect(self, frame: StompFrame) -> bool:
         components = self._components

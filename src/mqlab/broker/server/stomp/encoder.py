@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from mqlab import __version__
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.server.stomp.components import StompComponents
 from mqlab.broker.server.stomp.messages.unpacking import header_line
 from mqlab.broker.server.stomp.producers import PLAIN
@@ -35,7 +35,7 @@ class StompEncoder:
         }
 
     def encode(self, frame: Frame) -> None:
-        """Raises RefusedError if the broker has refused an admin request."""
+        """Raises CommandError if the broker has refused an admin request."""
         handler = self._handlers.get(frame.kind)
         if handler is not None:
             handler(frame)
@@ -73,7 +73,7 @@ class StompEncoder:
         receipts = self._components.commands.receipts_of(frame)
         try:
             self._components.commands.answered(frame)
-        except RefusedError:
+        except CommandError:
             self._components.failed_receipt = next(iter(receipts), "")
             raise
 

@@ -1,7 +1,7 @@
 """The temporary queues of a STOMP connection: the client's names for them, and the broker's."""
 
 from mqlab.broker import limits
-from mqlab.broker.core.errors import RefusedError
+from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.destination_names import check_name
 from mqlab.broker.server.stomp.commands import JsonObject, NativeCommands
 from mqlab.broker.server.stomp.messages.destination_names import TEMPORARY, native_name
@@ -14,13 +14,13 @@ class TemporaryQueues:
         self._names: dict[str, str] = {}
 
     def ready(self, written: str) -> bool:
-        """Whether the destination can be used; the first use of a temporary queue creates it. Raises RefusedError."""
+        """Whether the destination can be used; the first use of a temporary queue creates it. Raises CommandError."""
         if not written.startswith(TEMPORARY):
             return True
         if written not in self._names:
             check_name(written.removeprefix(TEMPORARY), "the name of a temporary queue")
             if len(self._names) >= limits.LINKS_A_CONNECTION:
-                raise RefusedError(f"a connection has at most {limits.LINKS_A_CONNECTION} temporary queues")
+                raise CommandError(f"a connection has at most {limits.LINKS_A_CONNECTION} temporary queues")
             self._names[written] = ""
             self._commands.request({"ask": "temporary"}, lambda answer: self._created(written, answer))
         return bool(self._names[written])

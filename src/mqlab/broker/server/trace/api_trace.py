@@ -16,7 +16,7 @@ from time import time_ns
 from typing import Any, Final
 
 from mqlab.broker.core.effects import Append, Effect
-from mqlab.broker.core.model.sessions import Consumer, Producer, Session
+from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer, CoreSession
 from mqlab.broker.server.trace.isolation import ObserverErrors, isolated
 from mqlab.broker.server.trace.traced_links import destination_of
 from mqlab.broker.settings import SettingError
@@ -209,7 +209,7 @@ def effect_line(effect: Effect) -> str:
     subject: Any = effect[0]
     session, link, first, destination = 0, 0, 0, ""
     owner = subject
-    if isinstance(subject, Producer | Consumer):
+    if isinstance(subject, CoreProducer | CoreConsumer):
         session, link, destination, owner = (
             subject.session.number,
             subject.link,
@@ -217,7 +217,7 @@ def effect_line(effect: Effect) -> str:
             subject.session.owner,
         )
         first = effect[1] if len(effect) > 1 and isinstance(effect[1], int) else 0
-    elif isinstance(subject, Session):
+    elif isinstance(subject, CoreSession):
         session, owner = subject.number, subject.owner
     number, application = str(getattr(owner, "number", "-")), str(getattr(owner, "application", ""))
     return _line(number, application, "core", kind, session=session, link=link, first=first, destination=destination)

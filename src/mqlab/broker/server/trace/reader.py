@@ -30,7 +30,7 @@ class ActivityTraceReader:
 
     @classmethod
     async def open(cls, connection: aio.Connection) -> ActivityTraceReader:
-        """Raises RefusedError if the user may not read the trace."""
+        """Raises CommandError if the user may not read the trace."""
         session = await connection.session("client")
         consumer = await session.consumer(TRACE_QUEUE, prefetch=_PREFETCH)
         return cls(session, consumer, await connection.ask("trace"))

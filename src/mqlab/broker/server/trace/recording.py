@@ -6,7 +6,7 @@ from collections import deque
 from time import time_ns
 from typing import Final, NamedTuple, Protocol
 
-from mqlab.broker.core.model.sessions import Consumer, Producer, Session
+from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer, CoreSession
 from mqlab.broker.server.native.refusal_frames import REFUSALS
 from mqlab.broker.server.trace.detail import HIGH, RawDetail, detail_prefix, kept_message
 from mqlab.broker.server.trace.isolation import Command, ObserverErrors
@@ -34,9 +34,9 @@ class TracedConnection(NamedTuple):
 
     number: int
     application: str
-    sessions: dict[int, Session]
-    producers: dict[int, Producer]
-    consumers: dict[int, Consumer]
+    sessions: dict[int, CoreSession]
+    producers: dict[int, CoreProducer]
+    consumers: dict[int, CoreConsumer]
     commands: dict[int, Command]
     clock: Clock
 

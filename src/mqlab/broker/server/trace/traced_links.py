@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final
 
-from mqlab.broker.core.model.sessions import Consumer, Producer
+from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer
 from mqlab.broker.server.trace.detail import RawDetail, detail_prefix, ids_of
 from mqlab.broker.server.trace.records import RecordLabels
 from mqlab.wire.native.bodies import Payload
@@ -25,7 +25,7 @@ class TracedLink:
         "receive", "receives", "room", "unconfirmed",
     )  # fmt: skip
 
-    def __init__(self, connection: int, application: str, link: Producer | Consumer) -> None:
+    def __init__(self, connection: int, application: str, link: CoreProducer | CoreConsumer) -> None:
         destination = destination_of(link)
 
         def labels(operation: str) -> RecordLabels:
@@ -39,7 +39,7 @@ class TracedLink:
         self.acknowledge, self.room = labels("acknowledge"), labels("room")
         self.unconfirmed: deque[PendingOperation] = deque()
         self.receives: deque[PendingOperation] = deque()
-        self.consumer = consumer = link if isinstance(link, Consumer) else None
+        self.consumer = consumer = link if isinstance(link, CoreConsumer) else None
         self.get = labels("get" if consumer is None or consumer.browser is None else "browse")
         # A consumer that had credit may get deliveries that answer no receive.
         self.had_credit = consumer is not None and consumer.credit > 0
@@ -70,5 +70,5 @@ class TracedLink:
         return None
 
 
-def destination_of(link: Producer | Consumer) -> str:
-    return link.destination.full_name if isinstance(link, Producer) else link.queue.full_name
+def destination_of(link: CoreProducer | CoreConsumer) -> str:
+    return link.destination.full_name if isinstance(link, CoreProducer) else link.queue.full_name
