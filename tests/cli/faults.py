@@ -6,7 +6,7 @@ Agents are processes of their own: `sitecustomize.py`, in a folder on their PYTH
 import numpy as np
 
 from mqlab.client import aio
-from mqlab.drivers import DRIVERS, Connection, Driver, ReceivedBatch, Receiver, ReceiverOptions
+from mqlab.drivers import DRIVERS, Driver, DriverConnection, ReceivedBatch, Receiver, ReceiverOptions
 from mqlab.drivers.native.driver import NativeConnection, NativeDriver
 from mqlab.systems import SYSTEMS, System
 from mqlab.systems.embedded.system import Embedded
@@ -75,7 +75,7 @@ class FaultyConnection(NativeConnection):
 
 def driver_with(fault: type[Faulty]) -> type[Driver]:
     class FaultyDriver(NativeDriver):
-        async def connect(self, application: str = "") -> Connection:
+        async def connect(self, application: str = "") -> DriverConnection:
             return FaultyConnection(await aio.connect(self.address, application=application), fault)
 
     return FaultyDriver

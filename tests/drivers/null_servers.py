@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import numpy as np
 import uvloop
 
-from mqlab.drivers import DRIVERS, Connection
+from mqlab.drivers import DRIVERS, DriverConnection
 from mqlab.drivers.api import Matrix
 from mqlab.drivers.null_server.api import NullServer
 
@@ -27,7 +27,7 @@ async def serving(make: Callable[[], NullServer]) -> AsyncIterator[str]:
         server.close()
 
 
-def against(driver: str, make: Callable[[], NullServer], play: Callable[[Connection], Awaitable[None]]) -> None:
+def against(driver: str, make: Callable[[], NullServer], play: Callable[[DriverConnection], Awaitable[None]]) -> None:
     """Plays with a connection, closes it, and sees that no task is left."""
 
     async def main() -> None:
@@ -53,7 +53,7 @@ async def turns(number: int = 20) -> None:
 def check_confirming(driver: str, null: type[NullServer], to: str, rows: int, size: int) -> None:
     """What is waited for is confirmed, whatever was sent before without waiting."""
 
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender(to, persistent=False, transacted=False)
         for wait in (True, False, True):
             await sender.send(bodies(rows, size), wait=wait)

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 import psutil
 import pytest
 
-from mqlab.drivers import Connection, DriverError, Receiver, ReceiverOptions, Requester, Responder, Sender
+from mqlab.drivers import DriverConnection, DriverError, DriverRequester, Receiver, ReceiverOptions, Responder, Sender
 from mqlab.drivers.common.timeouts import with_timeout
 from mqlab.runner.capability import driver_class, unsupported_features
 from mqlab.runner.checks.feature_checks import NumberedProducer
@@ -17,7 +17,7 @@ from mqlab.systems import Running
 
 from .real import Real
 
-Closing = Connection | Receiver | Requester | Responder | Sender
+Closing = DriverConnection | Receiver | DriverRequester | Responder | Sender
 
 # In place of half a minute, or five.
 _SHORT_TIMEOUT_S = 0.3

@@ -9,14 +9,14 @@ import warnings
 from typing import Any, Final
 
 from mqlab.drivers.api import (
-    Connection,
     Driver,
+    DriverConnection,
     DriverError,
+    DriverRequester,
     ReceivedBatch,
     Receiver,
     ReceiverOptions,
     Reply,
-    Requester,
     Responder,
     Sender,
 )
@@ -38,18 +38,21 @@ DRIVERS: Final[Registry[Driver]] = Registry("mqlab.drivers", {
 
 __all__ = [
     "DRIVERS",
-    "Connection",
     "Driver",
+    "DriverConnection",
     "DriverError",
+    "DriverRequester",
     "ReceivedBatch",
     "Receiver",
     "ReceiverOptions",
     "Reply",
-    "Requester",
     "Responder",
     "Sender",
 ]
-_FORMER_NAMES: Final[dict[str, type]] = {"Arrival": ReceivedBatch, "Receiving": ReceiverOptions}
+_FORMER_NAMES: Final[dict[str, type]] = {
+    "Arrival": ReceivedBatch, "Receiving": ReceiverOptions,
+    "Connection": DriverConnection, "Requester": DriverRequester,
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

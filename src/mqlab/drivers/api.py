@@ -130,7 +130,7 @@ class Receiver(ABC):
         """End the consumer. The system redelivers what is not acknowledged."""
 
 
-class Requester(ABC):
+class DriverRequester(ABC):
     """A session that sends requests and receives their replies. A requester role owns it and closes it."""
 
     @abstractmethod
@@ -165,7 +165,7 @@ class Responder(ABC):
         """Return when the system has accepted all replies, then end the session."""
 
 
-class Connection(ABC):
+class DriverConnection(ABC):
     """A connection to the system, from which roles open links. The agent closes it at the end of a run.
 
     An agent opens many links at the same time. A driver may leave out the methods that are not abstract, if its `lacks`
@@ -180,7 +180,7 @@ class Connection(ABC):
     async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
         """Open a session with one consumer. It gets every message that is sent to its topic after the return."""
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> DriverRequester:
         """Open a session that sends requests to `destination`; requesters may share the queue `reply_to`."""
         raise _left_out("requester", destination, reply_to, persistent)
 
@@ -235,7 +235,7 @@ class Driver(ABC):
         self.options = options
 
     @abstractmethod
-    async def connect(self, application: str = "") -> Connection:
+    async def connect(self, application: str = "") -> DriverConnection:
         """Connect, and show `application` as the client's name where the system displays one.
 
         Raise DriverError, and leave nothing open, if the system cannot be reached or refuses the login.

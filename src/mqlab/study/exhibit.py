@@ -9,14 +9,14 @@ from mqlab.study.point import Point
 Form = Literal["matrix", "bars", "summary", "settings", "diagram", "setup", "table", "lines", "series"]
 # What a column or a line shows of a metric: its value; the first system's value / the second's; by how many percent the
 # faster of two systems is ahead; the change in percent against the base point; the maximum over swept parameters.
-Kind = Literal["value", "ratio", "faster", "impact", "peak"]
+ViewKind = Literal["value", "ratio", "faster", "impact", "peak"]
 
 
 @dataclass(frozen=True)
 class MetricView:
     """One metric in an exhibit: a column of a table (or one for each system), or the lines of a chart."""
 
-    kind: Kind
+    kind: ViewKind
     metric: str
     head: str = ""  # the heading; "": the label of the metric
     # The parameters that a peak, or a ratio of two peaks, is taken over. A table shows where a peak was in brackets.

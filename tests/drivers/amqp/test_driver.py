@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from drivers.null_servers import against, bodies, turns
-from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
+from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
 from mqlab.drivers.amqp.null_server import AmqpNullServer
 from mqlab.wire.amqp import Method, method
 
-Play = Callable[[Connection], Awaitable[None]]
+Play = Callable[[DriverConnection], Awaitable[None]]
 
 
 class FakeBroker(AmqpNullServer):
@@ -62,7 +62,7 @@ def quiet(fake_broker: type[FakeBroker]) -> type[FakeBroker]:
 
 @pytest.mark.parametrize(("rows", "size"), [(1, 12), (70_000, 12), (5, 300_000), (3, 0)])
 def test_every_message_of_a_batch_is_confirmed(fake_broker: type[FakeBroker], rows: int, size: int) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender("queue:q", persistent=True, transacted=False)
         await sender.send(bodies(rows, size), wait=True)
         assert FakeBroker.connections[-1]._published == rows
@@ -74,7 +74,7 @@ def test_every_message_of_a_batch_is_confirmed(fake_broker: type[FakeBroker], ro
 
 
 def test_what_was_received_is_acknowledged_with_the_next(fake_broker: type[FakeBroker]) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:q", ReceiverOptions(10))
         first = await receiver.receive()
         assert [body[4] for body in first.bodies.tolist()] == list(range(10))
@@ -89,7 +89,7 @@ def test_what_was_received_is_acknowledged_with_the_next(fake_broker: type[FakeB
 
 
 def test_lazy_acknowledgement_is_told_at_the_end(fake_broker: type[FakeBroker]) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:q", ReceiverOptions(40, "dups_ok"))
         rows = 0
         while rows < 40:
@@ -103,7 +103,7 @@ def test_lazy_acknowledgement_is_told_at_the_end(fake_broker: type[FakeBroker]) 
 
 
 def test_a_receive_that_is_cancelled_loses_nothing(fake_broker: type[FakeBroker]) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:q", ReceiverOptions(10))
         waiting = asyncio.ensure_future(receiver.receive())
         await asyncio.sleep(0)
@@ -122,7 +122,7 @@ def test_a_receive_that_is_cancelled_loses_nothing(fake_broker: type[FakeBroker]
 def test_a_send_waits_for_all_its_confirmations(
     quiet: type[FakeBroker], confirmations: list[tuple[int, bool]], all_of_them: bool
 ) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender("queue:q", persistent=True, transacted=False)
         sending = asyncio.ensure_future(sender.send(bodies(3), wait=True))
         await turns()
@@ -147,7 +147,7 @@ def test_a_send_waits_for_all_its_confirmations(
     ],
 )
 def test_a_broker_that_breaks_off_is_quoted(quiet: type[FakeBroker], said: bytes, why: str) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender("queue:q", persistent=True, transacted=False)
         sending = asyncio.ensure_future(sender.send(bodies(3), wait=True))
         await turns()
@@ -161,7 +161,7 @@ def test_a_broker_that_breaks_off_is_quoted(quiet: type[FakeBroker], said: bytes
 
 
 def test_a_connection_that_is_lost_ends_every_wait(quiet: type[FakeBroker]) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender("queue:q", persistent=True, transacted=False)
         receiver = await connection.receiver("queue:q", ReceiverOptions(10))
         waiting = [asyncio.ensure_future(sender.send(bodies(3), wait=True)), asyncio.ensure_future(receiver.receive())]
@@ -183,7 +183,7 @@ def test_a_connection_that_is_lost_ends_every_wait(quiet: type[FakeBroker]) -> N
     ],
 )
 def test_a_sender_waits_while_the_broker_wants_nothing(fake_broker: type[FakeBroker], stop: bytes, go: bytes) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender("queue:q", persistent=False, transacted=False)
         FakeBroker.connections[-1].write(stop)
         await turns()
@@ -197,7 +197,7 @@ def test_a_sender_waits_while_the_broker_wants_nothing(fake_broker: type[FakeBro
 
 
 def test_a_full_disk_is_not_waited_for(fake_broker: type[FakeBroker]) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender("queue:q", persistent=True, transacted=False)
         FakeBroker.connections[-1].write(method(0, "connection.blocked", "low on disk"))
         await turns()
@@ -210,14 +210,14 @@ def test_a_full_disk_is_not_waited_for(fake_broker: type[FakeBroker]) -> None:
 def test_a_login_that_is_refused(fake_broker: type[FakeBroker]) -> None:
     fake_broker.answers = {"connection.start-ok": method(0, "connection.close", 403, "ACCESS_REFUSED - guest", 0, 0)}
 
-    async def play(_: Connection) -> None: ...
+    async def play(_: DriverConnection) -> None: ...
 
     with pytest.raises(DriverError, match="ACCESS_REFUSED - guest"):
         against("amqp", fake_broker, play)
 
 
 def test_transactions_and_topics_are_asked_for(fake_broker: type[FakeBroker]) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender("topic:t", persistent=True, transacted=True)
         await sender.send(bodies(3), wait=False)
         await sender.commit()
@@ -235,7 +235,7 @@ def test_transactions_and_topics_are_asked_for(fake_broker: type[FakeBroker]) ->
 
 
 def test_what_it_has_not_is_said(fake_broker: type[FakeBroker]) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         with pytest.raises(DriverError, match="gets all that is on its queue"):
             await connection.receiver("topic:t", ReceiverOptions(10, selector="seq > 5"))
         sender = await connection.sender("topic:t", persistent=False, transacted=False)
@@ -248,7 +248,7 @@ def test_what_it_has_not_is_said(fake_broker: type[FakeBroker]) -> None:
 def test_a_sender_is_not_far_ahead_of_a_slow_system(fake_broker: type[FakeBroker]) -> None:
     fake_broker.answers = {"channel.flow": b""}
 
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender("queue:q", persistent=False, transacted=False)
         sending = asyncio.ensure_future(sender.send(bodies(2000, 1024), wait=False))
         await turns()
@@ -267,7 +267,7 @@ def test_a_sender_is_not_far_ahead_of_a_slow_system(fake_broker: type[FakeBroker
 def test_a_question_tells_what_is_taken(fake_broker: type[FakeBroker]) -> None:
     fake_broker.answers = {"channel.flow": b""}
 
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender("queue:q", persistent=False, transacted=False)
         await sender.send(bodies(10), wait=False)
         await sender.wait_accepted(10)
@@ -288,7 +288,7 @@ def test_a_system_that_says_nothing(fake_broker: type[FakeBroker], monkeypatch: 
     monkeypatch.setattr("mqlab.drivers.amqp.client._OPEN_TIMEOUT_S", 0.05)
     fake_broker.answers = {"connection.start-ok": b""}
 
-    async def play(_: Connection) -> None: ...
+    async def play(_: DriverConnection) -> None: ...
 
     with pytest.raises(DriverError, match="sent no AMQP handshake"):
         against("amqp", fake_broker, play)

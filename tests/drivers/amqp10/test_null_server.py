@@ -7,7 +7,7 @@ pytest.importorskip("proton", reason="python-qpid-proton is not installed")
 import numpy as np
 from tests.drivers.null_servers import against, check_confirming
 
-from mqlab.drivers import Connection, ReceiverOptions
+from mqlab.drivers import DriverConnection, ReceiverOptions
 from mqlab.drivers.amqp10.null_server import Amqp10NullServer
 
 
@@ -20,7 +20,7 @@ def test_what_is_waited_for_is_confirmed(rows: int, size: int) -> None:
 # One of 100 kB comes in several frames, since the driver takes no longer ones.
 @pytest.mark.parametrize(("size", "batch"), [(12, 1000), (300, 7), (100_000, 4)])
 def test_bodies_come_whole_and_numbered_for_as_long_as_there_is_room(size: int, batch: int) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:q", ReceiverOptions(16 * batch))
         came = 0
         while came < 20 * batch:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.drivers.null_servers import against, check_confirming
 
-from mqlab.drivers import Connection, ReceiverOptions
+from mqlab.drivers import DriverConnection, ReceiverOptions
 from mqlab.drivers.kafka.null_server import KafkaNullServer
 
 
@@ -16,7 +16,7 @@ def test_what_is_waited_for_is_confirmed(destination: str, rows: int, size: int)
 
 @pytest.mark.parametrize(("size", "batch"), [(12, 1000), (300, 7), (100_000, 4)])
 def test_bodies_come_whole_and_numbered_for_as_long_as_there_is_room(size: int, batch: int) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         # Of one partition, so that they have an order.
         receiver = await connection.receiver("topic:t", ReceiverOptions(16 * batch))
         came, last = 0, -1
@@ -35,7 +35,7 @@ def test_bodies_come_whole_and_numbered_for_as_long_as_there_is_room(size: int, 
 
 
 def test_what_was_received_of_a_queue_is_acknowledged() -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:q", ReceiverOptions(100, "transacted"))
         for _ in range(3):
             assert len((await receiver.receive()).bodies)

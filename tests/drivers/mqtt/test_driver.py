@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from drivers.null_servers import against, bodies, turns
-from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
+from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
 from mqlab.drivers.mqtt.null_server import MqttNullServer
 from mqlab.wire.mqtt import CONNECT, PINGREQ, SUBSCRIBE, MqttPublisher, Packet, packet
 
@@ -73,7 +73,7 @@ def last() -> Silent:
 def test_every_message_of_a_batch_is_confirmed(
     fake_broker: type[FakeBroker], driver: str, rows: int, size: int
 ) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender("topic:t", persistent=True, transacted=False)
         await sender.send(bodies(rows, size), wait=True)
         await sender.send(bodies(1, size), wait=False)
@@ -84,7 +84,7 @@ def test_every_message_of_a_batch_is_confirmed(
 
 @pytest.mark.parametrize("driver", ["mqtt", "mqtt3"])
 def test_what_was_received_is_acknowledged_with_the_next(fake_broker: type[FakeBroker], driver: str) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(100))
         broker, publishing = FakeBroker.connections[-1], MqttPublisher(5 if driver == "mqtt" else 4, "topic/t", qos=1)
         before = broker.read
@@ -101,7 +101,7 @@ def test_what_was_received_is_acknowledged_with_the_next(fake_broker: type[FakeB
 
 
 def test_messages_sent_again_are_told_apart(fake_broker: type[FakeBroker]) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(100))
         new = MqttPublisher(5, "topic/t", qos=1).message(b"body", 1)
         FakeBroker.connections[-1].write(b"\x3a" + new[1:] + new)
@@ -112,7 +112,7 @@ def test_messages_sent_again_are_told_apart(fake_broker: type[FakeBroker]) -> No
 
 
 def test_a_receive_that_is_cancelled_loses_nothing(fake_broker: type[FakeBroker]) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(100))
         waiting = asyncio.ensure_future(receiver.receive())
         await asyncio.sleep(0)
@@ -128,7 +128,7 @@ def test_a_receive_that_is_cancelled_loses_nothing(fake_broker: type[FakeBroker]
 def test_no_more_is_unconfirmed_than_the_broker_takes(silent: type[Silent]) -> None:
     silent.answers = {CONNECT: packet(0x20, b"\0\0\3\x21\0\5")}
 
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender("topic:t", persistent=True, transacted=False)
         broker = last()
         before = len(broker.read)
@@ -156,7 +156,7 @@ def test_no_more_is_unconfirmed_than_the_broker_takes(silent: type[Silent]) -> N
     ],
 )
 def test_what_a_confirmation_says(silent: type[Silent], destination: str, reason: bytes, why: str) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender(destination, persistent=False, transacted=False)
         sending = asyncio.ensure_future(sender.send(bodies(1), wait=True))
         await turns()
@@ -179,7 +179,7 @@ def test_what_a_confirmation_says(silent: type[Silent], destination: str, reason
     ],
 )
 def test_a_broker_that_breaks_off_ends_every_wait(silent: type[Silent], said: bytes, why: str) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender("topic:t", persistent=True, transacted=False)
         sending = asyncio.ensure_future(sender.send(bodies(1), wait=True))
         await turns()
@@ -213,7 +213,7 @@ def test_a_broker_that_refuses_is_quoted(
 ) -> None:
     fake_broker.answers = answers
 
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         await connection.receiver("topic:t", ReceiverOptions(100))
 
     with pytest.raises(DriverError, match=why):
@@ -221,7 +221,7 @@ def test_a_broker_that_refuses_is_quoted(
 
 
 def test_a_receiver_that_is_full_stops_reading(fake_broker: type[FakeBroker]) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(50))
         broker, message = FakeBroker.connections[-1], MqttPublisher(5, "topic/t", qos=0).message(bytes(100_000))
         for _ in range(300):
@@ -241,7 +241,7 @@ def test_a_session_with_more_than_it_has_room_for_still_hears_answers(fake_broke
     many = MqttPublisher(4, "topic/t", qos=1).message(bytes(10_000), 1) * 1000
     fake_broker.answers = {SUBSCRIBE: many + packet(0x90, b"\0\1\1")}
 
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(10, durable="lasting"))
         rows = 0
         while rows < 1000:
@@ -263,7 +263,7 @@ def test_a_session_with_more_than_it_has_room_for_still_hears_answers(fake_broke
 def test_what_it_has_not_is_said(
     fake_broker: type[FakeBroker], driver: str, destination: str, how: ReceiverOptions, why: str
 ) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         with pytest.raises(DriverError, match=why):
             await connection.receiver(destination, how)
 
@@ -273,7 +273,7 @@ def test_what_it_has_not_is_said(
 def test_a_sender_is_not_far_ahead_of_a_slow_system(fake_broker: type[FakeBroker]) -> None:
     fake_broker.answers = {PINGREQ: b""}
 
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender("topic:t", persistent=False, transacted=False)
         sending = asyncio.ensure_future(sender.send(bodies(2000, 1024), wait=False))
         await turns()
@@ -293,7 +293,7 @@ def test_a_system_that_says_nothing(fake_broker: type[FakeBroker], monkeypatch: 
     monkeypatch.setattr("mqlab.drivers.mqtt.client._OPEN_TIMEOUT_S", 0.05)
     fake_broker.answers = {CONNECT: b""}
 
-    async def play(_: Connection) -> None: ...
+    async def play(_: DriverConnection) -> None: ...
 
     with pytest.raises(DriverError, match="sent no MQTT CONNACK"):
         against("mqtt", fake_broker, play)

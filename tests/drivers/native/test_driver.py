@@ -8,11 +8,11 @@ import uvloop
 
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
-from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions, Sender
+from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions, Sender
 from mqlab.drivers.api import Matrix
 
-Connect = Callable[[], Awaitable[Connection]]
-Play = Callable[[Connection], Awaitable[None]]
+Connect = Callable[[], Awaitable[DriverConnection]]
+Play = Callable[[DriverConnection], Awaitable[None]]
 
 
 def bodies(*firsts: int, size: int = 12) -> Matrix:
@@ -48,7 +48,7 @@ def against_a_broker(tmp_path: Path, play: Play, **settings: object) -> None:
 @pytest.mark.parametrize("rows", [1, 5])
 @pytest.mark.parametrize("wait", [True, False])
 def test_what_is_sent_arrives(tmp_path: Path, rows: int, wait: bool) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:q", ReceiverOptions(10))
         sender = await connection.sender("queue:q", persistent=wait, transacted=False)
         await sender.send(bodies(*range(rows)), wait=wait)
@@ -62,7 +62,7 @@ def test_what_is_sent_arrives(tmp_path: Path, rows: int, wait: bool) -> None:
 
 
 def test_the_array_may_be_reused_at_once(tmp_path: Path) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:q", ReceiverOptions(1000))
         sender = await connection.sender("queue:q", persistent=False, transacted=False)
         same = bodies(0, 0, 0)
@@ -109,7 +109,7 @@ def test_a_transaction_is_visible_after_its_commit_and_acknowledged_by_another(t
 
 
 def test_closing_a_sender_means_that_the_system_has_all_of_it(tmp_path: Path) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender("queue:q", persistent=False, transacted=False)
         for _ in range(50):
             await sender.send(bodies(*range(20)), wait=False)
@@ -130,7 +130,7 @@ class TestErrorsAreDriverErrors:
                 uvloop.run(DRIVERS["native"](address).connect())
 
     def test_a_destination_that_is_none(self, tmp_path: Path) -> None:
-        async def play(connection: Connection) -> None:
+        async def play(connection: DriverConnection) -> None:
             with pytest.raises(DriverError):
                 await connection.sender("nonsense", persistent=False, transacted=False)
             with pytest.raises(DriverError):
@@ -170,7 +170,7 @@ class TestErrorsAreDriverErrors:
     def test_a_sender_that_is_held_back_can_be_left(self, tmp_path: Path) -> None:
         """Nobody takes the messages away; the agent must still be able to end the run."""
 
-        async def play(connection: Connection) -> None:
+        async def play(connection: DriverConnection) -> None:
             sender = await connection.sender("queue:q", persistent=False, transacted=False)
             large = bodies(*range(100), size=100)
             with pytest.raises(TimeoutError):

@@ -11,7 +11,7 @@ import uvloop
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
-from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
+from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
 
 from .test_driver import Connect, against_a_broker, bodies, near_a_broker
 
@@ -46,7 +46,7 @@ def test_a_requester_gets_the_reply_to_its_own_request(tmp_path: Path) -> None:
 def test_replies_go_to_where_each_requester_wants_them(tmp_path: Path, wait: bool) -> None:
     """Requests that came together, with more than one reply queue."""
 
-    async def play(broker: Broker, connection: Connection) -> None:
+    async def play(broker: Broker, connection: DriverConnection) -> None:
         requesters = [await connection.requester(REQUESTS, f"queue:{n % 2}", persistent=wait) for n in range(4)]
         asked = [asyncio.ensure_future(one.request(b"%d" % n, f"n-{n}")) for n, one in enumerate(requesters)]
         while broker.status()["messages"] < 4:
@@ -70,7 +70,7 @@ def test_replies_go_to_where_each_requester_wants_them(tmp_path: Path, wait: boo
 
 
 def test_preloaded_messages_are_in_nobodys_way(tmp_path: Path) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         await connection.preload(REPLIES, bodies(*[7] * 2500), persistent=False)
         requester = await connection.requester(REQUESTS, REPLIES, persistent=False)
         responder = await connection.responder(REQUESTS, prefetch=1, persistent=False)
@@ -90,7 +90,7 @@ def test_preloaded_messages_are_in_nobodys_way(tmp_path: Path) -> None:
 
 
 def test_a_request_that_wants_no_reply_is_an_error(tmp_path: Path) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         responder = await connection.responder(REQUESTS, prefetch=1, persistent=False)
         sender = await connection.sender(REQUESTS, persistent=False, transacted=False)
         await sender.send(bodies(1), wait=False)
@@ -119,7 +119,7 @@ def test_a_connection_that_is_gone_is_a_driver_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [1, 6])
 def test_a_selector_sees_the_properties(tmp_path: Path, rows: int) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         sender = await connection.sender("queue:q", persistent=False, transacted=False)
         for producer in (3, 4):
             numbers = np.full(rows, producer, dtype=np.int32)
@@ -135,7 +135,7 @@ def test_a_selector_sees_the_properties(tmp_path: Path, rows: int) -> None:
 
 
 def test_a_durable_subscription_keeps_what_comes_while_nobody_is_there(tmp_path: Path) -> None:
-    async def play(connection: Connection) -> None:
+    async def play(connection: DriverConnection) -> None:
         how = ReceiverOptions(100, selector="seq >= 0", durable="mine")
         await connection.subscribe("topic:t", how)
         sender = await connection.sender("topic:t", persistent=False, transacted=False)

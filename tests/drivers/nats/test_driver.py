@@ -8,13 +8,13 @@ import pytest
 import uvloop
 
 from drivers.fake_server import Play, fake_server
-from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
+from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
 from mqlab.drivers.nats.client import NatsNames, escaped
 
 BODIES = np.arange(24, dtype=np.uint8).reshape(2, 12)
 
 
-def run(play: Play, test: Callable[[Connection], Awaitable[None]]) -> None:
+def run(play: Play, test: Callable[[DriverConnection], Awaitable[None]]) -> None:
     async def main() -> None:
         async with asyncio.timeout(20), fake_server(play) as address:
             connection = await DRIVERS["nats"](address).connect("test")
@@ -45,7 +45,7 @@ def server(*answers: bytes, info: bytes = b"{}") -> Play:
 
 
 def test_the_words_of_a_server_that_ends_the_connection_are_told() -> None:
-    async def test(connection: Connection) -> None:
+    async def test(connection: DriverConnection) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(10))
         sender = await connection.sender("topic:t", persistent=False, transacted=False)
         await sender.send(BODIES, wait=False)
@@ -62,7 +62,7 @@ def test_what_is_no_nats_ends_the_connection() -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await reader.read()
 
-    async def test(_: Connection) -> None:
+    async def test(_: DriverConnection) -> None:
         raise AssertionError("it is connected")
 
     with pytest.raises(DriverError, match="HTTP"):
@@ -84,7 +84,7 @@ def test_what_comes_after_the_receiver_was_closed_keeps_no_answer_back() -> None
             elif line == b"PING\r\n":
                 writer.write(b"PONG\r\n")
 
-    async def test(connection: Connection) -> None:
+    async def test(connection: DriverConnection) -> None:
         receiver = await connection.receiver("topic:t", ReceiverOptions(10))
         await receiver.close()
 
@@ -105,7 +105,7 @@ def test_a_pong_tells_what_is_taken() -> None:
                     await goes_on.wait()
                 writer.write(b"PONG\r\n")
 
-    async def test(connection: Connection) -> None:
+    async def test(connection: DriverConnection) -> None:
         sender = await connection.sender("topic:t", persistent=False, transacted=False)
         for _ in range(3):
             await sender.send(BODIES, wait=False)
@@ -123,7 +123,7 @@ def test_a_pong_tells_what_is_taken() -> None:
 
 
 def test_without_jetstream_nothing_is_persistent() -> None:
-    async def test(connection: Connection) -> None:
+    async def test(connection: DriverConnection) -> None:
         with pytest.raises(DriverError, match="JetStream is not enabled"):
             await connection.sender("queue:q", persistent=True, transacted=False)
 
@@ -135,7 +135,7 @@ def test_a_stream_that_refuses_a_message_is_heard() -> None:
     words = b'{"error":{"code":503,"description":"no space"}}'
     refusal = b"MSG REPLY 1001 %d\r\n%s\r\n" % (len(words), words)
 
-    async def test(connection: Connection) -> None:
+    async def test(connection: DriverConnection) -> None:
         sender = await connection.sender("queue:q", persistent=True, transacted=False)
         with pytest.raises(DriverError, match="no space"):
             await sender.send(BODIES, wait=True)
@@ -144,7 +144,7 @@ def test_a_stream_that_refuses_a_message_is_heard() -> None:
 
 
 def test_a_request_that_nobody_answers_ends() -> None:
-    async def test(connection: Connection) -> None:
+    async def test(connection: DriverConnection) -> None:
         requester = await connection.requester("queue:q", "queue:r", persistent=False)
         with pytest.raises(DriverError, match="no responder"):
             await requester.request(b"body", "1")

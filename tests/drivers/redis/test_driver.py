@@ -8,12 +8,12 @@ import pytest
 import uvloop
 
 from drivers.fake_server import Play, fake_server
-from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions, Sender
+from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions, Sender
 
 BODIES = np.arange(24, dtype=np.uint8).reshape(2, 12)
 
 
-def run(play: Play, test: Callable[[Connection], Awaitable[None]]) -> None:
+def run(play: Play, test: Callable[[DriverConnection], Awaitable[None]]) -> None:
     async def main() -> None:
         async with asyncio.timeout(20), fake_server(play) as address:
             connection = await DRIVERS["resp"](address).connect("test")
@@ -45,7 +45,7 @@ def test_replies_tell_what_is_taken() -> None:
                 await goes_on.wait()
             writer.write(b"+OK\r\n" if words[0] == b"CLIENT" else b":%d\r\n" % (words[0] == b"PUBLISH"))
 
-    async def test(connection: Connection) -> None:
+    async def test(connection: DriverConnection) -> None:
         sender = await connection.sender("topic:t", persistent=False, transacted=False)
         await sender.send(BODIES, wait=False)
         await sender.wait_accepted(1)
@@ -77,7 +77,7 @@ def server(**answers: bytes) -> Play:
 
 
 def test_a_refused_login_is_told() -> None:
-    async def test(_: Connection) -> None:
+    async def test(_: DriverConnection) -> None:
         raise AssertionError("it is connected")
 
     with pytest.raises(DriverError, match="NOAUTH"):
@@ -85,7 +85,7 @@ def test_a_refused_login_is_told() -> None:
 
 
 def test_a_refused_message_is_heard() -> None:
-    async def test(connection: Connection) -> None:
+    async def test(connection: DriverConnection) -> None:
         waits, free = [await connection.sender("topic:t", persistent=False, transacted=False) for _ in range(2)]
         with pytest.raises(DriverError, match="OOM"):
             await waits.send(BODIES, wait=True)
@@ -98,7 +98,7 @@ def test_a_refused_message_is_heard() -> None:
 
 @pytest.mark.parametrize("answer", [b"*-1\r\n", b"*2\r\n+OK\r\n-ERR no\r\n", b"-EXECABORT discarded\r\n"])
 def test_a_transaction_that_did_not_happen_is_heard(answer: bytes) -> None:
-    async def test(connection: Connection) -> None:
+    async def test(connection: DriverConnection) -> None:
         sender = await connection.sender("queue:q", persistent=True, transacted=True)
         await sender.send(BODIES, wait=False)
         with pytest.raises(DriverError):
@@ -108,7 +108,7 @@ def test_a_transaction_that_did_not_happen_is_heard(answer: bytes) -> None:
 
 
 def test_a_server_that_goes_away_ends_all_waiting() -> None:
-    async def test(connection: Connection) -> None:
+    async def test(connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:q", ReceiverOptions(10))
         with pytest.raises(DriverError, match="closed the connection"):
             await receiver.receive()
@@ -117,7 +117,7 @@ def test_a_server_that_goes_away_ends_all_waiting() -> None:
 
 
 def test_replies_to_nothing_end_the_connection() -> None:
-    async def test(connection: Connection) -> None:
+    async def test(connection: DriverConnection) -> None:
         sender = await connection.sender("topic:t", persistent=False, transacted=False)
         with pytest.raises(DriverError, match="a reply without a command"):
             await send_for_ever(sender)
@@ -126,7 +126,7 @@ def test_replies_to_nothing_end_the_connection() -> None:
 
 
 def test_a_destination_is_a_queue_or_a_topic() -> None:
-    async def test(connection: Connection) -> None:
+    async def test(connection: DriverConnection) -> None:
         with pytest.raises(DriverError, match="not a destination"):
             await connection.sender("shelf:x", persistent=False, transacted=False)
 

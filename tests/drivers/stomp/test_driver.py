@@ -6,11 +6,11 @@ import pytest
 import uvloop
 
 from drivers.stomp.fake_broker import FakeBroker, fake_broker
-from mqlab.drivers import DRIVERS, Connection, DriverError, ReceiverOptions
+from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
 from mqlab.wire.stomp import StompFrame
 
 _BODIES = np.arange(48, dtype=np.uint8).reshape(4, 12)
-Test = Callable[[FakeBroker, Connection], Awaitable[None]]
+Test = Callable[[FakeBroker, DriverConnection], Awaitable[None]]
 
 
 def play(test: Test, server: str = "mqlab") -> None:
@@ -27,7 +27,7 @@ def play(test: Test, server: str = "mqlab") -> None:
     ("mqlab", [3]), ("ActiveMQ-Artemis/2", [3]), ("ActiveMQ/5", [0, 1, 2, 3]),
 ])  # fmt: skip
 def test_a_persistent_batch_is_confirmed_as_the_broker_can_be_trusted(server: str, receipts: list[int]) -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         sender = await connection.sender("queue:a", persistent=True, transacted=False)
         await sender.send(_BODIES, wait=True)
         sends = await one.until("SEND", 4)
@@ -39,7 +39,7 @@ def test_a_persistent_batch_is_confirmed_as_the_broker_can_be_trusted(server: st
 
 
 def test_a_send_returns_when_the_last_receipt_has_come() -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         one.answers = False
         sender = await connection.sender("queue:a", persistent=True, transacted=False)
         sending = asyncio.ensure_future(sender.send(_BODIES, wait=True))
@@ -55,7 +55,7 @@ def test_a_send_returns_when_the_last_receipt_has_come() -> None:
 
 
 def test_what_is_sent_freely_is_taken_when_the_sender_is_closed() -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         sender = await connection.sender("topic:a", persistent=False, transacted=False)
         await sender.send(_BODIES, wait=False, properties={"seq": np.arange(8, 12, dtype=np.int64)})
         await sender.close()
@@ -68,7 +68,7 @@ def test_what_is_sent_freely_is_taken_when_the_sender_is_closed() -> None:
 
 
 def test_receipts_tell_what_is_taken_once_somebody_wants_to_know() -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         one.answers = False
         sender = await connection.sender("topic:a", persistent=False, transacted=False)
         await sender.send(_BODIES, wait=False)
@@ -91,7 +91,7 @@ def test_receipts_tell_what_is_taken_once_somebody_wants_to_know() -> None:
 
 
 def test_a_transaction_is_begun_with_its_first_message() -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         sender = await connection.sender("queue:a", persistent=False, transacted=True)
         await sender.commit()
         for _ in range(2):
@@ -107,7 +107,7 @@ def test_a_transaction_is_begun_with_its_first_message() -> None:
 
 @pytest.mark.parametrize("acknowledge", ["auto", "client"])
 def test_one_acknowledgement_covers_an_arrival_once_the_next_is_asked_for(acknowledge: str) -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:a", ReceiverOptions(10, acknowledge))  # type: ignore[arg-type]
         one.deliver(*[b"%012d" % number for number in range(20)])
         got = b""
@@ -126,7 +126,7 @@ def test_one_acknowledgement_covers_an_arrival_once_the_next_is_asked_for(acknow
 
 
 def test_a_lazy_receiver_acknowledges_at_the_latest_when_nothing_is_there() -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:a", ReceiverOptions(10, "dups_ok"))
         one.deliver(b"a")
         await receiver.receive()
@@ -139,7 +139,7 @@ def test_a_lazy_receiver_acknowledges_at_the_latest_when_nothing_is_there() -> N
 
 
 def test_messages_that_come_again_are_kept_apart() -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:a", ReceiverOptions(10))
         one.deliver(b"a", b"b", redelivered=True)
         one.deliver(b"c")
@@ -154,7 +154,7 @@ def test_messages_that_come_again_are_kept_apart() -> None:
 
 
 def test_a_receive_that_is_cancelled_loses_nothing() -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:a", ReceiverOptions(10))
         waiting = asyncio.ensure_future(receiver.receive())
         await asyncio.sleep(0)
@@ -169,7 +169,7 @@ def test_a_receive_that_is_cancelled_loses_nothing() -> None:
     ("mqlab", ["BEGIN", "ACK", "COMMIT"]), ("ActiveMQ-Artemis/2", ["ACK"]),
 ])  # fmt: skip
 def test_a_commit_of_receipts(server: str, commands: list[str]) -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:a", ReceiverOptions(10, "transacted"))
         one.deliver(b"a")
         await receiver.receive()
@@ -184,7 +184,7 @@ def test_a_commit_of_receipts(server: str, commands: list[str]) -> None:
 
 
 def test_a_reply_goes_where_its_request_says_and_is_found_by_its_id() -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         requester = await connection.requester("queue:a", "queue:b", persistent=False)
         asking = asyncio.ensure_future(requester.request(b"question", "7-12"))
         [request] = await one.until("SEND")
@@ -201,7 +201,7 @@ def test_a_reply_goes_where_its_request_says_and_is_found_by_its_id() -> None:
 
 
 def test_a_responder_answers_each_request_and_then_is_done_with_it() -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         responder = await connection.responder("queue:a", prefetch=2, persistent=False)
         one.say(StompFrame("MESSAGE", {"ack": "1", "correlation-id": "x:1", "reply-to": "/queue/b"}, b"question"))
         assert (await responder.receive()).bodies.tolist() == [b"question"]
@@ -215,7 +215,7 @@ def test_a_responder_answers_each_request_and_then_is_done_with_it() -> None:
 
 
 def test_what_the_broker_says_is_wrong_is_told() -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:a", ReceiverOptions(10))
         waiting = asyncio.ensure_future(receiver.receive())
         one.say(StompFrame("ERROR", {"message": "no such thing"}, b"in detail\nand more"))
@@ -226,7 +226,7 @@ def test_what_the_broker_says_is_wrong_is_told() -> None:
 
 
 def test_a_broker_that_goes_away_fails_what_waits() -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         one.answers = False
         sender = await connection.sender("queue:a", persistent=False, transacted=False)
         sending = asyncio.ensure_future(sender.send(_BODIES, wait=True))
@@ -270,7 +270,7 @@ def test_a_flavour_that_is_none_is_refused() -> None:
 
 
 def test_a_broker_that_sends_too_much_is_kept_waiting() -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:a", ReceiverOptions(10))
         body = bytes(100_000)
         one.deliver(*[body] * 400)
@@ -286,7 +286,7 @@ def test_a_broker_that_sends_too_much_is_kept_waiting() -> None:
 
 
 def test_the_receipt_of_a_commit_is_read_even_if_too_much_waits() -> None:
-    async def test(one: FakeBroker, connection: Connection) -> None:
+    async def test(one: FakeBroker, connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:a", ReceiverOptions(1, "transacted"))
         one.deliver(b"a")
         await receiver.receive()

@@ -12,13 +12,13 @@ import uvloop
 
 from mqlab.drivers import (
     DRIVERS,
-    Connection,
     Driver,
+    DriverConnection,
     DriverError,
+    DriverRequester,
     ReceivedBatch,
     Receiver,
     ReceiverOptions,
-    Requester,
     Responder,
     Sender,
 )
@@ -52,13 +52,13 @@ class FakeSystem:
 class FakeDriver(Driver):
     system: FakeSystem
 
-    async def connect(self, application: str = "") -> Connection:
+    async def connect(self, application: str = "") -> DriverConnection:
         self.system.applications.append(application)
         self.system.calls.append("connect")
         return FakeConnection(self.system)
 
 
-class FakeConnection(Connection):
+class FakeConnection(DriverConnection):
     def __init__(self, system: FakeSystem) -> None:
         self._system = system
 
@@ -71,7 +71,7 @@ class FakeConnection(Connection):
         assert how.prefetch > 0
         return FakeReceiver(self._system)
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> DriverRequester:
         raise DriverError(f"no requester to {destination}, {reply_to}, {persistent}")
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
@@ -268,7 +268,7 @@ class TestFaults:
         assert sum(row["count"] for row in rows(folder, "receipts")) == started["sent"][0]
 
     def test_a_system_that_cannot_be_reached(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-        async def refused(_: Driver, _application: str) -> Connection:
+        async def refused(_: Driver, _application: str) -> DriverConnection:
             raise DriverError("nobody listens")
 
         monkeypatch.setattr(FakeDriver, "connect", refused)

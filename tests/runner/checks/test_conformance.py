@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from mqlab.drivers import DRIVERS, Connection, Receiver, ReceiverOptions
+from mqlab.drivers import DRIVERS, DriverConnection, Receiver, ReceiverOptions
 from mqlab.drivers.native.driver import NativeConnection, NativeDriver
 from mqlab.drivers.native.links import NativeReceiver
 from mqlab.runner.checks.conformance import CHECKS, check_conformance
@@ -38,14 +38,14 @@ class LosingConnection(NativeConnection):
 class LosingDriver(NativeDriver):
     lacks = {"selectors": "it is not made for that"}  # noqa: RUF012 - never changed
 
-    async def connect(self, application: str = "") -> Connection:
+    async def connect(self, application: str = "") -> DriverConnection:
         connection = await super().connect(application)
         assert isinstance(connection, NativeConnection)
         return LosingConnection(connection._connection)
 
 
 class BrokenDriver(NativeDriver):
-    async def connect(self, application: str = "") -> Connection:
+    async def connect(self, application: str = "") -> DriverConnection:
         raise ZeroDivisionError(f"{application} by nothing")
 
 

@@ -239,11 +239,9 @@ class Core:
         if credit:
             add_credit(consumer, credit, self.effects)
 
-    def acknowledge_rows(
-        self, consumer: CoreConsumer, first: int, rows: int, within: CoreSession | None = None
-    ) -> None:
-        """Acknowledge these deliveries only; `within`: in another session's transaction."""
-        self._acknowledge(consumer, take_rows(consumer, first, rows), within)
+    def acknowledge_rows(self, consumer: CoreConsumer, first: int, rows: int, other: CoreSession | None = None) -> None:
+        """Acknowledge these deliveries only; `other`: in the transaction of that session."""
+        self._acknowledge(consumer, take_rows(consumer, first, rows), other)
 
     def receive(self, consumer: CoreConsumer, key: Key) -> None:
         """Deliver one message by its correlation id or message id, now or when it arrives, without credit."""

@@ -25,7 +25,7 @@ class AmqpDriver(api.Driver):
         "distributed": "there are no channels between brokers in this driver",
     }
 
-    async def connect(self, application: str = "") -> api.Connection:
+    async def connect(self, application: str = "") -> api.DriverConnection:
         user, password = self.options.get("user", "guest"), self.options.get("password", "guest")
         handshake = AmqpHandshake(user, password, self.options.get("virtual_host", "/"), application)
         client = AmqpClient(handshake)
@@ -33,7 +33,7 @@ class AmqpDriver(api.Driver):
         return AmqpConnection(client)
 
 
-class AmqpConnection(api.Connection):
+class AmqpConnection(api.DriverConnection):
     """Declares all queues and exchanges durable, because their users do not know of each other. Each message decides
     whether it is persistent."""
 
@@ -63,7 +63,7 @@ class AmqpConnection(api.Connection):
             self._dups_ok_receivers.append(receiver)
         return receiver
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.DriverRequester:
         channel = await self._client.channel()
         publishing = await self._publishing(channel, destination, persistent)
         queue = f"{reply_to.partition(':')[2]}.{uuid4().hex}"

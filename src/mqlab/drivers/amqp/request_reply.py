@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from mqlab.drivers.amqp.client import AmqpChannel
-from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
+from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
 from mqlab.drivers.common.received_batch import join_runs
 from mqlab.wire.amqp import AmqpPublisher, method, reply_properties
 
 
-class AmqpRequester(Requester):
+class AmqpRequester(DriverRequester):
     """Has its own reply queue; `acknowledges` the replies of a durable one."""
 
     def __init__(self, channel: AmqpChannel, publishing: AmqpPublisher, reply_to: str, *, acknowledges: bool) -> None:

@@ -40,7 +40,7 @@ FLAVOURS: Final = {
 class Amqp10Driver(api.Driver):
     """Options: user, password, flavour (artemis, activemq, rabbitmq, qpid; default: artemis)."""
 
-    async def connect(self, application: str = "") -> api.Connection:
+    async def connect(self, application: str = "") -> api.DriverConnection:
         chosen = self.options.get("flavour", "artemis")
         if chosen not in FLAVOURS:
             raise api.DriverError(f"flavour: {chosen!r} is none of {', '.join(FLAVOURS)}")
@@ -56,7 +56,7 @@ class Amqp10Driver(api.Driver):
 _connection_numbers = itertools.count(1)
 
 
-class Amqp10Connection(api.Connection):
+class Amqp10Connection(api.DriverConnection):
     """Each link has its own session. A durable subscription belongs to a container, so it has its own connection."""
 
     def __init__(self, driver: Amqp10Driver, client: Amqp10Client, flavour: Amqp10Flavour) -> None:
@@ -76,7 +76,7 @@ class Amqp10Connection(api.Connection):
             receiving, options, await self._transactions(receiving) if options.acknowledge == "transacted" else None
         )
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.DriverRequester:
         async def open_reply_link(selector: str) -> tuple[ReceivingLink, str]:
             if self._flavour.selectors:
                 return await self._receiving(reply_to, api.ReceiverOptions(1, selector=selector)), self._address(

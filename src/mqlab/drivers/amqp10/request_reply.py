@@ -7,7 +7,7 @@ from proton import Message
 
 from mqlab.drivers.amqp10.links import ReceivingLink, SendingLink, take_messages
 from mqlab.drivers.amqp10.messages import decode, encode_before_body, encode_header, encode_message_properties
-from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
+from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
 from mqlab.drivers.common.correlation import prefix_of, selector_for
 from mqlab.wire.native.bodies import Bodies
 
@@ -15,7 +15,7 @@ from mqlab.wire.native.bodies import Bodies
 OpenReplyLink = Callable[[str], Awaitable[tuple[ReceivingLink, str]]]
 
 
-class Amqp10Requester(Requester):
+class Amqp10Requester(DriverRequester):
     def __init__(self, sending: SendingLink, open_reply_link: OpenReplyLink, *, persistent: bool) -> None:
         self._sending = sending
         self._open_reply_link = open_reply_link

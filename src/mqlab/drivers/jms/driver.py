@@ -24,7 +24,7 @@ class JmsDriver(api.Driver):
 
     reports_accepted = True
 
-    async def connect(self, application: str = "") -> api.Connection:  # noqa: ARG002 # JMS has no name for a client to show
+    async def connect(self, application: str = "") -> api.DriverConnection:  # noqa: ARG002 # JMS has no name for a client to show
         options = complete(self.address, self.options)
         classes = provider_classes(jars(options["jars"]))
         calls = JavaCalls(classes, f"jms {self.address}")
@@ -38,7 +38,7 @@ class JmsDriver(api.Driver):
         return connection
 
 
-class JmsConnection(api.Connection):
+class JmsConnection(api.DriverConnection):
     def __init__(self, calls: JavaCalls, java: Any, options: dict[str, str]) -> None:
         self._calls = calls
         self._java = java
@@ -68,7 +68,7 @@ class JmsConnection(api.Connection):
         )
         return (JmsAcknowledgingReceiver if options.acknowledge in _ACKNOWLEDGING else JmsReceiver)(self._calls, link)
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.DriverRequester:
         standing = self._options["replies"] == "standing"
         queues = self._queue(destination), self._queue(reply_to)
         return JmsRequester(self._calls, await self._calls.call(self._java.requester, *queues, persistent, standing))

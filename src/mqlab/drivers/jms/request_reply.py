@@ -8,13 +8,13 @@ from typing import Any
 import jpype
 import numpy as np
 
-from mqlab.drivers.api import Reply, Requester, Responder
+from mqlab.drivers.api import DriverRequester, Reply, Responder
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
 from mqlab.drivers.jms.calls import DirectBuffer, JavaCalls
 from mqlab.drivers.jms.links import MAX_SUBMITTED_BATCHES, JmsReceiver, unpack_batch
 
 
-class JmsRequester(Requester):
+class JmsRequester(DriverRequester):
     def __init__(self, calls: JavaCalls, java: Any) -> None:
         self._calls = calls
         self._java = java

@@ -32,7 +32,7 @@ class KafkaDriver(api.Driver):
         "depth": "a topic of Kafka keeps what was consumed",
     })  # fmt: skip
 
-    async def connect(self, application: str = "") -> api.Connection:
+    async def connect(self, application: str = "") -> api.DriverConnection:
         client = KafkaClient(self.address, self.options, application)
         try:
             await client.open()
@@ -42,7 +42,7 @@ class KafkaDriver(api.Driver):
         return KafkaConnection(client)
 
 
-class KafkaConnection(api.Connection):
+class KafkaConnection(api.DriverConnection):
     def __init__(self, client: KafkaClient) -> None:
         self._client = client
         self._producers: list[KafkaProducer] = []
@@ -72,7 +72,7 @@ class KafkaConnection(api.Connection):
         commits = is_queue or bool(options.durable)
         return KafkaReceiver(consumer, commits=commits, transacted=options.acknowledge == "transacted")
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.DriverRequester:
         topic = await self._client.create_topic(destination, persistent=persistent)
         # A reply topic has one partition, which every requester reads.
         replies = await self._client.create_topic(f"topic:{reply_to}", persistent=persistent)

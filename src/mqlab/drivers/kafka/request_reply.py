@@ -7,7 +7,7 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
-from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
+from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
 from mqlab.drivers.common.futures import fail_all, settle
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
 from mqlab.drivers.kafka.consumer_thread import ConsumerThread, PartitionOffset
@@ -45,7 +45,7 @@ class ReplyReader:
             fail_all(list(self._waiting.values()), error)
 
 
-class KafkaRequester(Requester):
+class KafkaRequester(DriverRequester):
     def __init__(
         self, producer: KafkaProducer, replies: ReplyReader, topic: str, partition: int, reply_to: str
     ) -> None:

@@ -29,7 +29,7 @@ class MqttDriver(api.Driver):
         "distributed": "there are no channels between brokers in MQTT",
     }
 
-    async def connect(self, application: str = "") -> api.Connection:
+    async def connect(self, application: str = "") -> api.DriverConnection:
         login = Connect("", self.version, self.options.get("user", ""), self.options.get("password", ""))
         connection = MqttConnection(self.address, login, application or "mqlab", type(self).lacks)
         # Connect once, so that an error shows now and not with the first link.
@@ -49,7 +49,7 @@ class Mqtt3Driver(MqttDriver):
     }
 
 
-class MqttConnection(api.Connection):
+class MqttConnection(api.DriverConnection):
     def __init__(self, address: str, login: Connect, application: str, lacks: Mapping[str, str]) -> None:
         self._address = address
         self._login = login
@@ -82,7 +82,7 @@ class MqttConnection(api.Connection):
         client = await self._subscribe(destination, options.prefetch, options.durable)
         return MqttReceiver(client, options.prefetch // 2 if options.acknowledge == "dups_ok" else 0)
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.DriverRequester:
         self._check_has("request/reply")
         client = await self.client(capacity=1)
         client.needs_subscribers = True

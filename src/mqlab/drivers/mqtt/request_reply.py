@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
+from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
 from mqlab.drivers.common.received_batch import join_runs
 from mqlab.drivers.mqtt.client import MqttClient
 from mqlab.wire.mqtt import MqttPublisher, reply_properties
 
 
-class MqttRequester(Requester):
+class MqttRequester(DriverRequester):
     def __init__(self, client: MqttClient, topic: str, response_topic: str, *, persistent: bool) -> None:
         self._client = client
         self._publishing = MqttPublisher(client.version, topic, qos=int(persistent))

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from mqlab.client import aio
-from mqlab.drivers.api import Connection, Driver, Matrix, Receiver, ReceiverOptions, Requester, Responder, Sender
+from mqlab.drivers import api
 from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S
 from mqlab.drivers.native.links import NativeReceiver, NativeSender, column_of, translated
 from mqlab.drivers.native.request_reply import NativeRequester, NativeResponder
@@ -12,26 +12,26 @@ from mqlab.wire.native.columns import encode_columns
 _PRELOAD_BATCH = 1000
 
 
-class NativeDriver(Driver):
+class NativeDriver(api.Driver):
     max_send_bytes = None
 
-    async def connect(self, application: str = "") -> Connection:
+    async def connect(self, application: str = "") -> api.DriverConnection:
         with translated():
             return NativeConnection(
                 await aio.connect(self.address, application=application, keepalive=ANSWER_TIMEOUT_S)
             )
 
 
-class NativeConnection(Connection):
+class NativeConnection(api.DriverConnection):
     def __init__(self, connection: aio.Connection) -> None:
         self._connection = connection
 
-    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> Sender:
+    async def sender(self, destination: str, *, persistent: bool, transacted: bool) -> api.Sender:
         with translated():
             session = await self._connection.session("transacted" if transacted else "auto")
             return NativeSender(session, await session.producer(destination), persistent)
 
-    async def receiver(self, destination: str, options: ReceiverOptions) -> Receiver:
+    async def receiver(self, destination: str, options: api.ReceiverOptions) -> api.Receiver:
         with translated():
             session = await self._connection.session(options.acknowledge)
             consumer = await session.consumer(
@@ -39,7 +39,7 @@ class NativeConnection(Connection):
             )
             return NativeReceiver(session, consumer)
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.DriverRequester:
         with translated():
             session = await self._connection.session()
             # Without message ids and timestamps: messages of the lab carry no header that it does not need.
@@ -49,20 +49,20 @@ class NativeConnection(Connection):
                 )
             )
 
-    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> Responder:
+    async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> api.Responder:
         with translated():
             session = await self._connection.session()
             return NativeResponder(session, await session.consumer(destination, prefetch=prefetch), persistent)
 
-    async def subscribe(self, topic: str, options: ReceiverOptions) -> None:
+    async def subscribe(self, topic: str, options: api.ReceiverOptions) -> None:
         # A prefetch of 0, so that the broker delivers no message now.
-        await (await self.receiver(topic, ReceiverOptions(0, "auto", options.selector, options.durable))).close()
+        await (await self.receiver(topic, api.ReceiverOptions(0, "auto", options.selector, options.durable))).close()
 
     async def unsubscribe(self, durable: str) -> None:
         with translated():
             await self._connection.unsubscribe(durable)
 
-    async def preload(self, queue: str, bodies: Matrix, *, persistent: bool) -> None:
+    async def preload(self, queue: str, bodies: api.Matrix, *, persistent: bool) -> None:
         with translated():
             producer = await (await self._connection.session()).producer(queue)
             for first in range(0, len(bodies), _PRELOAD_BATCH):

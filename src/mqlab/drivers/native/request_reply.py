@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
-from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
+from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY
 from mqlab.drivers.native.links import translated
 from mqlab.wire.native.bodies import BINARY, SINGLE, Bodies, Buffer, MalformedPayloadError, Payload
@@ -24,7 +24,7 @@ _REPLY = MessageTemplate(("correlation_id",))
 _MAX_SINGLE_REPLIES = 16
 
 
-class NativeRequester(Requester):
+class NativeRequester(DriverRequester):
     def __init__(self, requester: aio.Requester) -> None:
         self._requester = requester
 

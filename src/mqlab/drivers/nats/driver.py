@@ -33,7 +33,7 @@ class NatsDriver(api.Driver):
         "depth": "messages that are not persistent are on no queue (a queue group of NATS keeps nothing)",
     })  # fmt: skip
 
-    async def connect(self, application: str = "") -> api.Connection:
+    async def connect(self, application: str = "") -> api.DriverConnection:
         client = NatsClient()
         try:
             await client.open(self.address, application, self.options)
@@ -43,7 +43,7 @@ class NatsDriver(api.Driver):
         return NatsConnection(client)
 
 
-class NatsConnection(api.Connection):
+class NatsConnection(api.DriverConnection):
     def __init__(self, client: NatsClient) -> None:
         self._client = client
         self._has_jetstream = bool(client.info.get("jetstream"))
@@ -84,7 +84,7 @@ class NatsConnection(api.Connection):
         self._receivers.append(receiver)
         return receiver
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.DriverRequester:
         requests = NatsNames.of(destination)
         if not persistent:
             return NatsRequester(self._client, requests)

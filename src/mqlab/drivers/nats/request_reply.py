@@ -7,7 +7,7 @@ words that its reply's subject ends with: the reply stream, the requester and th
 import secrets
 from collections.abc import Sequence
 
-from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
+from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.nats.client import NatsClient, NatsNames, escaped
 from mqlab.drivers.nats.jetstream import JetStreamConsumer, JetStreamPublisher, create_consumer
@@ -15,7 +15,7 @@ from mqlab.drivers.nats.links import NatsSubscription
 from mqlab.wire import nats
 
 
-class NatsRequester(Requester):
+class NatsRequester(DriverRequester):
     def __init__(self, client: NatsClient, names: NatsNames) -> None:
         self._client = client
         self._subject = names.subject.encode()
@@ -50,7 +50,7 @@ class NatsResponder(Responder):
         await self._subscription.close()
 
 
-class JetStreamRequester(Requester):
+class JetStreamRequester(DriverRequester):
     def __init__(self, client: NatsClient, requests: NatsNames, replies: NatsNames, name: str) -> None:
         self._publisher = JetStreamPublisher(client)
         self._subject = f"{requests.stored}.{replies.stored.rpartition('.')[2]}.{name}."

@@ -26,7 +26,7 @@ class RedisDriver(api.Driver):
         "retrieval by correlation id": "each requester has a list or a channel of its own for its replies",
     })  # fmt: skip
 
-    async def connect(self, application: str = "") -> api.Connection:
+    async def connect(self, application: str = "") -> api.DriverConnection:
         connection = RedisConnection(self.address, self.options, application)
         try:
             await connection.open()
@@ -36,7 +36,7 @@ class RedisDriver(api.Driver):
         return connection
 
 
-class RedisConnection(api.Connection):
+class RedisConnection(api.DriverConnection):
     """All roles share the client `control`, which never blocks."""
 
     def __init__(self, address: str, options: Mapping[str, str], name: str) -> None:
@@ -82,7 +82,7 @@ class RedisConnection(api.Connection):
         self._receivers.append(receiver)
         return receiver
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.DriverRequester:
         if persistent:
             await RedisStream(destination, SHARED).create(self._control)
             return request_reply.StreamRequester(await self._client(), destination, reply_to)

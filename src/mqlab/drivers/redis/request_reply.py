@@ -14,7 +14,7 @@ from itertools import count
 
 import numpy as np
 
-from mqlab.drivers.api import DriverError, ReceivedBatch, Reply, Requester, Responder
+from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
 from mqlab.drivers.common.confirmations import ConfirmationCounter
 from mqlab.drivers.common.futures import fail_all, settle
 from mqlab.drivers.common.inbox import Inbox
@@ -57,7 +57,7 @@ class ReplyChannel:
         fail_all(self._waiting.values(), DriverError(reason))
 
 
-class PubSubRequester(Requester):
+class PubSubRequester(DriverRequester):
     """`client` never blocks, so other roles can share it."""
 
     def __init__(self, client: RedisClient, replies: ReplyChannel, destination: str) -> None:
@@ -142,7 +142,7 @@ class PubSubResponder(Responder):
         self._inbox.put(bodies_at(np.ascontiguousarray(bodies.data), places, sizes), to)
 
 
-class StreamRequester(Requester):
+class StreamRequester(DriverRequester):
     """`client` blocks until the reply comes."""
 
     def __init__(self, client: RedisClient, destination: str, reply_to: str) -> None:

@@ -14,7 +14,7 @@ from mqlab.wire.stomp import StompFrame, encode_head
 _PRELOAD_BATCH = 1000
 _CLOSE_TIMEOUT_S = 10.0
 
-StompLink = api.Sender | api.Receiver | api.Requester | api.Responder
+StompLink = api.Sender | api.Receiver | api.DriverRequester | api.Responder
 
 
 class StompDriver(api.Driver):
@@ -22,14 +22,14 @@ class StompDriver(api.Driver):
 
     reports_accepted = True
 
-    async def connect(self, application: str = "") -> api.Connection:
+    async def connect(self, application: str = "") -> api.DriverConnection:
         # Connect once, so that an error shows now and not with the first link.
         name_header = {"application": application} if application else {}
         await (await StompClient.open(self.address, self.options, name_header)).close()
         return StompConnection(self, name_header)
 
 
-class StompConnection(api.Connection):
+class StompConnection(api.DriverConnection):
     """Each link has its own STOMP connection, because acknowledgements, transactions and receipts belong to one."""
 
     def __init__(self, driver: StompDriver, name_header: dict[str, str]) -> None:
@@ -53,7 +53,7 @@ class StompConnection(api.Connection):
         await link.subscribe()
         return link
 
-    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.Requester:
+    async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.DriverRequester:
         link = StompRequester(await self._client(), destination, reply_to, persistent=persistent)
         self._links.append(link)
         return link

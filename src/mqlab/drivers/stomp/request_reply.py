@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from mqlab.drivers.api import DriverError, ReceivedBatch, ReceiverOptions, Reply, Requester, Responder
+from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, ReceiverOptions, Reply, Responder
 from mqlab.drivers.common.correlation import prefix_of, selector_for
 from mqlab.drivers.stomp.client import StompClient
 from mqlab.drivers.stomp.links import VERSION, StompReceiver, ack_of, bodies_of, take_messages
 from mqlab.wire.stomp import FrameRun, StompFrame, encode, encode_head, escape
 
 
-class StompRequester(Requester):
+class StompRequester(DriverRequester):
     """Subscribes to the reply queue with a selector that matches the replies to all its requests."""
 
     def __init__(self, client: StompClient, destination: str, reply_to: str, *, persistent: bool) -> None:

@@ -4,7 +4,7 @@ A requester sends a request, waits for its reply, then sends the next one, at on
 to each request; requests that arrive together get their replies together.
 """
 
-from mqlab.drivers import Requester, Responder
+from mqlab.drivers import DriverRequester, Responder
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder
 from mqlab.runner.agents.assignment import Role
 from mqlab.runner.agents.bodies import BodyMaker, message_id, message_ranges
@@ -16,7 +16,7 @@ from mqlab.study import Point
 class RequesterRole:
     """A producer of requests and a consumer of replies: recorded as both, and as round trips."""
 
-    def __init__(self, role: Role, point: Point, requester: Requester, recorder: Recorder) -> None:
+    def __init__(self, role: Role, point: Point, requester: DriverRequester, recorder: Recorder) -> None:
         self.role = role
         self.counters = RoleCounters()
         self._point = point

@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from mqlab.drivers import DRIVERS, Connection, DriverError
+from mqlab.drivers import DRIVERS, DriverConnection, DriverError
 from mqlab.events.recorder import Recorder
 from mqlab.runner.agents.assignment import ACTIVE, Assignment, Role
 from mqlab.runner.agents.consumer import ConsumerRole
@@ -29,7 +29,7 @@ class AgentSession:
         self.active: list[ActiveRole] = []
         self.passive: list[PassiveRole] = []
         self._recorder = recorder
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, DriverConnection] = {}
         self._playing: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
@@ -106,7 +106,7 @@ class AgentSession:
             return point
         return point.model_copy(update={"batch": min(point.batch, max(1, max_bytes // point.size))})
 
-    async def _open_consumer(self, role: Role, connection: Connection, name: str) -> None:
+    async def _open_consumer(self, role: Role, connection: DriverConnection, name: str) -> None:
         how = self.assignment.receiving(role)
         consumer = ConsumerRole(role, self.assignment.point, lambda: connection.receiver(name, how), self._recorder)
         if self.assignment.point.load != "receive":

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from mqlab.drivers import Connection, ReceivedBatch, Receiver, ReceiverOptions
+from mqlab.drivers import DriverConnection, ReceivedBatch, Receiver, ReceiverOptions
 from mqlab.drivers.api import Matrix
 from mqlab.errors import MqlabError
 from mqlab.runner.agents.bodies import BodyMaker, message_ranges
@@ -45,7 +45,7 @@ class SystemUnderTest:
         return f"{domain}:run-{time.time_ns()}-{domain}-{next(self._numbers)}"
 
     @asynccontextmanager
-    async def connected(self, application: str = "Conformance") -> AsyncIterator[Connection]:
+    async def connected(self, application: str = "Conformance") -> AsyncIterator[DriverConnection]:
         connection = await self._driver(self.running.address, self.running.options).connect(application)
         try:
             yield connection
@@ -62,7 +62,7 @@ class NumberedProducer:
     sent: int = 0
 
     async def send(
-        self, connection: Connection, to: str, rows: int, *, wait: bool = False, persistent: bool = False
+        self, connection: DriverConnection, to: str, rows: int, *, wait: bool = False, persistent: bool = False
     ) -> None:
         sender = await connection.sender(to, persistent=persistent, transacted=False)
         await sender.send(self.bodies(rows), wait=wait)
@@ -210,7 +210,9 @@ async def _retrieval(tested: SystemUnderTest) -> None:
         await _check_replies(requesting, responding, tested.new_destination("queue"), replies)
 
 
-async def _check_replies(requesting: Connection, responding: Connection, requests: str, replies: str) -> None:
+async def _check_replies(
+    requesting: DriverConnection, responding: DriverConnection, requests: str, replies: str
+) -> None:
     """Three concurrent requesters: each request must get its own reply."""
     responder = await responding.responder(requests, prefetch=10, persistent=False)
 

@@ -4,10 +4,10 @@ from typing import Annotated, Final, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from mqlab.study.exhibit import Exhibit, Form, Kind, MetricView
+from mqlab.study.exhibit import Exhibit, Form, MetricView, ViewKind
 from mqlab.study.language import value_types as types
 
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+KINDS: Final[tuple[ViewKind, ...]] = get_args(ViewKind)
 FORMS: Final[tuple[Form, ...]] = (
     "matrix", "bars", "table", "lines", "series", "diagram", "summary", "settings", "setup",
 )  # fmt: skip
