@@ -1,7 +1,5 @@
 """Encodes messages: checks their headers and properties, and adds ids and timestamps."""
 
-from __future__ import annotations
-
 import secrets
 import struct
 import time

@@ -1,7 +1,5 @@
 """Messages as a consumer receives them: one by one, or a delivery with many."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import repeat
@@ -54,7 +52,7 @@ class Delivery:
         """Bodies and columns as an Arrow record batch."""
         return decode_batch(self.payload)
 
-    def message(self, template: MessageTemplate | None = None, value: str = "") -> Message:
+    def message(self, template: MessageTemplate | None = None, value: str = "") -> "Message":
         """The only message. It decodes faster if it fits the template, with that value of its variable header."""
         body = None if template is None else template.body(self.payload, value)
         if template is not None and body is not None:
@@ -66,12 +64,12 @@ class Delivery:
         self._single = single.values
         return _message((single.own_body(), 0, self))
 
-    def messages(self) -> list[Message]:
+    def messages(self) -> "list[Message]":
         if self.payload.form & SINGLE:
             return [self.message()]
         return list(map(Message, self.bodies().tolist(), range(self.rows), repeat(self)))
 
-    def after(self, rows: int) -> Delivery:
+    def after(self, rows: int) -> "Delivery":
         """Without the first `rows` messages."""
         rest = select_rows(self.payload, range(rows, self.rows))
         return Delivery(self.first + rows, rest, self.delivered, self.persistent, self.destination)

@@ -1,7 +1,5 @@
 """Accounts: the memory that each connection takes beside the messages on queues."""
 
-from __future__ import annotations
-
 from mqlab.broker import limits
 from mqlab.broker.core.context import CoreContext
 from mqlab.broker.core.errors import CommandError
@@ -13,7 +11,7 @@ class Account:
 
     __slots__ = ("_accounts", "bytes", "fewer_receives", "more_receives", "opened", "receives", "temporaries")
 
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(self, accounts: "Accounts") -> None:
         self._accounts = accounts
         # Bytes of memory that its open transactions take.
         self.bytes = 0

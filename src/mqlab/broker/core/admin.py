@@ -1,7 +1,5 @@
 """Administration: destinations with their counters; purge, move, delete."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict
 from heapq import nsmallest

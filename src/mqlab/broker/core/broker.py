@@ -1,7 +1,5 @@
 """The core: every command of a session, and its effects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from heapq import heappush
 from itertools import count

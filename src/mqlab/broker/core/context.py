@@ -1,7 +1,5 @@
 """State that all queues of a broker share: clocks, effects, memory, and the hooks by which a queue acts on the core."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

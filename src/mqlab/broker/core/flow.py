@@ -6,8 +6,6 @@ memory: each channel then moves on as its messages are consumed, whatever else f
 through a channel are not sent on, so no longer circle of brokers can wait for itself either.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple

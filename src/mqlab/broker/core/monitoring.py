@@ -3,8 +3,6 @@
 A sample costs far more than a counter, so a setting of the broker decides how many there are.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Protocol

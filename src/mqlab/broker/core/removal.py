@@ -1,7 +1,5 @@
 """Removal of messages from queues: acknowledged, expired, dead, moved, purged or deleted; and requeueing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -4,8 +4,6 @@
 exists or not. A broker without users allows every command, except on temporary queues of other connections.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 

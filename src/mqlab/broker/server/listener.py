@@ -1,7 +1,5 @@
 """Accepts connections: counts each, limits the time of its TLS handshake, and logs why none can be accepted."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import socket
@@ -26,7 +24,7 @@ _MOST_ACCEPTS: Final = 8
 _OUT_OF_RESOURCES: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
-async def listen_at(broker: Broker, address: Address) -> tuple[Listener, Address]:
+async def listen_at(broker: Broker, address: Address) -> "tuple[Listener, Address]":
     """Return the listener and its address; port 0 becomes the port that was free. Raises SettingError and OSError."""
     if address.path:
         await _remove_stale_socket(Path(address.path))

@@ -4,8 +4,6 @@ The next login is the one whose user and address have the fewest recent failures
 with many failures gets a check only once in a while, so an attacker takes neither the processor nor others' turns.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Protocol detection: the first bytes of a new connection tell which protocol it speaks."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Final, cast
 

@@ -1,7 +1,5 @@
 """Log lines about events that clients cause, limited in number so that no client can fill the disk."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A client's connection to a broker in the same event loop: calls replace the most frequent frames."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

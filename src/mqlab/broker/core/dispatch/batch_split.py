@@ -1,8 +1,6 @@
 """Splitting a batch into single messages, where consumers take its messages one by one: cutting one message out of a
 batch costs as much as many single messages."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from mqlab.broker.core.model.messages import Span

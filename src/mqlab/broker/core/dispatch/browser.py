@@ -1,7 +1,5 @@
 """Browsing: a browser is sent the messages of a queue and removes none."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The correlation index: finds a message of a queue by its correlation id or message id."""
 
-from __future__ import annotations
-
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal, NamedTuple

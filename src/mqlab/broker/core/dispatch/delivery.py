@@ -1,7 +1,5 @@
 """Delivery of messages to a consumer that dispatch has chosen, and dispatch in slices."""
 
-from __future__ import annotations
-
 from mqlab.broker.core.effects import Continue, deliver
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue

@@ -3,8 +3,6 @@
 Each function returns without any change where the message needs the queued path.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final

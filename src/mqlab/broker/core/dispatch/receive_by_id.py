@@ -1,7 +1,5 @@
 """Receives by id: consumers that wait for a message with a correlation id or message id, and the indexes of a queue."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Redelivery: messages that consumers did not acknowledge come back to their queue, very many of them in slices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Round robin: consumers with credit get messages in turn, where none of them is selective."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Selective dispatch: consumers with selectors, exclusive consumers, and message groups."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Checkpoints: records that repeat what an old journal file still holds, so that the file can go."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain

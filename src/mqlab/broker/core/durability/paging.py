@@ -3,8 +3,6 @@
 The location of a payload on disk takes memory too, so single messages are joined into batches first.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Restoring a core from what recovery read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """The position of a browser in a queue."""
 
-from __future__ import annotations
-
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.span_list import SpanList

@@ -1,7 +1,5 @@
 """Delivery ids: the messages that an acknowledgement covers, and those that are requeued."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import deque
 

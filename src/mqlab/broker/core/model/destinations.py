@@ -1,7 +1,5 @@
 """The registry of a broker's destinations: created when first named, restored after a restart, deleted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

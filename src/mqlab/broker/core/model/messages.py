@@ -1,7 +1,5 @@
 """Spans: rows of an immutable batch on a queue."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
@@ -104,7 +102,7 @@ class Span:
             return payload
         return select_rows(self.whole(), self.index)
 
-    def of_rows(self, index: range | np.ndarray[Any, Any]) -> Span:
+    def of_rows(self, index: range | np.ndarray[Any, Any]) -> "Span":
         """Other rows of the same batch, on the same queue."""
         return Span(
             self.payload, self.base, persistent=self.persistent, index=index, delivered=self.delivered,
@@ -112,28 +110,28 @@ class Span:
             since=self.since, doubtful=self.doubtful,
         )  # fmt: skip
 
-    def take_first(self, rows: int) -> Span:
+    def take_first(self, rows: int) -> "Span":
         """Split off its first `rows` messages; at least one stays."""
         assert 0 < rows < len(self.index)
         taken = self.of_rows(self.index[:rows])
         self._set_rows(self.index[rows:])
         return taken
 
-    def take_before(self, first_id: int) -> Span:
+    def take_before(self, first_id: int) -> "Span":
         """Split off its messages with lower ids; it has some, and at least one stays."""
         row = first_id - self.base
         if isinstance(self.index, range):
             return self.take_first(row - self.index.start)
         return self.take_first(int(self.index.searchsorted(row)))
 
-    def take(self, chosen: np.ndarray[Any, Any]) -> Span:
+    def take(self, chosen: np.ndarray[Any, Any]) -> "Span":
         """Split off the messages for which `chosen` (a flag for each of its rows, not all set) is true."""
         rows = np.asarray(self.index)
         taken = self.of_rows(_as_index(rows[chosen]))
         self._set_rows(_as_index(rows[~chosen]))
         return taken
 
-    def take_at(self, position: int) -> Span:
+    def take_at(self, position: int) -> "Span":
         """Split off one message by its position; at least one stays."""
         chosen = np.zeros(len(self.index), dtype=bool)
         chosen[position] = True
@@ -155,7 +153,7 @@ class Span:
             flags |= (ids >= first) & (ids < first + rows)
         return flags
 
-    def chosen(self, flags: np.ndarray[Any, Any]) -> Span | None:
+    def chosen(self, flags: np.ndarray[Any, Any]) -> "Span | None":
         """A copy with those of its messages for which the flag is set; None if there is none."""
         rows = np.asarray(self.index)[flags]
         return self.of_rows(_as_index(rows)) if len(rows) else None

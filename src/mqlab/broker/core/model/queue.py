@@ -3,8 +3,6 @@
 Other modules read the state of a queue, but change it by its methods only. `dispatch` decides who gets which message.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,11 +34,11 @@ class Topic:
         self.subscriptions: list[Queue] = []
         self.producers: set[object] = set()
 
-    def add(self, queue: Queue) -> None:
+    def add(self, queue: "Queue") -> None:
         self.subscriptions.append(queue)
         queue.topics[self.name] = self
 
-    def remove(self, queue: Queue) -> None:
+    def remove(self, queue: "Queue") -> None:
         self.subscriptions.remove(queue)
         del queue.topics[self.name]
 
@@ -108,7 +106,7 @@ class Queue(QueueUsage):
         return self.full_name if self.subscription is None else f"topic:{self.subscription.terms.topic}"
 
     @property
-    def sources(self) -> Iterable[Queue | Topic]:
+    def sources(self) -> "Iterable[Queue | Topic]":
         """The destinations whose producers wait when it is full."""
         return (self,) if self.subscription is None else self.topics.values()
 

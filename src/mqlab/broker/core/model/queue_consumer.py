@@ -1,7 +1,5 @@
 """A consumer, and the receives by id that wait, as a queue and its dispatch see them."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """How many messages and bytes a queue answers for, what passed it, and which of it is not visible yet."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from mqlab.broker.core.context import CoreContext

@@ -1,7 +1,5 @@
 """Spans by the time at which they become due or expire."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count

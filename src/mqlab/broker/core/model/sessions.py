@@ -1,7 +1,5 @@
 """The core's side of sessions, with their transactions, producers and consumers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from mqlab.broker import limits
@@ -18,7 +16,7 @@ from mqlab.broker.core.model.queue_consumer import QueueConsumer
 class Transaction:
     """The sends and acknowledgements of a session since its last commit or rollback."""
 
-    sends: list[tuple[CoreProducer, Span]] = field(default_factory=list)
+    sends: "list[tuple[CoreProducer, Span]]" = field(default_factory=list)
     acknowledged: list[tuple[Queue, Span]] = field(default_factory=list)
     size: int = 0
     # Bytes that its connection's account is charged.
@@ -26,7 +24,7 @@ class Transaction:
     # Why it can only be rolled back, or "".
     doomed: str = ""
 
-    def add(self, producer: CoreProducer, span: Span) -> None:
+    def add(self, producer: "CoreProducer", span: Span) -> None:
         """Raises CommandError. A transaction that can only be rolled back drops its sends."""
         self.size += span.size
         why, account = "", producer.session.account
@@ -78,8 +76,8 @@ class CoreSession:
     client: str = ""
     # The user of the client, or "" in a broker without users.
     user: str = ""
-    producers: list[CoreProducer] = field(default_factory=list)
-    consumers: list[CoreConsumer] = field(default_factory=list)
+    producers: "list[CoreProducer]" = field(default_factory=list)
+    consumers: "list[CoreConsumer]" = field(default_factory=list)
     transaction: Transaction = field(default_factory=Transaction)
     # The record of its last commit: a later commit may not overtake it.
     last_lsn: int = 0

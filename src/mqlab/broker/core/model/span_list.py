@@ -1,7 +1,5 @@
 """Lists of spans in the order of their ids, linked, so that a span can leave in constant time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from mqlab.broker.core.model.messages import Span

@@ -1,7 +1,5 @@
 """Subscriptions: what a queue gets of the messages that are sent to topics."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

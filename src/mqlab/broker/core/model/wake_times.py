@@ -1,7 +1,5 @@
 """Wake times of queues: messages on them become due, or expire."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 

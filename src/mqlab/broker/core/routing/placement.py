@@ -1,7 +1,5 @@
 """Placement: messages get ids on every queue that they go to; they are reserved there, not visible yet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 

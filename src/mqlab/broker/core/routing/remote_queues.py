@@ -4,8 +4,6 @@ In the name of a queue, `@` is followed by the name of a broker. With the name o
 whatever a definition makes of the plain name: a message that arrives through a channel is not sent on.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

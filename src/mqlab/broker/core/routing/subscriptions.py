@@ -1,7 +1,5 @@
 """Opening the subscription of a consumer: its own, shared, durable, or both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Routing: which subscriptions get the messages of which topics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from mqlab.broker import limits

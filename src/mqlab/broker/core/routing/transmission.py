@@ -1,7 +1,5 @@
 """Removal from a transmission queue: messages that arrived at the other broker, or that it refused."""
 
-from __future__ import annotations
-
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.dispatch.selective import take_ids
 from mqlab.broker.core.model.delivery_ids import take_rows

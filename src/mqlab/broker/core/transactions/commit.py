@@ -1,7 +1,5 @@
 """Commit and rollback of a session's transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from mqlab.broker.core.durability.pending_records import PendingRecords

@@ -1,7 +1,5 @@
 """Joining the sends of an open transaction: a commit of a few batches takes less time than one of many messages."""
 
-from __future__ import annotations
-
 from itertools import groupby
 from typing import Final
 

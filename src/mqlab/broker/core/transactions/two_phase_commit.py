@@ -1,7 +1,5 @@
 """Two-phase commit: prepared transactions wait until a transaction manager decides."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A batch of a channel: deliveries from the transmission queue, and the sends that they become."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import groupby
@@ -46,7 +44,7 @@ class ChannelBatch:
         """The destinations. "" stands for messages that a client sent to the transmission queue itself."""
         return [*dict.fromkeys(span.origin for _, span in self.held)]
 
-    def by_target(self) -> list[ChannelBatch]:
+    def by_target(self) -> "list[ChannelBatch]":
         held = self.held
         return [ChannelBatch([one for one in held if one.span.origin == target]) for target in self.targets]
 

@@ -1,7 +1,5 @@
 """A sender channel: it connects, learns from the token what has arrived, and moves batches until it is stopped."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -1,7 +1,5 @@
 """The receiving end of a channel: a connection to the other broker, with one transaction for each batch."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,7 +56,7 @@ class ReceivingEnd:
         self._token_exists = self._token_held = False
 
     @classmethod
-    async def connect(cls, channel: ChannelSettings, own: str, password: str) -> ReceivingEnd:
+    async def connect(cls, channel: ChannelSettings, own: str, password: str) -> "ReceivingEnd":
         """The other broker ends an older connection of the same channel, which may have been cut unnoticed."""
         name = f"{TOKENS}{own}"
         hello = {"client_id": name, "take_over": True, "user": channel.user, "password": password, "application": name}

@@ -1,7 +1,5 @@
 """All channels of a broker: those of its settings, and those that an administrator has added at run time."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The sending end of a channel: a transacted consumer on the transmission queue."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from typing import Final

@@ -1,7 +1,5 @@
 """The state and the counters of a channel."""
 
-from __future__ import annotations
-
 import time
 from enum import StrEnum
 from typing import Any

@@ -4,8 +4,6 @@ Each batch replaces the token in its own transaction, and only one connection at
 learns from it which messages have arrived, after any crash or lost connection.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -22,7 +20,7 @@ class ChannelToken(NamedTuple):
     ids: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def of(cls, ranges: Iterable[tuple[int, int]]) -> ChannelToken:
+    def of(cls, ranges: Iterable[tuple[int, int]]) -> "ChannelToken":
         joined: IdRanges = []
         for first, rows in sorted(ranges):
             if joined and first <= sum(joined[-1]):
@@ -33,7 +31,7 @@ class ChannelToken(NamedTuple):
         return cls(tuple(joined))
 
     @classmethod
-    def read(cls, body: Buffer) -> ChannelToken:
+    def read(cls, body: Buffer) -> "ChannelToken":
         """Raises ValueError if no channel wrote this body."""
         document = json.loads(bytes(body))
         ids = document.get("ids") if isinstance(document, dict) else None

@@ -1,7 +1,5 @@
 """Admin requests: commands of a client that are not about messages. They are rare, so they are JSON."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial

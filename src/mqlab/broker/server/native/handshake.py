@@ -1,7 +1,5 @@
 """The handshake of the native protocol: HELLO names the protocol version, the user and the client id."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """The components of a STOMP connection, beside its socket."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """The connection of a STOMP client: it reads and writes bytes, and runs the client's commands in order."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator

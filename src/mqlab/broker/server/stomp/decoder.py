@@ -1,7 +1,5 @@
 """Decodes frames of a STOMP client into commands for the native connection."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import time_ns

@@ -1,7 +1,5 @@
 """Encodes frames of the native connection as STOMP frames."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The producers of a STOMP connection: one for each destination, opened with the first SEND to it."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from typing import Final

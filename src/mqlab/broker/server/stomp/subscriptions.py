@@ -1,7 +1,5 @@
 """The subscriptions of a STOMP connection: deliveries and acknowledgements."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Final
 

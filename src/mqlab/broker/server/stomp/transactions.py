@@ -1,20 +1,16 @@
 """The transactions of a STOMP connection. Each open transaction has a session of its own."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mqlab.broker.server.stomp.commands import NativeCommands
 from mqlab.broker.server.stomp.producers import PLAIN, StompProducers
 from mqlab.broker.server.stomp.receipts import PendingReceipts, Receipts
+from mqlab.broker.server.stomp.subscriptions import StompSubscription
 from mqlab.broker.server.stomp.unacknowledged import IdRange
 from mqlab.wire.native.frames import Kind
 from mqlab.wire.stomp import StompError
-
-if TYPE_CHECKING:
-    from mqlab.broker.server.stomp.subscriptions import StompSubscription
 
 # Idle sessions that stay open for later transactions, and the most producers that such a session may have.
 _MOST_IDLE: Final = 4

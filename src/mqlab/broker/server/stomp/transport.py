@@ -1,7 +1,5 @@
 """The transport of the native connection of a STOMP client, in place of a socket."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """The activity trace of a broker: which connections are recorded, and how records get to the trace queue."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

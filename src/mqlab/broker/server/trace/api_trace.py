@@ -4,8 +4,6 @@ A frame only appends its values to a list; the trace writes the lines later, man
 tabs. Texts of clients are quoted ASCII, so that no name can end a line or begin one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os
@@ -50,7 +48,7 @@ class CallRecorder:
 
     __slots__ = ("_append", "_trace", "columns", "connection", "destinations", "errors")
 
-    def __init__(self, trace: ApiTrace, connection: Any) -> None:
+    def __init__(self, trace: "ApiTrace", connection: Any) -> None:
         self._trace = trace
         self.errors = trace.errors
         self._append = trace.calls.append

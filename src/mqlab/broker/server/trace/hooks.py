@@ -1,7 +1,5 @@
 """The hooks that record each kind of command: before it runs, after it, and when it fails."""
 
-from __future__ import annotations
-
 from collections import deque
 from time import time_ns
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Isolates the broker from its observers: an error in an observer never reaches the command that it observes."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from functools import wraps

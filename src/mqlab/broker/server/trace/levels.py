@@ -1,7 +1,5 @@
 """The trace level of each application: set at run time, by a stanza of the file, or the default."""
 
-from __future__ import annotations
-
 import os
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Records the operations of one connection: hooks around its commands, and calls when the broker answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from time import time_ns
 from typing import Final

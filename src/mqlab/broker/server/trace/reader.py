@@ -1,7 +1,5 @@
 """A client that consumes the records of a broker's activity trace."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -29,7 +27,7 @@ class ActivityTraceReader:
         self.unreadable = 0
 
     @classmethod
-    async def open(cls, connection: aio.Connection) -> ActivityTraceReader:
+    async def open(cls, connection: aio.Connection) -> "ActivityTraceReader":
         """Raises CommandError if the user may not read the trace."""
         session = await connection.session("client")
         consumer = await session.consumer(TRACE_QUEUE, prefetch=_PREFETCH)

@@ -1,7 +1,5 @@
 """The state of the recorder of one connection, and how it writes a record. `OperationRecorder` and its hooks use it."""
 
-from __future__ import annotations
-
 from collections import deque
 from time import time_ns
 from typing import Final, NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """A producer or consumer as a recorder sees it: the labels of its records, and its operations without an answer."""
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Encodes SEND frames as payloads: consecutive frames of one kind become one batch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 

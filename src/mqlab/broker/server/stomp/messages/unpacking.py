@@ -1,7 +1,5 @@
 """Encodes deliveries as MESSAGE frames."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, Final
