@@ -25,7 +25,7 @@ import psutil
 from _common import HERE, arguments, finish, ratio, say
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode_equal
 from mqlab.wire.native.frames import Kind
 

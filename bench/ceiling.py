@@ -27,7 +27,7 @@ from _common import arguments, finish, interleaved, medians, ratio
 from _lab import Lab, scenario
 from mqlab.client import aio, connect
 from mqlab.study import Point
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode_equal
 from mqlab.wire.native.frames import Kind
 

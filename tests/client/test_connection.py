@@ -7,7 +7,7 @@ from typing import Any
 from broker.server.talking import in_loop
 from mqlab.client.connection import NativeClientConnection
 from mqlab.client.consumer import Consumer
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.columns import encode_single
 from mqlab.wire.native.frames import Frame, Kind
 

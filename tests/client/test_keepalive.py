@@ -9,7 +9,7 @@ from broker.server.talking import in_loop, local
 from mqlab.broker.server import startup
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
 _SHORT = 0.2

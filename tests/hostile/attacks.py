@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from broker.server.stomp.serving import frame as stomp_frame
 from mqlab.broker import limits
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Flag, Kind
 

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.columns import encode_single
 from mqlab.wire.native.frames import Flag, Kind

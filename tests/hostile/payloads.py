@@ -6,7 +6,7 @@ from broker.server.stomp.serving import frame as stomp_frame
 from broker.server.stomp.test_fuzz import Sayings
 from broker.server.websocket.talking import request
 from mqlab.broker import limits
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
 from .frames import OPENING, absurd, sensible

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import COALESCED, COLUMNS, SINGLE
 from mqlab.wire.native.frames import HEADER, HEADER_SIZE, Flag, Frame, FrameDecoder, Kind, ProtocolError
 

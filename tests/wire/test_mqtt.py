@@ -6,24 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqlab.wire.mqtt import (
+from mqlab.wire.mqtt.decoder import MqttDecoder, Packet, PubackBatch
+from mqlab.wire.mqtt.packets import (
     CONNACK,
     PINGRESP,
     SUBACK,
     Connect,
-    MqttDecoder,
     MqttError,
-    Packet,
-    PubackBatch,
     Version,
     disconnect,
+    properties,
     read_properties,
     read_varint,
     refusal,
     subscribe,
+    text,
     unsubscribe,
+    varint,
 )
-from mqlab.wire.mqtt.packets import properties, text, varint
 
 
 @given(st.integers(0, 2**28 - 1))

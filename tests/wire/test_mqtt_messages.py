@@ -7,16 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.mqtt import (
-    Incoming,
-    MqttDecoder,
-    MqttPublisher,
-    MqttReplyProperties,
-    PublishBatch,
-    Version,
-    acknowledgements,
-    reply_properties,
-)
+from mqlab.wire.mqtt.decoder import Incoming, MqttDecoder, MqttReplyProperties, PublishBatch, reply_properties
+from mqlab.wire.mqtt.messages import MqttPublisher, acknowledgements
+from mqlab.wire.mqtt.packets import Version
 
 
 class Row(NamedTuple):

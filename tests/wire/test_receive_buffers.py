@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mqlab.wire import native, receive_buffers
+from mqlab.wire import receive_buffers
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import COLUMNS, Payload, decode, encode, select_rows
 from mqlab.wire.native.columns import column as wire_column
 from mqlab.wire.native.columns import encode_columns

@@ -25,7 +25,7 @@ from mqlab.client.message import Delivery, Message
 from mqlab.client.open_connection import open_connection
 from mqlab.client.producer import Producer
 from mqlab.client.requester import Requester
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Buffer
 from mqlab.wire.native.frames import Kind
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol, cast, runtime_checkable
 
 from mqlab.client.errors import ClosedError, LoginError, MessagingError, RefusedError
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Buffer, Payload
 from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 

@@ -9,7 +9,7 @@ from mqlab.client.connection import NativeClientConnection
 from mqlab.client.errors import ClosedError, MessagingError
 from mqlab.client.message import Delivery, Message
 from mqlab.client.message_keys import receive_frame
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Payload
 from mqlab.wire.native.frames import FORM, Flag, Frame, Kind
 from mqlab.wire.native.payload import payload_of

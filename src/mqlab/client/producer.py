@@ -9,7 +9,7 @@ from mqlab.client.connection import NativeClientConnection
 from mqlab.client.consumer import Consumer
 from mqlab.client.errors import ClosedError, MessagingError
 from mqlab.client.headers import Headers, MessageEncoder
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Buffer, Payload, as_body
 from mqlab.wire.native.coalescing import as_singles
 from mqlab.wire.native.columns import Value

@@ -14,8 +14,8 @@ from mqlab.broker.security.users import Users
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
-from mqlab.wire import native
 from mqlab.wire.address import Address
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Flag, Kind
 
 from .talking import Raw

@@ -13,8 +13,8 @@ from mqlab.broker.settings import Settings
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
 from mqlab.client.message import Message
-from mqlab.wire import native
 from mqlab.wire.address import Address
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Frame, Kind
 

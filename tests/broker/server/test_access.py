@@ -14,7 +14,7 @@ from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.http import metrics
 from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.startup import running
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
 from .access_world import DENIED, USERS, World, ask, logged_in, open_link, until, world

@@ -12,8 +12,8 @@ from mqlab.broker.server.protocol_detection import ProtocolDetection
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.stomp.connection import StompServerConnection
 from mqlab.broker.server.websocket.connection import WebSocketConnection
-from mqlab.wire import native
 from mqlab.wire.address import Address
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
 from .talking import Raw, in_loop, local, traced

@@ -1,7 +1,7 @@
 """Deliveries that a client gives back go to others, as if they had never left."""
 
 from mqlab.broker.server.startup import running
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Kind
 

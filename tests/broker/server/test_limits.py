@@ -6,7 +6,7 @@ import pytest
 
 from mqlab.broker import limits
 from mqlab.broker.server.startup import running
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Flag, Kind
 

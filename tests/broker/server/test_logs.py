@@ -17,8 +17,8 @@ from mqlab.broker.security.rights import Rights
 from mqlab.broker.security.users import Users
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
-from mqlab.wire import native
 from mqlab.wire.address import Address
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Flag, Kind
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.broker.server.startup import running
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Flag, Kind
 
 from .talking import Raw, in_loop, local

@@ -10,8 +10,8 @@ import pytest
 from mqlab.broker import limits
 from mqlab.broker.server.startup import running
 from mqlab.client import aio
-from mqlab.wire import native
 from mqlab.wire.address import Address
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.columns import encode_single
 from mqlab.wire.native.frames import Flag, Kind

@@ -8,7 +8,7 @@ import pytest
 from mqlab.broker import limits
 from mqlab.broker.server.native.admin_requests import AdminRequestHandler
 from mqlab.broker.server.startup import running
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
 from .talking import Raw, client, in_loop, local

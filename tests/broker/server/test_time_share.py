@@ -14,7 +14,7 @@ from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.scheduler import TimeShare
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.stomp.connection import StompServerConnection
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
 from .stomp.serving import frame

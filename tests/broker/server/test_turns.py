@@ -19,8 +19,8 @@ from mqlab.broker.server.scheduler import Scheduler
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.stomp.connection import StompServerConnection
 from mqlab.broker.server.trace.records import WIDTH
-from mqlab.wire import native
 from mqlab.wire.address import Address
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
 from .stomp.serving import frame

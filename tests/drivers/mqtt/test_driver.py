@@ -7,7 +7,9 @@ import pytest
 from drivers.null_servers import against, bodies, turns
 from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
 from mqlab.drivers.mqtt.null_server import MqttNullServer
-from mqlab.wire.mqtt import CONNECT, PINGREQ, SUBSCRIBE, MqttPublisher, Packet, packet
+from mqlab.wire.mqtt.decoder import Packet
+from mqlab.wire.mqtt.messages import MqttPublisher
+from mqlab.wire.mqtt.packets import CONNECT, PINGREQ, SUBSCRIBE, packet
 
 CONNACK = packet(0x20, b"\0\0\0")
 

@@ -10,7 +10,7 @@ from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.futures import fail_all, settle
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
 from mqlab.drivers.common.transport import SocketTransport
-from mqlab.wire import mqtt
+from mqlab.wire.mqtt import decoder, messages, packets
 from mqlab.wire.native.payload import Bytes
 
 # Packet ids are 1 to 65,535.
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 class MqttClient:
     """All waits raise DriverError after a failure. Reading pauses with more than `capacity` unreceived messages."""
 
-    def __init__(self, connect: mqtt.Connect, capacity: int = 0) -> None:
+    def __init__(self, connect: packets.Connect, capacity: int = 0) -> None:
         self.version = connect.version
         # Fail if a message has no subscriber. Set for queues, whose messages must not be lost.
         self.needs_subscribers = False
@@ -34,12 +34,12 @@ class MqttClient:
         self._connect = connect
         self._capacity = capacity
         self._transport = SocketTransport("MQTT", self._parse, self._connection_lost)
-        self._decoder = mqtt.MqttDecoder(connect.version)
+        self._decoder = decoder.MqttDecoder(connect.version)
         # Futures of pending requests, in order; a cancelled one still gets an answer.
-        self._answers: deque[asyncio.Future[mqtt.Packet]] = deque()
-        self._barriers: deque[asyncio.Future[mqtt.Packet]] = deque()
+        self._answers: deque[asyncio.Future[decoder.Packet]] = deque()
+        self._barriers: deque[asyncio.Future[decoder.Packet]] = deque()
         self._bytes_since_barrier = 0
-        self._received: deque[mqtt.PublishBatch] = deque()
+        self._received: deque[decoder.PublishBatch] = deque()
         self._received_messages = 0
         self._message_waiter: asyncio.Future[None] | None = None
         # Unconfirmed messages, their maximum, and the next packet id.
@@ -54,7 +54,7 @@ class MqttClient:
         await self._transport.open(address)
         try:
             async with asyncio.timeout(_OPEN_TIMEOUT_S):
-                answer = await self._call(self._connect.packet(), mqtt.CONNACK)
+                answer = await self._call(self._connect.packet(), packets.CONNACK)
             self._check_connack(answer.rest)
         except TimeoutError:
             await self._transport.close()
@@ -65,8 +65,8 @@ class MqttClient:
 
     async def subscribe(self, topic: str, qos: int = 1) -> None:
         """Subscribe to a topic; `qos` is the highest QoS of its messages."""
-        answer = await self._call(mqtt.subscribe(self.version, self._ids(1).item(), topic, qos), mqtt.SUBACK)
-        if answer.rest[-1] >= mqtt.REFUSED:
+        answer = await self._call(packets.subscribe(self.version, self._ids(1).item(), topic, qos), packets.SUBACK)
+        if answer.rest[-1] >= packets.REFUSED:
             raise DriverError(f"the system refuses the subscription to {topic}: reason {answer.rest[-1]:#04x}")
 
     async def publish(self, data: bytes) -> None:
@@ -75,7 +75,7 @@ class MqttClient:
         self._bytes_since_barrier += len(data)
         if self._bytes_since_barrier >= _BARRIER_BYTES:
             self._bytes_since_barrier = 0
-            self._barriers.append(self._submit(mqtt.PING))
+            self._barriers.append(self._submit(packets.PING))
             if len(self._barriers) > _MAX_BARRIERS:
                 await self._wait_reading(self._barriers.popleft())
         if self._transport.is_write_paused:
@@ -96,9 +96,9 @@ class MqttClient:
 
     async def flush(self) -> None:
         """Return when the system has processed all packets."""
-        await self._call(mqtt.PING)
+        await self._call(packets.PING)
 
-    async def receive(self, *, is_reply: bool = False) -> list[mqtt.PublishBatch]:
+    async def receive(self, *, is_reply: bool = False) -> list[decoder.PublishBatch]:
         """Wait for messages; return up to `capacity` of them, all redelivered or all not."""
         while not self._received:
             if self.failed is not None:
@@ -117,11 +117,11 @@ class MqttClient:
 
     def acknowledge(self, ids: bytes) -> None:
         if ids:
-            self._write(mqtt.acknowledgements(ids))
+            self._write(messages.acknowledgements(ids))
 
     async def close(self) -> None:
         if self.failed is None:
-            self._write(mqtt.disconnect())
+            self._write(packets.disconnect())
             self._fail("the session is closed")
         await self._transport.close()
 
@@ -134,15 +134,15 @@ class MqttClient:
             raise self.failed
         self._transport.write(data)
 
-    async def _call(self, request: bytes, kind: int | None = None) -> mqtt.Packet:
+    async def _call(self, request: bytes, kind: int | None = None) -> decoder.Packet:
         answer = await self._wait_reading(self._submit(request))
         if kind is not None and answer.kind != kind:
             raise DriverError(f"the system answers with a packet of type {answer.kind} instead of {kind}")
         return answer
 
-    def _submit(self, request: bytes) -> "asyncio.Future[mqtt.Packet]":
+    def _submit(self, request: bytes) -> "asyncio.Future[decoder.Packet]":
         self._write(request)
-        answer: asyncio.Future[mqtt.Packet] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[decoder.Packet] = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
         return answer
 
@@ -163,12 +163,12 @@ class MqttClient:
     def _check_connack(self, rest: bytes) -> None:
         properties = {}
         if self.version == 5 and len(rest) > 2:
-            size, at = mqtt.read_varint(rest, 2)
-            properties = mqtt.read_properties(rest[at : at + max(size, 0)])
+            size, at = packets.read_varint(rest, 2)
+            properties = packets.read_properties(rest[at : at + max(size, 0)])
         if len(rest) < 2 or rest[1]:
-            reason = mqtt.refusal(self.version, rest[1], properties) if len(rest) > 1 else "an incomplete CONNACK"
+            reason = packets.refusal(self.version, rest[1], properties) if len(rest) > 1 else "an incomplete CONNACK"
             raise DriverError(f"the system refuses the connection: {reason}")
-        self._window = int.from_bytes(properties.get(mqtt.RECEIVE_MAXIMUM, b"\xff\xff"), "big")
+        self._window = int.from_bytes(properties.get(packets.RECEIVE_MAXIMUM, b"\xff\xff"), "big")
 
     # Callbacks of the transport.
 
@@ -179,19 +179,19 @@ class MqttClient:
             self._transport.pause_reading(self)
         return len(data), 0
 
-    def _handle(self, item: mqtt.Incoming) -> None:
-        if isinstance(item, mqtt.PublishBatch):
+    def _handle(self, item: decoder.Incoming) -> None:
+        if isinstance(item, decoder.PublishBatch):
             self._received.append(item)
             self._received_messages += item.rows
             settle(self._message_waiter, None)
-        elif isinstance(item, mqtt.PubackBatch):
+        elif isinstance(item, decoder.PubackBatch):
             self._unconfirmed -= item.rows
-            if item.reason >= mqtt.REFUSED:
+            if item.reason >= packets.REFUSED:
                 self._fail(f"the system refused a message: reason {item.reason:#04x}")
-            elif item.reason == mqtt.NO_MATCHING_SUBSCRIBERS and self.needs_subscribers:
+            elif item.reason == packets.NO_MATCHING_SUBSCRIBERS and self.needs_subscribers:
                 self._fail("a message was sent to a queue without a consumer: MQTT drops it")
             settle(self._confirmation_waiter, None)
-        elif item.kind == mqtt.DISCONNECT:
+        elif item.kind == packets.DISCONNECT:
             code = item.rest[0] if item.rest else 0
             self._fail(f"the system ended the session: reason {code:#04x}")
         elif self._answers:

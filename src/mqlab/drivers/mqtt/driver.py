@@ -9,7 +9,7 @@ from mqlab.drivers import api
 from mqlab.drivers.mqtt.client import MqttClient
 from mqlab.drivers.mqtt.links import MqttReceiver, MqttSender
 from mqlab.drivers.mqtt.request_reply import MqttRequester, MqttResponder
-from mqlab.wire.mqtt import Connect, Version
+from mqlab.wire.mqtt.packets import Connect, Version
 
 # A shared subscription, whose members share the messages of a topic, stands for a queue.
 _SHARED = "$share/mqlab/"

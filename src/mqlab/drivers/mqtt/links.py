@@ -5,7 +5,7 @@ from typing import Final
 from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
 from mqlab.drivers.common.received_batch import join_runs
 from mqlab.drivers.mqtt.client import MqttClient
-from mqlab.wire.mqtt import MqttPublisher
+from mqlab.wire.mqtt.messages import MqttPublisher
 
 # Bytes of one write: a batch of large messages takes several.
 _WRITE_BYTES: Final = 256 * 1024

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
 from mqlab.drivers.common.received_batch import join_runs
 from mqlab.drivers.mqtt.client import MqttClient
-from mqlab.wire.mqtt import MqttPublisher, reply_properties
+from mqlab.wire.mqtt.decoder import reply_properties
+from mqlab.wire.mqtt.messages import MqttPublisher
 
 
 class MqttRequester(DriverRequester):

@@ -1,7 +1,7 @@
 """The null server of the embedded broker's native protocol."""
 
 from mqlab.drivers.null_server.api import NullServer
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode_equal
 from mqlab.wire.native.frames import Flag, Frame, Kind
 

@@ -20,7 +20,7 @@ from mqlab.broker.server.http.prometheus import PrometheusMetrics
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError, MessagingError
 from mqlab.client.open_connection import open_connection
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Kind
 

@@ -7,7 +7,7 @@ import pytest
 from broker.server.talking import Raw, client, in_loop, local
 from mqlab.broker.server.startup import running
 from mqlab.client.headers import MessageEncoder, ProducerDefaults
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Buffer, Payload, decode, encode
 from mqlab.wire.native.columns import column
 from mqlab.wire.native.frames import FORM, Flag, Frame, Kind

@@ -9,7 +9,7 @@ from broker.server.talking import Raw, in_loop, local
 from mqlab.broker import limits
 from mqlab.broker.server.native.unfinished_frames import UnfinishedFrames
 from mqlab.broker.server.startup import running
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Flag, Kind
 
 MIB = 1024 * 1024

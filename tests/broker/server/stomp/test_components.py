@@ -16,7 +16,7 @@ from mqlab.broker.server.stomp.messages.properties import header_name, property_
 from mqlab.broker.server.stomp.messages.unpacking import header_line
 from mqlab.broker.server.stomp.receipts import Receipts
 from mqlab.broker.server.stomp.unacknowledged import UnacknowledgedRanges, count, ranges_of
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.columns import is_property_name
 from mqlab.wire.native.frames import Kind
 from mqlab.wire.stomp import Limits, StompError, StompFrameDecoder

@@ -20,7 +20,7 @@ from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
 from mqlab.broker.settings import Level
 from mqlab.client import aio
 from mqlab.client.errors import RefusedError
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Kind
 

@@ -16,7 +16,7 @@ from mqlab.broker.server.startup import running
 from mqlab.broker.server.trace import api_trace
 from mqlab.broker.server.trace.api_trace import COLUMNS
 from mqlab.broker.settings import SettingError
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Kind
 

@@ -25,7 +25,7 @@ from mqlab.broker.server.startup import running
 from mqlab.broker.server.stomp.connection import StompServerConnection
 from mqlab.broker.server.trace import activity_trace, hooks, operation_recorder, recording
 from mqlab.broker.server.trace.isolation import ObserverErrors
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Flag, Kind
 
 # So many are one test.

@@ -13,7 +13,7 @@ from broker.server.talking import Raw, in_loop, local
 from broker.server.trace.watching import named, one_of, operations, recorded
 from mqlab.broker.server.startup import running
 from mqlab.client.errors import RefusedError
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.columns import encode_columns
 from mqlab.wire.native.frames import Flag, Kind

@@ -31,7 +31,7 @@ from mqlab.broker.server.peer_address import peer_of
 from mqlab.broker.server.refusal_log import with_refusal_log
 from mqlab.broker.server.trace.operation_recorder import OperationRecorder
 from mqlab.broker.server.trace.recording import TracedConnection
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Buffer, Payload, validate
 from mqlab.wire.native.frames import FORM, Flag, Frame, Kind, ProtocolError
 from mqlab.wire.native.payload import COALESCED, payload_of

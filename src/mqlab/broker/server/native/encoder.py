@@ -5,7 +5,7 @@ from typing import Final
 
 from mqlab.broker.core import effects
 from mqlab.broker.server.trace.operation_recorder import OperationRecorder
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Buffer
 from mqlab.wire.native.frames import Flag, Kind
 

@@ -14,7 +14,7 @@ from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
 from mqlab.broker.server.native.send_coalescing import SendCoalescer
 from mqlab.broker.server.read_gate import CLIENT_NOT_READING, FRAMES_WAITING, ReadGate
 from mqlab.broker.server.scheduler import TimeShare
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Buffer, MalformedPayloadError
 from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 

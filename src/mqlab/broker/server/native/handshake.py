@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from mqlab.broker.core.model.destination_names import BadNameError, check_name
 from mqlab.broker.security.rights import ANYONE, User
 from mqlab.broker.server.broker import Broker
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 
 

@@ -8,7 +8,7 @@ from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.destination_names import BadNameError
 from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 from mqlab.broker.core.selectors import BadSelectorError
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Payload, validate
 from mqlab.wire.native.columns import Value
 from mqlab.wire.native.frames import Flag, Frame, Kind, ProtocolError

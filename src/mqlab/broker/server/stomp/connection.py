@@ -17,7 +17,7 @@ from mqlab.broker.server.stomp.decoder import VARYING, Action, StompDecoder
 from mqlab.broker.server.stomp.encoder import StompEncoder
 from mqlab.broker.server.stomp.heartbeats import Heartbeats
 from mqlab.broker.server.stomp.transport import StompTransport
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.stomp import FrameRun, Limits, StompError, StompFrame, StompFrameDecoder
 
 _BEFORE_CONNECT: Final = Limits(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from mqlab.broker import limits
-from mqlab.wire import native
+from mqlab.wire.native import frames as native
 from mqlab.wire.stomp import VERSIONS, StompError
 
 _LONGEST_MS: Final = 24 * 60 * 60 * 1000
