@@ -72,7 +72,7 @@ def not_a_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("reader", READERS)
 def test_only_a_regular_file_is_read(reader: str, not_a_file: Path) -> None:
     with pytest.raises(REFUSED) as refused:

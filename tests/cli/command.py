@@ -122,7 +122,7 @@ class Background:
         """Wait for the end and return the exit code and stdout."""
         out, _ = self.process.communicate(timeout=END_TIMEOUT_S)
         # Java ends when it notices that Python has ended, which takes a moment on a busy machine.
-        _, left = psutil.wait_procs(self._descendants, timeout=20)
+        _, left = psutil.wait_procs(self._descendants, timeout=240)
         assert left == [], "processes were left behind"
         return self.process.returncode, out.decode()
 

@@ -49,7 +49,7 @@ def test_its_counters_are_served(tmp_path: Path) -> None:
         with connect(address) as connection:
             connection.session().producer("queue:q").send(b"x")
             connection.status()
-            with urllib.request.urlopen(page, timeout=10) as answer:
+            with urllib.request.urlopen(page, timeout=240) as answer:
                 assert b'mqlab_messages{destination="queue:q"} 1.0' in answer.read()
         command.interrupt(signal.SIGTERM)
         assert command.end()[0] == 0, command.stderr

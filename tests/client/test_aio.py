@@ -20,7 +20,7 @@ def numbers(begin: int, end: int) -> list[bytes]:
 
 
 async def receive(consumer: aio.Consumer, count: int) -> list[bytes]:
-    return [(await consumer.receive(timeout=30)).body for _ in range(count)]
+    return [(await consumer.receive(timeout=240)).body for _ in range(count)]
 
 
 @in_loop
@@ -44,7 +44,7 @@ async def test_sends_that_are_ready_together_leave_together() -> None:
         came: list[bytes] = []
         frames = 0
         while len(came) < 20_000:
-            came += (await consumer.receive_batch(timeout=30)).bodies().tolist()
+            came += (await consumer.receive_batch(timeout=240)).bodies().tolist()
             frames += 1
         assert came == numbers(0, 20_000)
         assert frames <= 20
@@ -79,7 +79,7 @@ async def test_a_single_message_leaves_with_the_next_turn_of_the_loop() -> None:
         session = await (await client(address)).session()
         consumer, producer = await session.consumer("queue:q"), await session.producer("queue:q")
         await producer.send(b"alone")
-        assert (await consumer.receive(timeout=30)).body == b"alone"
+        assert (await consumer.receive(timeout=240)).body == b"alone"
 
 
 @in_loop
@@ -127,14 +127,14 @@ async def test_a_transaction_moves_messages_from_queue_to_queue(tmp_path: Path) 
         session = await connection.session("transacted")
         consumer, producer = await session.consumer("queue:in"), await session.producer("queue:out")
         for n in range(20):
-            message = await consumer.receive(timeout=30)
+            message = await consumer.receive(timeout=240)
             await producer.send(message.body, persistent=True)
             if n == 10:
                 await session.rollback()
                 break
             await session.commit()
         for _ in range(10):
-            message = await consumer.receive(timeout=30)
+            message = await consumer.receive(timeout=240)
             await producer.send(message.body, persistent=True)
             await session.commit()
         out = await (await connection.session()).consumer("queue:out")
@@ -178,7 +178,7 @@ async def test_automatic_acknowledgement_comes_with_the_next_receive() -> None:
         other = await client(address)
         await connection.close()
         consumer = await (await other.session()).consumer("queue:q")
-        assert [seen(await consumer.receive(timeout=30)) for _ in range(2)] == [(b"1", True), (b"2", False)]
+        assert [seen(await consumer.receive(timeout=240)) for _ in range(2)] == [(b"1", True), (b"2", False)]
 
 
 @in_loop
@@ -205,4 +205,4 @@ async def test_sends_that_leave_together_are_dealt_to_the_consumers_one_by_one(h
         for number in range(8):
             await producer.send(b"%d" % number, **headers)
         for at, consumer in enumerate(consumers):
-            assert [(await consumer.receive(timeout=30)).body for _ in range(2)] == [b"%d" % at, b"%d" % (at + 4)]
+            assert [(await consumer.receive(timeout=240)).body for _ in range(2)] == [b"%d" % at, b"%d" % (at + 4)]

@@ -51,7 +51,7 @@ async def test_a_cancelled_receive_with_prefetch_0_loses_and_keeps_nothing(mode:
             waiting.cancel()
             await asyncio.wait([waiting])
             if waiting.cancelled():
-                message = await other.receive(timeout=30)
+                message = await other.receive(timeout=240)
                 assert seen(message) == (b"%d" % turns, False)
             else:
                 assert waiting.result().body == b"%d" % turns
@@ -99,7 +99,7 @@ async def test_only_one_receive_at_a_time_waits_at_a_consumer() -> None:
     async with running(local()) as (_, (address,)):
         session = await (await client(address)).session()
         consumer = await session.consumer("queue:q")
-        waiting = asyncio.ensure_future(consumer.receive(timeout=30))
+        waiting = asyncio.ensure_future(consumer.receive(timeout=240))
         await asyncio.sleep(0)
         for second in (consumer.receive(), consumer.receive_batch()):
             with pytest.raises(MessagingError, match="one at a time"):
@@ -119,13 +119,13 @@ async def test_a_message_is_received_by_its_id_or_its_correlation_id_now_or_when
         consumer = await session.consumer("queue:q", prefetch=0)
         browser = await session.browser("queue:q")
         ids = [message.id async for message in browser]
-        assert (await consumer.receive(timeout=30, correlation_id="c7")).body == b"7"
-        assert (await consumer.receive(timeout=30, message_id=ids[3])).body == b"3"
-        assert (await consumer.receive(timeout=30, correlation_id="c7")).body == b"17"
+        assert (await consumer.receive(timeout=240, correlation_id="c7")).body == b"7"
+        assert (await consumer.receive(timeout=240, message_id=ids[3])).body == b"3"
+        assert (await consumer.receive(timeout=240, correlation_id="c7")).body == b"17"
         for missing in ({"correlation_id": "c7"}, {"message_id": ids[3]}, {"correlation_id": "none"}):
             with pytest.raises(TimeoutError):
                 await consumer.receive(timeout=0, **missing)
-        waiting = asyncio.ensure_future(consumer.receive(timeout=30, correlation_id="new"))
+        waiting = asyncio.ensure_future(consumer.receive(timeout=240, correlation_id="new"))
         await connection.status()
         await producer.send(b"old", correlation_id="c1")
         await producer.send(b"new", correlation_id="new")
@@ -153,7 +153,7 @@ async def test_receives_by_id_that_are_given_up_never_answer_another(mode: Ackno
             waiting.cancel()
             await asyncio.wait([waiting])
             given_up += waiting.cancelled()
-            assert (await consumer.receive(timeout=30, correlation_id=f"{turns}")).body == b"%d" % turns
+            assert (await consumer.receive(timeout=240, correlation_id=f"{turns}")).body == b"%d" % turns
         assert given_up > 0
         other = await (await connection.session()).consumer("queue:q")
         assert await receive(other, given_up) == [b"up"] * given_up

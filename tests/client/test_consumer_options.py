@@ -30,7 +30,7 @@ async def test_a_browser_sees_what_is_there_in_order_and_takes_nothing() -> None
         assert [message async for message in empty] == []
         assert await left(connection) == 3002
         consumer = await session.consumer("queue:q")
-        assert seen(await consumer.receive(timeout=30)) == (b"first", False)
+        assert seen(await consumer.receive(timeout=240)) == (b"first", False)
 
 
 @in_loop
@@ -53,12 +53,12 @@ async def test_what_a_session_cannot_do_is_a_clear_error_and_nothing_happens() -
         for mode in ("auto", "dups_ok", "client", "individual"):
             session = await connection.session(mode)
             consumer = await session.consumer("queue:q")
-            assert (await consumer.receive(timeout=30)).body == b"0"
+            assert (await consumer.receive(timeout=240)).body == b"0"
             for action in (session.commit, session.rollback, lambda session=session: session.prepare("x")):
                 with pytest.raises(MessagingError, match="transacted"):
                     await action()
             await session.recover()
-            assert (await consumer.receive(timeout=30)).redelivered
+            assert (await consumer.receive(timeout=240)).redelivered
             await session.recover()
             await session.close()
         with pytest.raises(MessagingError, match="rollback"):

@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def run(name: str, address: str) -> list[str]:
     command = [sys.executable, "-W", "error", str(EXAMPLES / name), address]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     return ended.stdout.splitlines()
 

@@ -15,7 +15,7 @@ from .broker_helpers import Served
 
 pytestmark = pytest.mark.usefixtures("each_way")
 
-PATIENCE = 30.0
+PATIENCE = 240.0
 
 
 def numbers(begin: int, end: int) -> list[bytes]:

@@ -94,7 +94,7 @@ class Life:
     async def receive(self, moment: str) -> None:
         self._messages = []
         for n in range(1 if moment == "received" else RECEIVED[self._mode]):
-            self._messages.append(await self._consumer.receive(timeout=30))
+            self._messages.append(await self._consumer.receive(timeout=240))
             assert self._messages[-1].body == b"%d" % n
             if self._mode == "transacted":
                 await self._producer.send(b"%d" % n, persistent=True)
@@ -145,7 +145,7 @@ async def found(connection: aio.Connection, mode: Acknowledge) -> Found:
         name = f"queue:{mode}.{end}"
         consumer = await session.consumer(name)
         count = (await connection.ask("show", name=name))["messages"]
-        messages = [await consumer.receive(timeout=30) for _ in range(count)]
+        messages = [await consumer.receive(timeout=240) for _ in range(count)]
         await assert_no_messages(connection, consumer)
         assert all(message.redelivered == (message.delivery_count > 1) for message in messages)
         came[end] = [(int(message.body), message.delivery_count) for message in messages]
@@ -227,7 +227,7 @@ class Killed:
     def at(self, moment: str) -> dict[Acknowledge, Found]:
         if moment not in self._found:
             folder = self._factory.mktemp(moment)
-            self._found[moment] = uvloop.run(asyncio.wait_for(_broker_dies(folder, moment), 60))
+            self._found[moment] = uvloop.run(asyncio.wait_for(_broker_dies(folder, moment), 240))
         return self._found[moment]
 
 

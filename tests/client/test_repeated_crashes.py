@@ -50,7 +50,7 @@ async def test_a_client_that_is_killed_with_9_leaves_no_trace_of_its_transaction
             await asyncio.sleep(0.001)
         out = await session.consumer("queue:out")
         consumer = await session.consumer("queue:in")
-        assert [seen(await consumer.receive(timeout=30)) for _ in range(5)] == [
+        assert [seen(await consumer.receive(timeout=240)) for _ in range(5)] == [
             (body, int(body) < 3) for body in numbers(0, 5)
         ]
         await assert_no_messages(connection, out, consumer)
@@ -66,7 +66,7 @@ async def test_each_death_counts_until_the_message_is_a_dead_letter(tmp_path: Pa
     async def die(address: object) -> None:
         lost = await aio.connect(str(address))
         consumer = await (await lost.session("client")).consumer("queue:q", prefetch=1)
-        counts.append((await consumer.receive(timeout=30)).delivery_count)
+        counts.append((await consumer.receive(timeout=240)).delivery_count)
         await lost.drop()
 
     async with running(settings) as (_, (address,)):
@@ -112,7 +112,7 @@ async def test_what_is_prepared_survives_every_death_and_waits(tmp_path: Path, r
         if commit:
             assert await receive(out, 2) == numbers(0, 2)
         else:
-            assert [seen(await consumer.receive(timeout=30)) for _ in range(2)] == [(b"0", True), (b"1", True)]
+            assert [seen(await consumer.receive(timeout=240)) for _ in range(2)] == [(b"0", True), (b"1", True)]
         await assert_no_messages(connection, consumer, out)
         assert await connection.prepared() == []
 
@@ -141,7 +141,7 @@ def test_two_phases_around_a_restart_in_the_blocking_api(tmp_path: Path, commit:
     with serving(settings) as served, connect(served.address) as connection:
         connection.session().producer("queue:in").send(b"in", persistent=True)
         session = connection.session("transacted")
-        session.consumer("queue:in", prefetch=0).receive(timeout=30)
+        session.consumer("queue:in", prefetch=0).receive(timeout=240)
         session.producer("queue:out").send(b"out", persistent=True)
         session.prepare("x")
         with pytest.raises(RefusedError, match="prepared already"):

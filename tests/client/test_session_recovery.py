@@ -21,11 +21,11 @@ async def test_recover_gives_again_what_is_not_acknowledged_marked_and_in_order(
         assert await receive(consumer, 2) == numbers(0, 2)
         session.acknowledge()
         for count in (2, 3):
-            assert [message.delivery_count for message in [await consumer.receive(timeout=30) for _ in range(3)]] == [
+            assert [message.delivery_count for message in [await consumer.receive(timeout=240) for _ in range(3)]] == [
                 count - 1
             ] * 3
             await session.recover()
-        came = [await consumer.receive(timeout=30) for _ in range(8)]
+        came = [await consumer.receive(timeout=240) for _ in range(8)]
         assert [message.body for message in came] == numbers(2, 10)
         assert [message.delivery_count for message in came] == [3, 3, 3, 1, 1, 1, 1, 1]
         session.acknowledge()
@@ -75,14 +75,14 @@ async def test_individual_acknowledgement_in_any_order() -> None:
         connection = await filled(address)
         session = await connection.session("individual")
         consumer = await session.consumer("queue:q")
-        messages = [await consumer.receive(timeout=30) for _ in range(6)]
+        messages = [await consumer.receive(timeout=240) for _ in range(6)]
         for n in (4, 1, 4):
             consumer.acknowledge(messages[n])
         assert await left(connection) == 8
-        consumer.acknowledge(await consumer.receive_batch(timeout=30))
+        consumer.acknowledge(await consumer.receive_batch(timeout=240))
         assert await left(connection) == 4
         await session.recover()
-        again = [await consumer.receive(timeout=30) for _ in range(4)]
+        again = [await consumer.receive(timeout=240) for _ in range(4)]
         assert [seen(message) for message in again] == [(b"%d" % n, True) for n in (0, 2, 3, 5)]
         # All at once, if no message is named.
         session.acknowledge()

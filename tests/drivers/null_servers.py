@@ -31,7 +31,7 @@ def against(driver: str, make: Callable[[], NullServer], play: Callable[[DriverC
     """Plays with a connection, closes it, and sees that no task is left."""
 
     async def main() -> None:
-        async with asyncio.timeout(20), serving(make) as address:
+        async with asyncio.timeout(240), serving(make) as address:
             before = asyncio.all_tasks()
             connection = await DRIVERS[driver](address).connect("Test")
             try:

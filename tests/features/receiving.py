@@ -10,7 +10,7 @@ def numbers(begin: int, end: int) -> list[bytes]:
 
 
 async def receive(consumer: aio.Consumer, count: int) -> list[bytes]:
-    return [(await consumer.receive(timeout=30)).body for _ in range(count)]
+    return [(await consumer.receive(timeout=240)).body for _ in range(count)]
 
 
 async def assert_no_messages(connection: aio.Connection, *consumers: aio.Consumer) -> None:

@@ -24,7 +24,7 @@ LIMIT = (64 if TORTURE else 12) * MIB
 # What any limit must allow for, buffers and libraries, counts for much beside a small one: so a broker with a small
 # limit has had some messages before it is weighed for the first time.
 WARM_UP = 4 * 1024
-SECONDS = 600 if TORTURE else 60
+PATIENCE_SECONDS = 1800
 
 
 async def fill(address: str, shape: str, count: int, *, persistent: bool) -> None:
@@ -54,7 +54,6 @@ async def drain(address: str, count: int) -> None:
         assert (status["messages"], status["memory"]) == (0, 0)
 
 
-@pytest.mark.timeout(4 * SECONDS)
 @pytest.mark.parametrize("persistent", [False, True], ids=["express", "persistent"])
 @pytest.mark.parametrize("shape", ["batches", "single"])
 def test_ten_times_the_memory_limit(
@@ -84,4 +83,4 @@ def test_ten_times_the_memory_limit(
         assert weighed.peak <= LIMIT * 1.2, f"{weighed.peak / MIB:.1f} MiB"
         print(f"peak {weighed.peak / MIB:.1f} MiB of {LIMIT / MIB:.0f}")
 
-    uvloop.run(asyncio.wait_for(run(), 3 * SECONDS))
+    uvloop.run(asyncio.wait_for(run(), PATIENCE_SECONDS))

@@ -31,7 +31,7 @@ async def test_distributed_queueing_between_two_queue_managers(tmp_path: Path) -
             asking, answering = await here.session(), await there.session()
             questions = await answering.consumer("queue:questions")
             requester = await asking.requester("queue:questions@B", reply_to="queue:replies", persistent=True)
-            asked = asyncio.ensure_future(requester.request(b"?", timeout=30))
+            asked = asyncio.ensure_future(requester.request(b"?", timeout=240))
             await answering.reply(await questions.receive(30), b"!", persistent=True)
             assert (await asked).body == b"!"
         # While B is away A keeps what is for it, over a death of its own.

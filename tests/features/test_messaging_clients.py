@@ -48,7 +48,7 @@ async def test_jms_api(tmp_path: Path) -> None:
                 b"body", persistent=persistent, properties=properties, correlation_id="c", reply_to="queue:r",
                 type="t", priority=9,
             )  # fmt: skip
-        message = await consumer.receive(timeout=30)
+        message = await consumer.receive(timeout=240)
         assert message.id is not None
         assert message.id.startswith("ID:")
         assert (message.body, message.destination, message.persistent) == (b"body", "queue:q", True)
@@ -59,7 +59,7 @@ async def test_jms_api(tmp_path: Path) -> None:
         assert message.properties == properties
         assert (message.redelivered, message.delivery_count) == (False, 1)
         await session.recover()
-        again = await consumer.receive(timeout=30)
+        again = await consumer.receive(timeout=240)
         assert (again.id, again.redelivered, again.delivery_count) == (message.id, True, 2)
 
 
@@ -68,7 +68,7 @@ def test_native_api_other_clients_c_com_soap() -> None:
 
     async def others(address: Address) -> None:
         session = await (await client(address)).session()
-        assert (await (await session.consumer("queue:first")).receive(timeout=30)).body == b"plain"
+        assert (await (await session.consumer("queue:first")).receive(timeout=240)).body == b"plain"
         await (await session.producer("queue:second")).send(b"asyncio", properties={"n": 1})
         raw = await Raw.connect(address)
         await raw.open_session()
@@ -83,7 +83,7 @@ def test_native_api_other_clients_c_com_soap() -> None:
         session = connection.session()
         session.producer("queue:first").send(b"plain")
         in_loop(others)(Address.parse(served.address))
-        assert session.consumer("queue:third").receive(timeout=30).body == b"frames"
+        assert session.consumer("queue:third").receive(timeout=240).body == b"frames"
 
 
 @in_loop
@@ -102,7 +102,7 @@ async def test_client_connection_against_local_bindings(tmp_path: Path) -> None:
             await producer.send(b"committed", correlation_id="c")
             await session.commit()
             consumer = await (await receiving.session()).consumer("queue:q")
-            message = await consumer.receive(timeout=30)
+            message = await consumer.receive(timeout=240)
             assert (message.body, message.correlation_id) == (b"committed", "c")
             await consumer.close()
 
@@ -207,7 +207,7 @@ async def test_message_id_and_timestamp_suppression() -> None:
                 await producer.flush()
                 sizes[ids, timestamps] = (await connection.ask("show", name=name))["bytes"]
                 consumer = await session.consumer(name)
-                came = [await consumer.receive(timeout=30) for _ in range(3)]
+                came = [await consumer.receive(timeout=240) for _ in range(3)]
                 assert [message.body for message in came] == numbers(0, 3)
                 assert [message.id is not None for message in came] == [ids] * 3
                 assert [message.timestamp is not None for message in came] == [timestamps] * 3

@@ -35,7 +35,7 @@ async def test_express_non_persistent_reliable_delivery(tmp_path: Path) -> None:
         assert await receive(await (await lost.session("client")).consumer("queue:q"), 20) == numbers(0, 20)
         await lost.drop()
         consumer = await session.consumer("queue:q")
-        came = [await consumer.receive(timeout=30) for _ in range(30)]
+        came = [await consumer.receive(timeout=240) for _ in range(30)]
         assert [message.body for message in came] == numbers(0, 30)
         assert not any(message.persistent for message in came)
         after = await connection.status()
@@ -58,7 +58,7 @@ async def test_persistent_recoverable_guaranteed_delivery(tmp_path: Path) -> Non
     async with running(local(data=tmp_path)) as (_, (address,)):
         connection = await client(address)
         consumer = await (await connection.session()).consumer("queue:q")
-        came = [await consumer.receive(timeout=30) for _ in range(5)]
+        came = [await consumer.receive(timeout=240) for _ in range(5)]
         assert [(seen(message), message.persistent) for message in came] == [
             ((b"%d" % n, True), True) for n in range(0, 10, 2)
         ]
@@ -113,7 +113,7 @@ async def died_in_a_batch(address: Any, mode: Acknowledge) -> tuple[int, list[tu
     left = await messages_on(watching, "queue:q")
     await lost.drop()
     consumer = await (await watching.session()).consumer("queue:q")
-    came = [seen(await consumer.receive(timeout=30)) for _ in range(left)]
+    came = [seen(await consumer.receive(timeout=240)) for _ in range(left)]
     await assert_no_messages(watching, consumer)
     return left, came
 
@@ -164,8 +164,10 @@ async def test_client_acknowledgement() -> None:
         await one.close()
         await two.close()
         again = [await (await connection.session()).consumer(name) for name in ("queue:one", "queue:two")]
-        assert [seen(await again[0].receive(timeout=30)) for _ in range(2)] == [(b"3", True), (b"4", False)]
-        assert [seen(await again[1].receive(timeout=30)) for _ in range(3)] == [(body, False) for body in numbers(2, 5)]
+        assert [seen(await again[0].receive(timeout=240)) for _ in range(2)] == [(b"3", True), (b"4", False)]
+        assert [seen(await again[1].receive(timeout=240)) for _ in range(3)] == [
+            (body, False) for body in numbers(2, 5)
+        ]
 
 
 @pytest.mark.parametrize("size", [1, 10, 100])
@@ -183,7 +185,7 @@ async def test_transacted_session_messages_per_transaction(tmp_path: Path, size:
         before = await connection.status()
         for begin in range(0, count, size):
             for n in range(begin, begin + size):
-                await outs[n % 2].send((await consumer.receive(timeout=30)).body, persistent=True)
+                await outs[n % 2].send((await consumer.receive(timeout=240)).body, persistent=True)
             # The ones in the transaction are neither gone from one queue nor visible on the other.
             assert await messages_on(connection, "queue:in") == count - begin
             sums = [await messages_on(connection, name) for name in ("queue:even", "queue:odd")]
@@ -207,7 +209,7 @@ async def test_global_transactions(tmp_path: Path) -> None:
             await filler.send(body, persistent=True)
         for xid in ("first", "second"):
             receiving, sending = await here.session("transacted"), await there.session("transacted")
-            message = await (await receiving.consumer("queue:q", prefetch=0)).receive(timeout=30)
+            message = await (await receiving.consumer("queue:q", prefetch=0)).receive(timeout=240)
             await (await sending.producer("queue:q")).send(message.body, persistent=True)
             await asyncio.gather(receiving.prepare(xid), sending.prepare(xid))
     async with running(settings[0]) as (_, (a,)), running(settings[1]) as (_, (b,)):
@@ -219,8 +221,8 @@ async def test_global_transactions(tmp_path: Path) -> None:
         for one in (here, there):
             await one.commit("first")
             await one.rollback("second")
-        assert seen(await consumers[0].receive(timeout=30)) == (b"stays", True)
-        assert (await consumers[1].receive(timeout=30)).body == b"goes"
+        assert seen(await consumers[0].receive(timeout=240)) == (b"stays", True)
+        assert (await consumers[1].receive(timeout=240)).body == b"goes"
         await assert_no_messages(here, consumers[0])
         await assert_no_messages(there, consumers[1])
         assert [await one.prepared() for one in (here, there)] == [[], []]

@@ -31,7 +31,7 @@ async def preload(session: aio.Session, count: int) -> None:
 async def echo(session: aio.Session, count: int) -> None:
     requests = await session.consumer("queue:requests")
     for _ in range(count):
-        request = await requests.receive(timeout=30)
+        request = await requests.receive(timeout=240)
         await session.reply(request, request.body)
     await requests.close()
 
@@ -45,7 +45,7 @@ async def test_preloaded_queue_unretrieved_messages() -> None:
         server = asyncio.ensure_future(echo(await connection.session(), 20))
         requester = await session.requester("queue:requests", reply_to="queue:replies")
         for body in numbers(0, 20):
-            assert (await requester.request(body, timeout=30)).body == body
+            assert (await requester.request(body, timeout=240)).body == body
         await server
         await requester.close()
         # They lie there as before, in their order.
@@ -76,9 +76,9 @@ async def test_retrieval_by_correlation_id_against_queue_scan(monkeypatch: pytes
             looks = 0
             for n in range(10):
                 await producer.send(b"new %d" % n, correlation_id=f"new-{n}")
-                got = await consumer.receive(timeout=30, correlation_id=f"new-{n}")
+                got = await consumer.receive(timeout=240, correlation_id=f"new-{n}")
                 assert (got.body, got.correlation_id) == (b"new %d" % n, f"new-{n}")
-            assert (await consumer.receive(timeout=30, correlation_id="old-150")).body == b"old 150"
+            assert (await consumer.receive(timeout=240, correlation_id="old-150")).body == b"old 150"
             found[setting] = looks
             await consumer.close()
             assert (await connection.status())["messages"] == 299

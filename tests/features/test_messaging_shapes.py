@@ -16,7 +16,7 @@ from .receiving import assert_no_messages, numbers, receive
 
 async def serve(session: aio.Session, requests: aio.Consumer, count: int) -> None:
     for _ in range(count):
-        request = await requests.receive(timeout=30)
+        request = await requests.receive(timeout=240)
         await session.reply(request, b"re " + request.body)
 
 
@@ -28,7 +28,7 @@ async def test_request_reply_requester_waits_for_its_reply() -> None:
         requests = await answering.consumer("queue:prices")
         one, two = [await (await connection.session()).requester("queue:prices") for _ in range(2)]
         gold, iron = asyncio.ensure_future(one.request(b"gold")), asyncio.ensure_future(two.request(b"iron"))
-        asked = {(message := await requests.receive(timeout=30)).body: message for _ in range(2)}
+        asked = {(message := await requests.receive(timeout=240)).body: message for _ in range(2)}
         await answering.reply(asked[b"iron"], b"1")
         assert (await iron).body == b"1"
         # Its own reply has not come, whatever came for others.
@@ -194,7 +194,7 @@ async def test_one_queue_pair_shared_by_all_clients() -> None:
         async def ask(number: int) -> list[bytes]:
             session = await (await client(address)).session()
             requester = await session.requester("queue:requests", reply_to="queue:replies")
-            return [(await requester.request(b"%d/%d" % (number, n), timeout=30)).body for n in range(20)]
+            return [(await requester.request(b"%d/%d" % (number, n), timeout=240)).body for n in range(20)]
 
         server = asyncio.ensure_future(serve(answering, requests, 6 * 20))
         replies = await asyncio.gather(*map(ask, range(6)))

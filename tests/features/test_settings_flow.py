@@ -69,7 +69,7 @@ async def test_message_size(tmp_path: Path, size: int) -> None:
         status = await connection.status()
         assert status["bytes"] == size
         assert size < status["journal_bytes"] - before < size + 200
-        assert (await consumer.receive(timeout=30)).body == body
+        assert (await consumer.receive(timeout=240)).body == body
         if size == FRAME:
             with pytest.raises(ClosedError, match=str(FRAME)):
                 await producer.send_batch(encode([body + b"x"]), confirm=True)

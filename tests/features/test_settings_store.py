@@ -58,7 +58,7 @@ async def test_syncpoint_recovery_log_length(tmp_path: Path, length: int) -> Non
         producer, consumer = await session.producer("queue:q"), await session.consumer("queue:q")
         for _ in range(60):
             await producer.send_batch(encode([b"x" * 1000] * 20), persistent=True, confirm=True)
-            await consumer.receive_batch(timeout=30)
+            await consumer.receive_batch(timeout=240)
         status = await connection.status()
         files = [*tmp_path.glob("journal-*")]
         if length == 128 * KIB:

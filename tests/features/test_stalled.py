@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 import uvloop
 
 from mqlab.client import aio
@@ -77,7 +76,6 @@ async def flow(address: str, destination: str) -> Flow:
     return Flow(await session.producer(destination), await session.consumer(destination))
 
 
-@pytest.mark.timeout(SECONDS + 120)
 def test_stalled_consumers_cost_nobody_else_anything(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

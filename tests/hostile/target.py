@@ -23,7 +23,7 @@ from .payloads import MOST
 OWNER, OWNERS_PASSWORD = "owner", "the owner's own password"
 GUEST, GUESTS_PASSWORD = "guest", "the guest's own password"
 # However slow the machine is: by then a broker that hangs has been found out.
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 240.0
 
 
 class Target:

@@ -28,7 +28,7 @@ def started(folder: Path, *arguments: str, **environment: str) -> str:
     paths = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
     command = [sys.executable, "-c", START, *arguments]
     ended = subprocess.run(
-        command, cwd=folder, env=paths | environment, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=folder, env=paths | environment, capture_output=True, text=True, timeout=240, check=False
     )
     return ended.stderr.strip()
 

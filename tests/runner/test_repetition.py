@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from mqlab.runner.conductor import Progress
 from mqlab.runner.run import RunExecution, RunOutcome
 from mqlab.study import Point
 from mqlab.systems import Durability, Running, System
-from runner.lab import conducted, rows
+from runner.lab import check_delivery, conducted, rows
 from runner.points import MEASURE, point
 
 
@@ -171,7 +173,7 @@ def test_a_system_that_keeps_messages_of_an_earlier_run_is_started_anew(
 
 
 def test_after_a_broken_run_the_system_is_started_anew(played: Played, tmp_path: Path) -> None:
-    play(played, tmp_path, [point(most=3)], one=[1.0, None, 1.0])
+    play(played, tmp_path, [point(most=3)], one=[1000.0, None, 1000.0])
     assert FakeSystem.starts == {"one": 2, "one stopped": 2}
 
 
@@ -185,14 +187,50 @@ def test_progress_counts_the_runs_and_never_more_than_it_expects(played: Played,
     assert {(progress.phase, progress.phase_seconds) for progress in seen} == {("measure", MEASURE)}
 
 
+def test_a_run_with_an_empty_measure_phase_is_played_again_with_a_longer_one(played: Played, tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    order = play(played, tmp_path, [point(least=2, most=2)], seen, one=[0.0, 0.0, 1000.0, 1000.0])
+    assert [repetition for *_, repetition in order] == [1, 1, 1, 2]
+    assert [progress.phase_seconds for progress in seen] == [MEASURE, 2 * MEASURE, 4 * MEASURE, MEASURE]
+    assert [(progress.runs_done, progress.runs_expected) for progress in seen] == [(0, 2), (1, 3), (2, 4), (3, 4)]
+
+
+def test_a_system_that_never_delivers_is_not_played_for_ever(played: Played, tmp_path: Path) -> None:
+    order = play(played, tmp_path, [point(least=1, most=1)], one=[0.0] * 5)
+    assert len(order) == 5
+
+
+def test_a_run_that_was_played_again_leaves_no_events_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two real runs; of the first, the agents say that they had counted nothing."""
+    play_really = RunExecution.play
+
+    async def play_first_in_vain(one: RunExecution, running: Running | None) -> RunOutcome:
+        outcome = await play_really(one, running)
+        return replace(outcome, counted_received=0) if one.number == 1 else outcome
+
+    monkeypatch.setattr(RunExecution, "play", play_first_in_vain)
+    folder = conducted(tmp_path, [point("A", batch=1, rate=500.0)], agents=1)
+    assert folder.meta()["extended"][0] == {
+        "system": "embedded", "scenario": "A", "point": "", "measure": 2 * MEASURE
+    }  # fmt: skip
+    (played,) = rows(folder, "runs")
+    assert played["run"] > 1
+    assert {row["run"] for name in ("sends", "receipts", "phases", "roles") for row in rows(folder, name)} == {
+        played["run"]
+    }
+    assert check_delivery(folder, played["run"], 12) > 0
+
+
 def test_two_real_systems_are_interleaved(tmp_path: Path) -> None:
-    points = [point("A", least=2, most=2), point("B", rate=500.0, least=2, most=5, until="spread(rate) < 50%")]
+    points = [point("A", least=2, most=2), point("B", rate=500.0, least=2, most=2)]
     folder = conducted(tmp_path, points, systems=["embedded", "embedded:sync=off"])
     on, off = "embedded", "embedded:sync=off"
-    found = [(run["run"], run["scenario"], run["system"], run["repetition"]) for run in rows(folder, "runs")]
-    assert found == [
-        (1, "A", on, 1), (2, "A", off, 1), (3, "A", off, 2), (4, "A", on, 2),
-        (5, "B", on, 1), (6, "B", off, 1), (7, "B", off, 2), (8, "B", on, 2),
+    runs = sorted(rows(folder, "runs"), key=itemgetter("run"))
+    assert [(run["scenario"], run["system"], run["repetition"]) for run in runs] == [
+        ("A", on, 1), ("A", off, 1), ("A", off, 2), ("A", on, 2),
+        ("B", on, 1), ("B", off, 1), ("B", off, 2), ("B", on, 2),
     ]  # fmt: skip
     assert {run["status"] for run in rows(folder, "runs")} == {"complete"}
     assert [(system["name"], len(system["stamps"])) for system in folder.meta()["systems"]] == [(on, 0), (off, 1)]

@@ -83,7 +83,7 @@ class TestInMidRun:
                 await running.stop()
 
         (tmp_path / "runs").mkdir()
-        uvloop.run(asyncio.wait_for(play(), 60))
+        uvloop.run(asyncio.wait_for(play(), 240))
 
     def cut_off(self, parent: Path, proxy: Proxy) -> None:
         named = f"external:driver=native,address=tcp:127.0.0.1:{proxy.port}"

@@ -151,7 +151,7 @@ class TestInside:
             with pytest.raises(OSError, match="no broker"):
                 await aio.connect("bindings:A")
 
-        uvloop.run(asyncio.wait_for(main(), 30))
+        uvloop.run(asyncio.wait_for(main(), 240))
 
     def test_two_are_linked(self, tmp_path: Path) -> None:
         async def main() -> None:
@@ -173,7 +173,7 @@ class TestInside:
             for one in hosted:
                 await one.close()
 
-        uvloop.run(asyncio.wait_for(main(), 30))
+        uvloop.run(asyncio.wait_for(main(), 240))
 
     def test_one_that_cannot_start_says_why(self, tmp_path: Path) -> None:
         async def main() -> None:
@@ -183,7 +183,7 @@ class TestInside:
             with pytest.raises(SystemFailedError, match="does not answer"):
                 await broken.attach("tcp:127.0.0.1:1", os.getpid(), tmp_path / "data")
 
-        uvloop.run(asyncio.wait_for(main(), 30))
+        uvloop.run(asyncio.wait_for(main(), 240))
 
 
 def test_every_setting_that_is_a_path_is_known_as_a_file() -> None:

@@ -29,7 +29,7 @@ def started(text: str) -> Running:
             server.close()
             await server.wait_closed()
 
-    return uvloop.run(asyncio.wait_for(main(), 20))
+    return uvloop.run(asyncio.wait_for(main(), 240))
 
 
 class TestSecrets:

@@ -82,7 +82,7 @@ def test_a_message_that_the_broker_does_not_take_is_heard(up: Real) -> None:
             sender = await connection.sender(name, persistent=False, transacted=False)
             await asyncio.to_thread(limit, up.running.address.removeprefix("tcp:"), topic_of(name))
             with pytest.raises(DriverError, match="did not accept"):
-                await asyncio.wait_for(send_on(sender), 30)
+                await asyncio.wait_for(send_on(sender), 240)
 
     async def send_on(sender: Sender) -> None:
         """The broker has agreed to the limit, and will soon observe it."""

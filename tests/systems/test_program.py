@@ -28,7 +28,7 @@ def play(system: Program, folder: Path, what: Callable[[Running], Awaitable[None
         finally:
             await running.stop()
 
-    uvloop.run(asyncio.wait_for(main(), 30))
+    uvloop.run(asyncio.wait_for(main(), 240))
     return [one for one in seen if one.is_running()]
 
 
@@ -171,7 +171,7 @@ class TestFailedStart:
                 await starting
             assert commands_with("supervisor.py", psutil.Process().children()) == []
 
-        uvloop.run(asyncio.wait_for(main(), 30))
+        uvloop.run(asyncio.wait_for(main(), 240))
 
 
 class TestSettings:

@@ -52,8 +52,10 @@ def run_report(folder: RunFolder) -> Path:
 def exit_with_status(documents: list[dict[str, Any]]) -> None:
     """End the command with the exit code of the worst result; return if every run is clean and complete."""
     audits = [audit["status"] for document in documents for audit in document["audits"]]
-    if {"failed", "void"} & {*audits}:
+    if "failed" in audits:
         fail("an audit failed; see the report", Exit.AUDIT_FAILED)
+    if "void" in audits:
+        fail("a run is void: its record cannot be trusted, or it is empty; see the report", Exit.AUDIT_FAILED)
     if not any(document["measures"] for document in documents):
         fail("nothing was measured: no run was valid", Exit.NOTHING_MEASURED)
     if "incomplete" in audits or any(document["status"] == "incomplete" for document in documents):

@@ -18,6 +18,11 @@ from mqlab.regular_file import read_regular
 _MAX_META_BYTES: Final = 64_000_000
 
 
+def run_name(run: int) -> str:
+    """How the names of the event files of a run begin."""
+    return f"run-{run:05d}"
+
+
 class NotARunFolderError(MqlabError, ValueError):
     """The path is not a run folder, or this version cannot read its events."""
 
@@ -94,6 +99,10 @@ class RunFolder:
         unfinished = folder / f".{name}.unfinished"
         unfinished.write_bytes(content)
         unfinished.replace(folder / file_name(name, content))
+
+    def remove_events(self, run: int) -> None:
+        for file in self.events.glob(f"*/{run_name(run)}[-.]*"):
+            file.unlink()
 
     def event_files(self, table: str) -> list[Path]:
         return sorted((self.events / table).glob(f"*{SUFFIX}"))

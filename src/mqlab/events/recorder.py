@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, ParamSpec
 import numpy as np
 import pyarrow as pa
 
-from mqlab.events.folder import RunFolder
+from mqlab.events.folder import RunFolder, run_name
 from mqlab.events.schema import CONFIRMED, OUTCOMES, TABLES, UNKNOWN, ReceiptRow, RoundTripRow, SendRow
 
 # An array with more numbers (8 bytes each, some ten a row) is written to a file.
@@ -156,7 +156,7 @@ class Recorder:
             return
         self._files += 1
         columns["run"], columns["agent"] = np.full(count, self._run), np.full(count, self._agent)
-        name = f"run-{self._run:05d}-agent-{self._agent}-{self._files}"
+        name = f"{run_name(self._run)}-agent-{self._agent}-{self._files}"
         self._folder.write_events(table, name, _to_arrow(table, columns))
 
 

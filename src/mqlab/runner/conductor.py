@@ -28,6 +28,8 @@ from mqlab.systems import Running, System, SystemFailedError, SystemSettingError
 
 # After an incomplete run, an agent that does not answer within this time is replaced.
 _ALIVE_SECONDS = 10.0
+# How often a run is played again with a measure phase twice as long, if nothing was counted in it.
+_MOST_EXTENSIONS = 4
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,7 @@ class Conductor:
             "mqlab": __version__,
             "systems": [describe_system(system, self._capabilities.points_of(system)) for system in plan.systems],
             "absences": self._capabilities.absences(),
+            "extended": [],
             "machine": describe_machine(self._data),
             "packages": package_versions(),
         }
@@ -194,10 +197,28 @@ class Conductor:
         return base.with_settings(resolve_files(self._plan.study, base, point.settings, self._folder.files))
 
     async def _run(self, point: Point, base: System, repetition: int) -> RunOutcome:
-        system = self._configure(base, point)
+        """Play a run; play it again with a longer measure phase while nothing was counted in that phase.
+
+        A short phase stays empty if a busy machine, or a slow system, stood still for all of it: it shows no rate.
+        """
         self._capabilities.record_run(base, point)
-        self._runs += 1
         self._remaining[base.label] -= repetition <= point.repeat.least
+        outcome = await self._play(point, base, repetition)
+        for _ in range(_MOST_EXTENSIONS):
+            if outcome.status != COMPLETE or outcome.rate(point) or point.messages is not None:
+                break
+            self._folder.remove_events(self._runs)
+            phases = point.phases.model_copy(update={"measure": 2 * point.phases.measure})
+            point = point.model_copy(update={"phases": phases})
+            entry = {"system": base.label, "scenario": point.scenario, "point": point.name, "measure": phases.measure}
+            self._meta["extended"].append(entry)
+            self._expected += 1
+            outcome = await self._play(point, base, repetition)
+        return outcome
+
+    async def _play(self, point: Point, base: System, repetition: int) -> RunOutcome:
+        system = self._configure(base, point)
+        self._runs += 1
         run = RunExecution(
             number=self._runs, study=self._plan.study.id, point=point, system=system, repetition=repetition,
             folder=self._folder, agents=self._agents, watch=lambda phase, seconds: self._report(point, phase, seconds),

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from mqlab.events import schema  # fmt: skip
-from mqlab.events.folder import RunFolder
+from mqlab.events.folder import RunFolder, run_name
 from mqlab.events.recorder import event_table
 from mqlab.runner.agents.assignment import Assignment, assign_roles
 from mqlab.runner.agents.group import AgentGroup, Answer, sent_by_destination
@@ -51,7 +51,7 @@ class RunRecords:
     def __init__(self, folder: RunFolder, run: int) -> None:
         self._folder = folder
         self._run = run
-        self._name = f"run-{run:05d}"
+        self._name = run_name(run)
 
     def write(self, table: type[Row], rows: Sequence[Row]) -> None:
         complete = event_table(table.table, ({"run": self._run, **vars(row)} for row in rows))

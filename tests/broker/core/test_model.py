@@ -14,7 +14,7 @@ from .moves import CLIENT, DURABLE, RECEIVED_FROM, SENT_TO, amount, commands, se
 from .parts import SessionModel
 
 TORTURE = bool(os.environ.get("MQLAB_TORTURE"))
-pytestmark = pytest.mark.timeout(0 if TORTURE else 300)
+pytestmark = [pytest.mark.timeout(0)] if TORTURE else []
 
 
 class Commands(Actions, RuleBasedStateMachine):

@@ -15,7 +15,7 @@ from .talking import client, in_loop, local
 
 HOUR = 3600.0
 # What must come, comes within this.
-PATIENCE = 60.0
+PATIENCE = 240.0
 
 
 class WallClock:

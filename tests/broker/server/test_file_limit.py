@@ -70,7 +70,7 @@ async def until_refused(producer: aio.Producer) -> tuple[int, str]:
 
 async def once_there_is_room(producer: aio.Producer) -> None:
     """It tries again by itself."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(240):
         while True:
             try:
                 await producer.send(b"at last", persistent=True)
@@ -95,12 +95,12 @@ async def test_a_broker_without_descriptors_serves_those_it_has(tmp_path: Path) 
         assert why == "the broker cannot write persistent messages now: Too many open files"
         await producer.send(b"not persistent")
         for number in range(sent):
-            assert (await asyncio.wait_for(consumer.receive(), 30)).body[:4] == b"%04d" % number
-        assert (await asyncio.wait_for(consumer.receive(), 30)).body == b"not persistent"
+            assert (await asyncio.wait_for(consumer.receive(), 240)).body[:4] == b"%04d" % number
+        assert (await asyncio.wait_for(consumer.receive(), 240)).body == b"not persistent"
         for connection in others:
             await connection.close()
         await once_there_is_room(producer)
-        late = await asyncio.wait_for(aio.connect(address), 30)
+        late = await asyncio.wait_for(aio.connect(address), 240)
         assert (await late.status())["disk_full"] == ""
         await late.close()
         await first.close()

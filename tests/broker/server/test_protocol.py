@@ -41,7 +41,7 @@ class Neighbour:
     async def is_fine(self) -> bool:
         self._number += 1
         await self._producer.send(b"%d" % self._number)
-        message = await asyncio.wait_for(self._consumer.receive(), 30)
+        message = await asyncio.wait_for(self._consumer.receive(), 240)
         return seen(message) == (b"%d" % self._number, False)
 
 
@@ -210,7 +210,7 @@ async def test_a_request_is_a_message_and_the_wish_for_its_reply_in_one() -> Non
                 await replying.flush()
             await replying.send(b"noise", correlation_id="somebody else's")
             raw.say(_request(number, first=number))
-            request = await requests.receive(timeout=30)
+            request = await requests.receive(timeout=240)
             assert (request.body, request.correlation_id) == (b"question %d" % number, f"id {number}")
             if not ready:
                 await replying.send(b"reply %d" % number, correlation_id=f"id {number}")

@@ -157,7 +157,7 @@ def test_the_command_says_where_it_listens_and_stops_in_good_order(tmp_path: Pat
     assert process.stdout is not None
     assert process.stdout.readline().startswith("listening on tcp:127.0.0.1:")
     process.send_signal(number)
-    _, words = process.communicate(timeout=90)
+    _, words = process.communicate(timeout=240)
     assert process.returncode == 0, words
     assert "Traceback" not in words
 
@@ -174,7 +174,7 @@ def test_the_command_says_where_it_listens_and_stops_in_good_order(tmp_path: Pat
 )
 def test_the_command_refuses_what_it_cannot_do_in_one_sentence(options: list[str], code: int, word: str) -> None:
     process = broker_process(*options)
-    _, words = process.communicate(timeout=90)
+    _, words = process.communicate(timeout=240)
     assert (process.returncode, word in words) == (code, True), words
     assert "Traceback" not in words
 
@@ -185,12 +185,12 @@ def test_the_command_refuses_a_folder_in_use(tmp_path: Path) -> None:
         assert first.stdout is not None
         first.stdout.readline()
         second = broker_process("--data", str(tmp_path), "--listen", "tcp:127.0.0.1:0")
-        _, words = second.communicate(timeout=90)
+        _, words = second.communicate(timeout=240)
         assert second.returncode == 7
         assert "another broker" in words
     finally:
         first.terminate()
-        first.communicate(timeout=90)
+        first.communicate(timeout=240)
 
 
 @in_loop

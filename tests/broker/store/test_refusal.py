@@ -149,10 +149,10 @@ def test_a_broker_on_a_real_disk_refuses_a_commit_without_room_and_goes_on(small
         transacted.commit()
         consumer = plain.consumer("queue:orders")
         for _ in range(16):
-            consumer.receive(timeout=60)
+            consumer.receive(timeout=240)
         consumer.close()
     with LocalBroker.in_thread(settings) as broker, connect(f"bindings:{broker.name}") as connection:
         consumer = connection.session().consumer("queue:orders")
-        consumer.receive(timeout=60)
+        consumer.receive(timeout=240)
         with pytest.raises(TimeoutError):
             consumer.receive(timeout=0.2)

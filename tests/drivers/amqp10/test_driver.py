@@ -152,7 +152,7 @@ def test_a_link_that_the_broker_ends_without_a_word_is_not_waited_at(
     play: Callable[[OnLink], Awaitable[None]], on_link: OnLink
 ) -> None:
     with pytest.raises(DriverError, match="the broker closed a link"):
-        uvloop.run(asyncio.wait_for(play(on_link), 60))
+        uvloop.run(asyncio.wait_for(play(on_link), 240))
 
 
 @pytest.mark.parametrize("play", [_receive, _send])
@@ -161,10 +161,10 @@ def test_a_link_that_is_never_opened(
 ) -> None:
     _impatient(monkeypatch)
     with pytest.raises(DriverError, match="did not answer"):
-        uvloop.run(asyncio.wait_for(play(lambda _: None), 60))
+        uvloop.run(asyncio.wait_for(play(lambda _: None), 240))
 
 
 def test_a_broker_that_gives_no_room_holds_nobody_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     _impatient(monkeypatch)
     with pytest.raises(DriverError, match="did not answer"):
-        uvloop.run(asyncio.wait_for(_send(_never), 60))
+        uvloop.run(asyncio.wait_for(_send(_never), 240))

@@ -33,7 +33,7 @@ class FrameParser:
 
 def run(play: Play, test: Callable[[FrameParser, str], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(20), fake_server(play) as address:
+        async with asyncio.timeout(240), fake_server(play) as address:
             parser = FrameParser()
             try:
                 await test(parser, address)

@@ -15,7 +15,7 @@ from mqlab.drivers.kafka.consumer_thread import ConsumerThread, PartitionOffset
 from mqlab.drivers.kafka.links import KafkaProducer
 from mqlab.drivers.kafka.producer import LibrdkafkaProducer, messages_of
 
-SECONDS = 20.0
+SECONDS = 240.0
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
 
 

@@ -28,7 +28,7 @@ async def send_for_ever(sender: Sender, some: Matrix) -> None:
 def near_a_broker(tmp_path: Path, play: Callable[[Connect], Awaitable[None]], **settings: object) -> None:
     async def main() -> None:
         chosen = Settings.flat(data=tmp_path / "data", listen=("tcp:127.0.0.1:0",), **settings)
-        async with asyncio.timeout(30), running(chosen) as (_, (address,)):
+        async with asyncio.timeout(240), running(chosen) as (_, (address,)):
             await play(DRIVERS["native"](str(address)).connect)
 
     uvloop.run(main())
@@ -157,7 +157,7 @@ class TestErrorsAreDriverErrors:
                 receiver = await connection.receiver("queue:q", ReceiverOptions(1))
                 waiting = asyncio.ensure_future(receiver.receive())
                 await asyncio.sleep(0)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(240):
                 # Above all a sender that is closed: it would say that the system has everything.
                 sent = sender.send(bodies(1), wait=False)
                 for attempt in (waiting, sender.commit(), receiver.receive(), sent, sender.close()):

@@ -61,7 +61,7 @@ def test_replies_go_to_where_each_requester_wants_them(tmp_path: Path, wait: boo
 
     async def main() -> None:
         settings = Settings(data=tmp_path, listen=("tcp:127.0.0.1:0",))
-        async with asyncio.timeout(30), running(settings) as (broker, (address,)):
+        async with asyncio.timeout(240), running(settings) as (broker, (address,)):
             connection = await DRIVERS["native"](str(address)).connect()
             await play(broker, connection)
             await connection.close()

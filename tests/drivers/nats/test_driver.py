@@ -16,7 +16,7 @@ BODIES = np.arange(24, dtype=np.uint8).reshape(2, 12)
 
 def run(play: Play, test: Callable[[DriverConnection], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(20), fake_server(play) as address:
+        async with asyncio.timeout(240), fake_server(play) as address:
             connection = await DRIVERS["nats"](address).connect("test")
             try:
                 await test(connection)

@@ -15,7 +15,7 @@ Test = Callable[[FakeBroker, DriverConnection], Awaitable[None]]
 
 def play(test: Test, server: str = "mqlab") -> None:
     async def played() -> None:
-        async with asyncio.timeout(20), fake_broker(server) as one:
+        async with asyncio.timeout(240), fake_broker(server) as one:
             connection = await DRIVERS["stomp"](one.address).connect()
             await test(one, connection)
             await connection.close()

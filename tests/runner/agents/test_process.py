@@ -168,7 +168,7 @@ def played(folder: RunFolder | None, chosen: Point, *, finish_after: float | Non
                 answers.append(await agent.execute({"command": "report_progress"}))
         return [*answers, await agent.execute({"command": "finish"})]
 
-    return uvloop.run(asyncio.wait_for(main(), 20))
+    return uvloop.run(asyncio.wait_for(main(), 240))
 
 
 def fails(error: Exception, after: int = 0) -> Callable[[], None]:

@@ -108,7 +108,7 @@ def with_one(tmp_path: Path, play: Play, text: str = "embedded") -> None:
 
     async def main() -> None:
         before = set(psutil.Process().children())
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(240):
             running = await system(text).start(tmp_path / "data")
             (process,) = set(psutil.Process().children()) - before
             try:

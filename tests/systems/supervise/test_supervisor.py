@@ -98,7 +98,7 @@ def test_the_keeper_goes_only_when_it_is_meant(tmp_path: Path, number: signal.Si
         await process.stop()
         await process.stop()
 
-    uvloop.run(asyncio.wait_for(main(), 30))
+    uvloop.run(asyncio.wait_for(main(), 240))
 
 
 @pytest.mark.parametrize("wait", [WAITS, IGNORES])
@@ -120,7 +120,7 @@ def test_what_the_dead_have_used_is_not_forgotten(tmp_path: Path, wait: str) -> 
         finally:
             await process.stop()
 
-    uvloop.run(asyncio.wait_for(main(), 30))
+    uvloop.run(asyncio.wait_for(main(), 240))
 
 
 def test_what_it_writes_is_counted(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_what_it_writes_is_counted(tmp_path: Path) -> None:
         finally:
             await process.stop()
 
-    uvloop.run(asyncio.wait_for(main(), 30))
+    uvloop.run(asyncio.wait_for(main(), 240))
 
 
 def _alive(process: psutil.Process) -> bool:

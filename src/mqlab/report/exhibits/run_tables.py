@@ -1,6 +1,6 @@
 """Tables of single runs: their audits, and the operations that the system traced."""
 
-from typing import Final
+from typing import Any, Final
 
 from mqlab.pipeline import schema
 from mqlab.report.data.run_results import RunResults
@@ -29,12 +29,11 @@ def audit_table(results: RunResults) -> Table:
     rates = {m.run: m for m in results.run_measures if m.metric == work.get((m.scenario, m.point), "rate.received")}
     rows = []
     for audit in results.audits:
-        place = f"{audit.scenario} ({audit.point})" if audit.point else audit.scenario
         rate = _run_rate(audit, rates.get(audit.run))
         rows.append(
             row(
                 number(f"{audit.run}"),
-                Cell(place),
+                Cell(_place(audit.scenario, audit.point)),
                 number(f"{audit.repetition}"),
                 own_cell(results, audit.system),
                 Cell(audit.status, tone=audit.status),
@@ -43,15 +42,20 @@ def audit_table(results: RunResults) -> Table:
                 Cell(audit.reason or ""),
             )
         )
-    notes = (
+    notes = [
         "The audit counts every message. Lost: confirmed and never received. Duplicated: received more than once by a "
         "subscription (marked: as redelivered). Recovered: not confirmed, yet received. Unexpected: never sent, or "
         "refused.",
         "Rate: messages received; messages sent where no consumer receives; or round trips.",
         "A run whose audit is not clean counts for no figure.",
-    )
+    ]
+    if extended := results.meta.get("extended"):
+        notes.append(
+            "Nothing was counted in the measure phase of some runs: the machine or the system stood still for all of "
+            f"it. They were played again with a longer one: {formatting.listed([*map(_extension, extended)])}."
+        )
     title = f"Delivery audit, run by run, {MEASURED}"
-    return Table(title, head, tuple(rows), notes, folded=len(rows) > formatting.LONG)
+    return Table(title, head, tuple(rows), tuple(notes), folded=len(rows) > formatting.LONG)
 
 
 def operations_table(results: RunResults) -> Table | None:
@@ -76,9 +80,8 @@ def operations_table(results: RunResults) -> Table | None:
 
 
 def _operation(results: RunResults, operation: schema.OperationSummaryRow) -> Row:
-    place = f"{operation.scenario} ({operation.point})" if operation.point else operation.scenario
     return row(
-        Cell(place),
+        Cell(_place(operation.scenario, operation.point)),
         own_cell(results, operation.system),
         Cell(operation.application),
         Cell(operation.operation),
@@ -93,6 +96,15 @@ def _operation(results: RunResults, operation: schema.OperationSummaryRow) -> Ro
             for amount in (operation.messages, operation.bytes, operation.failed)
         ),
     )
+
+
+def _place(scenario: str, point: str) -> str:
+    return f"{scenario} ({point})" if point else scenario
+
+
+def _extension(entry: dict[str, Any]) -> str:
+    place, seconds = _place(entry["scenario"], entry["point"]), formatting.quantity(entry["measure"], "s")
+    return f"{place} of {entry['system']}, {seconds}"
 
 
 def _run_rate(audit: schema.AuditRow, measure: schema.RunMeasureRow | None) -> Cell:

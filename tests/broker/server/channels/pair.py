@@ -14,7 +14,7 @@ from mqlab.broker.settings import Settings
 from mqlab.client import aio
 from mqlab.wire.address import Address
 
-PATIENCE = 30
+PATIENCE = 240
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -112,7 +112,7 @@ async def test_a_full_queue_blocks_the_channel_which_can_be_stopped(tmp_path: Pa
             await producer.send_batch(encode([b"x" * 900]), persistent=True, confirm=True)
         await pair.becomes("blocked")
         channel = pair.brokers["A"].channels.get("B")
-        await asyncio.wait_for(channel.stop(), 60)
+        await asyncio.wait_for(channel.stop(), 240)
         assert pair.status["state"] == "stopped"
         assert pair.brokers["A"].core.destinations.queues["transmit.B"].consumers == []
         channel.start()

@@ -19,7 +19,7 @@ from websocket import WebSocketException
 
 from mqlab.wire.stomp import Limits, StompFrame, StompFrameDecoder
 
-SECONDS = 60.0
+SECONDS = 240.0
 VERSIONS = ("1.0", "1.1", "1.2")
 # stomp.py writes text if it is not told otherwise, whatever a body is.
 WEBSOCKET, BINARY_WEBSOCKET = "1.2 over WebSocket", "1.2 over binary WebSocket"

@@ -111,7 +111,7 @@ class TestWithNativeClients:
                 "JMSXGroupID": "g", "timestamp": "1700000000000", "content-type": "text/plain", "a-b": "c",
             }  # fmt: skip
             client.send(f"/queue/{name}", b"hello", **said)
-            message = native.session().consumer(f"queue:{name}").receive(timeout=10)
+            message = native.session().consumer(f"queue:{name}").receive(timeout=240)
             assert message is not None
             told = (message.body, message.correlation_id, message.reply_to, message.type, message.priority)
             assert told == (b"hello", "c", "queue:answers", "t", 8)
@@ -147,7 +147,7 @@ def test_a_reply_can_cross_protocols(process: Process, name: str) -> None:
         client.subscribe(f"/queue/{name}")
         answered = threading.Thread(target=_answer, args=(client,))
         answered.start()
-        reply = native.session().requester(f"queue:{name}").request(b"?", timeout=20)
+        reply = native.session().requester(f"queue:{name}").request(b"?", timeout=240)
         assert reply is not None
         assert reply.body == b"!"
         answered.join(20)

@@ -169,7 +169,7 @@ async def check_all(sequences: list[Sequence], folder: Path) -> None:
     async def work(address: Address) -> None:
         for number, sequence in numbered:
             try:
-                outcomes[sequence] = await asyncio.wait_for(pipelined(address, number, sequence), 20)
+                outcomes[sequence] = await asyncio.wait_for(pipelined(address, number, sequence), 240)
             except TimeoutError:
                 pytest.fail(f"no end of {sequence}")
 
