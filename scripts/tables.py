@@ -129,7 +129,18 @@ def journal_fields_table() -> str:
 
 
 def rights_table() -> str:
-    return _table(commands.documented())
+    rows = [["protocol", "command", "needs"]]
+    tables = (("native frame", commands.FRAMES), ("admin request", commands.ADMIN_REQUESTS), ("HTTP", commands.PAGES))
+    for protocol, table in tables:
+        rows += [
+            [protocol, f"`{name}`", "; ".join(requirement.text for requirement in needs)]
+            for name, needs in table.items()
+        ]
+    for name, frames in commands.STOMP.items():
+        rows.append(
+            ["STOMP", f"`{name}`", "as " + ", ".join(f"`{frame}`" for frame in frames) if frames else "nothing"]
+        )
+    return _table(rows)
 
 
 def events_tables() -> str:

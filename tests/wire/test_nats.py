@@ -115,5 +115,3 @@ def test_commands() -> None:
     assert nats.publish_same([b"x", b"y"], b"+ACK") == b"PUB x 4\r\n+ACK\r\nPUB y 4\r\n+ACK\r\n"
     both = nats.template(b"s", 2, b"re").filled(array(b"abcd").reshape(2, 2))
     assert both == nats.publish(b"s", b"ab", b"re") + nats.publish(b"s", b"cd", b"re")
-    headed = nats.publish_with_headers(b"s", {"Name": "value"}, b"body", b"re")
-    assert headed == b"HPUB s re 25 29\r\nNATS/1.0\r\nName: value\r\n\r\nbody\r\n"

@@ -11,7 +11,6 @@ from mqlab.wire.stomp import (
     StompFrameDecoder,
     decimals,
     encode,
-    encode_batch,
     encode_head,
     equal_widths,
     paste,
@@ -38,7 +37,8 @@ def split(data: bytes, version: str = "1.2") -> "list[StompFrame | FrameRun]":
 
 def test_a_batch_is_what_frames_alone_would_be() -> None:
     bodies = np.arange(40, dtype=np.uint8).reshape(10, 4)
-    batch = encode_batch(encode_head("SEND", {"destination": "/queue/a:b"}, "1.2"), bodies)
+    head = encode_head("SEND", {"destination": "/queue/a:b"}, "1.2")
+    batch = paste(len(bodies), (head, b"content-length:4\n\n", bodies, b"\0"))
     assert batch == b"".join(
         encode(StompFrame("SEND", {"destination": "/queue/a:b"}, bytes(row)), "1.2") for row in bodies
     )

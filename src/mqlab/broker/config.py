@@ -37,11 +37,6 @@ def settings_from(path: Path, overrides: Mapping[str, Any] | None = None) -> Set
         raise SettingError(f"{path}:{lines[0]}: {error}" if lines else str(error)) from None
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """The values of a file for Settings.flat, which checks them together."""
-    return _read(path).values
-
-
 def example() -> str:
     """A file with every key, its default and its consequences."""
     return EXAMPLE

@@ -106,12 +106,6 @@ def template(subject: bytes, size: int, reply: bytes = b"") -> FrameTemplate:
     return FrameTemplate(b"%s%d\r\n" % (_opening(subject, reply), size), _END, size)
 
 
-def publish_with_headers(subject: bytes, headers: Mapping[str, str], body: bytes, reply: bytes = b"") -> bytes:
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    block = f"NATS/1.0\r\n{lines}\r\n".encode()
-    return b"H%s%d %d\r\n%s%s\r\n" % (_opening(subject, reply), len(block), len(block) + len(body), block, body)
-
-
 def _opening(subject: bytes, reply: bytes) -> bytes:
     return b"PUB %s %s " % (subject, reply) if reply else b"PUB %s " % subject
 

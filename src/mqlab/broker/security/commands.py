@@ -104,18 +104,3 @@ STOMP: Final[dict[str, tuple[str, ...]]] = {
 
 # HTTP pages, on loopback addresses only.
 PAGES: Final[Table] = {"/metrics": _PUBLIC, "/status.json": _PUBLIC, "/destinations.json": _PUBLIC}
-
-
-def documented() -> list[list[str]]:
-    """The table for docs/broker.md."""
-    rows = [["protocol", "command", "needs"]]
-    for protocol, table in (("native frame", FRAMES), ("admin request", ADMIN_REQUESTS), ("HTTP", PAGES)):
-        rows += [
-            [protocol, f"`{name}`", "; ".join(requirement.text for requirement in needs)]
-            for name, needs in table.items()
-        ]
-    for name, frames in STOMP.items():
-        rows.append(
-            ["STOMP", f"`{name}`", "as " + ", ".join(f"`{frame}`" for frame in frames) if frames else "nothing"]
-        )
-    return rows

@@ -1,6 +1,6 @@
 """STOMP 1.0, 1.1 and 1.2: `frames` encodes one frame, `decoder` decodes a stream, `runs` decodes many equal frames."""
 
-from mqlab.wire.stomp.batch_encoder import decimals, encode_batch, equal_widths, paste
+from mqlab.wire.stomp.batch_encoder import decimals, equal_widths, paste
 from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
 from mqlab.wire.stomp.frames import VERSIONS, StompError, StompFrame, encode, encode_head, escape, unescape
 from mqlab.wire.stomp.runs import FrameRun
@@ -14,7 +14,6 @@ __all__ = [
     "StompFrameDecoder",
     "decimals",
     "encode",
-    "encode_batch",
     "encode_head",
     "equal_widths",
     "escape",

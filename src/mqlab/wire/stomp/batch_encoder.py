@@ -9,12 +9,6 @@ import numpy as np
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 
 
-def encode_batch(command_head: bytes, bodies: Matrix) -> bytes:
-    """Encode frames with the same head (see `encode_head`); each row of `bodies` is the body of one frame."""
-    rows, size = bodies.shape
-    return paste(rows, (command_head, b"content-length:%d\n\n" % size, bodies, b"\0"))
-
-
 def paste(rows: int, parts: "Sequence[bytes | Matrix]") -> bytes:
     """Rows of these parts, joined: every row has the same `bytes`, and its own row of a matrix."""
     width = sum(len(part) if isinstance(part, bytes) else part.shape[1] for part in parts)

@@ -14,21 +14,10 @@ from mqlab.broker.core.selectors import Selector
 from mqlab.wire.native.bodies import SINGLE, Payload
 from mqlab.wire.native.columns import PROPERTY, decode_batch, decode_single
 
-ID_PREFIX: Final = "ID:"
-
 
 def as_text(message_id: bytes) -> str:
     """A message id as users and selectors see it."""
-    return ID_PREFIX + message_id.hex()
-
-
-def as_id(text: str) -> bytes | None:
-    """The message id that a text stands for, or None."""
-    try:
-        message_id = bytes.fromhex(text.removeprefix(ID_PREFIX))
-    except ValueError:
-        return None
-    return message_id if text.startswith(ID_PREFIX) and len(message_id) == 16 else None
+    return "ID:" + message_id.hex()
 
 
 # The column of each header that a selector can name.
