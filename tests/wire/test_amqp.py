@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqlab.wire.amqp import AmqpDecoder, AmqpError, AmqpHandshake, Method, method
-from mqlab.wire.amqp.methods import METHOD, frame, method_payload, read_method
-from mqlab.wire.amqp.values import MAX_DEPTH, ValueReader, long, short, table
+from mqlab.wire.amqp.decoder import AmqpDecoder
+from mqlab.wire.amqp.handshake import AmqpHandshake
+from mqlab.wire.amqp.methods import METHOD, Method, frame, method, method_payload, read_method
+from mqlab.wire.amqp.values import MAX_DEPTH, AmqpError, ValueReader, long, short, table
 
 names = st.text(max_size=40)
 values: st.SearchStrategy[Any] = st.recursive(

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.stomp import VERSIONS, Limits, StompError, StompFrame, StompFrameDecoder, encode, escape, unescape
+from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
+from mqlab.wire.stomp.frames import VERSIONS, StompError, StompFrame, encode, escape, unescape
 
 _SMALL = Limits(headers=3, line=20, head=40, body=10)
 _TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)

@@ -3,18 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.stomp import (
-    FrameRun,
-    Limits,
-    StompError,
-    StompFrame,
-    StompFrameDecoder,
-    decimals,
-    encode,
-    encode_head,
-    equal_widths,
-    paste,
-)
+from mqlab.wire.stomp.batch_encoder import decimals, equal_widths, paste
+from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
+from mqlab.wire.stomp.frames import StompError, StompFrame, encode, encode_head
+from mqlab.wire.stomp.runs import FrameRun
 
 _VARYING = frozenset(("message-id", "ack"))
 

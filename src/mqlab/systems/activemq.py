@@ -13,7 +13,7 @@ from mqlab.systems.api import Durability, SystemFailedError
 from mqlab.systems.install.download import Archive, Java, Part, path_of
 from mqlab.systems.program import Launch, Program, ProgramRunning
 from mqlab.systems.stomp_management import exchange, journal_durability, new_reply_queue, text_message
-from mqlab.wire.stomp import StompFrame
+from mqlab.wire.stomp.frames import StompFrame
 
 _CONFIGURATION: Final = """\
 <beans xmlns="http://www.springframework.org/schema/beans" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"

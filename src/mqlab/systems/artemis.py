@@ -12,7 +12,7 @@ from mqlab.systems.api import Durability, SystemFailedError
 from mqlab.systems.install.download import Archive, Java, Part, path_of
 from mqlab.systems.program import Launch, Program, ProgramRunning
 from mqlab.systems.stomp_management import exchange, journal_durability, new_reply_queue, text_message
-from mqlab.wire.stomp import StompFrame
+from mqlab.wire.stomp.frames import StompFrame
 
 # The tool measures the disk and writes the configuration; then the broker starts.
 _CREATE_AND_RUN: Final = """\

@@ -11,7 +11,10 @@ from typing import Any, ClassVar, Final
 from mqlab.systems.api import Durability, SystemFailedError
 from mqlab.systems.install.download import Debian, Part, path_of
 from mqlab.systems.program import Launch, Program, ProgramRunning
-from mqlab.wire.amqp import PROTOCOL_HEADER, AmqpDecoder, AmqpError, AmqpHandshake, Method, method
+from mqlab.wire.amqp.decoder import AmqpDecoder
+from mqlab.wire.amqp.handshake import PROTOCOL_HEADER, AmqpHandshake
+from mqlab.wire.amqp.methods import Method, method
+from mqlab.wire.amqp.values import AmqpError
 
 _PLUGINS: Final = "[rabbitmq_amqp1_0,rabbitmq_mqtt,rabbitmq_stomp].\n"
 _LOGIN: Final = {"user": "guest", "password": "guest"}

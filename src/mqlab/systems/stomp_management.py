@@ -10,7 +10,8 @@ from uuid import uuid4
 
 from mqlab.systems.api import Durability, Syncs, SystemFailedError
 from mqlab.systems.program import Program
-from mqlab.wire.stomp import Limits, StompError, StompFrame, StompFrameDecoder, encode, encode_head
+from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
+from mqlab.wire.stomp.frames import StompError, StompFrame, encode, encode_head
 
 _VERSION: Final = "1.2"
 _TIMEOUT_SECONDS: Final = 20.0

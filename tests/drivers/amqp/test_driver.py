@@ -9,7 +9,7 @@ import pytest
 from drivers.null_servers import against, bodies, turns
 from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
 from mqlab.drivers.amqp.null_server import AmqpNullServer
-from mqlab.wire.amqp import Method, method
+from mqlab.wire.amqp.methods import Method, method
 
 Play = Callable[[DriverConnection], Awaitable[None]]
 

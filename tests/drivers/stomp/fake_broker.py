@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from mqlab.wire.stomp import Limits, StompFrame, StompFrameDecoder, encode
+from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
+from mqlab.wire.stomp.frames import StompFrame, encode
 
 
 class FakeBroker:

@@ -7,7 +7,7 @@ import uvloop
 
 from drivers.stomp.fake_broker import FakeBroker, fake_broker
 from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
-from mqlab.wire.stomp import StompFrame
+from mqlab.wire.stomp.frames import StompFrame
 
 _BODIES = np.arange(48, dtype=np.uint8).reshape(4, 12)
 Test = Callable[[FakeBroker, DriverConnection], Awaitable[None]]

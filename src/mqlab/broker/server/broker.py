@@ -11,24 +11,11 @@ from pathlib import Path
 from time import monotonic_ns, time_ns
 from typing import Any, Final, TextIO
 
+from mqlab.broker.core import effects
 from mqlab.broker.core.admin import totals
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.durability.records import Declare, Remember
 from mqlab.broker.core.durability.restore import restore
-from mqlab.broker.core.effects import (
-    Answer,
-    Append,
-    BrowseEnded,
-    Committed,
-    Confirm,
-    Continue,
-    Credit,
-    Deliver,
-    Finished,
-    Opened,
-    Requeued,
-    RolledBack,
-)
 from mqlab.broker.core.model.messages import PayloadOnDisk
 from mqlab.broker.security.guard import Guard
 from mqlab.broker.security.users_file import UsersFile
@@ -124,18 +111,18 @@ class Broker:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._actions: dict[type, Callable[[Any], None]] = {
-            Deliver: lambda effect: effect.consumer.session.owner.deliver(effect),
-            Confirm: lambda effect: effect.producer.session.owner.confirm(effect),
-            Credit: lambda effect: effect.producer.session.owner.credit(effect),
-            Opened: lambda effect: effect.consumer.session.owner.opened(effect),
-            Finished: lambda effect: effect.producer.session.owner.finished(effect),
-            Committed: lambda effect: effect.session.owner.committed(effect),
-            RolledBack: lambda effect: effect.session.owner.rolled_back(effect),
-            Requeued: lambda effect: effect.consumer.session.owner.taken_back(effect),
-            BrowseEnded: lambda effect: effect.consumer.session.owner.seen(effect),
-            Answer: lambda effect: effect.owner.answer(effect),
-            Continue: lambda effect: self.scheduler.defer(partial(self._run_slice, effect.work)),
-            Append: self._append,
+            effects.Deliver: lambda effect: effect.consumer.session.owner.deliver(effect),
+            effects.Confirm: lambda effect: effect.producer.session.owner.confirm(effect),
+            effects.Credit: lambda effect: effect.producer.session.owner.credit(effect),
+            effects.Opened: lambda effect: effect.consumer.session.owner.opened(effect),
+            effects.Finished: lambda effect: effect.producer.session.owner.finished(effect),
+            effects.Committed: lambda effect: effect.session.owner.committed(effect),
+            effects.RolledBack: lambda effect: effect.session.owner.rolled_back(effect),
+            effects.Requeued: lambda effect: effect.consumer.session.owner.taken_back(effect),
+            effects.BrowseEnded: lambda effect: effect.consumer.session.owner.seen(effect),
+            effects.Answer: lambda effect: effect.owner.answer(effect),
+            effects.Continue: lambda effect: self.scheduler.defer(partial(self._run_slice, effect.work)),
+            effects.Append: self._append,
         }
         self.observer_errors = ObserverErrors()
         self.activity = ActivityTrace(settings, self.core, self.connections, self.run_effects, self.observer_errors)
@@ -204,17 +191,17 @@ class Broker:
         """Run the core's effects until there are none, then flush the connections."""
         if self._running_effects:
             return
-        effects = self._effects
-        if effects:
+        pending = self._effects
+        if pending:
             self._running_effects, actions = True, self._actions
             # An effect may cause more effects: they are appended, and this loop reaches them.
-            for effect in effects:
+            for effect in pending:
                 try:
                     actions[type(effect)](effect)
                 except Exception as error:
                     # No effect may fail. After a failure the broker could confirm what it has not done, so it stops.
                     self.on_failure(error)
-            effects.clear()
+            pending.clear()
             self._running_effects = False
         if self.unsent:
             unsent, self.unsent = self.unsent, []
@@ -308,7 +295,7 @@ class Broker:
             log.warning("messages cannot be paged out: %s", error)
             return None
 
-    def _append(self, effect: Append) -> None:
+    def _append(self, effect: effects.Append) -> None:
         assert self._journal is not None
         if self._journal.append(*effect):
             if not self._flush_is_due:

@@ -19,18 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from mqlab.broker.core.durability.records import (
-    Commit,
-    Decide,
-    Declare,
-    Forget,
-    Prepare,
-    Put,
-    Record,
-    Remember,
-    Remove,
-    Shut,
-)
+from mqlab.broker.core.durability import records
 
 MAGIC: Final = b"mqlabJ02"
 # The versions that recovery reads. `tests/broker/store/golden` has a store of each.
@@ -124,7 +113,7 @@ class RecordKind(NamedTuple):
     """`body`: what follows the record header, in this order; a name alone is text of variable length."""
 
     number: int
-    record: type[Record]
+    record: type[records.Record]
     body: Mapping[str, RecordLayout | None]
 
 
@@ -132,16 +121,16 @@ _PUT_BODY: Final = {"put": PUT, "targets": TARGET, "origin": None, "payload": No
 _REMOVE_BODY: Final = {"remove": REMOVE, "ranges": RANGE}
 _TRANSACTION_BODY: Final = {"transaction": TRANSACTION, "puts": None, "removes": None}
 RECORD_KINDS: Final = (
-    RecordKind(1, Declare, {"JSON `[queue, name, next_id, options]`": None}),
-    RecordKind(2, Put, _PUT_BODY),
-    RecordKind(3, Remove, _REMOVE_BODY),
-    RecordKind(4, Commit, _TRANSACTION_BODY),
-    RecordKind(5, Shut, {}),
-    RecordKind(6, Forget, {"queue": QUEUE}),
-    RecordKind(7, Prepare, {"xid length": XID, "xid": None, **_TRANSACTION_BODY}),
-    RecordKind(8, Decide, {"decision": DECISION, "xid": None}),
-    RecordKind(9, Remember, {"JSON `[destination, ids]`": None}),
+    RecordKind(1, records.Declare, {"JSON `[queue, name, next_id, options]`": None}),
+    RecordKind(2, records.Put, _PUT_BODY),
+    RecordKind(3, records.Remove, _REMOVE_BODY),
+    RecordKind(4, records.Commit, _TRANSACTION_BODY),
+    RecordKind(5, records.Shut, {}),
+    RecordKind(6, records.Forget, {"queue": QUEUE}),
+    RecordKind(7, records.Prepare, {"xid length": XID, "xid": None, **_TRANSACTION_BODY}),
+    RecordKind(8, records.Decide, {"decision": DECISION, "xid": None}),
+    RecordKind(9, records.Remember, {"JSON `[destination, ids]`": None}),
 )
 # Recovery reads every kind; the encoder writes the last kind of a record.
-RECORD_OF: Final[dict[int, type[Record]]] = {kind.number: kind.record for kind in RECORD_KINDS}
-KIND_OF: Final[dict[type[Record], int]] = {record: number for number, record in RECORD_OF.items()}
+RECORD_OF: Final[dict[int, type[records.Record]]] = {kind.number: kind.record for kind in RECORD_KINDS}
+KIND_OF: Final[dict[type[records.Record], int]] = {record: number for number, record in RECORD_OF.items()}

@@ -11,7 +11,10 @@ from mqlab.drivers.common.barriers import Barriers
 from mqlab.drivers.common.futures import fail_all, settle
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
 from mqlab.drivers.common.transport import SocketTransport
-from mqlab.wire import amqp
+from mqlab.wire.amqp.decoder import MAX_BODY, AmqpDecoder, DeliveryBatch
+from mqlab.wire.amqp.handshake import PROTOCOL_HEADER, AmqpHandshake
+from mqlab.wire.amqp.methods import Method, method
+from mqlab.wire.amqp.values import AmqpError
 from mqlab.wire.native.payload import Bytes
 
 # A barrier follows every so many published bytes, and so many may be unanswered. Without this limit the buffers on the
@@ -25,13 +28,13 @@ _CLOSE_TIMEOUT_S: Final = 5.0
 class AmqpClient:
     """A connection, which passes what it reads to its channels."""
 
-    def __init__(self, handshake: amqp.AmqpHandshake) -> None:
+    def __init__(self, handshake: AmqpHandshake) -> None:
         self.failed: DriverError | None = None
         self._transport = SocketTransport("AMQP", self._parse, self._connection_lost)
         self._handshake = handshake
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed = asyncio.Event()
-        self._decoder = amqp.AmqpDecoder()
+        self._decoder = AmqpDecoder()
         self._channels: dict[int, AmqpChannel] = {}
         self._next_channel = 1
         # Channels on which the system has stopped publishing; 0 is the whole connection.
@@ -42,7 +45,7 @@ class AmqpClient:
     async def open(self, address: str) -> None:
         await self._transport.open(address)
         try:
-            self._transport.write(amqp.PROTOCOL_HEADER)
+            self._transport.write(PROTOCOL_HEADER)
             async with asyncio.timeout(_OPEN_TIMEOUT_S):
                 await self._opened
         except TimeoutError:
@@ -92,7 +95,7 @@ class AmqpClient:
 
     async def close(self) -> None:
         if self.failed is None:
-            self.write(amqp.method(0, "connection.close", 200, "", 0, 0))
+            self.write(method(0, "connection.close", 200, "", 0, 0))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closed.wait(), _CLOSE_TIMEOUT_S)
         self._fail(DriverError("the connection is closed"))
@@ -106,24 +109,24 @@ class AmqpClient:
                 channel = self._channels.get(item.channel)
                 if channel is not None:
                     channel.handle(item)
-            elif isinstance(item, amqp.Method):
+            elif isinstance(item, Method):
                 self._handle_connection_method(item)
         return len(data), 0
 
     def _connection_lost(self, reason: str) -> None:
         self._fail(DriverError(reason or "the connection is closed"))
 
-    def _handle_connection_method(self, received: amqp.Method) -> None:
+    def _handle_connection_method(self, received: Method) -> None:
         if not self._handshake.done:
             try:
                 self.write(self._handshake.answer(received))
-            except amqp.AmqpError as error:
+            except AmqpError as error:
                 self._fail(DriverError(str(error)))
             if self._handshake.done:
-                self._decoder.frame_max = self.frame_max or amqp.MAX_BODY
+                self._decoder.frame_max = self.frame_max or MAX_BODY
                 self._opened.set_result(None)
         elif received.name == "connection.close":
-            self.write(amqp.method(0, "connection.close-ok"))
+            self.write(method(0, "connection.close-ok"))
             self._fail(DriverError(f"the system closed the connection: {received.arguments[1]}"))
         elif received.name == "connection.close-ok":
             self._closed.set()
@@ -161,11 +164,11 @@ class AmqpChannel:
         # The driver deletes the queue, so the system's basic.cancel is expected.
         self.deleting_queue = False
         # Futures of pending methods, in order; a cancelled one still gets an answer.
-        self._answers: deque[asyncio.Future[amqp.Method]] = deque()
+        self._answers: deque[asyncio.Future[Method]] = deque()
         # channel.flow(True) changes nothing, because the flow is on.
         self._barriers = Barriers(partial(self._submit, "channel.flow", True))
         self._bytes_since_barrier = 0
-        self._received: deque[amqp.DeliveryBatch] = deque()
+        self._received: deque[DeliveryBatch] = deque()
         self._message_waiter: asyncio.Future[None] | None = None
         # Number of publishes since confirm.select, the number up to which all are confirmed, and later confirmed ones.
         self._published = self._confirmed_up_to = 0
@@ -173,12 +176,12 @@ class AmqpChannel:
         self._confirmation_waiter: asyncio.Future[None] | None = None
         self._confirms = False
 
-    async def call(self, name: str, *arguments: Any) -> amqp.Method:
+    async def call(self, name: str, *arguments: Any) -> Method:
         """Send a method and return its answer, which follows the processing of all publishes before."""
         return await with_timeout(self._submit(name, *arguments), BLOCKED_TIMEOUT_S)
 
     def send_method(self, name: str, *arguments: Any) -> None:
-        self.write(amqp.method(self.number, name, *arguments))
+        self.write(method(self.number, name, *arguments))
 
     def write(self, data: bytes) -> None:
         if self.failed is not None:
@@ -217,7 +220,7 @@ class AmqpChannel:
             self._confirmation_waiter = asyncio.get_running_loop().create_future()
             await with_timeout(self._confirmation_waiter, BLOCKED_TIMEOUT_S)
 
-    async def receive(self, *, is_reply: bool = False) -> tuple[list[amqp.DeliveryBatch], int]:
+    async def receive(self, *, is_reply: bool = False) -> tuple[list[DeliveryBatch], int]:
         """Wait for messages, all redelivered or all not; return them and the last delivery tag."""
         while not self._received:
             if self.failed is not None:
@@ -243,16 +246,16 @@ class AmqpChannel:
             self.client.remove_channel(self.number)
             fail_all((*self._answers, self._message_waiter, self._confirmation_waiter), error)
 
-    def _submit(self, name: str, *arguments: Any) -> "asyncio.Future[amqp.Method]":
-        self.write(amqp.method(self.number, name, *arguments))
-        answer: asyncio.Future[amqp.Method] = asyncio.get_running_loop().create_future()
+    def _submit(self, name: str, *arguments: Any) -> "asyncio.Future[Method]":
+        self.write(method(self.number, name, *arguments))
+        answer: asyncio.Future[Method] = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
         return answer
 
     # Called by the client.
 
-    def handle(self, item: amqp.Method | amqp.DeliveryBatch) -> None:
-        if isinstance(item, amqp.DeliveryBatch):
+    def handle(self, item: Method | DeliveryBatch) -> None:
+        if isinstance(item, DeliveryBatch):
             self._received.append(item)
             settle(self._message_waiter, None)
         elif item.name == "basic.ack":
@@ -275,7 +278,7 @@ class AmqpChannel:
         if self._confirmed_up_to >= self._published:
             settle(self._confirmation_waiter, None)
 
-    def _handle_method(self, received: amqp.Method) -> None:
+    def _handle_method(self, received: Method) -> None:
         if received.name == "channel.flow":
             (active,) = received.arguments
             (self.client.unblock if active else self.client.block)(self.number)

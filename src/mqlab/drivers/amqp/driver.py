@@ -8,7 +8,8 @@ from mqlab.drivers import api
 from mqlab.drivers.amqp.client import AmqpChannel, AmqpClient
 from mqlab.drivers.amqp.links import AmqpReceiver, AmqpSender
 from mqlab.drivers.amqp.request_reply import AmqpRequester, AmqpResponder
-from mqlab.wire.amqp import AmqpHandshake, AmqpPublisher
+from mqlab.wire.amqp.content import AmqpPublisher
+from mqlab.wire.amqp.handshake import AmqpHandshake
 
 _MAX_PREFETCH: Final = 0xFFFF
 _PRELOAD_BATCH: Final = 1000

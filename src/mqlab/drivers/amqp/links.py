@@ -5,7 +5,7 @@ from typing import Final
 from mqlab.drivers.amqp.client import AmqpChannel
 from mqlab.drivers.api import Acknowledge, DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
 from mqlab.drivers.common.received_batch import join_runs
-from mqlab.wire.amqp import AmqpPublisher
+from mqlab.wire.amqp.content import AmqpPublisher
 
 # Bytes of one write: a batch of large messages takes several.
 _WRITE_BYTES: Final = 256 * 1024

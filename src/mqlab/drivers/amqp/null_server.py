@@ -5,9 +5,10 @@ from typing import Any, Final
 import numpy as np
 
 from mqlab.drivers.null_server.api import NullServer
-from mqlab.wire.amqp import PROTOCOL_HEADER, AmqpError, Method, method
 from mqlab.wire.amqp.content import CONTENT
-from mqlab.wire.amqp.methods import BODY, FRAME, FRAME_EXTRA, HEADER, METHOD, frame, read_method
+from mqlab.wire.amqp.handshake import PROTOCOL_HEADER
+from mqlab.wire.amqp.methods import BODY, FRAME, FRAME_EXTRA, HEADER, METHOD, Method, frame, method, read_method
+from mqlab.wire.amqp.values import AmqpError
 from mqlab.wire.fixed_rows import as_table, count_equal_rows
 
 _FRAME_MAX: Final = 128 * 1024

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from mqlab.drivers.amqp.client import AmqpChannel
 from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
 from mqlab.drivers.common.received_batch import join_runs
-from mqlab.wire.amqp import AmqpPublisher, method, reply_properties
+from mqlab.wire.amqp.content import AmqpPublisher, reply_properties
+from mqlab.wire.amqp.methods import method
 
 
 class AmqpRequester(DriverRequester):

@@ -10,7 +10,9 @@ from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_
 from mqlab.drivers.common.waiting_protocol import WaitingProtocol
 from mqlab.drivers.stomp.flavours import StompFlavour, flavour_of
 from mqlab.wire.address import Address, BadAddressError
-from mqlab.wire.stomp import FrameRun, Limits, StompError, StompFrame, StompFrameDecoder, encode
+from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
+from mqlab.wire.stomp.frames import StompError, StompFrame, encode
+from mqlab.wire.stomp.runs import FrameRun
 from mqlab.wire.tls import client_context
 
 _VERSION: Final = "1.2"

@@ -9,7 +9,7 @@ from mqlab.drivers import api
 from mqlab.drivers.stomp.client import StompClient
 from mqlab.drivers.stomp.links import VERSION, StompReceiver, StompSender, encode_sends
 from mqlab.drivers.stomp.request_reply import StompRequester, StompResponder
-from mqlab.wire.stomp import StompFrame, encode_head
+from mqlab.wire.stomp.frames import StompFrame, encode_head
 
 _PRELOAD_BATCH = 1000
 _CLOSE_TIMEOUT_S = 10.0

@@ -10,7 +10,9 @@ from mqlab.drivers.api import Matrix, Properties, ReceivedBatch, Receiver, Recei
 from mqlab.drivers.stomp.client import StompClient
 from mqlab.wire.native.bodies import Bodies
 from mqlab.wire.native.payload import equal_offsets
-from mqlab.wire.stomp import FrameRun, StompFrame, decimals, encode, encode_head, equal_widths, escape, paste
+from mqlab.wire.stomp.batch_encoder import decimals, equal_widths, paste
+from mqlab.wire.stomp.frames import StompFrame, encode, encode_head, escape
+from mqlab.wire.stomp.runs import FrameRun
 
 VERSION: Final = "1.2"
 # A number for each message, by the text before it: a header's name, a colon, and the start of its value.

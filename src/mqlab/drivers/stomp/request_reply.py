@@ -6,7 +6,8 @@ from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Recei
 from mqlab.drivers.common.correlation import prefix_of, selector_for
 from mqlab.drivers.stomp.client import StompClient
 from mqlab.drivers.stomp.links import VERSION, StompReceiver, ack_of, bodies_of, take_messages
-from mqlab.wire.stomp import FrameRun, StompFrame, encode, encode_head, escape
+from mqlab.wire.stomp.frames import StompFrame, encode, encode_head, escape
+from mqlab.wire.stomp.runs import FrameRun
 
 
 class StompRequester(DriverRequester):

@@ -17,7 +17,8 @@ import stomp
 from stomp.utils import Frame as StompPyFrame
 from websocket import WebSocketException
 
-from mqlab.wire.stomp import Limits, StompFrame, StompFrameDecoder
+from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
+from mqlab.wire.stomp.frames import StompFrame
 
 SECONDS = 240.0
 VERSIONS = ("1.0", "1.1", "1.2")

@@ -19,7 +19,8 @@ from mqlab.broker.server.stomp.unacknowledged import UnacknowledgedRanges, count
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.columns import is_property_name
 from mqlab.wire.native.frames import Kind
-from mqlab.wire.stomp import Limits, StompError, StompFrameDecoder
+from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
+from mqlab.wire.stomp.frames import StompError
 
 IDS = st.integers(1, 40)
 LEAST = limits.STOMP_HEART_BEAT

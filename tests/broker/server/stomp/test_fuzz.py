@@ -11,7 +11,7 @@ from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.stomp.connection import StompServerConnection
-from mqlab.wire.stomp import Limits, StompFrameDecoder
+from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
 
 from .serving import frame
 

@@ -14,7 +14,8 @@ import pytest
 from broker.server.talking import in_loop, local
 from mqlab.broker.server.startup import running
 from mqlab.wire.address import Address
-from mqlab.wire.stomp import Limits, StompFrame, StompFrameDecoder
+from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
+from mqlab.wire.stomp.frames import StompFrame
 
 from .serving import frame
 

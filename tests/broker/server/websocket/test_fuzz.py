@@ -15,7 +15,7 @@ from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.websocket.connection import WebSocketConnection
-from mqlab.wire.stomp import Limits, StompFrameDecoder
+from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
 
 from .talking import Web
 

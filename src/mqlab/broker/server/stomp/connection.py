@@ -18,7 +18,9 @@ from mqlab.broker.server.stomp.encoder import StompEncoder
 from mqlab.broker.server.stomp.heartbeats import Heartbeats
 from mqlab.broker.server.stomp.transport import StompTransport
 from mqlab.wire.native import frames as native
-from mqlab.wire.stomp import FrameRun, Limits, StompError, StompFrame, StompFrameDecoder
+from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
+from mqlab.wire.stomp.frames import StompError, StompFrame
+from mqlab.wire.stomp.runs import FrameRun
 
 _BEFORE_CONNECT: Final = Limits(
     limits.STOMP_HEADERS, limits.FRAME_BEFORE_HELLO, limits.FRAME_BEFORE_HELLO, limits.FRAME_BEFORE_HELLO

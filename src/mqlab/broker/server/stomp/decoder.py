@@ -15,7 +15,8 @@ from mqlab.broker.server.stomp.receipts import PendingReceipts
 from mqlab.broker.server.stomp.subscribe_headers import durable_name, parse_subscribe
 from mqlab.wire.native.columns import PROPERTY
 from mqlab.wire.native.frames import Kind
-from mqlab.wire.stomp import FrameRun, StompError, StompFrame
+from mqlab.wire.stomp.frames import StompError, StompFrame
+from mqlab.wire.stomp.runs import FrameRun
 
 # Returns False if it must wait: it runs again after the next answer of the broker.
 Action = Callable[[], bool]

@@ -9,7 +9,7 @@ from mqlab.broker.server.stomp.components import StompComponents
 from mqlab.broker.server.stomp.messages.unpacking import header_line
 from mqlab.broker.server.stomp.producers import PLAIN
 from mqlab.wire.native.frames import Frame, Kind
-from mqlab.wire.stomp import VERSIONS, StompFrame, encode
+from mqlab.wire.stomp.frames import VERSIONS, StompFrame, encode
 
 _SERVER: Final = f"mqlab/{__version__}"
 

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from mqlab.broker import limits
 from mqlab.wire.native import frames as native
-from mqlab.wire.stomp import VERSIONS, StompError
+from mqlab.wire.stomp.frames import VERSIONS, StompError
 
 _LONGEST_MS: Final = 24 * 60 * 60 * 1000
 

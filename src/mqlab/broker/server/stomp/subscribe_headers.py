@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from mqlab.broker import limits
 from mqlab.broker.core.selectors.texts import CONVERTING
 from mqlab.broker.server.stomp.messages.headers import flag, number
-from mqlab.wire.stomp import StompError
+from mqlab.wire.stomp.frames import StompError
 
 Acknowledge = Literal["auto", "client", "client-individual"]
 # Enough for a fast client; with more, large messages would take twice the memory.

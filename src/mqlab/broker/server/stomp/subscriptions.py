@@ -11,7 +11,7 @@ from mqlab.broker.server.stomp.subscribe_headers import SubscribeHeaders
 from mqlab.broker.server.stomp.unacknowledged import IdRange, UnacknowledgedRanges, count, ranges_of
 from mqlab.wire.native.bodies import Payload
 from mqlab.wire.native.frames import FORM, Flag, Frame, Kind
-from mqlab.wire.stomp import StompError
+from mqlab.wire.stomp.frames import StompError
 
 _REDELIVERED, _PERSISTENT = int(Flag.REDELIVERED), int(Flag.PERSISTENT)
 # Encoded heads that a subscription caches.

@@ -10,7 +10,7 @@ from mqlab.broker.server.stomp.receipts import PendingReceipts, Receipts
 from mqlab.broker.server.stomp.subscriptions import StompSubscription
 from mqlab.broker.server.stomp.unacknowledged import IdRange
 from mqlab.wire.native.frames import Kind
-from mqlab.wire.stomp import StompError
+from mqlab.wire.stomp.frames import StompError
 
 # Idle sessions that stay open for later transactions, and the most producers that such a session may have.
 _MOST_IDLE: Final = 4

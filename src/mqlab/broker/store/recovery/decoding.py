@@ -6,18 +6,7 @@ from typing import NamedTuple
 import google_crc32c
 import numpy as np
 
-from mqlab.broker.core.durability.records import (
-    Commit,
-    Decide,
-    Declare,
-    Forget,
-    Prepare,
-    Put,
-    Record,
-    Remember,
-    Remove,
-    Shut,
-)
+from mqlab.broker.core.durability import records
 from mqlab.broker.store import journal_format as layouts
 from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Payload
@@ -34,8 +23,8 @@ class OtherVersionError(UnreadableRecordError):
 class FileHeader(NamedTuple):
     number: int
     first_lsn: int
-    declarations: tuple[Declare, ...]
-    remembered: tuple[Remember, ...]
+    declarations: tuple[records.Declare, ...]
+    remembered: tuple[records.Remember, ...]
     last_queue: int
     # Bytes of the header: the first record begins there.
     size: int
@@ -63,8 +52,8 @@ class PutLocation(NamedTuple):
     begin: int
     end: int
 
-    def put(self, data: bytes) -> Put:
-        return Put(self.targets, Payload(data[self.begin : self.end], self.rows, self.form), self.origin)
+    def put(self, data: bytes) -> records.Put:
+        return records.Put(self.targets, Payload(data[self.begin : self.end], self.rows, self.form), self.origin)
 
 
 class TransactionBody(NamedTuple):
@@ -72,13 +61,13 @@ class TransactionBody(NamedTuple):
 
     xid: str
     puts: tuple[PutLocation, ...]
-    removes: tuple[Remove, ...]
+    removes: tuple[records.Remove, ...]
 
 
 class DecodedRecord(NamedTuple):
     """A record, and the byte at which the next one begins."""
 
-    record: Record
+    record: records.Record
     lsn: int
     durable: int
     end: int
@@ -96,8 +85,8 @@ def decode_file_header(data: bytes) -> FileHeader:
     if magic not in layouts.READABLE or len(text) != length or google_crc32c.value(without_crc + text) != crc:
         raise UnreadableRecordError("the file does not begin with the header of a journal file")
     content = json.loads(text)
-    declarations = tuple(Declare(*fields) for fields in content["queues"])
-    remembered = tuple(Remember(destination, tuple(ids)) for destination, ids in content["remembered"])
+    declarations = tuple(records.Declare(*fields) for fields in content["queues"])
+    remembered = tuple(records.Remember(destination, tuple(ids)) for destination, ids in content["remembered"])
     last_queue, store = content["last_queue"], content.get("store", "")
     return FileHeader(number, first_lsn, declarations, remembered, last_queue, begin + length, store)
 
@@ -122,45 +111,45 @@ def decode(data: bytes, at: int) -> DecodedRecord:
     header = read_record_header(data, at)
     body = decode_body(data, header)
     if isinstance(body, PutLocation):
-        record: Record = body.put(data)
+        record: records.Record = body.put(data)
     elif isinstance(body, TransactionBody):
         puts = tuple(put.put(data) for put in body.puts)
-        is_commit = layouts.RECORD_OF[header.kind] is Commit
-        record = Commit(puts, body.removes) if is_commit else Prepare(body.xid, puts, body.removes)
+        is_commit = layouts.RECORD_OF[header.kind] is records.Commit
+        record = records.Commit(puts, body.removes) if is_commit else records.Prepare(body.xid, puts, body.removes)
     else:
         record = body
     return DecodedRecord(record, header.lsn, header.durable, header.end)
 
 
-def decode_body(data: bytes, header: RecordHeader) -> PutLocation | TransactionBody | Record:
+def decode_body(data: bytes, header: RecordHeader) -> PutLocation | TransactionBody | records.Record:
     """Decode a record without its payloads. The checksum was right, so only an unknown kind is an error."""
     begin, record = header.begin, layouts.RECORD_OF.get(header.kind)
-    if record is Put:
+    if record is records.Put:
         return _put(data, begin)
-    if record is Remove:
+    if record is records.Remove:
         return _remove(data, begin)[0]
-    if record is Commit:
+    if record is records.Commit:
         return _transaction(data, begin, "")
-    if record is Prepare:
+    if record is records.Prepare:
         (length,) = layouts.XID.unpack_from(data, begin)
         begin += layouts.XID.size
         return _transaction(data, begin + length, data[begin : begin + length].decode())
     return _small_record(header.kind, data[begin : header.end])
 
 
-def _small_record(kind: int, body: bytes) -> Record:
+def _small_record(kind: int, body: bytes) -> records.Record:
     record = layouts.RECORD_OF.get(kind)
-    if record is Decide:
-        return Decide(body[layouts.DECISION.size :].decode(), *layouts.DECISION.unpack_from(body))
-    if record is Declare:
-        return Declare(*json.loads(body))
-    if record is Remember:
+    if record is records.Decide:
+        return records.Decide(body[layouts.DECISION.size :].decode(), *layouts.DECISION.unpack_from(body))
+    if record is records.Declare:
+        return records.Declare(*json.loads(body))
+    if record is records.Remember:
         destination, ids = json.loads(body)
-        return Remember(destination, tuple(ids))
-    if record is Forget:
-        return Forget(*layouts.QUEUE.unpack(body))
-    if record is Shut:
-        return Shut()
+        return records.Remember(destination, tuple(ids))
+    if record is records.Forget:
+        return records.Forget(*layouts.QUEUE.unpack(body))
+    if record is records.Shut:
+        return records.Shut()
     raise UnreadableRecordError(f"record kind {kind} is not known")
 
 
@@ -176,11 +165,11 @@ def _put(data: bytes, at: int) -> PutLocation:
     return PutLocation(targets, origin, rows, form, begin, begin + payload_bytes)
 
 
-def _remove(data: bytes, at: int) -> tuple[Remove, int]:
+def _remove(data: bytes, at: int) -> tuple[records.Remove, int]:
     queue, count = layouts.REMOVE.unpack_from(data, at)
     begin = at + layouts.REMOVE.size
     ranges = tuple(layouts.RANGE.unpack_from(data, begin + index * layouts.RANGE.size) for index in range(count))
-    return Remove(queue, ranges), begin + count * layouts.RANGE.size
+    return records.Remove(queue, ranges), begin + count * layouts.RANGE.size
 
 
 def _transaction(data: bytes, at: int, xid: str) -> TransactionBody:

@@ -6,20 +6,9 @@ from typing import Final, NamedTuple
 
 from mqlab.broker.server.stomp.messages.properties import property_name
 from mqlab.wire.native.columns import HEADERS, PROPERTY, Value
-from mqlab.wire.stomp import StompError
+from mqlab.wire.stomp.frames import StompError
 
-# Headers of a message by the names that clients use. The broker uses the first one in MESSAGE frames.
 CORRELATION_ID: Final = ("correlation-id", "JMSCorrelationID")
-REPLY_TO: Final = ("reply-to", "JMSReplyTo")
-TYPE: Final = ("type", "JMSType")
-PRIORITY: Final = ("priority", "JMSPriority")
-EXPIRES: Final = ("expires", "JMSExpiration")
-TIME_TO_LIVE: Final = ("ttl", "expiration")
-DELAY: Final = ("delay", "AMQ_SCHEDULED_DELAY")
-TIMESTAMP: Final = ("timestamp", "JMSTimestamp")
-GROUP: Final = ("JMSXGroupID",)
-DUPLICATE_ID: Final = ("duplicate-id", "_AMQ_DUPL_ID")
-MESSAGE_ID: Final = ("JMSMessageID",)
 # Headers that are not part of the message: those for the broker, and those of a delivery that a client forwards.
 TRANSPORT_HEADERS: Final = frozenset((
     "destination", "receipt", "transaction", "persistent", "content-length", "message-id", "subscription", "ack",
@@ -129,20 +118,22 @@ def _message_id(text: str, _: SendContext) -> Value | None:
     return message_id if len(message_id) == 16 and text.startswith(_ID) else None
 
 
-_FIELDS: Final[dict[str, tuple[str, HeaderParser]]] = {
-    header: (name, read)
-    for headers, name, read in (
-        (CORRELATION_ID, "correlation_id", _text),
-        (REPLY_TO, "reply_to", _reply_to),
-        (TYPE, "type", _text),
-        (PRIORITY, "priority", _priority),
-        (EXPIRES, "expiration", _expires),
-        (TIME_TO_LIVE, "expiration", _time_to_live),
-        (DELAY, "deliver_at", _delay),
-        (TIMESTAMP, "timestamp", _timestamp),
-        (GROUP, "group", _text),
-        (DUPLICATE_ID, "duplicate_id", _text),
-        (MESSAGE_ID, "id", _message_id),
-    )
-    for header in headers
+# Names that clients use for a header, the column that it fills, and its parser.
+_HEADERS: Final[tuple[tuple[tuple[str, ...], str, HeaderParser], ...]] = (
+    (CORRELATION_ID, "correlation_id", _text),
+    (("reply-to", "JMSReplyTo"), "reply_to", _reply_to),
+    (("type", "JMSType"), "type", _text),
+    (("priority", "JMSPriority"), "priority", _priority),
+    (("expires", "JMSExpiration"), "expiration", _expires),
+    (("ttl", "expiration"), "expiration", _time_to_live),
+    (("delay", "AMQ_SCHEDULED_DELAY"), "deliver_at", _delay),
+    (("timestamp", "JMSTimestamp"), "timestamp", _timestamp),
+    (("JMSXGroupID",), "group", _text),
+    (("duplicate-id", "_AMQ_DUPL_ID"), "duplicate_id", _text),
+    (("JMSMessageID",), "id", _message_id),
+)
+_FIELDS: Final = {header: (column, read) for headers, column, read in _HEADERS for header in headers}
+# The header of a column in MESSAGE frames, which do not contain the others: the first name, not that of a time to live.
+MESSAGE_HEADERS: Final = {
+    column: headers[0] for headers, column, read in _HEADERS if read not in (_time_to_live, _delay)
 }

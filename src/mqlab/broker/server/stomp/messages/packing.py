@@ -10,7 +10,8 @@ from mqlab.broker.server.stomp.messages.headers import HeaderColumn, SendContext
 from mqlab.wire.native.bodies import BINARY, Payload, encode, encode_equal
 from mqlab.wire.native.columns import Value, encode_columns, encode_single
 from mqlab.wire.native.payload import equal_offsets
-from mqlab.wire.stomp import FrameRun, StompError, StompFrame
+from mqlab.wire.stomp.frames import StompError, StompFrame
+from mqlab.wire.stomp.runs import FrameRun
 
 # Bytes of the bodies of a batch.
 _MOST_BATCH: Final = 256 * 1024

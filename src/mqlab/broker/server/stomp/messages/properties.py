@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from mqlab.wire.native.columns import is_property_name
-from mqlab.wire.stomp import StompError
+from mqlab.wire.stomp.frames import StompError
 
 # Signs that are common in headers and not allowed in selectors, written as other brokers write them.
 _WORDS: Final = {"-": "_HYPHEN_", ".": "_DOT_"}

@@ -7,28 +7,13 @@ from typing import Any, Final
 import numpy as np
 
 from mqlab.broker.server.stomp.messages.destination_names import stomp_name
-from mqlab.broker.server.stomp.messages.headers import (
-    CORRELATION_ID,
-    DUPLICATE_ID,
-    EXPIRES,
-    GROUP,
-    MESSAGE_ID,
-    PRIORITY,
-    REPLY_TO,
-    TIMESTAMP,
-    TRANSPORT_HEADERS,
-    TYPE,
-)
+from mqlab.broker.server.stomp.messages.headers import MESSAGE_HEADERS, TRANSPORT_HEADERS
 from mqlab.broker.server.stomp.messages.properties import header_name
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, decode
 from mqlab.wire.native.columns import PROPERTY, decode_batch, decode_single
-from mqlab.wire.stomp import decimals, equal_widths, escape, paste
+from mqlab.wire.stomp.batch_encoder import decimals, equal_widths, paste
+from mqlab.wire.stomp.frames import escape
 
-# STOMP names of message headers; MESSAGE frames do not contain the others.
-_NAMES: Final = {
-    "correlation_id": CORRELATION_ID, "reply_to": REPLY_TO, "type": TYPE, "priority": PRIORITY, "expiration": EXPIRES,
-    "timestamp": TIMESTAMP, "group": GROUP, "duplicate_id": DUPLICATE_ID, "id": MESSAGE_ID,
-}  # fmt: skip
 # Characters that no header may contain, and in STOMP 1.0, which has no escapes, no value.
 _FORBIDDEN: Final = re.compile("[\0]")
 _FORBIDDEN_1_0: Final = re.compile("[\0\r\n]")
@@ -98,9 +83,9 @@ class MessageWriter:
         if name.startswith(PROPERTY):
             header = header_name(name[1:])
             return b"" if header in TRANSPORT_HEADERS else header_line(header, _text(value), self._version)
-        if name not in _NAMES:
+        if name not in MESSAGE_HEADERS:
             return b""
-        return header_line(_NAMES[name][0], _FORMATTERS.get(name, _text)(value), self._version)
+        return header_line(MESSAGE_HEADERS[name], _FORMATTERS.get(name, _text)(value), self._version)
 
 
 def _text(value: Any) -> str:
