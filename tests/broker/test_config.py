@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from mqlab.broker import limits
 from mqlab.broker.channel_settings import ChannelSettings
-from mqlab.broker.config import UNITS, example, parse_value, settings_from
+from mqlab.broker.config import UNITS, parse_value, settings_from
+from mqlab.broker.config_example import EXAMPLE
 from mqlab.broker.policy import Policies, Policy, PolicyRule
 from mqlab.broker.settings import SETTING_NAMES, SettingError, Settings
 
@@ -29,14 +30,14 @@ def read(path: Path, text: str) -> Settings:
 
 
 def test_the_example_names_every_setting_with_its_default(path: Path) -> None:
-    path.write_text(example())
-    assert set(yaml.safe_load(example())) == set(SETTING_NAMES)
+    path.write_text(EXAMPLE)
+    assert set(yaml.safe_load(EXAMPLE)) == set(SETTING_NAMES)
     assert settings_from(path) == Settings()
 
 
 @pytest.mark.parametrize("name", SETTING_NAMES)
 def test_the_example_says_what_follows_from_a_setting(name: str) -> None:
-    lines = example().splitlines()
+    lines = EXAMPLE.splitlines()
     (at,) = (number for number, line in enumerate(lines) if line.startswith(f"{name}:"))
     together = {"tls_key": "tls_certificate", "dead_letters": "redelivery_limit"}
     before = lines[at - 1]
@@ -44,7 +45,7 @@ def test_the_example_says_what_follows_from_a_setting(name: str) -> None:
 
 
 def test_the_rules_of_the_example_can_be_used(path: Path) -> None:
-    text = example().replace("policies: []\n", "")
+    text = EXAMPLE.replace("policies: []\n", "")
     made = read(path, re.sub(r"^# (policies:|  - )", r"\1", text, flags=re.MULTILINE))
     assert len(made.policies.rules) == 2
     assert made.policy_of("topic:prices.gold") == Policy(message_limit=1000, when_full="drop-oldest")

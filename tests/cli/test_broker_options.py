@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.config import example, parse_value
+from mqlab.broker.config import parse_value
+from mqlab.broker.config_example import EXAMPLE
 from mqlab.broker.settings import SETTING_NAMES, Settings
 from mqlab.cli.broker import run
 from mqlab.cli.broker.common.setting_options import OPTION_NAMES, SettingHelp, option_name, setting_helps
@@ -22,7 +23,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
 
 
 def test_every_setting_is_an_option_that_says_what_follows() -> None:
-    about = setting_helps(example())
+    about = setting_helps(EXAMPLE)
     assert set(OPTION_NAMES) == set(SETTING_NAMES) - {"policies"}
     for name in OPTION_NAMES:
         assert len(about[name].help) > 30, name
@@ -34,7 +35,7 @@ def test_every_setting_is_an_option_that_says_what_follows() -> None:
 
 
 def test_the_defaults_shown_are_the_defaults() -> None:
-    shown = {name: about.default for name, about in setting_helps(example()).items()}
+    shown = {name: about.default for name, about in setting_helps(EXAMPLE).items()}
     values = {name: parse_value(name, shown[name]) for name in OPTION_NAMES}
     assert Settings.flat(**values) == Settings()
 

@@ -1,4 +1,4 @@
-"""The configuration file of a broker: YAML with the names of Settings and Policy as keys; `example()` shows all.
+"""The configuration file of a broker: YAML with the names of Settings and Policy as keys; `EXAMPLE` shows all.
 
 Paths are relative to the file, sizes are bytes or have a unit, `policies` is a list of rules with `match`.
 """
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, get_type_hints
 
 from mqlab.broker.channel_settings import CHANNEL_FIELDS, ChannelError, ChannelSettings
-from mqlab.broker.config_example import EXAMPLE
 from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, PolicyError, PolicyRule
 from mqlab.broker.security.patterns import check_pattern
 from mqlab.broker.settings import SETTING_NAMES, SettingError, Settings
@@ -35,11 +34,6 @@ def settings_from(path: Path, overrides: Mapping[str, Any] | None = None) -> Set
         named = re.findall(r"\w+", str(error).partition("'")[0])
         lines = [config.lines[name] for name in named if name in config.lines and name not in (overrides or {})]
         raise SettingError(f"{path}:{lines[0]}: {error}" if lines else str(error)) from None
-
-
-def example() -> str:
-    """A file with every key, its default and its consequences."""
-    return EXAMPLE
 
 
 def parse_value(key: str, text: str, folder: Path = Path()) -> Any:

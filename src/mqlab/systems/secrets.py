@@ -8,14 +8,10 @@ _SECRET: Final = re.compile(r"pass|secret|token|credential", re.IGNORECASE)
 _ASSIGNMENT: Final = re.compile(r"([^,:=]*(?:pass|secret|token|credential)[^,=]*=)[^,]*", re.IGNORECASE)
 
 
-def is_secret(setting: str) -> bool:
-    return _SECRET.search(setting) is not None
-
-
 def mask_text(text: str) -> str:
     """`NAME:setting=value,...` with the values of secret settings masked."""
     return _ASSIGNMENT.sub(rf"\1{HIDDEN}", text)
 
 
 def mask_settings(settings: dict[str, str]) -> dict[str, str]:
-    return {key: HIDDEN if is_secret(key) else value for key, value in settings.items()}
+    return {key: HIDDEN if _SECRET.search(key) else value for key, value in settings.items()}

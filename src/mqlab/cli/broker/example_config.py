@@ -2,9 +2,9 @@
 
 import sys
 
-from mqlab.broker.config import example
+from mqlab.broker.config_example import EXAMPLE
 
 
 def example_config() -> None:
     """Print a configuration file with every setting, its default and its effect."""
-    sys.stdout.write(example())
+    sys.stdout.write(EXAMPLE)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from broker.server.talking import client, in_loop, local
 from mqlab.broker import limits
 from mqlab.broker.server.startup import running
-from mqlab.broker.server.websocket.handshake import HandshakeRefusedError, WebSocketHandshake
-from mqlab.broker.server.websocket.origins import allows
+from mqlab.broker.server.websocket.handshake import HandshakeRefusedError, WebSocketHandshake, allows
 
 from .talking import UPGRADE, Web, asked, request
 

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from time import time_ns
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
@@ -16,7 +16,7 @@ from mqlab.broker.server.stomp.components import StompComponents
 from mqlab.broker.server.stomp.decoder import VARYING, Action, StompDecoder
 from mqlab.broker.server.stomp.encoder import StompEncoder
 from mqlab.broker.server.stomp.heartbeats import Heartbeats
-from mqlab.broker.server.stomp.transport import StompTransport
+from mqlab.client.inprocess.transport import InProcessTransport
 from mqlab.wire.native import frames as native
 from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
 from mqlab.wire.stomp.frames import StompError, StompFrame
@@ -140,7 +140,9 @@ class StompServerConnection(asyncio.Protocol):
             limits.STOMP_HEADERS, limits.STOMP_HEADER, limits.STOMP_HEAD, self._frame_limit - limits.STOMP_HEAD_ROOM
         )
         seconds = (send_ms / 1000, expect_ms / 1000) if version != "1.0" else (0.0, 0.0)
-        self._heartbeats = Heartbeats(*seconds, self._send_heartbeat, self._heartbeat_missed)
+        self._heartbeats = Heartbeats(
+            *seconds, self._send_heartbeat, partial(self.refuse, "no heart-beat arrived in time")
+        )
 
     def set_version(self, version: str) -> None:
         self._splitter.version = version
@@ -270,9 +272,33 @@ class StompServerConnection(asyncio.Protocol):
         if self._socket is not None and not self._write_paused:
             self._socket.write(b"\n")
 
-    def _heartbeat_missed(self) -> None:
-        self.refuse("no heart-beat arrived in time")
-
 
 def _raise(error: StompError) -> bool:
     raise error
+
+
+class StompTransport(InProcessTransport):
+    """The transport of the native connection: frames go to the STOMP connection, all other calls to its socket."""
+
+    def __init__(self, connection: StompServerConnection, socket: asyncio.Transport) -> None:
+        asyncio.Transport.__init__(self)
+        self._connection = connection
+        self._socket = socket
+
+    def send(self, frames: Sequence[native.Frame]) -> None:
+        self._connection.frames_received(frames)
+
+    def close(self) -> None:
+        self._connection.end()
+
+    def abort(self) -> None:
+        self._socket.abort()
+
+    def is_closing(self) -> bool:
+        return self._socket.is_closing()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._socket.get_extra_info(name, default)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._socket.set_write_buffer_limits(high, low)

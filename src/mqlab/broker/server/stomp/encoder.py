@@ -60,7 +60,7 @@ class StompEncoder:
     def _origin(self, frame: Frame) -> None:
         subscription = self._components.subscriptions.linked(frame.link)
         if subscription is not None:
-            subscription.set_origin(bytes(frame.payload).decode())
+            subscription.origin = bytes(frame.payload).decode()
 
     def _opened(self, frame: Frame) -> None:
         subscription = self._components.subscriptions.linked(frame.link)

@@ -30,7 +30,7 @@ class StompSubscription:
         self.opening = opening
         self.last_delivery = 0
         # The destination of the next deliveries; "": the one of the subscription.
-        self._origin = ""
+        self.origin = ""
         self._version = version
         self._writer = MessageWriter(version, f"{tag}-".encode(), acknowledged=headers.acknowledge != "auto")
         self._heads: dict[tuple[str, int, int], bytes] = {}
@@ -42,9 +42,6 @@ class StompSubscription:
         self._delivered = 0
 
     # Deliveries
-
-    def set_origin(self, origin: str) -> None:
-        self._origin = origin
 
     def deliver(self, frame: Frame) -> bytes:
         """MESSAGE frames."""
@@ -65,7 +62,7 @@ class StompSubscription:
         return b"%bmessage-id:end\nbrowser:end\ncontent-length:0\n\n\0" % self._head(0, 0)
 
     def _head(self, flags: int, delivery_count: int) -> bytes:
-        key = self._origin, flags, delivery_count
+        key = self.origin, flags, delivery_count
         head = self._heads.get(key)
         if head is None:
             if len(self._heads) >= _MOST_HEADS:
@@ -76,7 +73,7 @@ class StompSubscription:
     def _new_head(self, flags: int, delivery_count: int) -> bytes:
         subscribe = self.headers
         # A client knows its temporary queue by the name that it chose, not by the broker's.
-        written = stomp_name(self._origin, subscribe.written) if self._origin else subscribe.written
+        written = stomp_name(self.origin, subscribe.written) if self.origin else subscribe.written
         headers = {"destination": written}
         if subscribe.id is not None:
             headers["subscription"] = subscribe.id

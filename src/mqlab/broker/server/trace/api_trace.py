@@ -140,7 +140,7 @@ class ApiTrace:
     def journal(self, operation: str, lsn: int = 0) -> None:
         """Trace an operation of the journal: write, sync, durable."""
         if self.internal and self._file is not None:
-            self.calls.append((time_ns(), journal_line(operation, lsn)))
+            self.calls.append((time_ns(), _line("-", "", "journal", operation, first=lsn)))
 
     def write(self) -> None:
         calls, self.calls[:] = self.calls[:], []
@@ -219,10 +219,6 @@ def effect_line(effect: Effect) -> str:
         session, owner = subject.number, subject.owner
     number, application = str(getattr(owner, "number", "-")), str(getattr(owner, "application", ""))
     return _line(number, application, "core", kind, session=session, link=link, first=first, destination=destination)
-
-
-def journal_line(operation: str, lsn: int) -> str:
-    return _line("-", "", "journal", operation, first=lsn)
 
 
 def _line(

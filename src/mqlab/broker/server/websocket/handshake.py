@@ -10,8 +10,7 @@ from wsproto.events import AcceptConnection, RejectConnection, Request
 from wsproto.utilities import RemoteProtocolError
 
 from mqlab.broker import limits
-from mqlab.broker.server.http.responses import HttpResponse, encode_response, error_response
-from mqlab.broker.server.websocket.origins import allows
+from mqlab.broker.server.http.responses import HttpResponse, encode_response, error_response, is_fixed
 from mqlab.errors import MqlabError
 
 # The preferred one first.
@@ -106,3 +105,17 @@ def _choose_subprotocol(offered: Sequence[str]) -> str | None:
         if subprotocol in offered:
             return subprotocol
     raise HandshakeRefusedError(HTTPStatus.BAD_REQUEST, f"the subprotocol must be one of {', '.join(_SUBPROTOCOLS)}")
+
+
+def allows(origin: str, host: str, allowed: Collection[str], *, tls: bool) -> bool:
+    """Whether a web page may connect: a browser lets any page connect to this machine, and sends the page's origin.
+
+    `host` is the Host header of the client; `tls`: a certificate has proven it. Some clients that are not browsers send
+    the broker itself as origin. The broker serves no pages, so that is safe, unless an attacker has pointed a name to
+    this machine after a page was loaded (DNS rebinding). That is impossible with an IP address, and with a name that a
+    certificate proves.
+    """
+    origin, host = origin.lower(), host.lower()
+    if origin in allowed:
+        return True
+    return origin in (f"http://{host}", f"https://{host}") and (tls or is_fixed(host))

@@ -1,5 +1,6 @@
 """The file layer: the calls by which the broker touches a disk, and two variants of it."""
 
+import ctypes
 import errno
 import os
 import time
@@ -7,11 +8,35 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, TextIO
 
-from mqlab.broker.store.files.preallocation import reserve
 from mqlab.wire.native.bodies import Buffer
 
 # Errors that may pass, unlike a broken disk: no space, by the disk or by a limit, and no descriptors.
 _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
+
+
+# The system or the file system cannot reserve space: only a write shows whether there is any.
+_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+_fallocate = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
+if _fallocate is not None:
+    _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+
+
+def preallocate(file: int, size: int) -> bool:
+    """Extend the file to this size with zeros, so that a later write there changes only its content.
+
+    Raises OSError if there is not so much space. False: space cannot be reserved here, and nothing has changed;
+    `os.posix_fallocate` would write zeros instead.
+    """
+    if _fallocate is None:
+        return False
+    while _fallocate(file, 0, 0, size):
+        error = ctypes.get_errno()
+        if error in _UNSUPPORTED:
+            return False
+        if error != errno.EINTR:
+            raise OSError(error, os.strerror(error))
+    return True
 
 
 def is_disk_full(error: OSError) -> bool:
@@ -45,7 +70,7 @@ class Files:
 
         False: the file system cannot reserve space, so only a write shows whether there is any.
         """
-        return reserve(file, size)
+        return preallocate(file, size)
 
     def give_back(self, file: int, size: int) -> None:
         """Release the space that was reserved beyond `size`."""

@@ -1,5 +1,6 @@
 """Recovery: reads the journal after a stop of any kind. It returns every durable record, or says why it cannot."""
 
+import ctypes
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,6 @@ from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.manifest import Manifest, mismatch_without_manifest, open_manifest_file
 from mqlab.broker.store.payloads.stored import PayloadFile, PayloadReader
 from mqlab.broker.store.recovery.damage import torn_bytes, was_durable
-from mqlab.broker.store.recovery.heap import release_free_memory
 from mqlab.broker.store.recovery.live_ranges import rows_and_bytes
 from mqlab.broker.store.recovery.replay import RecoveredQueue, Replay, UnreadableFileError
 from mqlab.broker.store.segments import Segments, segment_numbers, segment_path
@@ -192,3 +192,12 @@ class _Recovery:
         segments.last_queue = replay.last_queue
         segments.payload_files.update(self._payload_files)
         return segments
+
+
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+def release_free_memory() -> None:
+    """Return free pages, between which small objects lie, to the operating system, where the C library can."""
+    if _trim is not None:
+        _trim(0)

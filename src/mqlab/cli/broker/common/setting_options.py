@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 from rich.markup import escape
 
-from mqlab.broker.config import example, parse_value
+from mqlab.broker.config import parse_value
+from mqlab.broker.config_example import EXAMPLE
 from mqlab.broker.policy import Policy
 from mqlab.broker.settings import SETTING_NAMES, SettingError, Settings
 
@@ -57,7 +58,7 @@ def setting_helps(text: str) -> dict[str, SettingHelp]:
 
 def parameters() -> list[inspect.Parameter]:
     """Return the parameters of the command. An option that the user leaves out is None: the file may set it."""
-    return [_parameter(name, about) for name, about in setting_helps(example()).items() if name in OPTION_NAMES]
+    return [_parameter(name, about) for name, about in setting_helps(EXAMPLE).items() if name in OPTION_NAMES]
 
 
 def parse_options(given: dict[str, Any]) -> dict[str, Any]:

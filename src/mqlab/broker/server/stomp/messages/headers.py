@@ -87,14 +87,6 @@ def _reply_to(text: str, context: SendContext) -> Value:
     return context.destination(text)
 
 
-def _priority(text: str, _: SendContext) -> Value:
-    return number("priority", text, _PRIORITIES[-1])
-
-
-def _expires(text: str, _: SendContext) -> Value | None:
-    return number("expires", text, _LATEST_MS) or None
-
-
 def _time_to_live(text: str, context: SendContext) -> Value | None:
     lifetime_ms = number("ttl", text, _LATEST_MS)
     return context.now_ms + lifetime_ms if lifetime_ms else None
@@ -103,10 +95,6 @@ def _time_to_live(text: str, context: SendContext) -> Value | None:
 def _delay(text: str, context: SendContext) -> Value | None:
     delay_ms = number("delay", text, _LATEST_MS)
     return context.now_ms + delay_ms if delay_ms else None
-
-
-def _timestamp(text: str, _: SendContext) -> Value:
-    return number("timestamp", text, _LATEST_MS)
 
 
 def _message_id(text: str, _: SendContext) -> Value | None:
@@ -123,11 +111,11 @@ _HEADERS: Final[tuple[tuple[tuple[str, ...], str, HeaderParser], ...]] = (
     (CORRELATION_ID, "correlation_id", _text),
     (("reply-to", "JMSReplyTo"), "reply_to", _reply_to),
     (("type", "JMSType"), "type", _text),
-    (("priority", "JMSPriority"), "priority", _priority),
-    (("expires", "JMSExpiration"), "expiration", _expires),
+    (("priority", "JMSPriority"), "priority", lambda text, _: number("priority", text, _PRIORITIES[-1])),
+    (("expires", "JMSExpiration"), "expiration", lambda text, _: number("expires", text, _LATEST_MS) or None),
     (("ttl", "expiration"), "expiration", _time_to_live),
     (("delay", "AMQ_SCHEDULED_DELAY"), "deliver_at", _delay),
-    (("timestamp", "JMSTimestamp"), "timestamp", _timestamp),
+    (("timestamp", "JMSTimestamp"), "timestamp", lambda text, _: number("timestamp", text, _LATEST_MS)),
     (("JMSXGroupID",), "group", _text),
     (("duplicate-id", "_AMQ_DUPL_ID"), "duplicate_id", _text),
     (("JMSMessageID",), "id", _message_id),

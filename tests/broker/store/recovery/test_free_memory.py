@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from mqlab.broker.store.recovery.heap import release_free_memory
+from mqlab.broker.store.recovery.recovery import release_free_memory
 
 KIB = 1024
 
