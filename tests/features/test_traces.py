@@ -13,7 +13,7 @@ from mqlab.broker.server.startup import running
 from mqlab.broker.server.trace.reader import ActivityTraceReader
 from mqlab.broker.server.trace.stanzas import Stanza, write_stanzas
 from mqlab.broker.settings import Level
-from mqlab.cli.broker.common.trace_files import TraceFile
+from mqlab.cli.broker.trace import TraceFile
 from mqlab.client import aio
 from mqlab.wire.address import Address
 

@@ -1,6 +1,6 @@
 """Which points take turns."""
 
-from mqlab.runner.interleaving import interleaved_groups
+from mqlab.runner.conductor import interleaved_groups
 from mqlab.study import Point
 from runner.points import point
 

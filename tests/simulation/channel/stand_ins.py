@@ -10,7 +10,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from mqlab.broker.server import broker, scheduler, startup
-from mqlab.broker.server.channels import channel, status
+from mqlab.broker.server.channels import channel
 from mqlab.broker.server.disk_threads import DoneCallback
 from mqlab.broker.server.native import frame_reader
 from mqlab.broker.server.protocol_detection import ProtocolDetection
@@ -103,7 +103,7 @@ def in_place(timeline: Timeline) -> Iterator[None]:
         patch.object(broker, "monotonic_ns", timeline.clock.monotonic_ns),
         patch.object(scheduler, "time_ns", timeline.clock.time_ns),
         patch.object(frame_reader, "time_ns", timeline.clock.time_ns),
-        patch.object(channel, "time", timeline.clock), patch.object(status, "time", timeline.clock),
+        patch.object(channel, "time", timeline.clock),
         patch.object(broker, "Files", _files), patch.object(broker, "DiskThreads", Threads),
         patch.object(startup, "listen_at", _listen_at),
         patch.object(broker, "FolderLock", NoLock), patch.object(activity_trace, "time", timeline.clock),

@@ -1,6 +1,7 @@
 """`mqlab broker trace`: show and set trace levels, and write trace records to Parquet files."""
 
 import asyncio
+import os
 import signal
 import time
 from contextlib import suppress
@@ -8,17 +9,62 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import typer
 from rich.table import Table
 
 from mqlab.broker.server.trace.reader import ActivityTraceReader
+from mqlab.broker.server.trace.records import SCHEMA
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, broker_command
 from mqlab.cli.broker.common.safe_output import cell, plain, show_plain_json
-from mqlab.cli.broker.common.trace_files import TraceFile, numbered
 from mqlab.cli.console import Exit, fail, say, show
 
 # How often `--follow` checks for a signal.
 _POLL_S: Final = 0.2
+# Rows of a Parquet row group: smaller groups make the file larger and slower to read.
+_ROW_GROUP: Final = 65_536
+
+
+class TraceFile:
+    """A Parquet file under the name FILE.partial until `finish` renames it, so that readers never see a part."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows = 0
+        self._partial = path.with_name(f"{path.name}.partial")
+        self._writer: Any = pq.ParquetWriter(self._partial, SCHEMA)
+        self._tables: list[pa.Table] = []
+        self._buffered_rows = 0
+
+    def add(self, table: pa.Table) -> None:
+        self._tables.append(table)
+        self.rows += table.num_rows
+        self._buffered_rows += table.num_rows
+        if self._buffered_rows >= _ROW_GROUP:
+            self._write()
+
+    def finish(self) -> None:
+        self._write()
+        self._writer.close()
+        # The broker deletes the records after this, so they must be on disk.
+        with self._partial.open("rb") as file:
+            os.fsync(file.fileno())
+        self._partial.rename(self.path)
+
+    def discard(self) -> None:
+        self._writer.close()
+        self._partial.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        if self._tables:
+            self._writer.write_table(pa.concat_tables(self._tables).combine_chunks())
+        self._tables, self._buffered_rows = [], 0
+
+
+def numbered(path: Path, number: int) -> Path:
+    """Return the path of the n-th file: `trace.parquet`, `trace-2.parquet`, ..."""
+    return path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
 
 
 class TraceLevel(StrEnum):

@@ -12,7 +12,7 @@ from mqlab.report.data.selection import RowPoints
 from mqlab.report.exhibits import cells
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED, Cell, number
-from mqlab.study import METRICS, Exhibit
+from mqlab.study import METRICS, Exhibit, PublishedValue
 from mqlab.study.exhibit import MetricView
 
 ORIGINS: Final = (PUBLISHED, MEASURED)
@@ -55,6 +55,11 @@ class ColumnGroup:
             TableColumn(self.head, subject_head(self.results, subject), subject[1], partial(cell, self, subject))
             for subject in dict.fromkeys(every)
         ]
+
+    def published(self, system: str, row: RowPoints, metric: str) -> PublishedValue | None:
+        """The value in this table that was published for the declared point of the row."""
+        study, figure, point = self.results.study, self.figure, row.declared
+        return None if point is None else study.find_published(system, point, metric, figure.over, self.table)
 
     def percent(self) -> bool:
         """Whether a ratio is group in percent: where the head that the study gave ends with a percent sign."""
@@ -105,13 +110,10 @@ def peak_cell(group: ColumnGroup, subject: Subject, row: RowPoints) -> Cell:
     system, origin = subject
     results, figure = group.results, group.figure
     if origin == PUBLISHED:
-        point = row.declared
-        if point is None:
+        if row.declared is None:
             return cells.absent(row.absence(results))
-        published = cells.printed(
-            results.study.find_published(system, point, figure.metric, figure.over, group.table), group.unit
-        )
-        at = results.study.find_published(system, point, "at", figure.over, group.table)
+        published = cells.printed(group.published(system, row, figure.metric), group.unit)
+        at = group.published(system, row, "at")
         return published if at is None or published.tone == "absent" else number(f"{published.text} ({at.text})")
     peak = results.peak(system, row.measured, figure.metric, figure.over)
     if peak is None:
@@ -128,13 +130,9 @@ def peak_cell(group: ColumnGroup, subject: Subject, row: RowPoints) -> Cell:
 
 
 def ratio_cell(group: ColumnGroup, origin: str, systems: tuple[str, str], row: RowPoints) -> Cell:
-    results, figure = group.results, group.figure
     if origin == PUBLISHED:
-        point = row.declared
-        published = point and results.study.find_published(
-            " / ".join(systems), point, "ratio", figure.over, group.table
-        )
-        if not published:
+        published = group.published(" / ".join(systems), row, "ratio")
+        if published is None:
             return cells.printed(None)
         sign = "%" if published.unit.startswith("%") else formatting.TIMES
         return number(f"{cells.printed(published, unit=False).text} {sign}")
@@ -151,12 +149,8 @@ def ratio_cell(group: ColumnGroup, origin: str, systems: tuple[str, str], row: R
 def faster_cell(group: ColumnGroup, subject: Subject, other: str, row: RowPoints) -> Cell:
     """By how many percent a system is faster than the other; empty where it is not."""
     system, origin = subject
-    results, figure = group.results, group.figure
     if origin == PUBLISHED:
-        point = row.declared
-        published = point and results.study.find_published(
-            f"{system} / {other}", point, "faster", figure.over, group.table
-        )
+        published = group.published(f"{system} / {other}", row, "faster")
         # A value is published for both systems: it belongs to the first that it names.
         return (
             cells.printed(published, unit=False)

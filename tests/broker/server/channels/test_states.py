@@ -14,8 +14,8 @@ from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import Rights
 from mqlab.broker.security.users import Users
 from mqlab.broker.server.channels import channel as channel_module
+from mqlab.broker.server.channels.channel import ChannelState
 from mqlab.broker.server.channels.receiving_end import ReceivingEnd
-from mqlab.broker.server.channels.status import ChannelState
 from mqlab.broker.server.http.prometheus import PrometheusMetrics
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError, MessagingError

@@ -1,23 +1,58 @@
 """Where recovery leaves payloads: in memory up to a limit, beyond it in the journal."""
 
+from array import array
 from collections.abc import Iterable
 from typing import Final
 
 import google_crc32c
 import numpy as np
 
-from mqlab.broker.store.payloads.grouped import GroupedPayloads
 from mqlab.broker.store.payloads.stored import PayloadFile, PayloadReference, StoredPayload
 from mqlab.broker.store.recovery.decoding import PutLocation
 from mqlab.broker.store.recovery.duplicate_ids import column_list
 from mqlab.broker.store.recovery.live_ranges import LiveRange
 from mqlab.broker.store.recovery.single_messages import SingleMessageRun
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
+from mqlab.wire.native.coalescing import join_singles
 
 # About what a payload takes in memory besides its data, with all objects that lead to it.
 PAYLOAD_OVERHEAD_BYTES: Final = 600
 _SINGLE_FORMS: Final = (SINGLE, SINGLE | COLUMNS)
 _EMPTY: Final = np.empty(0, dtype=np.uint8)
+# Of a group of payloads. Loading one of them reads all: as much as one read of a disk brings.
+_MAX_BYTES: Final = 64 * 1024
+_MAX_ROWS: Final = 256
+
+
+class GroupedPayloads(PayloadReference):
+    """Single messages with the same columns that follow one another on a queue. Other records may lie between them."""
+
+    __slots__ = ("_begins", "_crcs", "_single_form", "_sizes", "columns", "origin")
+
+    def __init__(self, file: PayloadFile, form: int, columns: bytes, origin: str) -> None:
+        super().__init__(file, 0, 0, form & ~SINGLE)
+        self.columns = columns
+        self.origin = origin
+        self._single_form = form
+        self._begins, self._sizes, self._crcs = array("Q"), array("I"), array("I")
+
+    def accepts(self, file: PayloadFile, form: int, columns: bytes, origin: str, size: int) -> bool:
+        """Whether such a message can join the group."""
+        if self.rows == _MAX_ROWS or self.size + size > _MAX_BYTES or file is not self._file:
+            return False
+        return columns == self.columns and form == self._single_form and origin == self.origin
+
+    def add(self, begin: int, size: int, crc: int) -> None:
+        self._begins.append(begin)
+        self._sizes.append(size)
+        self._crcs.append(crc)
+        self.size += size
+        self.rows += 1
+
+    def _read(self) -> Payload:
+        locations = zip(self._begins, self._sizes, self._crcs, strict=True)
+        payloads = [Payload(self._read_at(*location), 1, self._single_form) for location in locations]
+        return payloads[0] if len(payloads) == 1 else join_singles(payloads)
 
 
 class PayloadHolder:
