@@ -11,6 +11,7 @@ from typing import Final
 import pyarrow as pa
 import uvloop
 
+from mqlab.broker.heap import HeapTrimmer
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.http.metrics import MetricsEndpoint, start_metrics
 from mqlab.broker.server.listener import Listener, listen_at
@@ -51,6 +52,8 @@ async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Addres
 
 # Objects in the youngest generation of the garbage collector: a collection takes some milliseconds.
 _YOUNG_OBJECTS: Final = 10_000
+# Between two checks for free memory that the process still holds.
+_TRIM_SECONDS: Final = 0.25
 
 
 def serve(settings: Settings, announce: Callable[[list[Address]], None]) -> None:
@@ -73,11 +76,19 @@ async def _serve(settings: Settings, announce: Callable[[list[Address]], None]) 
         gc.freeze()
         gc.set_threshold(_YOUNG_OBJECTS)
         announce(bound)
-        stop = asyncio.ensure_future(stopped.wait())
+        stop, trimming = asyncio.ensure_future(stopped.wait()), asyncio.ensure_future(_trim_heap(settings))
         await asyncio.wait((stop, broker.failure), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
+        trimming.cancel()
         if broker.failure.done():
             raise BrokerFailedError(f"the journal cannot be written: {broker.failure.result()}")
+
+
+async def _trim_heap(settings: Settings) -> None:
+    trimmer = HeapTrimmer(settings.memory_limit)
+    while True:
+        await asyncio.sleep(_TRIM_SECONDS)
+        trimmer.check()
 
 
 def _check_exposure(addresses: list[Address], settings: Settings) -> None:

@@ -1,6 +1,5 @@
 """Recovery: reads the journal after a stop of any kind. It returns every durable record, or says why it cannot."""
 
-import ctypes
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from mqlab.broker.core.durability.records import Prepare
+from mqlab.broker.heap import release_free_memory
 from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.manifest import Manifest, mismatch_without_manifest, open_manifest_file
 from mqlab.broker.store.payloads.stored import PayloadFile, PayloadReader
@@ -192,12 +192,3 @@ class _Recovery:
         segments.last_queue = replay.last_queue
         segments.payload_files.update(self._payload_files)
         return segments
-
-
-_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-
-
-def release_free_memory() -> None:
-    """Return free pages, between which small objects lie, to the operating system, where the C library can."""
-    if _trim is not None:
-        _trim(0)

@@ -1,0 +1,47 @@
+"""Memory that was freed between objects that stay goes back to the operating system."""
+
+import pytest
+
+from mqlab.broker.heap import HeapTrimmer, release_free_memory, resident_bytes
+
+MIB = 1024 * 1024
+# Smaller than what the C library gets from the operating system, and gives back, alone.
+BLOCK_BYTES = 100 * 1024
+
+
+def blocks_with_holes() -> list[bytes]:
+    """40 MiB, of which a tenth stays."""
+    return [b"x" * BLOCK_BYTES for _ in range(400)][9::10]
+
+
+def test_free_memory_between_live_objects_is_released() -> None:
+    left = blocks_with_holes()
+    before = resident_bytes()
+    release_free_memory()
+    assert before - resident_bytes() > 300 * BLOCK_BYTES
+    assert all(block == b"x" * BLOCK_BYTES for block in left)
+
+
+def test_a_process_that_has_grown_releases_it() -> None:
+    trimmer = HeapTrimmer(memory_limit=128 * MIB)
+    left = blocks_with_holes()
+    before = resident_bytes()
+    trimmer.check()
+    assert before - resident_bytes() > 300 * BLOCK_BYTES
+    assert len(left) == 40
+
+
+def test_memory_that_is_in_use_is_looked_at_once_for_each_growth(monkeypatch: pytest.MonkeyPatch) -> None:
+    released: list[bool] = []
+    # At first, then for each check; after a release, also what is left.
+    sizes = iter([100, 104, 109, 109, 110, 118, 120, 120, 90, 97])
+    monkeypatch.setattr("mqlab.broker.heap.resident_bytes", lambda: next(sizes) * MIB)
+    monkeypatch.setattr("mqlab.broker.heap.release_free_memory", lambda: released.append(True))
+    trimmer = HeapTrimmer(memory_limit=128 * MIB)
+    counts = []
+    for _ in range(7):
+        trimmer.check()
+        counts.append(len(released))
+    # At 104 it had not grown by more than 8; at 109 it had, and 109 were in use; 110; 118 and 120; 120; 90; 97.
+    assert counts == [0, 1, 1, 2, 2, 2, 2]
+    assert next(sizes, None) is None
