@@ -25,9 +25,8 @@ MOST_MODULES = 15
 MOST_SIBLINGS = 20
 # Folders whose modules are all of one kind: commands, tables, systems.
 SIBLINGS = {"mqlab/cli/broker", "mqlab/pipeline/tables", "mqlab/systems"}
-# Docstrings that begin without the component that acts.
-MOST_HEADLESS = 2
-HEADLESS = re.compile(r"(?:Who|What|Whoever|Whatever|Nobody|Somebody|None of|Such)\s+[a-z]")
+# The beginning of a sentence that does not name the component that acts.
+HEADLESS = re.compile(r"(?:^|[.:;]\s+)(?:Who|What|Whoever|Whatever|Nobody|Somebody|None of|Such)\s+[a-z].*", re.M)
 # Private words that were replaced by those of docs/glossary.md.
 BANNED = {
     "house", "desk", "spy", "wish", "wishes", "crew", "fleet", "lone", "handing", "nulls", "keeper", "fates", "glance",
@@ -148,15 +147,26 @@ def test_identifiers_use_the_words_of_the_glossary() -> None:
     assert found == set()
 
 
-def test_docstrings_name_the_component_that_acts() -> None:
+def sentences(path: Path) -> Iterator[str]:
+    """Yield the docstrings and comments of a module, or a document."""
+    if path.suffix == ".md":
+        yield path.read_text()
+        return
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+    yield from re.findall(r"(?m)^\s*# (.*)$", path.read_text())
+
+
+def test_sentences_name_the_component_that_acts() -> None:
+    documents = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"]
     headless = [
-        f"{name(path)}: {docstring.splitlines()[0]}"
-        for path in MODULES
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if HEADLESS.match(docstring := ast.get_docstring(node) or "")
+        f"{name(path)}: {match.group().strip()}"
+        for path in [*MODULES, *documents]
+        for text in sentences(path)
+        for match in HEADLESS.finditer(text)
     ]
-    assert len(headless) <= MOST_HEADLESS, "\n".join(headless)
+    assert headless == []
 
 
 def test_nothing_names_a_home_folder() -> None:

@@ -58,7 +58,7 @@ class RunRecords:
         self._folder.write_events(table.table, self._name, complete)
 
     def write_operations(self, traces: Sequence[pa.Table]) -> None:
-        """Write the activity traces of the systems; without a trace there is no file."""
+        """Write the activity traces of the systems; a system without a trace gets no file."""
         if traces:
             names = [name for name in schema.TABLES["operations"].names if name != "run"]
             operations = pa.concat_tables([trace.select(names) for trace in traces])

@@ -63,7 +63,7 @@ class NetworkLink:
 
 @lru_cache(maxsize=16)
 def _interface(host: str, port: int) -> str:
-    """The interface of the route to the host; "" if the host is this machine, or if there is no route."""
+    """The interface of the route to the host; "" if the host is this machine or has no route."""
     try:
         family, kind, *_, remote = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as datagrams:

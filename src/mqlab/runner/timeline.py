@@ -52,7 +52,7 @@ class RoleCounters:
 
 
 def share(total: int | None, number: int, of: int) -> int:
-    """How many of `total` messages the role `number` of `of` roles sends. Without a total there is no limit."""
+    """How many of `total` messages the role `number` of `of` roles sends. Without a total the role has no limit."""
     if total is None:
         return NEVER
     return total // of + (number < total % of)

@@ -7,7 +7,7 @@ from typing import Literal
 from mqlab.study.point import Point
 
 Form = Literal["matrix", "bars", "summary", "settings", "diagram", "setup", "table", "lines", "series"]
-# What a column or a line shows of a metric: its value; the first system's value / the second's; by how many percent the
+# A column or a line shows of a metric: its value; the first system's value / the second's; by how many percent the
 # faster of two systems is ahead; the change in percent against the base point; the maximum over swept parameters.
 ViewKind = Literal["value", "ratio", "faster", "impact", "peak"]
 

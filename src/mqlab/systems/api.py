@@ -26,7 +26,7 @@ class SystemFailedError(MqlabError):
 
 
 class SystemSettingError(MqlabError):
-    """There is no such system, or it does not have such a setting or value."""
+    """The lab does not know the system, or the system does not have the setting or value."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Durability:
 
     # Whether the system syncs a persistent message to the disk before it confirms the send.
     syncs: Syncs
-    # What the system has done when it confirms a persistent send.
+    # Where a persistent message is when the system confirms its send.
     persistent: str
-    # What the system has done when it confirms a non-persistent send.
+    # Where a non-persistent message is when the system confirms its send.
     confirmed: str
     # When the system removes a received message for good.
     acknowledged: str

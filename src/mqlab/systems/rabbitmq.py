@@ -1,4 +1,4 @@
-"""RabbitMQ. It syncs persistent messages on durable queues before it confirms them; there is no setting for that.
+"""RabbitMQ. It syncs persistent messages on durable queues before it confirms them; no setting changes that.
 
 The limits of its memory and disk alarms are so wide that they block no producers, since queues grow in some runs.
 """

@@ -42,7 +42,7 @@ class Account:
         self._accounts.context.memory -= size
 
     def check_open(self, size: int) -> None:
-        """Raises CommandError if there is no memory to open something of this size."""
+        """Raises CommandError if the broker has no memory to open something of this size."""
         accounts = self._accounts
         change = self._above_free(size)
         if change and accounts.opened + change > accounts.most_opened:

@@ -60,7 +60,7 @@ class Users:
     @classmethod
     @contextmanager
     def change(cls, path: Path) -> Iterator["Users"]:
-        """Yield the users of a file (none if there is no file), and write them back; other processes wait."""
+        """Yield the users of a file (none without a file), and write them back; other processes wait."""
         if not path.resolve().parent.is_dir():
             raise SettingError(f"{path}: there is no folder for it")
         with exclusive_lock(path):

@@ -76,7 +76,7 @@ class Broker:
         self.core = Core(settings)
         self._context = self.core.context
         self._effects, self._wakes = self.core.effects, self.core.wake_times
-        # The error because of which the broker must stop.
+        # The error that stops the broker.
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.connections: set[Any] = set()
         self.numbers = count(1)

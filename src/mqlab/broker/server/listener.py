@@ -102,7 +102,7 @@ class Listener:
         if refusal is None:
             self._broker.hold_task(asyncio.ensure_future(TlsHandshake(self._broker, sock, peer).open(self._tls)))
         else:
-            # There is no TLS session yet through which the client could learn why.
+            # Without a TLS session the broker cannot tell the client why.
             self._broker.refusals.warn("connection refused: %s", refusal)
             sock.close()
 

@@ -370,7 +370,7 @@ class Journal:
             self._host.on_disk_full("")
 
     def _on_no_room(self, error: DiskFullError, *, size: int = 0) -> None:
-        """There is no room for messages of this size; 0: for none."""
+        """The disk has no room for messages of this size; 0: for none."""
         was_full = self.full
         if size:
             self._refused_bytes = max(self._refused_bytes, size)

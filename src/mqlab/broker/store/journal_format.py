@@ -8,8 +8,8 @@ The checksum of a record covers all but itself and the length; a wrong length ma
 from a torn tail: if a record is unreadable although a later one says that it was durable, the disk lost it; if none
 says so, the record had not reached the disk when the power failed.
 
-`MAGIC` ends with the version of the format. What a store may hold is never changed: a record with another body gets a
-new kind, and recovery reads the old kind as before (docs/howto/change-the-journal-format.md). Version 2 gained the
+`MAGIC` ends with the version of the format. The layout of a kind never changes: a record with another body gets a new
+kind, and recovery reads the old kind as before (docs/howto/change-the-journal-format.md). Version 2 gained the
 manifest without a new number: file headers from before do not name a store.
 """
 

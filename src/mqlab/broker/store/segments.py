@@ -63,8 +63,8 @@ class _Prepared:
 class Segments:
     """Counts the live messages of each segment.
 
-    What a record takes away (a message removed, or written again by a checkpoint) counts when that record is durable:
-    a crash before that brings the message back, and then it must still be there.
+    A record that removes a message, or writes it again at a checkpoint, counts when it is durable: a crash before that
+    brings the message back, and then it must still be there.
     """
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ class Segments:
         return oldest if len(self._segments) > 1 and self._segments[oldest].is_needed else None
 
     def is_only(self, number: int) -> bool:
-        """There is no other segment."""
+        """Whether the store has no other segment."""
         return [*self._segments] == [number]
 
     def max_checkpoint_bytes(self, number: int) -> int:

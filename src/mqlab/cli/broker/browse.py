@@ -29,7 +29,7 @@ async def browse(
     as_json: AsJson = False,
 ) -> None:
     """Show the messages of a queue that the broker could deliver now. They stay in the queue."""
-    # The broker creates a queue when a browser opens it; `show` fails instead when there is no such queue.
+    # The broker creates a queue when a browser opens it; `show` fails instead when the queue does not exist.
     await broker.ask("show", name=name)
     session = await broker.connection.session()
     messages: list[Message] = []

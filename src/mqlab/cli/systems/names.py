@@ -13,7 +13,7 @@ SystemArgument = Annotated[str, typer.Argument(metavar="NAME[:setting=value,...]
 
 
 def parse_or_fail(text: str) -> System:
-    """Return the system. End the command if there is no such system or setting."""
+    """Return the system. End the command if the lab does not know the system or the setting."""
     try:
         return system(text)
     except SystemSettingError as error:

@@ -13,7 +13,7 @@ _LOG_GROWTH: Final = math.log(GROWTH)
 
 
 def bucket(nanoseconds: Column) -> Column:
-    """The number of the bucket; 0 holds everything up to one nanosecond. Null where there is no duration."""
+    """The number of the bucket; 0 holds everything up to one nanosecond. A missing duration gives null."""
     # `greatest` ignores nulls: without the condition, a missing duration would count as one nanosecond.
     at_least_one = fn.when(nanoseconds.isNotNull(), fn.greatest(nanoseconds, fn.lit(1)))
     return fn.ceil(fn.log(at_least_one) / _LOG_GROWTH).cast("int")

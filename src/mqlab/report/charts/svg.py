@@ -17,7 +17,7 @@ ATTRIBUTES: Final = frozenset((
 # fmt: on
 LOCAL_URL: Final = re.compile(r"url\(#[\w.-]+\)")
 
-# The style of a picture in a file of its own: there is no page around it that colours its texts.
+# The style of a picture in a file of its own: it has no page around it that colours its texts.
 _FILE_STYLE: Final = (
     "svg{color:#1f2933;font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}"
     "text{fill:currentColor}@media(prefers-color-scheme:dark){svg{color:#e4e7eb}}"

@@ -1,1 +1,1 @@
-"""Output formats: HTML, Markdown, terminal, JSON. What they show is decided in `exhibits`."""
+"""Output formats: HTML, Markdown, terminal, JSON. `exhibits` decides their content."""

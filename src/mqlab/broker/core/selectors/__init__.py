@@ -3,7 +3,7 @@
 `compile_selector(text)` reads a text once; `Selector.mask` says for a whole batch which messages it is TRUE for.
 Nothing here knows a queue or a subscription, and nothing is evaluated message by message.
 
-What the specification leaves open, or leaves to the rules of Java, is settled so:
+The broker settles as follows what the specification leaves open, or leaves to the rules of Java:
 
 *Unlike types.* A comparison of a string with a number, or of any other values of unlike types, is FALSE, and so is
 its opposite: neither `name = 1` nor `name <> 1` selects a message whose name is a string, but `NOT (name = 1)` does.

@@ -1,8 +1,8 @@
 """Texts that stand for numbers: some clients can give a property no other type, and yet want to compare it.
 
 A selector that begins with `convert_string_expressions:` (as ActiveMQ and Artemis have it) takes the text of a property
-for the number it spells wherever the selector uses that property as a number, and nowhere else. What spells none is
-UNKNOWN.
+for the number it spells wherever the selector uses that property as a number, and nowhere else. A text that spells
+none is UNKNOWN.
 """
 
 from collections.abc import Iterator, Mapping

@@ -151,7 +151,7 @@ class _Snapshot(Collector):
             for family in families:
                 metric = _metric(family, (label_name,))
                 for label, values in objects.items():
-                    # There is no time for an event that has not happened yet.
+                    # An event that has not happened yet has no time.
                     if values.get(family.key) is not None:
                         metric.add_metric((label,), values[family.key] * family.scale)
                 yield metric

@@ -38,7 +38,7 @@ class InProcessConnection(NativeServerConnection):
         super().connection_made(transport)
 
     def _guard_reading(self) -> None:
-        """There is no socket to read from."""
+        """An in-process connection reads from no socket."""
 
     def _has_time(self) -> bool:
         """The client that wrote the frames waits for them to be handled, so it needs no read budget."""

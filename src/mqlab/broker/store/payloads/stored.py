@@ -84,7 +84,7 @@ class PayloadFile:
         self._reader.note_loaded(reference, payload)
 
     def open_before_removal(self) -> bool:
-        """Keep the file readable after its removal. False: there is no descriptor for that, so it must stay for now."""
+        """Keep the file readable after its removal. False: the process has no descriptor left, so it must stay."""
         try:
             self._file = self._reader.files.open_to_read(self._path)
         except OSError as error:

@@ -62,7 +62,7 @@ class StoreReport:
 
 
 def check_store(folder: Path) -> StoreReport:
-    """Raises NotADirectoryError if there is no such folder."""
+    """Raises NotADirectoryError if the folder does not exist."""
     if not folder.is_dir():
         raise NotADirectoryError(f"{folder}: there is no such folder")
     checker = _StoreChecker(folder)

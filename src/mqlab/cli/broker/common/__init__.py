@@ -1,4 +1,1 @@
-"""Shared by the commands of `mqlab broker`: connecting to a broker, its settings as options, safe output, trace files.
-
-None of these modules is a command.
-"""
+"""Shared by the commands of `mqlab broker`: connecting to a broker, its settings as options, safe output."""
